@@ -1,0 +1,196 @@
+//! Sizes, durations and plain numbers as people write them: `2GiB`, `500MB`, `1024`, `90s`,
+//! `1h30m`; and the way back, for tables.
+//!
+//! Reads text from command lines and limit files; refuses with a sentence that names what was
+//! expected.
+
+use std::time::Duration;
+
+use crate::metric::Unit;
+
+/// Why an amount could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AmountError {
+    /// What was written.
+    pub text: String,
+    /// What would have been right.
+    pub expected: &'static str,
+}
+
+impl std::fmt::Display for AmountError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "'{}' is not {}", self.text, self.expected)
+    }
+}
+
+impl std::error::Error for AmountError {}
+
+const SIZE: &str = "a size: a number with an optional unit B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024)";
+const DURATION: &str =
+    "a duration: numbers with units ns, us, ms, s, m, h or d, such as 90s, 250ms or 1h30m";
+const COUNT: &str = "a number, such as 1000 or 2.5";
+
+/// Splits `text` into its leading decimal number and the rest.
+fn leading_number(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    Some((number, &text[end..]))
+}
+
+/// Reads a size in bytes.
+pub fn parse_size(text: &str) -> Result<u64, AmountError> {
+    let refuse = || AmountError { text: text.to_string(), expected: SIZE };
+    let (number, unit) = leading_number(text.trim()).ok_or_else(refuse)?;
+    let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "ki" | "kib" => 1024.0,
+        "mi" | "mib" => 1024.0 * 1024.0,
+        "gi" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        "ti" | "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(refuse()),
+    };
+    let bytes = number * factor;
+    if bytes >= u64::MAX as f64 {
+        return Err(refuse());
+    }
+    Ok(bytes.round() as u64)
+}
+
+/// Reads a duration; a plain number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, AmountError> {
+    let refuse = || AmountError { text: text.to_string(), expected: DURATION };
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(refuse());
+    }
+    let mut seconds = 0.0;
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let (number, after) = leading_number(rest).ok_or_else(refuse)?;
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let factor = match &after[..end] {
+            "ns" => 1e-9,
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "" if parts == 0 && after.is_empty() => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return Err(refuse()),
+        };
+        seconds += number * factor;
+        parts += 1;
+        rest = after[end..].trim_start();
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| refuse())
+}
+
+/// Reads an amount of the given unit, in that unit.
+pub fn parse_amount(text: &str, unit: Unit) -> Result<f64, AmountError> {
+    match unit {
+        Unit::Bytes => parse_size(text).map(|bytes| bytes as f64),
+        Unit::Seconds => parse_duration(text).map(|d| d.as_secs_f64()),
+        Unit::Count | Unit::Cores | Unit::Ratio => text
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|n| n.is_finite() && *n >= 0.0)
+            .ok_or_else(|| AmountError { text: text.to_string(), expected: COUNT }),
+    }
+}
+
+/// A size for people: `257.0 MiB`.
+pub fn show_size(bytes: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value.abs() >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// A duration for people: `2.345 s`, `12.3 ms`, `3 min 20 s`.
+pub fn show_seconds(seconds: f64) -> String {
+    match seconds {
+        0.0 => "0 s".to_string(),
+        s if s < 1e-3 => format!("{:.1} us", s * 1e6),
+        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
+        s if s < 120.0 => format!("{s:.3} s"),
+        s if s < 7200.0 => format!("{} min {:02.0} s", (s / 60.0) as u64, (s % 60.0).floor()),
+        s => format!("{} h {:02} min", (s / 3600.0) as u64, ((s % 3600.0) / 60.0) as u64),
+    }
+}
+
+/// A count for people, its thousands apart: `1 234 567`.
+pub fn show_count(count: f64) -> String {
+    let digits = format!("{:.0}", count);
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) && c.is_ascii_digit() {
+            out.push('\u{202f}');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A value of the given unit, for people.
+pub fn show_amount(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => show_size(value),
+        Unit::Seconds => show_seconds(value),
+        Unit::Count => show_count(value),
+        Unit::Cores => format!("{value:.2}"),
+        Unit::Ratio => format!("{:.1} %", value * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("2GiB"), Ok(2 << 30));
+        assert_eq!(parse_size("500MB"), Ok(500_000_000));
+        assert_eq!(parse_size("1024"), Ok(1024));
+        assert_eq!(parse_size("1.5 KiB"), Ok(1536));
+        for bad in ["", "GiB", "-1", "12 parsecs", "1e400", "99999999999999999TiB", "1..2"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(parse_duration("2"), Ok(Duration::from_secs(2)));
+        for bad in ["", "s", "1x", "1h30", "-3s", "1 2"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,40}") {
+            let _ = parse_size(&text);
+            let _ = parse_duration(&text);
+            let _ = parse_amount(&text, Unit::Count);
+        }
+
+        #[test]
+        fn a_size_that_was_shown_is_near_what_it_was(bytes in 0u64..1u64 << 50) {
+            let read = parse_size(&show_size(bytes as f64)).expect("own output is readable");
+            prop_assert!(read.abs_diff(bytes) as f64 <= bytes as f64 * 0.06);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What `collect` hands to `account`: readings, events, and how the collectors fared.
+//!
+//! Everything here can be written down and read again, so that the accounting can be tested on
+//! recorded input. Times are nanoseconds since the job's start on the monotonic clock.
+
+use serde::{Deserialize, Serialize};
+
+use crate::counter::CounterValues;
+use crate::quality::Mechanism;
+
+/// One look at the job as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobReading {
+    /// When it was taken.
+    pub at_ns: u64,
+    /// Raw counters of all threads, alive and ended.
+    pub counters: CounterValues,
+    /// Processes and threads.
+    pub population: Population,
+    /// Memory, in bytes.
+    pub memory: MemoryReading,
+}
+
+/// How many processes and threads there are and were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Population {
+    /// Processes alive.
+    pub processes: u64,
+    /// The most that were alive at one moment.
+    pub processes_peak: u64,
+    /// All there ever were.
+    pub processes_total: u64,
+    /// Threads alive.
+    pub threads: u64,
+    /// The most that were alive at one moment.
+    pub threads_peak: u64,
+}
+
+/// Memory of the job as the kernel side followed it, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryReading {
+    /// Sum of resident sizes now.
+    pub rss_sum: u64,
+    /// Its greatest value so far.
+    pub rss_sum_peak: u64,
+    /// When that was reached.
+    pub rss_sum_peak_at_ns: u64,
+    /// Lower bound of the memory held now, sharing counted once.
+    pub floor: u64,
+    /// The greatest value of that bound so far.
+    pub floor_peak: u64,
+    /// The greatest resident size of one process.
+    pub process_peak: u64,
+    /// Sum of swapped-out memory now.
+    pub swap: u64,
+    /// Its greatest value so far.
+    pub swap_peak: u64,
+    /// Sum of virtual sizes now.
+    pub virtual_size: u64,
+    /// Its greatest value so far.
+    pub virtual_peak: u64,
+}
+
+/// The pages of a job's processes, looked at one by one at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SharedMemoryReading {
+    /// When it was begun.
+    pub at_ns: u64,
+    /// Bytes held, each page counted once.
+    pub union_bytes: u64,
+    /// Sum of resident sizes that the same look found.
+    pub rss_sum_bytes: u64,
+}
+
+/// A process that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessEnd {
+    /// Its PID in the initial PID namespace.
+    pub pid: u32,
+    /// The PID of the process that started it.
+    pub parent_pid: u32,
+    /// When it was started.
+    pub started_ns: u64,
+    /// When it ended; none while it runs.
+    pub ended_ns: Option<u64>,
+    /// Its status word as wait(2) gives it; none while it runs.
+    pub wait_status: Option<u32>,
+    /// The user it belonged to at its end.
+    pub uid: u32,
+    /// The kernel's name for it (15 bytes).
+    pub name: String,
+    /// The arguments of its last exec; empty if it never called exec or they were lost.
+    pub command: Vec<String>,
+    /// Raw counters of all its threads.
+    pub counters: CounterValues,
+    /// Its greatest resident size, in bytes.
+    pub rss_peak_bytes: u64,
+    /// Its greatest virtual size, in bytes.
+    pub virtual_peak_bytes: u64,
+    /// Its greatest swapped-out size, in bytes.
+    pub swap_peak_bytes: u64,
+}
+
+/// What one process did with one file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileUse {
+    /// The process.
+    pub pid: u32,
+    /// The path as the process saw it.
+    pub path: String,
+    /// How often it opened the file.
+    pub opened: u64,
+}
+
+/// The state of a collector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CollectorState {
+    /// It works.
+    Active,
+    /// It works in part; the reason says what is missing.
+    Degraded,
+    /// It does not work here; the reason says why.
+    Unavailable,
+    /// The user turned it off.
+    Disabled,
+}
+
+/// How a collector fared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorStatus {
+    /// Its name.
+    pub name: String,
+    /// The mechanism it uses.
+    pub mechanism: Mechanism,
+    /// Whether it works.
+    pub status: CollectorState,
+    /// Why it does not, or not fully.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Events it could not keep.
+    pub lost: u64,
+}
+
+/// A sum of hardware events over all threads of the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HardwareCount {
+    /// The metric it is for.
+    pub metric: String,
+    /// The count, scaled up if the counter was shared.
+    pub count: u64,
+    /// The part of the time in which it really counted, 1 if it was never shared.
+    pub running_ratio: f64,
+}

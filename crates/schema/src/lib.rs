@@ -1,0 +1,24 @@
+//! The words of weigh, and nothing else: what is counted, in which unit, how sure a value is,
+//! and the shape of what a measured job leaves behind.
+//!
+//! Every other crate knows this one; it knows none of them. It does no I/O and holds no `unsafe`.
+//!
+//! * [`Counter`]: the raw numbers a collector reads from the kernel.
+//! * [`Metric`]: what users see, declared once; summary keys, Parquet columns, help texts and
+//!   `docs/metrics.md` are derived from [`METRICS`].
+//! * [`event`]: what `collect` hands to `account`.
+//! * [`summary`] and [`recording`]: what `account` hands to `keep`, and `keep` to `show`.
+//! * [`amount`]: the sizes and durations people write.
+
+pub mod amount;
+mod counter;
+pub mod event;
+pub mod limit;
+mod metric;
+pub mod quality;
+pub mod recording;
+pub mod summary;
+
+pub use counter::{Counter, CounterValues};
+pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest_metrics};
+pub use quality::{Mechanism, Number, Quality, Value};

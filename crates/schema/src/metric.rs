@@ -1,0 +1,426 @@
+//! The metrics of the summary, declared once.
+//!
+//! Everything that names a metric is derived from [`METRICS`]: keys of `summary.json`, columns of
+//! the Parquet files, `--limit` names, help, report, `docs/metrics.md`. To add a metric that is a
+//! sum of counters, add one entry here; no other file changes.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use crate::Counter;
+use crate::Counter::*;
+use crate::quality::Number;
+
+/// The unit of a metric: base units only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A plain number of things.
+    Count,
+    /// CPUs kept busy.
+    Cores,
+    /// A part of one.
+    Ratio,
+}
+
+impl Unit {
+    /// Whether values of this unit are whole numbers.
+    pub const fn is_whole(self) -> bool {
+        matches!(self, Unit::Bytes | Unit::Count)
+    }
+
+    /// A number of this unit.
+    pub fn number(self, value: f64) -> Number {
+        if self.is_whole() {
+            Number::Whole(value.max(0.0).round() as u64)
+        } else {
+            Number::Real(value)
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Seconds => "seconds",
+            Unit::Bytes => "bytes",
+            Unit::Count => "count",
+            Unit::Cores => "cores",
+            Unit::Ratio => "ratio",
+        })
+    }
+}
+
+/// How a metric behaves over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// The greatest value of something that goes up and down.
+    Peak,
+    /// Goes up and down, or is known only at the end.
+    Gauge,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Counter => "counter",
+            Kind::Peak => "peak",
+            Kind::Gauge => "gauge",
+        })
+    }
+}
+
+/// The headings under which people look for a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// Wall-clock time.
+    Time,
+    /// Processor.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// I/O as the program asked for it.
+    Io,
+    /// I/O that reached a device.
+    Storage,
+    /// Files and directories.
+    Files,
+    /// Network.
+    Network,
+    /// Processes and threads.
+    Processes,
+    /// Scheduler and page faults.
+    Scheduler,
+    /// Time spent waiting.
+    Waiting,
+    /// Graphics processors.
+    Gpu,
+}
+
+impl Group {
+    /// All groups, in the order they are shown.
+    pub const ALL: &'static [Group] = &[
+        Group::Time,
+        Group::Cpu,
+        Group::Memory,
+        Group::Io,
+        Group::Storage,
+        Group::Files,
+        Group::Network,
+        Group::Processes,
+        Group::Scheduler,
+        Group::Waiting,
+        Group::Gpu,
+    ];
+
+    /// The heading for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Group::Time => "Time",
+            Group::Cpu => "CPU",
+            Group::Memory => "Memory",
+            Group::Io => "I/O by calls",
+            Group::Storage => "Storage",
+            Group::Files => "Files",
+            Group::Network => "Network",
+            Group::Processes => "Processes",
+            Group::Scheduler => "Scheduler and faults",
+            Group::Waiting => "Waiting",
+            Group::Gpu => "GPU",
+        }
+    }
+}
+
+/// How a metric follows from what was collected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Formula {
+    /// A sum of raw counters, times a factor; it holds for a process as for the job.
+    Sum {
+        /// Counters that are added.
+        plus: &'static [Counter],
+        /// Counters that are taken away.
+        minus: &'static [Counter],
+        /// What one raw unit is worth in the metric's unit.
+        factor: f64,
+    },
+    /// Known for a process as for the job, by a rule in `account`.
+    ProcessRule,
+    /// Known for the job only, by a rule in `account`.
+    JobRule,
+}
+
+/// The declaration of one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// The name users see everywhere.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Its behaviour over time.
+    pub kind: Kind,
+    /// Its heading.
+    pub group: Group,
+    /// One line for tables and help.
+    pub help: &'static str,
+    /// What exactly it counts, from which source, and what it leaves out.
+    pub counts: &'static str,
+    /// How it follows from what was collected.
+    pub formula: Formula,
+    /// Whether its development over time is kept in `series.parquet`, and under which name
+    /// (a peak's series is the quantity it is the peak of).
+    pub series: Option<&'static str>,
+}
+
+impl Metric {
+    /// Whether a limit can be set on it: it only grows, or is a peak.
+    pub fn can_be_limited(&self) -> bool {
+        matches!(self.kind, Kind::Counter | Kind::Peak)
+    }
+
+    /// Whether each process has its own value.
+    pub fn is_per_process(&self) -> bool {
+        matches!(self.formula, Formula::Sum { .. } | Formula::ProcessRule)
+    }
+}
+
+/// The metric of that name.
+pub fn metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|m| m.name == name)
+}
+
+/// The metrics whose names are most like `name`, best first: for "did you mean".
+pub fn nearest_metrics(name: &str) -> Vec<&'static str> {
+    let mut scored: Vec<(usize, &'static str)> = METRICS
+        .iter()
+        .map(|m| (edit_distance(name, m.name), m.name))
+        .filter(|(distance, candidate)| {
+            *distance <= 1 + name.len() / 3 || (name.len() >= 4 && candidate.contains(name))
+        })
+        .collect();
+    scored.sort();
+    scored.into_iter().take(3).map(|(_, n)| n).collect()
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(128).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(128).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+const NANOSECOND: f64 = 1e-9;
+
+const fn sum(plus: &'static [Counter], factor: f64) -> Formula {
+    Formula::Sum { plus, minus: &[], factor }
+}
+
+macro_rules! metrics {
+    ($( $name:ident : $kind:ident $unit:ident in $group:ident, $formula:expr
+        $(, series $series:literal)? ; help $help:literal counts $counts:literal )+) => {
+        /// Every metric of the summary, in the order it is shown.
+        pub const METRICS: &[Metric] = &[$( Metric {
+            name: stringify!($name),
+            unit: Unit::$unit,
+            kind: Kind::$kind,
+            group: Group::$group,
+            help: $help,
+            counts: $counts,
+            formula: $formula,
+            series: metrics!(@series $($series)?),
+        }, )+];
+    };
+    (@series $series:literal) => { Some($series) };
+    (@series) => { None };
+}
+
+metrics! {
+    wall_seconds: Counter Seconds in Time, Formula::ProcessRule;
+        help "time from start to end"
+        counts "Monotonic time (running on while the machine sleeps) from the moment the command is executed until the last process of the job has ended, or until the main process has ended with `--wait-for main`."
+
+    cpu_seconds: Counter Seconds in Cpu, sum(&[Runtime], NANOSECOND), series "cpu_seconds";
+        help "CPU time of all threads"
+        counts "Time on a CPU of every thread of the job, from the scheduler's nanosecond clock (`task->se.sum_exec_runtime`), read when the thread has been reaped, so that its own exit is included."
+    cpu_user_seconds: Counter Seconds in Cpu, Formula::ProcessRule;
+        help "CPU time in the program"
+        counts "The part of `cpu_seconds` spent in user mode. Linux splits the two by what each timer tick meets (`task->utime`, `task->stime`), scaled to the exact total, as getrusage(2) does."
+    cpu_system_seconds: Counter Seconds in Cpu, Formula::ProcessRule;
+        help "CPU time in the kernel"
+        counts "The part of `cpu_seconds` spent in the kernel; see `cpu_user_seconds`."
+    cpu_cores_average: Gauge Cores in Cpu, Formula::ProcessRule;
+        help "CPUs kept busy, on average"
+        counts "`cpu_seconds` divided by `wall_seconds`."
+    cpu_cores_peak: Peak Cores in Cpu, Formula::JobRule, series "cpu_cores";
+        help "CPUs kept busy, at most"
+        counts "The greatest `cpu_seconds` used between two samples, divided by the time between them. Depends on `--interval`."
+    cpu_instructions_total: Counter Count in Cpu, Formula::JobRule;
+        help "instructions executed"
+        counts "Instructions retired in user mode and the kernel, from the CPU's own counter, inherited by every thread of the job. Where the counter had to be shared, scaled, and then `estimated`."
+    cpu_cycles_total: Counter Count in Cpu, Formula::JobRule;
+        help "CPU cycles"
+        counts "Core cycles in user mode and the kernel, from the CPU's own counter."
+    cpu_cache_misses_total: Counter Count in Cpu, Formula::JobRule;
+        help "last-level cache misses"
+        counts "Cache misses as the CPU's generic cache-miss event defines them (usually the last level)."
+
+    memory_peak_bytes: Peak Bytes in Memory, Formula::JobRule, series "memory_bytes";
+        help "greatest memory held at one moment, shared pages counted once"
+        counts "The greatest sum, at one moment, of the resident memory of all processes of the job, memory that they share counted once. Followed at every update of the kernel's own counters (`kmem:rss_stat`). Pages can only be shared through a file, through shared memory, or by a fork; the kernel side keeps a lower bound without any of these besides an upper bound with all. Where the two meet within 1 % the value is exact. Where they do not, the pages are looked at (`/proc/PID/pagemap`) when a new peak is reached, and the reason gives the bounds."
+    memory_peak_rss_sum_bytes: Peak Bytes in Memory, Formula::JobRule, series "memory_rss_sum_bytes";
+        help "greatest sum of resident sizes at one moment"
+        counts "The greatest sum, at one moment, of the resident sizes of all processes of the job; memory that n processes share is counted n times. Followed at every update of the kernel's own counters. On kernels from 6.2 on a counter is spread over the CPUs and an update is seen when a CPU's share passes its batch (max(32, 2 × CPUs) pages); it is then read exactly."
+    memory_peak_process_rss_bytes: Peak Bytes in Memory, Formula::ProcessRule;
+        help "greatest resident size of a single process"
+        counts "The greatest resident size (file, anonymous and shared memory pages) that any one process of the job reached."
+    memory_peak_cgroup_bytes: Peak Bytes in Memory, Formula::JobRule;
+        help "greatest memory charged to the job's control group"
+        counts "The peak that the memory controller recorded for a control group that holds the job and nothing else (`memory.peak`, or `memory.max_usage_in_bytes`); page cache and kernel memory included."
+    memory_peak_virtual_bytes: Peak Bytes in Memory, Formula::ProcessRule, series "memory_virtual_bytes";
+        help "greatest sum of virtual sizes seen"
+        counts "For a process: the greatest size of its address space (the kernel's own high-water mark). For the job: the greatest sum, at one moment, of these sizes, looked at whenever a resident size changes."
+    memory_peak_swap_bytes: Peak Bytes in Memory, Formula::ProcessRule, series "memory_swap_bytes";
+        help "greatest sum of swapped-out memory at one moment"
+        counts "The greatest sum, at one moment, of the swap entries of all processes of the job, from the same counter updates."
+
+    io_read_bytes_total: Counter Bytes in Io, sum(&[ReadChars, SocketReadChars, UringReadChars, OtherReadChars], 1.0), series "io_read_bytes_total";
+        help "bytes read by calls"
+        counts "Bytes returned by read, pread, readv, preadv, sendfile, copy_file_range (the kernel's `rchar`), by recv, recvfrom, recvmsg and recvmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO. Files, pipes, terminals, sockets alike; reads through mmap are not calls and not in it."
+    io_written_bytes_total: Counter Bytes in Io, sum(&[WriteChars, SocketWriteChars, UringWriteChars, OtherWriteChars], 1.0), series "io_written_bytes_total";
+        help "bytes written by calls"
+        counts "Bytes accepted by write, pwrite, writev, pwritev, sendfile, copy_file_range (the kernel's `wchar`), by send, sendto, sendmsg and sendmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO."
+    io_read_calls_total: Counter Count in Io, sum(&[ReadCalls, SocketReadCalls, UringReadCalls, OtherReadCalls], 1.0);
+        help "read calls"
+        counts "Calls counted in `io_read_bytes_total`, whether or not they returned anything (the kernel's `syscr`), messages received, io_uring requests that read."
+    io_write_calls_total: Counter Count in Io, sum(&[WriteCalls, SocketWriteCalls, UringWriteCalls, OtherWriteCalls], 1.0);
+        help "write calls"
+        counts "Calls counted in `io_written_bytes_total` (the kernel's `syscw`), messages sent, io_uring requests that wrote."
+
+    mmap_read_bytes_total: Counter Bytes in Io, Formula::JobRule;
+        help "bytes read through mmap"
+        counts "Not measured by `weigh run` yet: it needs page-cache probes."
+    mmap_written_bytes_total: Counter Bytes in Io, Formula::JobRule;
+        help "bytes written through mmap"
+        counts "Not measured by `weigh run` yet: it needs page-cache probes."
+
+    storage_read_bytes_total: Counter Bytes in Storage, sum(&[StorageRead], 1.0), series "storage_read_bytes_total";
+        help "bytes fetched from storage"
+        counts "Bytes of block I/O that the job's threads submitted to fetch data, read-ahead included (`task->ioac.read_bytes`)."
+    storage_written_bytes_total: Counter Bytes in Storage, Formula::Sum { plus: &[StorageWritten], minus: &[StorageCancelled], factor: 1.0 }, series "storage_written_bytes_total";
+        help "bytes caused to be written to storage, now or later"
+        counts "Bytes of pages that the job made dirty on files with a backing store, and of direct writes (`task->ioac.write_bytes`), less those thrown away by truncating before they were written (`cancelled_write_bytes`). To the page; charged when the page becomes dirty, whoever writes it back. Journals and metadata of the file system are not in it."
+
+    files_opened_total: Counter Count in Files, sum(&[FilesOpened], 1.0), series "files_opened_total";
+        help "files opened"
+        counts "Successful opens of files, devices, and directories, by open-like calls and by executing a program. With function probes every open is counted; with fanotify the kernel may merge repeated opens of one file by one process while they wait to be read."
+    disk_footprint_peak_bytes: Peak Bytes in Files, Formula::JobRule, series "disk_footprint_bytes";
+        help "greatest space taken by files in the watched directories"
+        counts "The greatest sum of allocated space (512-byte blocks, hard links once, mount points not crossed) of all files under the working directory, or under each `--watch DIR`, at one scan. Scans take at most 1 % of one CPU."
+    disk_files_peak: Peak Count in Files, Formula::JobRule, series "disk_files";
+        help "greatest number of files in the watched directories"
+        counts "The greatest number of files and directories under the watched directories at one scan."
+
+    net_sent_bytes_total: Counter Bytes in Network, sum(&[NetSent], 1.0), series "net_sent_bytes_total";
+        help "bytes sent over the network"
+        counts "Payload bytes that the job handed to IPv4 and IPv6 sockets, whatever call was used, loopback included; headers and retransmissions are not in it."
+    net_received_bytes_total: Counter Bytes in Network, sum(&[NetReceived], 1.0), series "net_received_bytes_total";
+        help "bytes received over the network"
+        counts "Payload bytes that the job took from IPv4 and IPv6 sockets; bytes only peeked at are not in it."
+    net_connections_total: Counter Count in Network, sum(&[NetConnections], 1.0);
+        help "TCP connections opened or accepted"
+        counts "TCP connections that reached the established state, started by a thread of the job or come in on a port the job listens on."
+    net_retransmits_total: Counter Count in Network, sum(&[NetRetransmits], 1.0);
+        help "TCP segments sent again"
+        counts "TCP segments retransmitted on sockets that the job has connected, accepted or sent on."
+
+    processes_total: Counter Count in Processes, Formula::JobRule;
+        help "processes ever seen"
+        counts "Processes of the job, the command itself included; a thread is not a process, an exec does not make a new one."
+    processes_peak: Peak Count in Processes, Formula::JobRule, series "processes";
+        help "processes alive at one moment, at most"
+        counts "The greatest number of processes of the job alive at one moment, followed at every fork and exit."
+    threads_peak: Peak Count in Processes, Formula::JobRule, series "threads";
+        help "threads alive at one moment, at most"
+        counts "The greatest number of threads of the job alive at one moment, followed at every clone and exit."
+
+    context_switches_voluntary_total: Counter Count in Scheduler, sum(&[VoluntarySwitches], 1.0);
+        help "times a thread gave up the CPU"
+        counts "`task->nvcsw` of every thread."
+    context_switches_involuntary_total: Counter Count in Scheduler, sum(&[InvoluntarySwitches], 1.0);
+        help "times a thread lost the CPU"
+        counts "`task->nivcsw` of every thread."
+    page_faults_minor_total: Counter Count in Scheduler, sum(&[MinorFaults], 1.0);
+        help "page faults without I/O"
+        counts "`task->min_flt` of every thread."
+    page_faults_major_total: Counter Count in Scheduler, sum(&[MajorFaults], 1.0);
+        help "page faults with I/O"
+        counts "`task->maj_flt` of every thread."
+
+    delay_cpu_seconds: Counter Seconds in Waiting, sum(&[RunDelay], NANOSECOND);
+        help "time runnable without a CPU"
+        counts "Time that threads were ready to run and waited for a CPU (`task->sched_info.run_delay`), summed over threads."
+    delay_block_seconds: Counter Seconds in Waiting, sum(&[BlockDelay], NANOSECOND);
+        help "time waiting for block I/O"
+        counts "Time that threads waited for block I/O (`task->delays->blkio_delay`), summed over threads. Needs the kernel's delay accounting (`sysctl kernel.task_delayacct=1`, or `--delays`)."
+    delay_reclaim_seconds: Counter Seconds in Waiting, sum(&[ReclaimDelay], NANOSECOND);
+        help "time reclaiming memory"
+        counts "Time that threads had to free memory before they got any (`task->delays->freepages_delay`). Needs the kernel's delay accounting."
+    delay_swapin_seconds: Counter Seconds in Waiting, sum(&[SwapinDelay], NANOSECOND);
+        help "time waiting for swapped-out memory"
+        counts "Time that threads waited for pages to come back from swap (`task->delays->swapin_delay`). Needs the kernel's delay accounting."
+
+    gpu_memory_peak_bytes: Peak Bytes in Gpu, Formula::JobRule, series "gpu_memory_bytes";
+        help "greatest GPU memory held"
+        counts "The greatest sum of GPU memory that NVML reports for processes of the job, over all GPUs, at one sample."
+    gpu_utilization_ratio: Gauge Ratio in Gpu, Formula::JobRule, series "gpu_utilization_ratio";
+        help "GPU use while the job held one"
+        counts "Average over the samples of the utilization that NVML reports for the GPUs on which the job has a process; other jobs on the same GPU are in it."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_end_in_their_unit() {
+        let mut seen = std::collections::HashSet::new();
+        for m in METRICS {
+            assert!(seen.insert(m.name), "{} is declared twice", m.name);
+            let stem = m.name.strip_suffix("_total").unwrap_or(m.name);
+            match m.unit {
+                Unit::Bytes => assert!(stem.ends_with("_bytes"), "{}", m.name),
+                Unit::Seconds => assert!(stem.ends_with("_seconds"), "{}", m.name),
+                Unit::Ratio => assert!(stem.ends_with("_ratio"), "{}", m.name),
+                Unit::Cores | Unit::Count => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_total_is_a_counter() {
+        for m in METRICS.iter().filter(|m| m.name.ends_with("_total")) {
+            assert_eq!(m.kind, Kind::Counter, "{}", m.name);
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_finds_its_neighbour() {
+        assert_eq!(nearest_metrics("memory_peek_bytes")[0], "memory_peak_bytes");
+        assert!(nearest_metrics("zzzzzzzz").is_empty());
+    }
+}

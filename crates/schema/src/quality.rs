@@ -1,0 +1,128 @@
+//! How a value was got and how far it can be trusted.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use crate::Unit;
+
+/// A number as it is written to JSON: whole where the unit is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Number {
+    /// A count or a number of bytes.
+    Whole(u64),
+    /// Seconds, ratios, cores.
+    Real(f64),
+}
+
+impl Number {
+    /// The value as a real number.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Whole(n) => n as f64,
+            Number::Real(x) => x,
+        }
+    }
+}
+
+/// How far a value can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quality {
+    /// Counted at every event, by the kernel or by weigh.
+    Exact,
+    /// Looked at now and then: what happened between two looks is not in it.
+    Sampled,
+    /// Computed from other values; the reason says how and within which bounds.
+    Estimated,
+    /// Not known; the reason says why.
+    Unavailable,
+}
+
+impl fmt::Display for Quality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Quality::Exact => "exact",
+            Quality::Sampled => "sampled",
+            Quality::Estimated => "estimated",
+            Quality::Unavailable => "unavailable",
+        })
+    }
+}
+
+/// How a value was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mechanism {
+    /// BPF programs at the kernel's tracepoints and functions.
+    Bpf,
+    /// Hardware counters by `perf_event_open`.
+    Perf,
+    /// Control group files.
+    Cgroup,
+    /// Files under `/proc`.
+    Proc,
+    /// `wait4` and `getrusage`.
+    Rusage,
+    /// fanotify events.
+    Fanotify,
+    /// Directory scans with `stat`.
+    Stat,
+    /// NVIDIA's management library.
+    Nvml,
+    /// The monotonic clock.
+    Clock,
+    /// No mechanism: the value is unavailable.
+    None,
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mechanism::Bpf => "bpf",
+            Mechanism::Perf => "perf",
+            Mechanism::Cgroup => "cgroup",
+            Mechanism::Proc => "proc",
+            Mechanism::Rusage => "rusage",
+            Mechanism::Fanotify => "fanotify",
+            Mechanism::Stat => "stat",
+            Mechanism::Nvml => "nvml",
+            Mechanism::Clock => "clock",
+            Mechanism::None => "none",
+        })
+    }
+}
+
+/// A value with all that is needed to judge it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// The number; absent exactly when the quality is `unavailable`.
+    pub value: Option<Number>,
+    /// The metric's unit.
+    pub unit: Unit,
+    /// How it was got.
+    pub source: Mechanism,
+    /// How far it can be trusted.
+    pub quality: Quality,
+    /// Why it is not exact, or what it leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Value {
+    /// A value that is not known, and why.
+    pub fn unavailable(unit: Unit, reason: impl Into<String>) -> Value {
+        Value {
+            value: None,
+            unit,
+            source: Mechanism::None,
+            quality: Quality::Unavailable,
+            reason: Some(reason.into()),
+        }
+    }
+
+    /// The number as a real, if there is one.
+    pub fn number(&self) -> Option<f64> {
+        self.value.map(Number::as_f64)
+    }
+}

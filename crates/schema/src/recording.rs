@@ -1,0 +1,82 @@
+//! The rows of a recording's tables. Column names and types of the Parquet files are derived from
+//! these and from [`METRICS`](crate::METRICS).
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use crate::metric::{METRICS, Metric};
+use crate::quality::{Number, Quality};
+
+/// The file names inside a recording directory.
+pub mod files {
+    /// The summary.
+    pub const SUMMARY: &str = "summary.json";
+    /// Samples over time.
+    pub const SERIES: &str = "series.parquet";
+    /// One row for each process.
+    pub const PROCESSES: &str = "processes.parquet";
+    /// One row for each file and process.
+    pub const FILES: &str = "files.parquet";
+    /// The page for people.
+    pub const REPORT: &str = "report.html";
+    /// What has been recorded so far, while the job runs.
+    pub const JOURNAL: &str = "journal.jsonl";
+}
+
+/// One value of one metric at one time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampleRow {
+    /// Nanoseconds since the Unix epoch, UTC.
+    pub time_ns: i64,
+    /// What the value is about: `job`, or `process:PID`.
+    pub scope: String,
+    /// A series name declared in [`METRICS`](crate::METRICS).
+    pub metric: String,
+    /// The value, in the metric's unit.
+    pub value: f64,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRow {
+    /// Its PID in the initial PID namespace.
+    pub pid: u32,
+    /// The PID of the process that started it.
+    pub parent: u32,
+    /// The kernel's name for it.
+    pub name: String,
+    /// The arguments of its last exec, or of its parent's if it never called exec, joined for a shell.
+    pub command: String,
+    /// The user it belonged to.
+    pub uid: u32,
+    /// Start, nanoseconds since the Unix epoch, UTC.
+    pub started_ns: i64,
+    /// End, nanoseconds since the Unix epoch, UTC; absent if it was alive at the end of the recording.
+    pub ended_ns: Option<i64>,
+    /// Its exit code, if it exited.
+    pub exit_code: Option<u32>,
+    /// The signal that ended it, if one did.
+    pub exit_signal: Option<u32>,
+    /// Its own metrics by name; a metric that is not known has no entry.
+    pub metrics: BTreeMap<String, Number>,
+}
+
+impl ProcessRow {
+    /// The metrics that each process has, in column order.
+    pub fn metric_columns() -> impl Iterator<Item = &'static Metric> {
+        METRICS.iter().filter(|m| m.is_per_process())
+    }
+}
+
+/// What one process did with one file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileRow {
+    /// The process.
+    pub pid: u32,
+    /// The path.
+    pub path: String,
+    /// How often it opened the file.
+    pub opened_total: u64,
+    /// Whether every open is in it.
+    pub quality: Quality,
+}

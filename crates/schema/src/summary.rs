@@ -1,0 +1,158 @@
+//! `summary.json`, version 1: the contract that other software builds on.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use crate::event::CollectorStatus;
+use crate::quality::{Number, Value};
+
+/// The schema's name and version.
+pub const SCHEMA: &str = "weigh.summary/1";
+
+/// The totals of a job, with all that is needed to judge them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// What was measured.
+    pub job: Job,
+    /// How it ended; absent while it runs, or if weigh was killed before it ended.
+    pub exit: Option<Exit>,
+    /// Every metric, by name.
+    pub metrics: BTreeMap<String, Value>,
+    /// The limits that were set.
+    pub limits: Vec<LimitOutcome>,
+    /// The collectors that were used.
+    pub collectors: Vec<CollectorStatus>,
+    /// Where it ran.
+    pub host: Host,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// A name for the recording, unique on the node.
+    pub id: String,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// The working directory.
+    pub cwd: String,
+    /// What kind of job it is, in the user's words.
+    pub category: Option<String>,
+    /// The user's labels.
+    pub labels: BTreeMap<String, String>,
+    /// The user's name, or the UID if there is none.
+    pub user: String,
+    /// The node's name.
+    pub node: String,
+    /// When the command was executed (UTC).
+    pub started: Timestamp,
+    /// When the job ended (UTC); absent while it runs.
+    pub ended: Option<Timestamp>,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    /// In which way.
+    pub kind: ExitKind,
+    /// The exit code, if the main process exited.
+    pub code: Option<i32>,
+    /// The signal that ended the main process, if one did.
+    pub signal: Option<i32>,
+    /// The metric whose limit was crossed, if that ended the job.
+    pub limit: Option<String>,
+    /// What went wrong, if the command could not be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The ways in which a job ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitKind {
+    /// The main process exited.
+    Exited,
+    /// A signal ended the main process.
+    Signaled,
+    /// A limit ended the job.
+    Limit,
+    /// weigh was told to stop measuring before the job had ended.
+    Interrupted,
+    /// The command could not be executed.
+    FailedToStart,
+}
+
+/// A limit and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitOutcome {
+    /// The metric.
+    pub metric: String,
+    /// The greatest value allowed.
+    pub limit: Number,
+    /// Who looks: `bpf` (in the kernel, at the update itself) or `interval` (weigh, now and then).
+    pub enforced_by: String,
+    /// Whether it was crossed.
+    pub exceeded: bool,
+    /// The value when it was found to be crossed, or the last one.
+    pub observed: Option<Number>,
+    /// Seconds from the start until it was crossed.
+    pub at_seconds: Option<f64>,
+    /// The process that crossed it, and what it was doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offender: Option<Offender>,
+}
+
+/// The process that crossed a limit, looked at while it was stopped at that point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offender {
+    /// Its PID in the initial PID namespace.
+    pub pid: u32,
+    /// The thread that made the last step.
+    pub thread: u32,
+    /// The thread's name.
+    pub name: String,
+    /// Its arguments.
+    pub command: Vec<String>,
+    /// Its largest mappings, greatest first.
+    pub mappings: Vec<Mapping>,
+    /// Its user-space stack, innermost frame first, as `module+offset` or `function+offset`.
+    pub stack: Vec<String>,
+    /// Where it was in the kernel, innermost frame first.
+    pub kernel_stack: Vec<String>,
+    /// Its open files.
+    pub open_files: Vec<String>,
+    /// What could not be read, and why.
+    pub unreadable: Vec<String>,
+}
+
+/// A mapping of a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mapping {
+    /// The file, or `[heap]`, `[stack]`, `[anonymous]`.
+    pub name: String,
+    /// Its resident size.
+    pub rss_bytes: u64,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+/// Where a job ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// The node's name.
+    pub node: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// CPUs on line.
+    pub cpus: u32,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// `v1`, `v2`, `hybrid` or `none`.
+    pub cgroup_version: String,
+    /// What the machine runs in (`kvm`, `qemu`, `docker`, …), `none` on bare metal, absent if not known.
+    pub virtualisation: Option<String>,
+    /// The version of weigh.
+    pub weigh: String,
+}
