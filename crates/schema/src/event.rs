@@ -152,3 +152,76 @@ pub struct HardwareCount {
     /// The part of the time in which it really counted, 1 if it was never shared.
     pub running_ratio: f64,
 }
+
+/// What happened to the job, in the order in which it happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A process began to execute a program.
+    Exec {
+        /// The process.
+        pid: u32,
+        /// When.
+        at_ns: u64,
+        /// The arguments.
+        command: Vec<String>,
+        /// Whether there were more than could be kept.
+        cut: bool,
+    },
+    /// A process has ended and been reaped.
+    ProcessEnd(ProcessEnd),
+    /// The sum of resident sizes is noticeably higher than ever before.
+    Peak {
+        /// When.
+        at_ns: u64,
+        /// The sum.
+        rss_sum: u64,
+        /// The lower bound with sharing counted once.
+        floor: u64,
+    },
+    /// A value passed its limit.
+    Limit(Crossing),
+    /// A value passed the mark at which to warn of its limit.
+    Warning(Crossing),
+    /// No process of the job is left, or none that is still to be accounted for.
+    Empty,
+    /// A process opened a file it had not opened before.
+    File {
+        /// The process.
+        pid: u32,
+        /// The path, as the process saw it.
+        path: String,
+        /// Identifies process and file until the count is asked for.
+        key: FileKey,
+    },
+}
+
+/// A file as one process has opened it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FileKey {
+    /// The process, unique while it is kept.
+    pub process: u64,
+    /// The inode number.
+    pub inode: u64,
+    /// The device of its file system.
+    pub device: u64,
+}
+
+/// How a limit was crossed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Crossing {
+    /// The name of the metric.
+    pub metric: String,
+    /// When.
+    pub at_ns: u64,
+    /// The value that was too great, in the metric's unit.
+    pub observed: f64,
+    /// The process that made the last step; none if it was not one of the job's.
+    pub pid: Option<u32>,
+    /// The thread.
+    pub tid: u32,
+    /// Whether the process was stopped at that point.
+    pub held: bool,
+    /// Return addresses on its user stack, innermost first.
+    pub stack: Vec<u64>,
+}

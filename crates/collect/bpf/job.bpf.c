@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * The kernel side of `weigh run`: one object, its parts in the headers beside it.
+ *
+ * Attached at tracepoints that fire when a process or thread begins, executes, ends, when memory
+ * counters change, and where sockets and io_uring do their work. No system-call tracepoint: it
+ * would slow every call of every process on the machine.
+ */
+#include "lifecycle.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the kernel side keeps about a job, and the maps it is kept in. These types are the only
+ * declaration: user space gets them from the object's BTF.
+ */
+#ifndef WEIGH_JOB_H
+#define WEIGH_JOB_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "counters.h" /* derived from the schema by the build script */
+
+#define MAX_ARGUMENT_BYTES 4096
+#define MAX_STACK_FRAMES 48
+#define MAX_PATH_BYTES 4096
+
+/* What a limit can be set on with the check made in the kernel. */
+enum limited {
+	LIMITED_NOTHING,
+	LIMITED_MEMORY,
+	LIMITED_RSS_SUM,
+	LIMITED_PROCESS_RSS,
+	LIMITED_SWAP,
+	LIMITED_VIRTUAL,
+	LIMITED_PROCESSES_TOTAL,
+	LIMITED_PROCESSES,
+	LIMITED_THREADS,
+	N_LIMITED,
+};
+
+/* How far the end of a job has come; set by user space, except that a crossing sets HELD. */
+enum phase {
+	PHASE_RUNNING,
+	PHASE_HELD, /* a limit was crossed: who grows further is stopped */
+	PHASE_ENDING, /* the job is being told to end: who grows further is killed */
+	PHASE_KILLING, /* whoever forks is killed */
+};
+
+/* Written by user space. */
+struct control {
+	__u64 limits[N_LIMITED]; /* 0: none */
+	__u64 warnings[N_LIMITED];
+	__u32 hold; /* whether crossing a limit stops the offender */
+	enum phase phase;
+};
+
+/* Written by the programs only. Memory is in bytes, time in nanoseconds since boot. */
+struct job {
+	__u64 counters[N_COUNTERS];
+	__u64 started, ended;
+	__u64 processes, processes_peak, processes_total;
+	__u64 threads, threads_peak;
+	__u64 unsettled; /* threads whose last accounting is still to come */
+	__s64 rss, floor, swap, virtual_size;
+	__s64 rss_peak, floor_peak, swap_peak, virtual_peak, process_peak;
+	__u64 rss_peak_at;
+	__s64 common; /* greatest file and shared memory of one address space */
+	__u64 common_mm;
+	__s64 announced_peak;
+	__u64 announced_at;
+	__u64 mm_ids;
+	__u32 level; /* PID namespaces between the initial one and the first process */
+	__u32 unused;
+	__u64 crossed; /* the first limit that was crossed */
+	__u64 warned; /* bit set of limits warned of */
+	__u64 lost_threads, lost_processes, lost_mms, lost_events, lost_files;
+};
+
+enum stage {
+	STAGE_NONE,
+	STAGE_ARMED, /* to become the job's first process when it calls exec */
+	STAGE_MEMBER,
+};
+
+struct thread {
+	enum stage stage;
+	__u32 job;
+	__u64 seen[N_TASK_COUNTERS]; /* what is already in the process's and the job's counters */
+};
+
+struct process {
+	__u64 counters[N_COUNTERS];
+	__u64 started, ended;
+	__u64 mm, mm_id;
+	__s64 rss_peak, virtual_peak, swap_peak;
+	__u32 job;
+	__u32 pid; /* as the job's first process's PID namespace sees it */
+	__u32 parent;
+	__u32 uid;
+	__u32 wait_status;
+	__u32 threads;
+	__u32 unsettled;
+	__u32 execs;
+	char name[16];
+};
+
+/* An address space. Processes share one between vfork and exec. */
+struct memory {
+	__s64 pages[NR_MM_COUNTERS];
+	__s64 rss, floor, swap, virtual_size;
+	__s64 inherited; /* anonymous pages it got at fork, which it may share with its parent */
+	__s64 rss_peak, virtual_peak, swap_peak;
+	__u64 id;
+	__u32 job;
+	__u32 users;
+	__u32 dying;
+};
+
+enum event_kind {
+	EVENT_PROCESS_END = 1,
+	EVENT_EXEC,
+	EVENT_PEAK,
+	EVENT_LIMIT,
+	EVENT_WARNING,
+	EVENT_EMPTY,
+	EVENT_FILE,
+};
+
+struct process_end {
+	enum event_kind kind;
+	__u32 unused;
+	struct process process;
+};
+
+struct exec {
+	enum event_kind kind;
+	__u32 pid;
+	__u64 at;
+	__u32 length; /* of what could be read */
+	__u32 total; /* of all arguments */
+	char arguments[MAX_ARGUMENT_BYTES];
+};
+
+#define EXEC_HEAD __builtin_offsetof(struct exec, arguments)
+
+/* A new peak of the job's memory, or how a limit was crossed. */
+struct crossing {
+	enum event_kind kind;
+	enum limited limited;
+	__u64 at;
+	__s64 rss, floor, observed;
+	__u32 pid, tid;
+	__u32 held;
+	__u32 frames;
+	__u64 stack[MAX_STACK_FRAMES];
+};
+
+struct file_opened {
+	enum event_kind kind;
+	__u32 pid;
+	__u64 process, inode, device;
+	__u32 length;
+	char path[MAX_PATH_BYTES];
+};
+
+#define FILE_HEAD __builtin_offsetof(struct file_opened, path)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct job);
+} jobs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct control);
+} controls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* By signal_struct: unlike a PID it is not given to another process before this one is gone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 262144);
+	__type(key, __u64);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 262144);
+	__type(key, __u64);
+	__type(value, struct memory);
+} memories SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} events SEC(".maps");
+
+union scratch {
+	struct process process;
+	struct memory memory;
+	struct exec exec;
+	struct file_opened file;
+	struct crossing crossing;
+};
+
+/* Two, so that a program can hold one while a helper function fills the other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, union scratch);
+} scratches SEC(".maps");
+
+const volatile __u32 page_bytes = 4096;
+const volatile __u32 cpus = 1;
+const volatile __u64 wake_mark = 4 << 20; /* wake the reader when this much is waiting */
+
+/* So that these types are in the object's BTF for user space. */
+const volatile struct process_end process_end_layout;
+const volatile struct exec exec_layout;
+const volatile struct crossing crossing_layout;
+const volatile struct file_opened file_layout;
+const volatile struct thread thread_layout;
+const volatile struct job job_layout;
+const volatile struct control control_layout;
+const volatile struct memory memory_layout;
+
+#define atomic_add(place, amount) __sync_fetch_and_add(place, amount)
+#define exchange(place, value) __sync_lock_test_and_set(place, value)
+
+static __always_inline void raise_to(__s64 *peak, __s64 value)
+{
+	for (int i = 0; i < 4; i++) {
+		__s64 seen = *(volatile __s64 *)peak;
+		if (value <= seen || __sync_val_compare_and_swap(peak, seen, value) == seen)
+			return;
+	}
+}
+
+static __always_inline struct job *job_of(__u32 index)
+{
+	return bpf_map_lookup_elem(&jobs, &index);
+}
+
+static __always_inline struct control *control_of(__u32 index)
+{
+	return bpf_map_lookup_elem(&controls, &index);
+}
+
+static __always_inline struct thread *member(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	return thread && thread->stage == STAGE_MEMBER ? thread : 0;
+}
+
+static __always_inline struct process *process_of(struct task_struct *task)
+{
+	__u64 key = (__u64)task->signal;
+
+	return bpf_map_lookup_elem(&processes, &key);
+}
+
+static __always_inline union scratch *scratch(__u32 which)
+{
+	return bpf_map_lookup_elem(&scratches, &which);
+}
+
+/* Wake the reader when the mark is crossed, not at each event past it. */
+static __always_inline __u64 wake_flags(__u64 length)
+{
+	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+
+	return waiting <= wake_mark && waiting + length > wake_mark ? BPF_RB_FORCE_WAKEUP :
+								      BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void count(struct job *job, struct process *process, int which,
+				  __u64 amount)
+{
+	atomic_add(&job->counters[which], amount);
+	if (process)
+		atomic_add(&process->counters[which], amount);
+}
+
+#endif

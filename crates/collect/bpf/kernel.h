@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The parts of the kernel's types that weigh reads, and nothing more. Offsets are relocated when
+ * the programs are loaded (CO-RE), so only names and types count here. A type or field that
+ * differs between kernels has a flavour (`___since_6_2`) and is tested for before use; each
+ * difference is listed once, in this file.
+ */
+#ifndef WEIGH_KERNEL_H
+#define WEIGH_KERNEL_H
+
+typedef signed char __s8;
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+enum { false, true };
+
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+#define BPF_F_NO_PREALLOC 1
+#define BPF_F_USER_STACK 256
+#define BPF_RB_NO_WAKEUP 1
+#define BPF_RB_FORCE_WAKEUP 2
+#define BPF_RB_AVAIL_DATA 0
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+#define SIGKILL 9
+#define SIGSTOP 19
+#define SIGNAL_GROUP_EXIT 4
+#define PF_IO_WORKER 0x10
+
+#define MM_FILEPAGES 0
+#define MM_ANONPAGES 1
+#define MM_SWAPENTS 2
+#define MM_SHMEMPAGES 3
+#define NR_MM_COUNTERS 4
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+#define MSG_PEEK 2
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
+#define TCP_SYN_RECV 3
+#define TCP_CLOSE 7
+#define TCP_LISTEN 10
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+};
+
+struct task_io_accounting {
+	__u64 rchar, wchar, syscr, syscw;
+	__u64 read_bytes, write_bytes, cancelled_write_bytes;
+};
+
+struct task_delay_info {
+	__u64 blkio_delay, swapin_delay, freepages_delay;
+};
+
+struct signal_struct {
+	unsigned int flags;
+	int group_exit_code;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+};
+
+typedef struct {
+	long long counter;
+} atomic_long_t;
+
+struct mm_struct {
+	unsigned long total_vm, hiwater_vm;
+	unsigned long arg_start, arg_end;
+};
+
+/* Since 6.2 (f1a7941243c1) a resident size is a counter spread over the CPUs. */
+struct percpu_counter {
+	__s64 count;
+	__s32 *counters;
+};
+
+struct mm_struct___since_6_2 {
+	struct percpu_counter rss_stat[NR_MM_COUNTERS];
+};
+
+struct mm_rss_stat {
+	atomic_long_t count[NR_MM_COUNTERS];
+};
+
+struct mm_struct___before_6_2 {
+	struct mm_rss_stat rss_stat;
+};
+
+struct task_struct {
+	unsigned int flags;
+	int pid, tgid;
+	int exit_code;
+	char comm[16];
+	__u64 start_boottime;
+	__u64 utime, stime;
+	unsigned long nvcsw, nivcsw, min_flt, maj_flt;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct task_io_accounting ioac;
+	struct task_delay_info *delays;
+	struct signal_struct *signal;
+	struct task_struct *group_leader, *real_parent;
+	struct pid *thread_pid;
+	const struct cred *cred;
+	struct mm_struct *mm;
+};
+
+struct linux_binprm;
+
+struct pt_regs {
+	unsigned long orig_ax;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	unsigned short skc_family;
+	__u16 skc_num;
+	possible_net_t skc_net;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct msghdr;
+
+struct io_uring_cqe {
+	__s32 res;
+};
+
+struct io_uring_task {
+	struct task_struct *task;
+};
+
+struct io_kiocb {
+	__u8 opcode;
+};
+
+/* Since 6.12 (f03baece0802) the task of a request is reached through its io_uring context. */
+struct io_kiocb___since_6_12 {
+	struct io_uring_task *tctx;
+};
+
+struct io_kiocb___before_6_12 {
+	struct task_struct *task;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct path;
+
+struct file {
+	struct inode *f_inode;
+};
+
+/* `f_path` is passed on by address; its own type does not matter. */
+struct path {
+	void *mnt;
+	void *dentry;
+};
+
+struct file___path {
+	struct path f_path;
+};
+
+struct bpf_iter_meta;
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct bpf_map {
+	__u32 id;
+};
+
+struct bpf_array {
+	struct bpf_map map;
+	void *pptrs[0];
+};
+
+struct bpf_iter__bpf_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Who belongs to the job, and what the kernel itself counts for each of its threads.
+ *
+ * Membership is inherited in the kernel at each fork, whatever the new thread's parent, session,
+ * or namespaces are. A thread's counters are settled (what is new since the last time goes into
+ * the process's and the job's) at its exit, at each tick, and for the last time when it has been
+ * reaped, so that its own exit is in them.
+ */
+#ifndef WEIGH_LIFECYCLE_H
+#define WEIGH_LIFECYCLE_H
+
+#include "job.h"
+#include "limits.h"
+#include "memory.h"
+
+/*
+ * With an exchange, because a tick and an exit may settle the same thread at once: whatever the
+ * order, the sums end up at what was put in place last.
+ */
+#define SETTLE(slot, field)                                                                        \
+	now = task->field;                                                                         \
+	if (now != thread->seen[slot]) {                                                           \
+		__u64 change = now - exchange(&thread->seen[slot], now);                           \
+		count(job, process, slot, change);                                                 \
+	}
+
+
+static __always_inline void settle(struct task_struct *task, struct thread *thread,
+				   struct process *process, struct job *job)
+{
+	__u64 now;
+
+	FOR_EACH_TASK_COUNTER(SETTLE)
+}
+
+#define TAKE_BASE(slot, field) thread->seen[slot] = task->field;
+
+static __always_inline __u32 pid_at(struct task_struct *task, __u32 level)
+{
+	struct pid *pid = task->group_leader->thread_pid;
+	int number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number),
+			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid));
+	return number;
+}
+
+static __always_inline struct process *new_process(struct task_struct *task, struct job *job,
+						   __u32 job_index, __u32 parent)
+{
+	__u64 key = (__u64)task->signal;
+	union scratch *space = scratch(0);
+	struct process *process;
+
+	if (!space)
+		return 0;
+	process = &space->process;
+	__builtin_memset(process, 0, sizeof(*process));
+	process->started = task->start_boottime;
+	process->job = job_index;
+	process->pid = pid_at(task, job->level);
+	process->parent = parent;
+	process->threads = 1;
+	process->unsettled = 1;
+	if (bpf_map_update_elem(&processes, &key, process, BPF_ANY)) {
+		atomic_add(&job->lost_processes, 1);
+		return 0;
+	}
+	return bpf_map_lookup_elem(&processes, &key);
+}
+
+static __always_inline void more_threads(struct job *job, struct control *control, void *ctx)
+{
+	__u64 threads = atomic_add(&job->threads, 1) + 1;
+
+	atomic_add(&job->unsettled, 1);
+	if (threads > job->threads_peak) {
+		raise_to((__s64 *)&job->threads_peak, threads);
+		check(LIMITED_THREADS, job, control, threads, ctx);
+	}
+}
+
+static __always_inline void more_processes(struct job *job, struct control *control, void *ctx)
+{
+	__u64 processes = atomic_add(&job->processes, 1) + 1;
+	__u64 total = atomic_add(&job->processes_total, 1) + 1;
+
+	check(LIMITED_PROCESSES_TOTAL, job, control, total, ctx);
+	if (processes > job->processes_peak) {
+		raise_to((__s64 *)&job->processes_peak, processes);
+		check(LIMITED_PROCESSES, job, control, processes, ctx);
+	}
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct thread *creator = member(parent), *thread;
+	struct process *process, *origin;
+	struct control *control;
+	struct job *job;
+
+	if (!creator)
+		return 0;
+	job = job_of(creator->job);
+	control = control_of(creator->job);
+	if (!job || !control)
+		return 0;
+	if (control->phase == PHASE_KILLING)
+		bpf_send_signal(SIGKILL);
+	thread = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		atomic_add(&job->lost_threads, 1);
+		return 0;
+	}
+	thread->job = creator->job;
+	thread->stage = STAGE_MEMBER;
+	origin = process_of(parent);
+	if (child->signal == parent->signal) {
+		if (origin) {
+			atomic_add(&origin->threads, 1);
+			atomic_add(&origin->unsettled, 1);
+		}
+		more_threads(job, control, ctx);
+		return 0;
+	}
+	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
+	if (process && child->mm)
+		enter_memory(process, job, child->mm, child->mm != parent->mm, ctx);
+	more_threads(job, control, ctx);
+	more_processes(job, control, ctx);
+	return 0;
+}
+
+static __always_inline void tell_arguments(struct task_struct *task, struct process *process,
+					   struct job *job)
+{
+	struct mm_struct *mm = task->mm;
+	union scratch *space = scratch(0);
+	struct exec *exec;
+	__u64 start, length;
+
+	if (!space || !mm)
+		return;
+	exec = &space->exec;
+	start = mm->arg_start;
+	length = mm->arg_end - start;
+	exec->kind = EVENT_EXEC;
+	exec->pid = process->pid;
+	exec->at = bpf_ktime_get_boot_ns();
+	exec->total = length;
+	if (length > MAX_ARGUMENT_BYTES - 1)
+		length = MAX_ARGUMENT_BYTES - 1;
+	length &= MAX_ARGUMENT_BYTES - 1;
+	if (bpf_probe_read_user(exec->arguments, length, (void *)start))
+		length = 0;
+	exec->length = length;
+	length += EXEC_HEAD;
+	if (length > sizeof(*exec))
+		return;
+	if (bpf_ringbuf_output(&events, exec, length, wake_flags(length)))
+		atomic_add(&job->lost_events, 1);
+}
+
+/* The command itself: what it did before this exec was weigh's doing. */
+static __always_inline struct process *start_job(struct task_struct *task, struct thread *thread,
+						 struct job *job, struct control *control,
+						 void *ctx)
+{
+	struct process *process;
+
+	FOR_EACH_TASK_COUNTER(TAKE_BASE)
+	thread->stage = STAGE_MEMBER;
+	job->started = bpf_ktime_get_boot_ns();
+	job->level = task->thread_pid->level;
+	process = new_process(task, job, thread->job, 0);
+	more_threads(job, control, ctx);
+	more_processes(job, control, ctx);
+	if (process)
+		process->started = job->started;
+	return process;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct control *control;
+	struct process *process;
+	struct job *job;
+
+	if (!thread || thread->stage == STAGE_NONE)
+		return 0;
+	job = job_of(thread->job);
+	control = control_of(thread->job);
+	if (!job || !control)
+		return 0;
+	if (thread->stage == STAGE_ARMED)
+		process = start_job(task, thread, job, control, ctx);
+	else
+		process = process_of(task);
+	if (!process)
+		return 0;
+	process->execs++;
+	if (task->mm && process->mm != (__u64)task->mm) {
+		leave_memory(process, job, 0, ctx);
+		enter_memory(process, job, task->mm, false, ctx);
+	}
+	tell_arguments(task, process, job);
+	return 0;
+}
+
+static __always_inline void one_less(struct job *job, __u64 now, void *ctx)
+{
+	if (__sync_fetch_and_add(&job->processes, -1) == 1) {
+		job->ended = now;
+		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0, ctx);
+	}
+}
+
+static __always_inline void end_process(struct task_struct *task, struct process *process,
+					struct job *job, void *ctx)
+{
+	struct signal_struct *signal = task->signal;
+
+	process->ended = bpf_ktime_get_boot_ns();
+	process->uid = task->cred->uid.val;
+	process->wait_status = signal->flags & SIGNAL_GROUP_EXIT ? signal->group_exit_code :
+								   task->group_leader->exit_code;
+	bpf_probe_read_kernel(process->name, sizeof(process->name), task->group_leader->comm);
+	leave_memory(process, job, task->mm, ctx);
+	one_less(job, process->ended, ctx);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	struct thread *thread = member(task);
+	struct process *process;
+	struct job *job;
+
+	if (!thread)
+		return 0;
+	job = job_of(thread->job);
+	if (!job)
+		return 0;
+	process = process_of(task);
+	settle(task, thread, process, job);
+	__sync_fetch_and_add(&job->threads, -1);
+	if (process) {
+		if (__sync_fetch_and_add(&process->threads, -1) == 1)
+			end_process(task, process, job, ctx);
+	} else if (task->group_leader == task) {
+		/* one that did not fit into the map: counted as lost when it began */
+		one_less(job, bpf_ktime_get_boot_ns(), ctx);
+	}
+	return 0;
+}
+
+static __always_inline void tell_end(struct process *process, struct job *job)
+{
+	struct process_end *end;
+
+	end = bpf_ringbuf_reserve(&events, sizeof(*end), 0);
+	if (!end) {
+		atomic_add(&job->lost_processes, 1);
+		return;
+	}
+	end->kind = EVENT_PROCESS_END;
+	end->unused = 0;
+	__builtin_memcpy(&end->process, process, sizeof(end->process));
+	bpf_ringbuf_submit(end, wake_flags(sizeof(*end)));
+}
+
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_free, struct task_struct *task)
+{
+	struct thread *thread = member(task);
+	struct process *process;
+	struct job *job;
+	__u64 key;
+
+	if (!thread)
+		return 0;
+	job = job_of(thread->job);
+	if (!job)
+		return 0;
+	process = process_of(task);
+	settle(task, thread, process, job);
+	thread->stage = STAGE_NONE;
+	if (process && __sync_fetch_and_add(&process->unsettled, -1) == 1) {
+		bury_memory(process, job);
+		tell_end(process, job);
+		key = (__u64)task->signal;
+		bpf_map_delete_elem(&processes, &key);
+	}
+	if (__sync_fetch_and_add(&job->unsettled, -1) == 1 && !job->processes)
+		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0, ctx);
+	return 0;
+}
+
+/* Run by user space at each tick: brings the counters of all living threads up to date. */
+SEC("iter/task")
+int on_tick(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct process *process;
+	struct memory *memory;
+	struct thread *thread;
+	struct job *job;
+	__u64 key;
+
+	if (!task)
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!thread || thread->stage != STAGE_MEMBER)
+		return 0;
+	job = job_of(thread->job);
+	if (!job)
+		return 0;
+	process = process_of(task);
+	settle(task, thread, process, job);
+	if (!process || !task->mm || task->group_leader != task)
+		return 0;
+	key = (__u64)task->mm;
+	memory = bpf_map_lookup_elem(&memories, &key);
+	if (memory && memory->id == process->mm_id)
+		refresh_memory(memory, job, task->mm, ctx);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Limits, checked at the update that crosses them. The offender is stopped at that point so that
+ * user space can look at it; user space then ends the job. A stop is not seen by a thread that
+ * stays in the kernel (MAP_POPULATE, a large read into untouched memory), so whoever goes on
+ * growing by more than SLACK_BYTES while held is killed.
+ */
+#ifndef WEIGH_LIMITS_H
+#define WEIGH_LIMITS_H
+
+#include "job.h"
+
+#define SLACK_BYTES (256 << 10)
+
+static __always_inline void announce(enum event_kind kind, enum limited limited, struct job *job, __s64 observed,
+				     __u32 held, void *ctx)
+{
+	struct crossing *event;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct process *process = process_of(task);
+	__s64 stack_bytes = 0;
+
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		atomic_add(&job->lost_events, 1);
+		return;
+	}
+	event->kind = kind;
+	event->limited = limited;
+	event->at = bpf_ktime_get_boot_ns();
+	event->rss = job->rss;
+	event->floor = job->floor;
+	event->observed = observed;
+	event->pid = process ? process->pid : 0;
+	event->tid = task->pid;
+	event->held = held;
+	if (kind == EVENT_LIMIT && process)
+		stack_bytes = bpf_get_stack(ctx, event->stack, sizeof(event->stack),
+					    BPF_F_USER_STACK);
+	event->frames = stack_bytes > 0 ? stack_bytes / sizeof(__u64) : 0;
+	bpf_ringbuf_submit(event, kind == EVENT_PEAK ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+}
+
+/* Called with each new value of something that a limit can be set on. */
+static __always_inline void check(enum limited limited, struct job *job, struct control *control,
+				  __s64 value, void *ctx)
+{
+	struct task_struct *task;
+	__u64 limit = control->limits[limited];
+	__u64 warning = control->warnings[limited];
+
+	if (warning && value > (__s64)warning && !(job->warned & (1ull << limited))) {
+		if (!(__sync_fetch_and_or(&job->warned, 1ull << limited) & (1ull << limited)))
+			announce(EVENT_WARNING, limited, job, value, 0, ctx);
+	}
+	if (!limit || value <= (__s64)limit)
+		return;
+	task = bpf_get_current_task_btf();
+	if (__sync_val_compare_and_swap(&job->crossed, 0, limited) == 0) {
+		__u32 hold = control->hold && member(task);
+
+		if (hold)
+			bpf_send_signal(SIGSTOP);
+		announce(EVENT_LIMIT, limited, job, value, hold, ctx);
+		return;
+	}
+	if (!control->hold || !member(task))
+		return;
+	if (control->phase >= PHASE_ENDING || value > (__s64)(limit + SLACK_BYTES))
+		bpf_send_signal(SIGKILL);
+	else
+		bpf_send_signal(SIGSTOP);
+}
+
+#endif

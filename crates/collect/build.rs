@@ -1,0 +1,61 @@
+//! Builds the BPF programs and the Rust skeletons for them.
+//!
+//! The slots of the kernel-side counters, and the fields of `task_struct` they are read from, are
+//! derived from the schema, so that both sides have one declaration.
+
+use libbpf_cargo::SkeletonBuilder;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use weigh_schema::Counter;
+
+fn main() {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    std::fs::write(out.join("counters.h"), counters_header()).expect("OUT_DIR is writable");
+
+    let source = Path::new("bpf/job.bpf.c");
+    let arguments = ["-I".into(), out.clone().into_os_string(), "-mcpu=v3".into(), "-Wall".into()];
+    let mut builder = SkeletonBuilder::new();
+    if let Some(clang) = find_clang() {
+        builder.clang(clang);
+    }
+    if let Err(error) =
+        builder.source(source).clang_args(arguments).build_and_generate(out.join("job.skel.rs"))
+    {
+        panic!("BPF programs of {} do not build: {error:?}", source.display());
+    }
+    println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-env-changed=CLANG");
+}
+
+/// Debian installs versioned names only.
+fn find_clang() -> Option<PathBuf> {
+    if let Some(chosen) = std::env::var_os("CLANG") {
+        return Some(chosen.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    ["clang", "clang-19", "clang-18", "clang-17", "clang-16"].iter().find_map(|name| {
+        std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.exists())
+    })
+}
+
+fn counters_header() -> String {
+    let mut header = String::from("/* Derived from crates/schema/src/counter.rs. */\nenum counter {\n");
+    let (of_task, of_events): (Vec<Counter>, Vec<Counter>) =
+        Counter::ALL.iter().copied().partition(|c| c.task_field().is_some());
+    assert!(
+        Counter::ALL.starts_with(&of_task),
+        "counters that the kernel keeps in the task come first in the schema"
+    );
+    for counter in of_task.iter().chain(&of_events) {
+        let _ = writeln!(header, "\tCOUNTER_{} = {},", counter.slot_name(), *counter as usize);
+    }
+    let _ = writeln!(header, "\tN_COUNTERS = {},", Counter::COUNT);
+    let _ = writeln!(header, "\tN_TASK_COUNTERS = {},\n}};", of_task.len());
+    header.push_str("#define FOR_EACH_TASK_COUNTER(DO)");
+    for counter in of_task {
+        let field = counter.task_field().expect("partitioned by it");
+        let _ = write!(header, " \\\n\tDO(COUNTER_{}, {field})", counter.slot_name());
+    }
+    header.push('\n');
+    header
+}

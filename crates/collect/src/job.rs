@@ -1,0 +1,257 @@
+//! Follows one job in the kernel: loads the BPF programs, arms the command, reads what they keep.
+//!
+//! Reads the maps and the ring buffer of `bpf/job.bpf.c`; emits [`JobReading`]s and [`Event`]s.
+//! Refuses to start where the programs that hold the process tree together do not load or attach,
+//! and says which capability or kernel feature is missing; what is optional is given up one by
+//! one, each with its reason in [`KernelJob::statuses`].
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use weigh_schema::Mechanism;
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, Event, JobReading, ProcessEnd,
+};
+
+use crate::layout::{self, skeleton};
+use crate::requirements::{self, Missing};
+use skeleton::types;
+
+/// Why a job can not be followed in the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The kernel or the rights do not allow it.
+    #[error("{0}")]
+    Missing(#[from] Missing),
+    /// A step of libbpf failed although the requirements are met.
+    #[error("BPF {step} failed: {error}")]
+    Bpf {
+        /// The step.
+        step: &'static str,
+        /// What libbpf said.
+        error: libbpf_rs::Error,
+    },
+}
+
+fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> JobError {
+    move |error| JobError::Bpf { step, error }
+}
+
+/// What of the optional parts is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Sockets: bytes, connections, retransmissions.
+    pub network: bool,
+    /// Opened files, where function probes work.
+    pub files: bool,
+}
+
+/// A job that is followed by the kernel itself.
+pub struct KernelJob {
+    skeleton: skeleton::JobSkel<'static>,
+    links: Vec<Link>,
+    tick: Link,
+    ring: RingBuffer<'static>,
+    arrived: Rc<RefCell<VecDeque<Vec<u8>>>>,
+    statuses: Vec<CollectorStatus>,
+    control: types::control,
+}
+
+const SLOT: [u8; 4] = 0u32.to_ne_bytes();
+
+/// Lets the kernel side find out where each CPU's share of a counter lies.
+fn find_cpu_offsets(skeleton: &mut skeleton::JobSkel<'static>) -> Result<(), JobError> {
+    let id = skeleton.maps.scratches.info().map_err(bpf("map info"))?.info.id;
+    if let Some(variables) = skeleton.maps.bss_data.as_deref_mut() {
+        variables.map_id_to_find = id;
+    }
+    let link = skeleton.progs.find_cpu_offsets.attach().map_err(bpf("map iterator"))?;
+    run_iterator(&link)
+}
+
+fn run_iterator(link: &Link) -> Result<(), JobError> {
+    let mut iterator = Iter::new(link).map_err(bpf("iterator"))?;
+    let _ = std::io::Read::read(&mut iterator, &mut [0u8; 64]);
+    Ok(())
+}
+
+impl KernelJob {
+    /// Loads and attaches the programs. Nothing is followed until [`KernelJob::arm`].
+    pub fn open(wanted: Wanted) -> Result<KernelJob, JobError> {
+        requirements::check()?;
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, m| eprint!("{m}"))));
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = skeleton::JobSkelBuilder::default().open(storage).map_err(bpf("open"))?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.page_bytes = rustix::param::page_size() as u32;
+            constants.cpus = requirements::possible_cpus();
+        }
+        let _ = wanted;
+        let mut skeleton = open.load().map_err(bpf("load"))?;
+        find_cpu_offsets(&mut skeleton)?;
+        let mut links = Vec::new();
+        let programs = &mut skeleton.progs;
+        for (name, program) in [
+            ("sched_process_fork", &mut programs.on_fork),
+            ("sched_process_exec", &mut programs.on_exec),
+            ("sched_process_exit", &mut programs.on_exit),
+            ("sched_process_free", &mut programs.on_free),
+            ("rss_stat", &mut programs.on_rss_stat),
+        ] {
+            links.push(program.attach().map_err(bpf(name))?);
+        }
+        let tick = programs.on_tick.attach().map_err(bpf("task iterator"))?;
+
+        let arrived = Rc::new(RefCell::new(VecDeque::new()));
+        let sink = Rc::clone(&arrived);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skeleton.maps.events, move |data| {
+                sink.borrow_mut().push_back(data.to_vec());
+                0
+            })
+            .map_err(bpf("ring buffer"))?;
+        let ring = builder.build().map_err(bpf("ring buffer"))?;
+        let statuses = vec![CollectorStatus {
+            name: "processes".into(),
+            mechanism: Mechanism::Bpf,
+            status: CollectorState::Active,
+            reason: None,
+            lost: 0,
+        }];
+        let control = types::control::default();
+        Ok(KernelJob { skeleton, links, tick, ring, arrived, statuses, control })
+    }
+
+    /// Makes a process the first of the job, from its next exec on.
+    pub fn arm(&self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
+        let mut first = types::thread::default();
+        first.stage = types::stage::STAGE_ARMED;
+        self.skeleton
+            .maps
+            .threads
+            .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
+            .map_err(bpf("arming the command"))
+    }
+
+    /// Becomes readable when there is something that should not wait for the next tick.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the ring buffer, which `self` owns.
+        unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
+    }
+
+    /// What has happened since the last call, in order.
+    pub fn events(&mut self) -> Vec<Event> {
+        let _ = self.ring.consume();
+        let started = self.raw_job().started;
+        let arrived = std::mem::take(&mut *self.arrived.borrow_mut());
+        arrived.iter().filter_map(|record| layout::event(record, started)).collect()
+    }
+
+    /// Brings the counters of living threads up to date and reads the job.
+    pub fn read(&self) -> Result<JobReading, JobError> {
+        run_iterator(&self.tick)?;
+        Ok(layout::reading(&self.raw_job(), requirements::boot_time_ns()))
+    }
+
+    /// The job as it stands, without bringing anything up to date.
+    pub fn glance(&self) -> JobReading {
+        layout::reading(&self.raw_job(), requirements::boot_time_ns())
+    }
+
+    /// Threads that have ended but whose last accounting has not come yet, and living ones.
+    pub fn unsettled(&self) -> u64 {
+        self.raw_job().unsettled
+    }
+
+    /// When the last process ended, if none is left: nanoseconds since the start.
+    pub fn ended_ns(&self) -> Option<u64> {
+        let job = self.raw_job();
+        (job.processes == 0 && job.ended != 0).then(|| job.ended.saturating_sub(job.started))
+    }
+
+    /// The processes that are still kept: living ones, and ended ones not yet reaped.
+    pub fn processes(&self) -> Vec<ProcessEnd> {
+        let started = self.raw_job().started;
+        let maps = &self.skeleton.maps;
+        maps.processes
+            .keys()
+            .filter_map(|key| maps.processes.lookup(&key, MapFlags::ANY).ok().flatten())
+            .filter_map(|value| layout::from_bytes::<types::process>(&value))
+            .map(|process| layout::process_end(&process, started))
+            .collect()
+    }
+
+    /// Sets limits and warning marks: (metric, limit, mark). Returns those that the kernel side
+    /// looks after; the others are left to whoever reads the job.
+    pub fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        hold: bool,
+    ) -> Result<Vec<String>, JobError> {
+        let mut taken = Vec::new();
+        self.control.hold = u32::from(hold);
+        for (metric, limit, warning) in limits {
+            if let Some(index) = layout::limited_index(metric) {
+                self.control.limits[index] = (*limit as u64).max(1);
+                self.control.warnings[index] = *warning as u64;
+                taken.push((*metric).to_string());
+            }
+        }
+        self.write_control()?;
+        Ok(taken)
+    }
+
+    /// From now on whoever grows past a limit is killed, not stopped.
+    pub fn set_ending(&mut self) -> Result<(), JobError> {
+        self.control.phase = types::phase::PHASE_ENDING;
+        self.write_control()
+    }
+
+    /// From now on whoever forks is killed.
+    pub fn set_killing(&mut self) -> Result<(), JobError> {
+        self.control.phase = types::phase::PHASE_KILLING;
+        self.write_control()
+    }
+
+    fn write_control(&self) -> Result<(), JobError> {
+        self.skeleton
+            .maps
+            .controls
+            .update(&SLOT, layout::bytes_of(&self.control), MapFlags::ANY)
+            .map_err(bpf("writing the limits"))
+    }
+
+    /// How the collectors on this side fare.
+    pub fn statuses(&self) -> Vec<CollectorStatus> {
+        let job = self.raw_job();
+        let mut statuses = self.statuses.clone();
+        if let Some(first) = statuses.first_mut() {
+            first.lost =
+                job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
+        }
+        statuses
+    }
+
+    /// Detaches everything.
+    pub fn close(mut self) {
+        self.links.clear();
+    }
+
+    fn raw_job(&self) -> types::job {
+        self.skeleton
+            .maps
+            .jobs
+            .lookup(&SLOT, MapFlags::ANY)
+            .ok()
+            .flatten()
+            .and_then(|value| layout::from_bytes(&value))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,56 @@
+//! What the kernel and the rights must give for the BPF programs, and small facts of the machine.
+//!
+//! Refuses with a sentence that says what is missing, how to get it, and what is lost without.
+
+use rustix::thread::{CapabilitySet, capabilities};
+use rustix::time::{ClockId, clock_gettime};
+
+/// What is missing.
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    /// The kernel has no type information.
+    #[error(
+        "this kernel has no BTF ({path}: {error}); BPF programs can not be fitted to it. A kernel built with CONFIG_DEBUG_INFO_BTF=y has it"
+    )]
+    Btf {
+        /// Where it was looked for.
+        path: &'static str,
+        /// What was found instead.
+        error: std::io::Error,
+    },
+    /// A capability is missing.
+    #[error(
+        "not enough rights: {missing} missing. Run weigh as root, or give the binary the capabilities once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh)"
+    )]
+    Capability {
+        /// Their names.
+        missing: String,
+    },
+}
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Whether the programs can be loaded here.
+pub fn check() -> Result<(), Missing> {
+    let held = capabilities(None).map(|c| c.effective).unwrap_or(CapabilitySet::empty());
+    if !held.contains(CapabilitySet::SYS_ADMIN) {
+        let needed = [(CapabilitySet::BPF, "CAP_BPF"), (CapabilitySet::PERFMON, "CAP_PERFMON")];
+        let missing: Vec<_> =
+            needed.iter().filter(|(c, _)| !held.contains(*c)).map(|(_, n)| *n).collect();
+        if !missing.is_empty() {
+            return Err(Missing::Capability { missing: missing.join(" and ") });
+        }
+    }
+    std::fs::metadata(BTF).map(drop).map_err(|error| Missing::Btf { path: BTF, error })
+}
+
+/// Nanoseconds since boot, the clock of process start times.
+pub fn boot_time_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// CPUs that the kernel has set up counters for.
+pub(crate) fn possible_cpus() -> u32 {
+    libbpf_rs::num_possible_cpus().map_or(1, |n| n as u32)
+}

@@ -1,0 +1,197 @@
+//! Starts the command so that it can be armed before its first instruction.
+//!
+//! The child waits between fork and exec until it is told to go. It gets the signal dispositions,
+//! mask, descriptors, terminal and environment that weigh itself was started with. Refuses
+//! commands that can not be executed, with the error that exec gave.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// An argument holds a NUL byte.
+    #[error("argument {0:?} holds a NUL byte, which no argument can")]
+    NulByte(std::ffi::OsString),
+    /// The command does not exist, or may not be executed, or …
+    #[error("cannot execute '{command}': {error}")]
+    Exec {
+        /// The command as given.
+        command: String,
+        /// What exec said.
+        error: io::Error,
+    },
+    /// No process could be made.
+    #[error("cannot create a process for the command ({call}): {error}")]
+    Create {
+        /// The call that failed.
+        call: &'static str,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// The exit status that `env`, `nohup` and shells use for it.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            SpawnError::Exec { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            SpawnError::Exec { .. } => 126,
+            _ => 125,
+        }
+    }
+}
+
+static PIPE_SIGNAL_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Rust's start-up code ignores SIGPIPE; this runs before it, to know what weigh was given.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER_PIPE_SIGNAL: extern "C" fn() = {
+    extern "C" fn remember() {
+        // SAFETY: sigaction with a null new action only reads; the structure is plain data.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut action) == 0 {
+                PIPE_SIGNAL_WAS_IGNORED
+                    .store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+            }
+        }
+    }
+    remember
+};
+
+/// A child between fork and exec.
+pub struct Waiting {
+    /// The child.
+    pub pid: Pid,
+    pidfd: OwnedFd,
+    go: OwnedFd,
+    failure: OwnedFd,
+    command: String,
+}
+
+/// The signals that weigh takes for itself while it runs: the child gets the mask from before.
+pub struct SignalMask(libc::sigset_t);
+
+impl SignalMask {
+    /// Blocks the given signals in this thread, and remembers the mask it had.
+    pub fn block(signals: &[libc::c_int]) -> io::Result<SignalMask> {
+        // SAFETY: both sets are plain data, filled by the calls that are given them.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in signals {
+                libc::sigaddset(&mut set, *signal);
+            }
+            match libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) {
+                0 => Ok(SignalMask(before)),
+                error => Err(io::Error::from_raw_os_error(error)),
+            }
+        }
+    }
+}
+
+/// Makes the child. It executes nothing until [`Waiting::go`].
+pub fn spawn(command: &[std::ffi::OsString], mask: &SignalMask) -> Result<Waiting, SpawnError> {
+    let arguments: Vec<CString> = command
+        .iter()
+        .map(|a| CString::new(a.as_bytes()).map_err(|_| SpawnError::NulByte(a.clone())))
+        .collect::<Result<_, _>>()?;
+    let mut pointers: Vec<*const libc::c_char> = arguments.iter().map(|a| a.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+
+    let pipes = || {
+        pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|error| SpawnError::Create { call: "pipe", error: error.into() })
+    };
+    let (go_read, go_write) = pipes()?;
+    let (failure_read, failure_write) = pipes()?;
+
+    // SAFETY: the child calls only functions that are safe after a fork, until it calls exec.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(SpawnError::Create { call: "fork", error: io::Error::last_os_error() }),
+        0 => {
+            drop(go_write);
+            become_command(&pointers, mask, go_read.as_fd(), failure_write.as_fd())
+        }
+        pid => {
+            let pid = Pid::from_raw(pid).expect("fork gives a positive PID to the parent");
+            let pidfd = pidfd_open(pid, PidfdFlags::empty())
+                .map_err(|error| SpawnError::Create { call: "pidfd_open", error: error.into() })?;
+            Ok(Waiting {
+                pid,
+                pidfd,
+                go: go_write,
+                failure: failure_read,
+                command: command[0].to_string_lossy().into_owned(),
+            })
+        }
+    }
+}
+
+fn become_command(
+    arguments: &[*const libc::c_char],
+    mask: &SignalMask,
+    go: BorrowedFd<'_>,
+    failure: BorrowedFd<'_>,
+) -> ! {
+    let mut word = [0u8; 1];
+    let told = loop {
+        match rustix::io::read(go, &mut word) {
+            Ok(n) => break n == 1,
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => break false,
+        }
+    };
+    // SAFETY: after fork in the child: signal, pthread_sigmask, execvp and _exit may be called;
+    // `arguments` ends with a null pointer and outlives the call.
+    unsafe {
+        if !told {
+            libc::_exit(125); // weigh is gone
+        }
+        if !PIPE_SIGNAL_WAS_IGNORED.load(Ordering::Relaxed) {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, std::ptr::null_mut());
+        libc::execvp(arguments[0], arguments.as_ptr());
+        let error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        let _ = rustix::io::write(failure, &error.to_ne_bytes());
+        libc::_exit(127)
+    }
+}
+
+impl Waiting {
+    /// A descriptor for the child.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Lets the child execute the command; returns once it has, or could not.
+    pub fn go(self) -> Result<(Pid, OwnedFd), SpawnError> {
+        let _ = rustix::io::write(&self.go, b"g");
+        let mut error = [0u8; 4];
+        let length = loop {
+            match rustix::io::read(&self.failure, &mut error) {
+                Err(rustix::io::Errno::INTR) => continue,
+                other => break other.unwrap_or(0),
+            }
+        };
+        if length == error.len() {
+            let _ = rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty());
+            return Err(SpawnError::Exec {
+                command: self.command,
+                error: io::Error::from_raw_os_error(i32::from_ne_bytes(error)),
+            });
+        }
+        Ok((self.pid, self.pidfd))
+    }
+}
