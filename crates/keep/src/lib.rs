@@ -1,1 +1,29 @@
-//! keep
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+//! Recordings on disk.
+//!
+//! A recording is a directory. While the job runs it holds a journal and nothing else, so that
+//! what was recorded can be read if weigh is killed at any moment ([`journal`]). When the job has
+//! ended, [`RecordingWriter::finish`] makes of it the tables (Parquet) and `summary.json`, and
+//! removes the journal. [`Recording`] reads both kinds.
+//!
+//! Takes rows and summaries from the schema crate and gives them back; knows nothing of how they
+//! were measured. Refuses a directory that is taken, and files that are not what they should be.
+
+mod atomic;
+mod column;
+mod error;
+mod finite;
+pub mod journal;
+mod place;
+mod provisional;
+mod recording;
+mod table;
+mod table_reader;
+mod table_writer;
+mod writer;
+
+pub use error::KeepError;
+pub use journal::Entry;
+pub use place::{default_directory, new_job_id};
+pub use recording::{Recording, Rows};
+pub use writer::{Finished, RecordingWriter};

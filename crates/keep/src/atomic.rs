@@ -1,0 +1,57 @@
+//! A file that appears under its name only when it is whole.
+//!
+//! Not synced to the device: this protects from the end of weigh, not from that of the machine.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::KeepError;
+
+/// A file being written under a temporary name; it vanishes unless it is committed.
+pub(crate) struct AtomicFile {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    committed: bool,
+}
+
+impl AtomicFile {
+    pub(crate) fn create(dir: &Path, name: &str) -> Result<AtomicFile, KeepError> {
+        let temporary = dir.join(format!("{name}.tmp"));
+        let file = File::create(&temporary).map_err(|e| KeepError::write(&temporary, e))?;
+        Ok(AtomicFile { file, temporary, path: dir.join(name), committed: false })
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn commit(mut self) -> Result<(), KeepError> {
+        std::fs::rename(&self.temporary, &self.path)
+            .map_err(|e| KeepError::write(&self.path, e))?;
+        self.committed = true;
+        Ok(())
+    }
+
+    /// The name that it will have.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            // Nothing more can be done if even this fails; a reader ignores the name.
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What can go wrong with a recording, each with the path it went wrong at.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+
+/// Why a recording could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeepError {
+    /// The directory is taken.
+    #[error(
+        "{} already holds a recording ({found}); choose another directory or remove it",
+        path.display()
+    )]
+    AlreadyRecorded {
+        /// The directory.
+        path: PathBuf,
+        /// The file that shows it.
+        found: &'static str,
+    },
+    /// A file or directory could not be created or written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file or directory could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// There is no such directory.
+    #[error("there is no directory {}", path.display())]
+    NoSuchDirectory {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// It is a file; a recording is a directory.
+    #[error("{} is not a directory; a recording is the directory that holds summary.json", path.display())]
+    NotADirectory {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// The directory holds no recording.
+    #[error(
+        "{} is not a recording: it holds neither {} nor {}",
+        path.display(),
+        weigh_schema::recording::files::SUMMARY,
+        weigh_schema::recording::files::JOURNAL
+    )]
+    NotARecording {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A journal that does not say which job it is about.
+    #[error(
+        "{} says nothing about its job: weigh was killed before it had written its first entry, \
+         or its beginning is damaged ({lines} lines, {damaged} of them damaged)",
+        path.display()
+    )]
+    NoBeginning {
+        /// The journal.
+        path: PathBuf,
+        /// Lines that it has.
+        lines: u64,
+        /// Lines that could not be read.
+        damaged: u64,
+    },
+    /// The recording was written in another version of the schema.
+    #[error(
+        "{} has the schema '{found}'; this weigh reads '{}'",
+        path.display(),
+        weigh_schema::summary::SCHEMA
+    )]
+    UnknownSchema {
+        /// The file.
+        path: PathBuf,
+        /// What it says its schema is.
+        found: String,
+    },
+    /// A file is not what it should be.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A name for a recording that cannot be the name of a directory.
+    #[error("'{id}' cannot name a recording: it must be a file name, without '/'")]
+    BadId {
+        /// What was asked for.
+        id: String,
+    },
+    /// Nobody says where recordings are to be kept.
+    #[error(
+        "no place to keep recordings: neither XDG_STATE_HOME nor HOME is set to an absolute path; \
+         choose a directory"
+    )]
+    NoStateDirectory,
+}
+
+impl KeepError {
+    pub(crate) fn write(path: &Path, source: io::Error) -> KeepError {
+        KeepError::Write { path: path.to_path_buf(), source }
+    }
+
+    pub(crate) fn read(path: &Path, source: io::Error) -> KeepError {
+        KeepError::Read { path: path.to_path_buf(), source }
+    }
+
+    pub(crate) fn damaged(path: &Path, reason: impl ToString) -> KeepError {
+        KeepError::Damaged { path: path.to_path_buf(), reason: reason.to_string() }
+    }
+
+    /// The Parquet library wraps what the system said; this takes it out again.
+    pub(crate) fn from_parquet(
+        path: &Path,
+        error: ParquetError,
+        on_io: fn(&Path, io::Error) -> KeepError,
+    ) -> KeepError {
+        match error {
+            ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+                Ok(source) => on_io(path, *source),
+                Err(other) => KeepError::damaged(path, other),
+            },
+            other => KeepError::damaged(path, other),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Takes numbers that are not finite out of what is to be written, since JSON cannot hold them
+//! and none of them is a measurement. A sample or a process's metric is left out, a metric of the
+//! summary becomes unavailable, a limit that is no number is dropped. All of them are counted.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use weigh_schema::summary::{LimitOutcome, Summary};
+use weigh_schema::{Number, Value};
+
+use crate::journal::Entry;
+
+/// The entry without them, and how many there were.
+pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
+    let found = match entry {
+        Entry::Samples { values, .. } => count(values, |x| x.is_finite()),
+        Entry::Process(row) => count(&row.metrics, is_finite),
+        Entry::Started(summary) | Entry::Summary(summary) => count_in_summary(summary),
+        Entry::File(_) | Entry::Unknown => 0,
+    };
+    if found == 0 {
+        return (Cow::Borrowed(entry), 0);
+    }
+    let mut clean = entry.clone();
+    match &mut clean {
+        Entry::Samples { values, .. } => values.retain(|_, x| x.is_finite()),
+        Entry::Process(row) => row.metrics.retain(|_, number| is_finite(number)),
+        Entry::Started(summary) | Entry::Summary(summary) => clean_summary(summary),
+        Entry::File(_) | Entry::Unknown => {}
+    }
+    (Cow::Owned(clean), found)
+}
+
+/// The summary without them, and how many there were.
+pub(crate) fn finite_summary(mut summary: Summary) -> (Summary, u64) {
+    let found = count_in_summary(&summary);
+    clean_summary(&mut summary);
+    (summary, found)
+}
+
+fn is_finite(number: &Number) -> bool {
+    number.as_f64().is_finite()
+}
+
+fn count<T>(values: &BTreeMap<String, T>, is_finite: fn(&T) -> bool) -> u64 {
+    values.values().filter(|value| !is_finite(value)).count() as u64
+}
+
+fn count_in_summary(summary: &Summary) -> u64 {
+    let in_limit = |limit: &LimitOutcome| {
+        let numbers = [Some(limit.limit.as_f64()), limit.observed.map(Number::as_f64)];
+        let numbers = numbers.into_iter().chain([limit.at_seconds]);
+        numbers.flatten().filter(|x| !x.is_finite()).count() as u64
+    };
+    count(&summary.metrics, |value| value.value.iter().all(is_finite))
+        + summary.limits.iter().map(in_limit).sum::<u64>()
+}
+
+fn clean_summary(summary: &mut Summary) {
+    for value in summary.metrics.values_mut().filter(|v| !v.value.iter().all(is_finite)) {
+        *value = Value::unavailable(value.unit, "what was measured is not a finite number");
+    }
+    summary.limits.retain(|limit| is_finite(&limit.limit));
+    for limit in &mut summary.limits {
+        limit.observed = limit.observed.filter(is_finite);
+        limit.at_seconds = limit.at_seconds.filter(|x| x.is_finite());
+    }
+}

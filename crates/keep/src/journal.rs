@@ -1,0 +1,119 @@
+//! The journal: what has been recorded so far, one JSON object a line, while the job runs.
+//!
+//! Reads lines and emits entries. A line that is no entry is refused alone: it is counted and the
+//! reading goes on with the next. A last line that was cut off by the end of weigh is no damage.
+//! Entries of a kind that this version does not know are passed over, and so are unknown fields.
+//!
+//! JSON has no NaN and no infinity. A number that is not finite is no measurement: it is taken
+//! out of an entry before that is written, and counted: the sample or the process's metric is left
+//! out, the summary's metric becomes unavailable.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Read};
+
+use serde::{Deserialize, Serialize};
+use weigh_schema::recording::{FileRow, ProcessRow};
+use weigh_schema::summary::Summary;
+
+/// The scope of values that are about the job as a whole.
+pub const JOB_SCOPE: &str = "job";
+
+/// A longer line is damage: it is passed over without being held in memory.
+pub(crate) const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub enum Entry {
+    /// The job is about to be started: what is known before it runs.
+    Started(Box<Summary>),
+    /// Values of several series, taken at one time.
+    Samples {
+        /// Nanoseconds since the Unix epoch, UTC.
+        time_ns: i64,
+        /// What the values are about: `job`, or `process:PID`.
+        scope: String,
+        /// The values by the name of their series.
+        values: BTreeMap<String, f64>,
+    },
+    /// A process that has ended, or was alive at the end of the recording.
+    Process(ProcessRow),
+    /// What one process did with one file.
+    File(FileRow),
+    /// The summary as far as it is known.
+    Summary(Box<Summary>),
+    /// A kind of entry that this version does not know; it cannot be written.
+    #[serde(other, skip_serializing)]
+    Unknown,
+}
+
+/// Why a line is no entry.
+#[derive(Debug, thiserror::Error)]
+#[error("not an entry: {0}")]
+pub struct LineError(#[from] serde_json::Error);
+
+/// Reads one line of a journal, with or without the newline at its end.
+pub fn parse_line(line: &[u8]) -> Result<Entry, LineError> {
+    Ok(serde_json::from_slice(line)?)
+}
+
+/// The lines of a journal, one after the other.
+pub(crate) struct JournalReader<R> {
+    input: R,
+    line: Vec<u8>,
+    /// What has been met so far.
+    pub(crate) condition: Condition,
+}
+
+/// The state in which a journal was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// All lines, a last one that was cut off included.
+    pub(crate) lines: u64,
+    /// Lines that are no entries.
+    pub(crate) damaged: u64,
+    /// The first of them, counted from 1, and what is wrong with it.
+    pub(crate) first_damage: Option<(u64, String)>,
+    /// Whether the last line was cut off.
+    pub(crate) cut_off: bool,
+}
+
+impl<R: BufRead> JournalReader<R> {
+    pub(crate) fn new(input: R) -> JournalReader<R> {
+        JournalReader { input, line: Vec::new(), condition: Condition::default() }
+    }
+
+    /// The next entry that can be read; none at the end.
+    pub(crate) fn next_entry(&mut self) -> io::Result<Option<Entry>> {
+        loop {
+            self.line.clear();
+            let length =
+                (&mut self.input).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)?;
+            if length == 0 {
+                return Ok(None);
+            }
+            self.condition.lines += 1;
+            let whole = self.line.ends_with(b"\n");
+            if !whole && length as u64 == LINE_BYTES_MAX {
+                self.damage("the line is too long".to_string());
+                self.skip_line()?;
+                continue;
+            }
+            match parse_line(&self.line) {
+                Ok(entry) => return Ok(Some(entry)),
+                Err(_) if !whole => self.condition.cut_off = true,
+                Err(error) => self.damage(error.to_string()),
+            }
+        }
+    }
+
+    fn damage(&mut self, reason: String) {
+        self.condition.damaged += 1;
+        self.condition.first_damage.get_or_insert((self.condition.lines, reason));
+    }
+
+    /// Reads on to the end of the line.
+    fn skip_line(&mut self) -> io::Result<()> {
+        self.input.skip_until(b'\n').map(drop)
+    }
+}

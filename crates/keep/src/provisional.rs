@@ -1,0 +1,111 @@
+//! A summary for a recording that was cut short: the last one that its journal holds, brought up
+//! to date by the samples that follow it.
+//!
+//! Only what samples can tell is touched: counters and peaks that have a series, and the time.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use weigh_schema::summary::Summary;
+use weigh_schema::{Kind, METRICS, Mechanism, Metric, Quality, Value, metric};
+
+use crate::journal::{Entry, JOB_SCOPE};
+
+const NANOSECONDS: f64 = 1e9;
+
+/// What a journal tells about its job, gathered entry by entry.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    summary: Option<Box<Summary>>,
+    /// Samples of the job since that summary, by series: the last and the greatest.
+    since: BTreeMap<String, Seen>,
+    /// The latest time that any row speaks of.
+    last_time_ns: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    last: f64,
+    greatest: f64,
+}
+
+impl Tally {
+    pub(crate) fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Started(summary) | Entry::Summary(summary) => {
+                self.summary = Some(summary);
+                self.since.clear();
+            }
+            Entry::Samples { time_ns, scope, values } => {
+                self.saw_time(time_ns);
+                if scope == JOB_SCOPE {
+                    self.take_values(values);
+                }
+            }
+            Entry::Process(row) => self.saw_time(row.ended_ns.unwrap_or(row.started_ns)),
+            Entry::File(_) | Entry::Unknown => {}
+        }
+    }
+
+    fn saw_time(&mut self, time_ns: i64) {
+        self.last_time_ns = self.last_time_ns.max(Some(time_ns));
+    }
+
+    fn take_values(&mut self, values: BTreeMap<String, f64>) {
+        for (series, value) in values {
+            let seen = self.since.entry(series).or_insert(Seen { last: value, greatest: value });
+            seen.last = value;
+            seen.greatest = seen.greatest.max(value);
+        }
+    }
+
+    /// Up to when something was recorded.
+    pub(crate) fn last_time(&self) -> Option<Timestamp> {
+        Timestamp::from_nanosecond(i128::from(self.last_time_ns?)).ok()
+    }
+
+    /// The summary as far as it is known; none if the journal does not say which job it is about.
+    pub(crate) fn into_summary(self) -> Option<Summary> {
+        let last_time = self.last_time();
+        let mut summary = *self.summary?;
+        if summary.exit.is_some() {
+            // It was made when the job had ended: no sample knows better.
+            return Some(summary);
+        }
+        for metric in METRICS {
+            let Some(seen) = metric.series.and_then(|series| self.since.get(series)) else {
+                continue;
+            };
+            match metric.kind {
+                Kind::Counter => raise(&mut summary, metric, seen.last),
+                Kind::Peak => raise(&mut summary, metric, seen.greatest),
+                // What a gauge was on the whole, its last values do not say.
+                Kind::Gauge => {}
+            }
+        }
+        if let Some((wall, last)) = metric("wall_seconds").zip(last_time) {
+            let nanoseconds = last.as_nanosecond() - summary.job.started.as_nanosecond();
+            if nanoseconds > 0 {
+                raise(&mut summary, wall, nanoseconds as f64 / NANOSECONDS);
+            }
+        }
+        Some(summary)
+    }
+}
+
+/// Replaces a value by a greater one that later samples have shown.
+fn raise(summary: &mut Summary, metric: &Metric, seen: f64) {
+    let known = summary.metrics.get(metric.name);
+    if known.and_then(Value::number).is_some_and(|number| number >= seen) {
+        return;
+    }
+    let value = Value {
+        value: Some(metric.unit.number(seen)),
+        unit: metric.unit,
+        // Samples do not carry it: it is that of the provisional value, if there was one.
+        source: known.map_or(Mechanism::None, |value| value.source),
+        quality: Quality::Sampled,
+        reason: Some("as of the last sample in the journal".to_string()),
+    };
+    summary.metrics.insert(metric.name.to_string(), value);
+}

@@ -1,0 +1,291 @@
+//! Reads a recording, complete or cut short.
+//!
+//! A directory with a summary is complete, whatever else is in it. One with a journal alone is
+//! still being written, or was cut short; its rows are read from the journal. Anything else is
+//! refused.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use serde::Deserialize;
+use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::summary::{SCHEMA, Summary};
+
+use crate::error::KeepError;
+use crate::journal::{Condition, Entry, JournalReader, LINE_BYTES_MAX};
+use crate::provisional::Tally;
+use crate::table::Row;
+use crate::table_reader::read_table;
+
+/// Rows of a table, perhaps not all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows<T> {
+    /// Those that were asked for, in the order in which they were recorded.
+    pub rows: Vec<T>,
+    /// How many there are in all.
+    pub total: u64,
+}
+
+/// A recording on disk.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    dir: PathBuf,
+    summary: Summary,
+    /// Why it is not complete; none if it is.
+    incomplete: Option<Incomplete>,
+}
+
+/// What one look at a directory found, if anything.
+type Found = Result<Option<(Summary, Option<Incomplete>)>, KeepError>;
+
+#[derive(Clone, Debug)]
+struct Incomplete {
+    running: bool,
+    because: String,
+}
+
+impl Recording {
+    /// Opens the recording in `dir`.
+    pub fn open(dir: &Path) -> Result<Recording, KeepError> {
+        let found = std::fs::metadata(dir).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => KeepError::NoSuchDirectory { path: dir.to_path_buf() },
+            _ => KeepError::read(dir, e),
+        })?;
+        if !found.is_dir() {
+            return Err(KeepError::NotADirectory { path: dir.to_path_buf() });
+        }
+        let complete = || {
+            let summary = read_summary(&dir.join(files::SUMMARY))?;
+            Ok(summary.map(|summary| (summary, None)))
+        };
+        let partial = || {
+            let found = open_journal(&dir.join(files::JOURNAL))?;
+            Ok(found.map(|(summary, incomplete)| (summary, Some(incomplete))))
+        };
+        // The third look is for one that was being finished between the first two.
+        let looks: [&dyn Fn() -> Found; 3] = [&complete, &partial, &complete];
+        for look in looks {
+            if let Some((summary, incomplete)) = look()? {
+                return Ok(Recording { dir: dir.to_path_buf(), summary, incomplete });
+            }
+        }
+        Err(KeepError::NotARecording { path: dir.to_path_buf() })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The summary; of an incomplete recording, as far as it is known.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Whether weigh finished it.
+    pub fn is_complete(&self) -> bool {
+        self.incomplete.is_none()
+    }
+
+    /// Whether weigh was still writing it when it was opened.
+    pub fn is_running(&self) -> bool {
+        self.incomplete.as_ref().is_some_and(|incomplete| incomplete.running)
+    }
+
+    /// Why it is incomplete, in a sentence for people; none if it is complete.
+    pub fn incomplete_because(&self) -> Option<&str> {
+        self.incomplete.as_ref().map(|incomplete| incomplete.because.as_str())
+    }
+
+    /// The samples, `limit` of them at most.
+    pub fn samples(&self, limit: Option<usize>) -> Result<Rows<SampleRow>, KeepError> {
+        self.rows(limit)
+    }
+
+    /// The processes, `limit` of them at most.
+    pub fn processes(&self, limit: Option<usize>) -> Result<Rows<ProcessRow>, KeepError> {
+        self.rows(limit)
+    }
+
+    /// The files, `limit` of them at most.
+    pub fn files(&self, limit: Option<usize>) -> Result<Rows<FileRow>, KeepError> {
+        self.rows(limit)
+    }
+
+    /// Shows every sample to `visit`, in bounded memory; returns how many there are.
+    pub fn each_sample(&self, mut visit: impl FnMut(SampleRow)) -> Result<u64, KeepError> {
+        self.each(&mut |row| visit(row))
+    }
+
+    /// Shows every process to `visit`, in bounded memory; returns how many there are.
+    pub fn each_process(&self, mut visit: impl FnMut(ProcessRow)) -> Result<u64, KeepError> {
+        self.each(&mut |row| visit(row))
+    }
+
+    /// Shows every file to `visit`, in bounded memory; returns how many there are.
+    pub fn each_file(&self, mut visit: impl FnMut(FileRow)) -> Result<u64, KeepError> {
+        self.each(&mut |row| visit(row))
+    }
+
+    fn each<R: Row>(&self, visit: &mut dyn FnMut(R)) -> Result<u64, KeepError> {
+        self.visit(&mut |row| {
+            visit(row);
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn rows<R: Row>(&self, limit: Option<usize>) -> Result<Rows<R>, KeepError> {
+        let limit = limit.unwrap_or(usize::MAX);
+        let mut rows = Vec::new();
+        let total = self.visit(&mut |row| {
+            if rows.len() == limit {
+                return ControlFlow::Break(());
+            }
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(Rows { rows, total })
+    }
+
+    /// Shows rows until `visit` breaks off; returns how many there are in all.
+    fn visit<R: Row>(&self, visit: &mut dyn FnMut(R) -> ControlFlow<()>) -> Result<u64, KeepError> {
+        if self.is_complete() {
+            return read_table(&self.dir.join(R::FILE), visit);
+        }
+        let path = self.dir.join(files::JOURNAL);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // It has been finished since it was opened.
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return read_table(&self.dir.join(R::FILE), visit);
+            }
+            Err(e) => return Err(KeepError::read(&path, e)),
+        };
+        read_journal(&path, file, visit)
+    }
+}
+
+fn read_journal<R: Row>(
+    path: &Path,
+    file: File,
+    visit: &mut dyn FnMut(R) -> ControlFlow<()>,
+) -> Result<u64, KeepError> {
+    let mut journal = JournalReader::new(BufReader::new(file));
+    let mut total = 0;
+    let mut wanted = true;
+    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+        R::from_entry(entry, &mut |row| {
+            total += 1;
+            wanted = wanted && visit(row).is_continue();
+        });
+    }
+    Ok(total)
+}
+
+/// The part of a summary that every version has.
+#[derive(Deserialize)]
+struct Versioned {
+    schema: String,
+}
+
+/// Reads `summary.json`; none if there is no such file.
+fn read_summary(path: &Path) -> Result<Option<Summary>, KeepError> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(KeepError::read(path, e)),
+    };
+    // First the version alone: a later one may look quite different.
+    let versioned: Versioned =
+        serde_json::from_slice(&text).map_err(|e| KeepError::damaged(path, e))?;
+    check_schema(path, &versioned.schema)?;
+    serde_json::from_slice(&text).map(Some).map_err(|e| KeepError::damaged(path, e))
+}
+
+fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
+    if found == SCHEMA {
+        return Ok(());
+    }
+    Err(KeepError::UnknownSchema { path: path.to_path_buf(), found: found.to_string() })
+}
+
+/// Goes through a journal; none if there is no such file.
+fn open_journal(path: &Path) -> Result<Option<(Summary, Incomplete)>, KeepError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(KeepError::read(path, e)),
+    };
+    // The writer holds a lock as long as it lives.
+    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+    let running = lock == Err(Errno::WOULDBLOCK);
+    let mut journal = JournalReader::new(BufReader::new(file));
+    let mut tally = Tally::default();
+    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+        if let Entry::Started(summary) | Entry::Summary(summary) = &entry {
+            check_schema(path, &summary.schema)?;
+        }
+        tally.take(entry);
+    }
+    let condition = journal.condition;
+    let last_time = tally.last_time();
+    let Some(summary) = tally.into_summary() else {
+        return Err(no_beginning(path, &condition));
+    };
+    let because = sentence(running, &summary, last_time, &condition);
+    Ok(Some((summary, Incomplete { running, because })))
+}
+
+/// Why a journal does not say which job it is about.
+fn no_beginning(path: &Path, condition: &Condition) -> KeepError {
+    // A later version's summary is no entry to this one, but it still says its version.
+    let first = File::open(path).and_then(|file| {
+        let mut line = Vec::new();
+        BufReader::new(file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map(|_| line)
+    });
+    let versioned = first.ok().and_then(|line| serde_json::from_slice::<Versioned>(&line).ok());
+    if let Some(Err(unknown)) = versioned.map(|first| check_schema(path, &first.schema)) {
+        return unknown;
+    }
+    KeepError::NoBeginning {
+        path: path.to_path_buf(),
+        lines: condition.lines,
+        damaged: condition.damaged,
+    }
+}
+
+/// Why a recording is incomplete, for people.
+fn sentence(
+    running: bool,
+    summary: &Summary,
+    last_time: Option<Timestamp>,
+    condition: &Condition,
+) -> String {
+    let mut text = match (running, summary.exit.is_some()) {
+        (true, _) => "still being recorded".to_string(),
+        (false, false) => {
+            "incomplete: weigh ended before the job did (it was killed, or the machine went down)"
+                .to_string()
+        }
+        (false, true) => {
+            "incomplete: the job had ended, but weigh could not write the tables".to_string()
+        }
+    };
+    match last_time {
+        Some(time) => text += &format!("; it holds what was recorded up to {time:.3}"),
+        None => text += "; nothing was recorded but the start",
+    }
+    if condition.cut_off {
+        text += "; its last line was cut off";
+    }
+    if let Some((line, reason)) = &condition.first_damage {
+        let damaged = condition.damaged;
+        text += &format!("; {damaged} damaged lines were passed over (first: {line}, {reason})");
+    }
+    text
+}

@@ -1,0 +1,179 @@
+//! The three tables of a recording: which rows they hold, in which columns, under which file name.
+
+use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::{METRICS, Metric, Number, Quality};
+
+use crate::column::{Column, column};
+use crate::journal::Entry;
+
+/// Rows that are kept in a table of their own.
+pub(crate) trait Row: Sized + 'static {
+    /// The table's file in the recording directory.
+    const FILE: &'static str;
+
+    /// The columns, in order.
+    fn columns() -> Vec<Column<Self>>;
+
+    /// A row that columns can be read into.
+    fn blank() -> Self;
+
+    /// Hands over the rows of this table that a journal entry holds.
+    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self));
+
+    /// What a reader of the file should know besides, as keys and values.
+    fn notes() -> Vec<(String, String)> {
+        let mut notes = Vec::new();
+        for column in Self::columns() {
+            notes.push((format!("{}.help", column.name), column.help.to_string()));
+            if let Some(unit) = column.unit {
+                notes.push((format!("{}.unit", column.name), unit.to_string()));
+            }
+        }
+        notes
+    }
+}
+
+impl Row for SampleRow {
+    const FILE: &'static str = files::SERIES;
+
+    fn columns() -> Vec<Column<Self>> {
+        vec![
+            column!("time" = time_ns, "when the value was taken"),
+            column!(scope, "what the value is about: job, or process:PID"),
+            column!(metric, "which series it belongs to"),
+            column!(value, "the value, in the unit that the key METRIC.unit gives"),
+        ]
+    }
+
+    fn blank() -> Self {
+        SampleRow { time_ns: 0, scope: String::new(), metric: String::new(), value: 0.0 }
+    }
+
+    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
+        if let Entry::Samples { time_ns, scope, values } = entry {
+            for (metric, value) in values {
+                emit(SampleRow { time_ns, scope: scope.clone(), metric, value });
+            }
+        }
+    }
+
+    fn notes() -> Vec<(String, String)> {
+        let columns = Self::columns().into_iter();
+        let help = columns.map(|column| (format!("{}.help", column.name), column.help.to_string()));
+        let series = METRICS.iter().filter_map(|metric| Some((metric.series?, metric)));
+        let series = series.flat_map(|(name, metric)| {
+            [
+                (format!("{name}.unit"), metric.unit.to_string()),
+                (format!("{name}.help"), format!("{}: {}", metric.name, metric.help)),
+            ]
+        });
+        help.chain(series).collect()
+    }
+}
+
+impl Row for ProcessRow {
+    const FILE: &'static str = files::PROCESSES;
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns: Vec<Column<Self>> = vec![
+            column!(pid, "PID in the initial PID namespace"),
+            column!(parent, "PID of the process that started it"),
+            column!(name, "the kernel's name for it"),
+            column!(command, "arguments of its last exec, joined for a shell"),
+            column!(uid, "the user it belonged to"),
+            column!("started" = started_ns, "when it was started"),
+            column!("ended" = ended_ns, "when it ended; absent if it was still alive"),
+            column!(exit_code, "its exit code, if it exited"),
+            column!(exit_signal, "the signal that ended it, if one did"),
+        ];
+        columns.extend(ProcessRow::metric_columns().map(metric_column));
+        columns
+    }
+
+    fn blank() -> Self {
+        ProcessRow::default()
+    }
+
+    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
+        if let Entry::Process(row) = entry {
+            emit(row);
+        }
+    }
+}
+
+impl Row for FileRow {
+    const FILE: &'static str = files::FILES;
+
+    fn columns() -> Vec<Column<Self>> {
+        vec![
+            column!(pid, "the process"),
+            column!(path, "the file, as the process saw it"),
+            column!(opened_total, "how often the process opened it"),
+            column!(quality, "whether every open is counted"),
+        ]
+    }
+
+    fn blank() -> Self {
+        FileRow { pid: 0, path: String::new(), opened_total: 0, quality: Quality::Unavailable }
+    }
+
+    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
+        if let Entry::File(row) = entry {
+            emit(row);
+        }
+    }
+}
+
+/// A process's own value of one metric: whole numbers where the unit is whole.
+fn metric_column(metric: &'static Metric) -> Column<ProcessRow> {
+    let Metric { name, help, unit, .. } = *metric;
+    let set = move |row: &mut ProcessRow, number| {
+        row.metrics.insert(name.to_string(), number);
+    };
+    let get = move |row: &ProcessRow| row.metrics.get(name).copied();
+    if unit.is_whole() {
+        let whole = move |row: &ProcessRow| match get(row)? {
+            Number::Whole(n) => Some(n),
+            Number::Real(x) => match unit.number(x) {
+                Number::Whole(n) => Some(n),
+                Number::Real(_) => None,
+            },
+        };
+        Column::computed(name, help, unit, whole, move |row, n| set(row, Number::Whole(n)))
+    } else {
+        let real = move |row: &ProcessRow| get(row).map(Number::as_f64);
+        Column::computed(name, help, unit, real, move |row, x| set(row, Number::Real(x)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn names<R: Row>() -> Vec<&'static str> {
+        R::columns().iter().map(|column| column.name).collect()
+    }
+
+    #[test]
+    fn column_names_are_unique_and_every_process_metric_has_one() {
+        let names = names::<ProcessRow>();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+        for metric in ProcessRow::metric_columns() {
+            assert!(names.contains(&metric.name), "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn the_notes_give_unit_and_help_of_every_metric() {
+        let process = ProcessRow::notes();
+        for metric in ProcessRow::metric_columns() {
+            assert!(process.contains(&(format!("{}.unit", metric.name), metric.unit.to_string())));
+            assert!(process.contains(&(format!("{}.help", metric.name), metric.help.to_string())));
+        }
+        let series = SampleRow::notes();
+        for (name, metric) in METRICS.iter().filter_map(|m| Some((m.series?, m))) {
+            assert!(series.contains(&(format!("{name}.unit"), metric.unit.to_string())));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Reads the rows of one table from its Parquet file, in batches. Columns are found by name:
+//! those that weigh does not know are passed over, those that may be absent may be missing.
+//!
+//! Refuses a file that is no Parquet, lacks a column, or holds a value its row cannot hold.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
+
+use crate::column::{Cell, Column};
+use crate::error::KeepError;
+use crate::table::Row;
+
+const BATCH_ROWS: usize = 8 * 1024;
+
+/// Shows every row of the table to `visit` until it breaks off; returns how many rows there are.
+pub(crate) fn read_table<R: Row>(
+    path: &Path,
+    visit: &mut dyn FnMut(R) -> ControlFlow<()>,
+) -> Result<u64, KeepError> {
+    let refuse = |e| KeepError::from_parquet(path, e, KeepError::read);
+    let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
+    let reader = SerializedFileReader::new(file).map_err(refuse)?;
+    let columns = locate::<R>(path, &reader)?;
+    for index in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(index).map_err(refuse)?;
+        if read_group(path, group.as_ref(), &columns, visit)?.is_break() {
+            break;
+        }
+    }
+    let rows = reader.metadata().file_metadata().num_rows();
+    u64::try_from(rows).map_err(|_| KeepError::damaged(path, "its number of rows is negative"))
+}
+
+/// Finds the declared columns in the file.
+fn locate<R: Row>(
+    path: &Path,
+    reader: &SerializedFileReader<File>,
+) -> Result<Vec<(usize, Column<R>)>, KeepError> {
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let mut found = Vec::new();
+    for column in R::columns() {
+        let at = schema.columns().iter().position(|c| c.path().parts() == [column.name]);
+        match at.map(|index| (index, schema.column(index))) {
+            Some((index, stored))
+                if stored.physical_type() == column.meaning.physical()
+                    && stored.max_rep_level() == 0
+                    && stored.max_def_level() <= i16::from(column.optional) =>
+            {
+                found.push((index, column));
+            }
+            Some((_, stored)) => {
+                let reason = format!(
+                    "column {} has the type {}, expected was {}",
+                    column.name,
+                    stored.physical_type(),
+                    column.meaning.physical()
+                );
+                return Err(KeepError::damaged(path, reason));
+            }
+            None if column.optional => {}
+            None => {
+                return Err(KeepError::damaged(path, format!("it has no column {}", column.name)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn read_group<R: Row>(
+    path: &Path,
+    group: &dyn RowGroupReader,
+    columns: &[(usize, Column<R>)],
+    visit: &mut dyn FnMut(R) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, KeepError> {
+    let refuse = |e| KeepError::from_parquet(path, e, KeepError::read);
+    let mut readers = Vec::with_capacity(columns.len());
+    for (index, column) in columns {
+        readers.push((column, group.get_column_reader(*index).map_err(refuse)?));
+    }
+    let mut left = usize::try_from(group.metadata().num_rows())
+        .map_err(|_| KeepError::damaged(path, "its number of rows is negative"))?;
+    while left > 0 {
+        let mut rows: Vec<R> = (0..left.min(BATCH_ROWS)).map(|_| R::blank()).collect();
+        for (column, reader) in &mut readers {
+            if !fill(column, reader, &mut rows).map_err(refuse)? {
+                let reason = format!("column {} holds a value out of range", column.name);
+                return Err(KeepError::damaged(path, reason));
+            }
+        }
+        left -= rows.len();
+        for row in rows {
+            if visit(row).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Reads the next values of a column into the rows; false if a row cannot hold its value.
+fn fill<R: Row>(
+    column: &Column<R>,
+    reader: &mut ColumnReader,
+    rows: &mut [R],
+) -> Result<bool, ParquetError> {
+    match reader {
+        ColumnReader::Int64ColumnReader(reader) => {
+            fill_typed(column, reader, rows, |n: &i64| Ok(Cell::Int(*n)))
+        }
+        ColumnReader::DoubleColumnReader(reader) => {
+            fill_typed(column, reader, rows, |x: &f64| Ok(Cell::Real(*x)))
+        }
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            fill_typed(column, reader, rows, |text: &ByteArray| {
+                text.as_utf8().map(|text| Cell::Text(Cow::Borrowed(text)))
+            })
+        }
+        _ => Err(ParquetError::General(format!("column {} has an unknown type", column.name))),
+    }
+}
+
+fn fill_typed<R: Row, T: DataType>(
+    column: &Column<R>,
+    reader: &mut ColumnReaderImpl<T>,
+    rows: &mut [R],
+    cell: impl Fn(&T::T) -> Result<Cell<'_>, ParquetError>,
+) -> Result<bool, ParquetError> {
+    let mut values = Vec::with_capacity(rows.len());
+    let mut present = Vec::with_capacity(rows.len());
+    let (records, ..) = reader.read_records(rows.len(), Some(&mut present), None, &mut values)?;
+    if records != rows.len() {
+        return Err(ParquetError::General(format!("column {} ends too early", column.name)));
+    }
+    let mut values = values.iter();
+    for (index, row) in rows.iter_mut().enumerate() {
+        // A column that is never absent comes without levels.
+        if present.get(index).is_some_and(|level| *level == 0) {
+            continue;
+        }
+        let Some(value) = values.next() else {
+            return Err(ParquetError::General(format!("column {} lacks a value", column.name)));
+        };
+        if !column.set(row, cell(value)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,192 @@
+//! Writes the rows of one table to its Parquet file, a row group at a time, so that what is held
+//! in memory does not grow with the number of rows.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
+
+use crate::atomic::AtomicFile;
+use crate::column::{Cell, Column, Meaning};
+use crate::error::KeepError;
+use crate::table::Row;
+
+/// A row group ends at so many rows, …
+const GROUP_ROWS: usize = 64 * 1024;
+/// … or at so many bytes of text: one command line alone can have megabytes.
+const GROUP_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Values of one column that wait for their row group.
+struct Pending {
+    values: Values,
+    /// For a column that may be absent: 1 where there is a value, 0 where there is none.
+    present: Option<Vec<i16>>,
+}
+
+enum Values {
+    Int(Vec<i64>),
+    Real(Vec<f64>),
+    /// All texts in one buffer, and where each ends.
+    Text {
+        bytes: Vec<u8>,
+        ends: Vec<usize>,
+    },
+}
+
+impl Pending {
+    fn new<R>(column: &Column<R>) -> Pending {
+        let values = match column.meaning {
+            Meaning::Time | Meaning::Signed | Meaning::Unsigned => Values::Int(Vec::new()),
+            Meaning::Real => Values::Real(Vec::new()),
+            Meaning::Text => Values::Text { bytes: Vec::new(), ends: Vec::new() },
+        };
+        Pending { values, present: column.optional.then(Vec::new) }
+    }
+
+    /// Takes a value in; returns how many bytes of text it added.
+    fn push(&mut self, cell: Option<Cell<'_>>) -> usize {
+        if let Some(present) = &mut self.present {
+            present.push(i16::from(cell.is_some()));
+        }
+        match (&mut self.values, cell) {
+            (Values::Int(values), Some(Cell::Int(n))) => values.push(n),
+            (Values::Real(values), Some(Cell::Real(x))) => values.push(x),
+            (Values::Text { bytes, ends }, Some(Cell::Text(text))) => {
+                bytes.extend_from_slice(text.as_bytes());
+                ends.push(bytes.len());
+                return text.len();
+            }
+            (_, None) => {}
+            // Both come from the same declaration.
+            (_, Some(cell)) => unreachable!("a column's cell is of its own type: {cell:?}"),
+        }
+        0
+    }
+
+    /// Writes the column chunk and forgets its values.
+    fn write(&mut self, chunk: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let present = self.present.as_deref();
+        match &mut self.values {
+            Values::Int(values) => {
+                chunk.typed::<Int64Type>().write_batch(values, present, None)?;
+                values.clear();
+            }
+            Values::Real(values) => {
+                chunk.typed::<DoubleType>().write_batch(values, present, None)?;
+                values.clear();
+            }
+            Values::Text { bytes, ends } => {
+                let all = ByteArray::from(std::mem::take(bytes));
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let texts: Vec<ByteArray> = starts
+                    .zip(ends.iter())
+                    .map(|(start, &end)| all.slice(start, end - start))
+                    .collect();
+                chunk.typed::<ByteArrayType>().write_batch(&texts, present, None)?;
+                ends.clear();
+            }
+        }
+        if let Some(present) = &mut self.present {
+            present.clear();
+        }
+        Ok(())
+    }
+}
+
+/// The file of a table, being written.
+pub(crate) struct TableWriter<R> {
+    path: PathBuf,
+    file: SerializedFileWriter<AtomicFile>,
+    columns: Vec<(Column<R>, Pending)>,
+    rows_pending: usize,
+    text_pending: usize,
+    rows: u64,
+}
+
+impl<R: Row> TableWriter<R> {
+    pub(crate) fn create(dir: &Path) -> Result<TableWriter<R>, KeepError> {
+        let sink = AtomicFile::create(dir, R::FILE)?;
+        let path = sink.path().to_path_buf();
+        let columns: Vec<(Column<R>, Pending)> = R::columns()
+            .into_iter()
+            .map(|column| {
+                let pending = Pending::new(&column);
+                (column, pending)
+            })
+            .collect();
+        let file = open_parquet::<R>(&columns, sink)
+            .map_err(|e| KeepError::from_parquet(&path, e, KeepError::write))?;
+        Ok(TableWriter { path, file, columns, rows_pending: 0, text_pending: 0, rows: 0 })
+    }
+
+    pub(crate) fn push(&mut self, row: &R) -> Result<(), KeepError> {
+        for (column, pending) in &mut self.columns {
+            self.text_pending += pending.push(column.get(row));
+        }
+        self.rows_pending += 1;
+        self.rows += 1;
+        if self.rows_pending >= GROUP_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
+            self.end_group()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and gives the file its name; returns how many rows it has.
+    pub(crate) fn finish(mut self) -> Result<u64, KeepError> {
+        self.end_group()?;
+        let sink = self
+            .file
+            .into_inner()
+            .map_err(|e| KeepError::from_parquet(&self.path, e, KeepError::write))?;
+        sink.commit()?;
+        Ok(self.rows)
+    }
+
+    fn end_group(&mut self) -> Result<(), KeepError> {
+        if self.rows_pending == 0 {
+            return Ok(());
+        }
+        self.write_group().map_err(|e| KeepError::from_parquet(&self.path, e, KeepError::write))?;
+        self.rows_pending = 0;
+        self.text_pending = 0;
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.file.next_row_group()?;
+        for (_, pending) in &mut self.columns {
+            let mut chunk = group
+                .next_column()?
+                .ok_or_else(|| ParquetError::General("fewer columns than declared".into()))?;
+            pending.write(&mut chunk)?;
+            chunk.close()?;
+        }
+        group.close().map(drop)
+    }
+}
+
+fn open_parquet<R: Row>(
+    columns: &[(Column<R>, Pending)],
+    sink: AtomicFile,
+) -> Result<SerializedFileWriter<AtomicFile>, ParquetError> {
+    let fields =
+        columns.iter().map(|(column, _)| column.parquet_type()).collect::<Result<_, _>>()?;
+    let schema = Type::group_type_builder("weigh").with_fields(fields).build()?;
+    let notes = R::notes().into_iter().map(|(key, value)| KeyValue::new(key, value));
+    let properties = WriterProperties::builder()
+        .set_created_by(concat!("weigh ", env!("CARGO_PKG_VERSION")).to_string())
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_enabled(true)
+        // Readers skip row groups by these; pages are too small to be worth statistics.
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_key_value_metadata(Some(notes.collect()))
+        .build();
+    SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))
+}

@@ -1,0 +1,322 @@
+//! Writes a recording: the journal while the job runs, the tables and the summary when it has
+//! ended.
+//!
+//! An error while the job runs never stops the measuring: the first is remembered, everything
+//! after it is counted as lost, and both are told at the end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::summary::Summary;
+
+use crate::atomic::AtomicFile;
+use crate::error::KeepError;
+use crate::finite::{finite_entry, finite_summary};
+use crate::journal::{Entry, JournalReader};
+use crate::table::Row;
+use crate::table_writer::TableWriter;
+
+/// Entries are handed to the kernel at least whenever so much of them has gathered.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// The name under which the summary's collectors tell what the recording itself has lost.
+const RECORDING: &str = "recording";
+
+/// A recording that is being made.
+#[derive(Debug)]
+pub struct RecordingWriter {
+    dir: PathBuf,
+    journal: File,
+    /// Whole lines that the kernel does not have yet.
+    buffer: Vec<u8>,
+    error: Option<io::Error>,
+    lost: u64,
+    not_finite: u64,
+}
+
+/// What became of a recording.
+#[derive(Debug)]
+pub struct Finished {
+    /// The summary as it was written: the caller's, and what the recording itself has lost.
+    pub summary: Summary,
+    /// Rows in the table of samples.
+    pub samples: u64,
+    /// Rows in the table of processes.
+    pub processes: u64,
+    /// Rows in the table of files.
+    pub files: u64,
+    /// Entries that could not be kept.
+    pub lost: u64,
+    /// Numbers that were left out because they were not finite.
+    pub not_finite: u64,
+    /// The first error while the job ran.
+    pub error: Option<io::Error>,
+}
+
+impl RecordingWriter {
+    /// Makes the directory, and in it the journal, so that a place that cannot be written to is
+    /// found before the job starts. Refuses a directory that already holds a recording.
+    pub fn create(dir: &Path) -> Result<RecordingWriter, KeepError> {
+        std::fs::create_dir_all(dir).map_err(|e| match std::fs::metadata(dir) {
+            Ok(found) if !found.is_dir() => KeepError::NotADirectory { path: dir.to_path_buf() },
+            _ => KeepError::write(dir, e),
+        })?;
+        let taken = |found| KeepError::AlreadyRecorded { path: dir.to_path_buf(), found };
+        for name in [files::SUMMARY, files::JOURNAL, files::SERIES, files::PROCESSES, files::FILES]
+        {
+            if dir.join(name).symlink_metadata().is_ok() {
+                return Err(taken(name));
+            }
+        }
+        let path = dir.join(files::JOURNAL);
+        let journal =
+            OpenOptions::new().append(true).create_new(true).open(&path).map_err(|e| {
+                // Another weigh was faster.
+                if e.kind() == ErrorKind::AlreadyExists {
+                    taken(files::JOURNAL)
+                } else {
+                    KeepError::write(&path, e)
+                }
+            })?;
+        Ok(RecordingWriter::on(dir, journal))
+    }
+
+    fn on(dir: &Path, journal: File) -> RecordingWriter {
+        // Tells a reader that the journal still grows. Where the file system has no locks, the
+        // reader takes the recording for one that was cut short: nothing is lost by that.
+        let _ = rustix::fs::flock(&journal, FlockOperation::NonBlockingLockExclusive);
+        RecordingWriter {
+            dir: dir.to_path_buf(),
+            journal,
+            buffer: Vec::new(),
+            error: None,
+            lost: 0,
+            not_finite: 0,
+        }
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Takes in an entry; it is written at the next [`flush`](Self::flush).
+    pub fn append(&mut self, entry: &Entry) {
+        let (entry, not_finite) = finite_entry(entry);
+        self.not_finite += not_finite;
+        if self.error.is_some() {
+            self.lost += 1;
+            return;
+        }
+        let before = self.buffer.len();
+        match serde_json::to_writer(&mut self.buffer, entry.as_ref()) {
+            Ok(()) => self.buffer.push(b'\n'),
+            // An entry of an unknown kind; what was written of it would spoil the next line.
+            Err(_) => {
+                self.buffer.truncate(before);
+                self.lost += 1;
+            }
+        }
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Hands to the kernel what was taken in, so that it outlives weigh.
+    pub fn flush(&mut self) {
+        let mut rest = self.buffer.as_slice();
+        while !rest.is_empty() {
+            match self.journal.write(rest) {
+                Ok(written) if written > 0 => rest = &rest[written..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                refused => {
+                    let error = refused.err().unwrap_or_else(|| ErrorKind::WriteZero.into());
+                    self.error.get_or_insert(error);
+                    // One newline an entry: JSON has none inside.
+                    self.lost += rest.iter().filter(|byte| **byte == b'\n').count() as u64;
+                    break;
+                }
+            }
+        }
+        self.buffer.clear();
+    }
+
+    /// The first error since the recording was begun: from then on nothing is kept.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Entries that could not be kept so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Gives the recording up and removes it; the directory too, if nothing else is in it.
+    pub fn discard(mut self) {
+        self.buffer.clear();
+        // The directory may not have been weigh's, or may hold other things; then it stays.
+        let _ = std::fs::remove_file(self.dir.join(files::JOURNAL));
+        let _ = std::fs::remove_dir(&self.dir);
+    }
+
+    /// Makes the tables and the summary of the journal, and removes the journal. If that fails,
+    /// the journal stays, and in it, if it could still be written, the summary.
+    pub fn finish(mut self, summary: &Summary) -> Result<Finished, KeepError> {
+        self.append(&Entry::Summary(Box::new(summary.clone())));
+        self.flush();
+        let path = self.dir.join(files::JOURNAL);
+        let mut tables = Tables::create(&self.dir)?;
+        let damaged = tables.fill_from(&path)?;
+        let (samples, processes, rows_of_files) = tables.finish()?;
+        let lost = self.lost + damaged;
+        // Not counted again: the same summary went through the journal.
+        let (mut summary, _) = finite_summary(summary.clone());
+        if lost > 0 || self.error.is_some() {
+            summary.collectors.push(self.own_status(lost));
+        }
+        write_summary(&self.dir, &summary)?;
+        // Left behind it does no harm: a directory with a summary is complete.
+        let _ = std::fs::remove_file(&path);
+        Ok(Finished {
+            summary,
+            samples,
+            processes,
+            files: rows_of_files,
+            lost,
+            not_finite: self.not_finite,
+            error: self.error.take(),
+        })
+    }
+
+    /// What the recording has to say of itself among the collectors.
+    fn own_status(&self, lost: u64) -> CollectorStatus {
+        let reason = match &self.error {
+            Some(error) => format!("the journal could not be written: {error}"),
+            None => "entries could not be encoded, or were damaged in the journal".to_string(),
+        };
+        CollectorStatus {
+            name: RECORDING.to_string(),
+            mechanism: Mechanism::None,
+            status: CollectorState::Degraded,
+            reason: Some(reason),
+            lost,
+        }
+    }
+}
+
+impl Drop for RecordingWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// The tables of a recording, being written side by side.
+struct Tables {
+    series: TableWriter<SampleRow>,
+    processes: TableWriter<ProcessRow>,
+    files: TableWriter<FileRow>,
+}
+
+impl Tables {
+    fn create(dir: &Path) -> Result<Tables, KeepError> {
+        Ok(Tables {
+            series: TableWriter::create(dir)?,
+            processes: TableWriter::create(dir)?,
+            files: TableWriter::create(dir)?,
+        })
+    }
+
+    /// Takes in every row of a journal; returns how many of its lines were damaged.
+    fn fill_from(&mut self, path: &Path) -> Result<u64, KeepError> {
+        let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
+        let mut journal = JournalReader::new(BufReader::with_capacity(BUFFER_BYTES, file));
+        while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+            match entry {
+                Entry::Samples { .. } => push(&mut self.series, entry)?,
+                Entry::Process(_) => push(&mut self.processes, entry)?,
+                Entry::File(_) => push(&mut self.files, entry)?,
+                Entry::Started(_) | Entry::Summary(_) | Entry::Unknown => {}
+            }
+        }
+        Ok(journal.condition.damaged)
+    }
+
+    fn finish(self) -> Result<(u64, u64, u64), KeepError> {
+        Ok((self.series.finish()?, self.processes.finish()?, self.files.finish()?))
+    }
+}
+
+fn push<R: Row>(table: &mut TableWriter<R>, entry: Entry) -> Result<(), KeepError> {
+    let mut result = Ok(());
+    R::from_entry(entry, &mut |row| {
+        if result.is_ok() {
+            result = table.push(&row);
+        }
+    });
+    result
+}
+
+fn write_summary(dir: &Path, summary: &Summary) -> Result<(), KeepError> {
+    let mut file = AtomicFile::create(dir, files::SUMMARY)?;
+    let mut text =
+        serde_json::to_vec_pretty(summary).map_err(|e| KeepError::write(file.path(), e.into()))?;
+    text.push(b'\n');
+    file.write_all(&text).map_err(|e| KeepError::write(file.path(), e))?;
+    file.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(i: i64) -> Entry {
+        Entry::Samples {
+            time_ns: i,
+            scope: "job".into(),
+            values: [("cpu_seconds".to_string(), 1.0)].into(),
+        }
+    }
+
+    #[test]
+    fn what_a_full_device_refuses_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let mut writer = RecordingWriter::on(dir.path(), full);
+        (0..3).for_each(|i| writer.append(&sample(i)));
+        assert!(writer.error().is_none());
+        writer.flush();
+        assert_eq!(writer.error().unwrap().raw_os_error(), Some(28), "ENOSPC");
+        assert_eq!(writer.lost(), 3);
+        writer.append(&sample(3));
+        writer.flush();
+        assert_eq!(writer.lost(), 4);
+    }
+
+    #[test]
+    fn the_kernel_gets_entries_before_they_take_much_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = RecordingWriter::create(dir.path()).unwrap();
+        (0..10_000).for_each(|i| writer.append(&sample(i)));
+        assert!(writer.buffer.len() < BUFFER_BYTES);
+        assert!(writer.journal.metadata().unwrap().len() > 10 * BUFFER_BYTES as u64);
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_written_is_lost_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = RecordingWriter::create(dir.path()).unwrap();
+        writer.append(&sample(0));
+        writer.append(&Entry::Unknown);
+        writer.append(&sample(1));
+        assert_eq!(writer.lost(), 1);
+        assert!(writer.error().is_none());
+        writer.flush();
+        let journal = std::fs::read(dir.path().join(files::JOURNAL)).unwrap();
+        assert_eq!(journal.iter().filter(|byte| **byte == b'\n').count(), 2);
+    }
+}
