@@ -1,1 +1,19 @@
-//! account
+//! The accounting: from readings and events to series, process rows, and the summary's values.
+//!
+//! Pure: no clock and no I/O of its own, so the same input always gives the same result, and it
+//! can be tested on recorded input. Reads the types of `schema::event`; emits those of
+//! `schema::recording` and `schema::quality`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod limits;
+mod memory;
+mod series;
+mod summary;
+mod tree;
+
+pub use limits::{Crossed, LimitWatch};
+pub use memory::{MemoryEstimate, estimate_peak};
+pub use series::Series;
+pub use summary::{Measured, Note, job_value, metrics};
+pub use tree::{Tree, shell_words};

@@ -1,0 +1,143 @@
+//! Limits that the kernel side does not look after: checked at each reading.
+
+use std::time::Duration;
+
+use weigh_schema::event::JobReading;
+use weigh_schema::limit::Limit;
+
+use crate::summary::job_value;
+
+/// The part of a limit at which a warning is given.
+const WARN_AT: f64 = 0.8;
+
+/// Looks between readings are never further apart than this, and never closer than the second.
+const LOOK_BETWEEN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(2));
+
+/// A limit that was found crossed, or nearly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Crossed {
+    /// The metric.
+    pub metric: &'static str,
+    /// The value found.
+    pub observed: f64,
+    /// Whether the limit itself was crossed, or only the mark at which to warn.
+    pub fully: bool,
+}
+
+struct Watched {
+    limit: Limit,
+    warned: bool,
+    crossed: bool,
+    last: Option<(f64, f64)>,
+    rate: f64,
+}
+
+/// Watches limits by looking at readings, more often the nearer one is.
+pub struct LimitWatch {
+    watched: Vec<Watched>,
+}
+
+impl LimitWatch {
+    /// Watches these.
+    pub fn new(limits: impl IntoIterator<Item = Limit>) -> LimitWatch {
+        let watched = limits
+            .into_iter()
+            .map(|limit| Watched { limit, warned: false, crossed: false, last: None, rate: 0.0 })
+            .collect();
+        LimitWatch { watched }
+    }
+
+    /// Whether there is anything to watch.
+    pub fn is_empty(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// Compares a reading, and values that are known otherwise, with the limits.
+    pub fn look(
+        &mut self,
+        reading: &JobReading,
+        wall_seconds: f64,
+        otherwise: &dyn Fn(&str) -> Option<f64>,
+    ) -> Vec<Crossed> {
+        let mut found = Vec::new();
+        for watched in &mut self.watched {
+            let metric = watched.limit.metric;
+            let Some(value) =
+                otherwise(metric.name).or_else(|| job_value(metric, reading, wall_seconds))
+            else {
+                continue;
+            };
+            if let Some((before, at)) = watched.last
+                && wall_seconds > at
+            {
+                watched.rate = (value - before).max(0.0) / (wall_seconds - at);
+            }
+            watched.last = Some((value, wall_seconds));
+            let crossed = value > watched.limit.value;
+            if crossed && !watched.crossed {
+                watched.crossed = true;
+                watched.warned = true;
+                found.push(Crossed { metric: metric.name, observed: value, fully: true });
+            } else if !watched.warned && value > watched.limit.value * WARN_AT {
+                watched.warned = true;
+                found.push(Crossed { metric: metric.name, observed: value, fully: false });
+            }
+        }
+        found
+    }
+
+    /// How long the next look may wait: half the time the nearest limit would take at the rate
+    /// seen last.
+    pub fn next_look(&self) -> Duration {
+        let (longest, shortest) = LOOK_BETWEEN;
+        self.watched
+            .iter()
+            .filter(|w| !w.crossed)
+            .filter_map(|w| {
+                let (value, _) = w.last?;
+                let seconds = (w.limit.value - value) / w.rate.max(1e-12);
+                Duration::try_from_secs_f64(seconds.max(0.0) / 2.0).ok()
+            })
+            .min()
+            .unwrap_or(longest)
+            .clamp(shortest, longest)
+    }
+
+    /// The limits and marks that a kernel side can look after: (metric, limit, mark).
+    pub fn marks(limits: &[Limit]) -> Vec<(&'static str, f64, f64)> {
+        limits.iter().map(|l| (l.metric.name, l.value, l.value * WARN_AT)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(text: &str) -> LimitWatch {
+        LimitWatch::new([text.parse::<Limit>().unwrap()])
+    }
+
+    #[test]
+    fn warns_at_four_fifths_once_then_tells_of_the_crossing_once() {
+        let mut watch = watch("wall_seconds=10s");
+        let reading = JobReading::default();
+        let mut look = |wall| watch.look(&reading, wall, &|_| None);
+        assert_eq!(look(5.0), []);
+        assert_eq!(look(9.0).len(), 1);
+        assert_eq!(look(9.5), []);
+        assert!(look(10.5)[0].fully);
+        assert_eq!(look(11.0), []);
+    }
+
+    #[test]
+    fn looks_come_closer_as_the_limit_does() {
+        let mut watch = watch("wall_seconds=10s");
+        let reading = JobReading::default();
+        watch.look(&reading, 1.0, &|_| None);
+        watch.look(&reading, 2.0, &|_| None);
+        assert_eq!(watch.next_look(), LOOK_BETWEEN.0);
+        watch.look(&reading, 9.98, &|_| None);
+        let next = watch.next_look();
+        assert!(next >= Duration::from_millis(9) && next <= Duration::from_millis(11), "{next:?}");
+    }
+}

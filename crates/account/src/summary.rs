@@ -1,0 +1,232 @@
+//! The summary's values: every metric of the schema, each with its source and quality.
+
+use std::collections::BTreeMap;
+
+use weigh_schema::event::{JobReading, SharedMemoryReading};
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::{Counter, CounterValues, Formula, METRICS, Metric};
+
+use crate::memory::estimate_peak;
+
+/// Something a collector has to say about a metric whose value follows from the reading.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// The metric.
+    pub metric: &'static str,
+    /// `Unavailable` takes the value away; the others qualify it.
+    pub quality: Quality,
+    /// What is missing, and why.
+    pub reason: String,
+}
+
+/// All that was measured.
+pub struct Measured<'a> {
+    /// The time from start to end.
+    pub wall_seconds: f64,
+    /// The last reading.
+    pub reading: &'a JobReading,
+    /// How it was got.
+    pub source: Mechanism,
+    /// Looks at shared pages.
+    pub looks: &'a [SharedMemoryReading],
+    /// The greatest rate between two readings.
+    pub cores_peak: Option<f64>,
+    /// Values that collectors give directly.
+    pub given: BTreeMap<String, Value>,
+    /// What collectors have to say about values.
+    pub notes: &'a [Note],
+}
+
+/// A sum of counters in the metric's unit; none if the metric is not such a sum.
+pub(crate) fn sum_of(metric: &Metric, counters: &CounterValues) -> Option<f64> {
+    let Formula::Sum { plus, minus, factor } = metric.formula else { return None };
+    let add = |list: &[Counter]| list.iter().map(|c| counters.get(*c)).fold(0, u64::wrapping_add);
+    Some(add(plus).saturating_sub(add(minus)) as f64 * factor)
+}
+
+/// User and system time: the exact total, split as the ticks fell, as getrusage(2) does.
+pub(crate) fn cpu_split(counters: &CounterValues) -> (f64, f64) {
+    let total = counters.get(Counter::Runtime) as f64 * 1e-9;
+    let user = counters.get(Counter::UserTicks) as f64;
+    let system = counters.get(Counter::SystemTicks) as f64;
+    if user + system == 0.0 {
+        return (total, 0.0);
+    }
+    let user_part = user / (user + system);
+    (total * user_part, total * (1.0 - user_part))
+}
+
+/// The present value of a metric as far as one reading tells: for limits.
+pub fn job_value(metric: &Metric, reading: &JobReading, wall_seconds: f64) -> Option<f64> {
+    let (user, system) = cpu_split(&reading.counters);
+    let memory = &reading.memory;
+    match metric.name {
+        "wall_seconds" => Some(wall_seconds),
+        "cpu_user_seconds" => Some(user),
+        "cpu_system_seconds" => Some(system),
+        "cpu_cores_average" => (wall_seconds > 0.0).then(|| (user + system) / wall_seconds),
+        "memory_peak_bytes" => Some(memory.floor_peak as f64),
+        "memory_peak_rss_sum_bytes" => Some(memory.rss_sum_peak as f64),
+        "memory_peak_process_rss_bytes" => Some(memory.process_peak as f64),
+        "memory_peak_virtual_bytes" => Some(memory.virtual_peak as f64),
+        "memory_peak_swap_bytes" => Some(memory.swap_peak as f64),
+        "processes_total" => Some(reading.population.processes_total as f64),
+        "processes_peak" => Some(reading.population.processes_peak as f64),
+        "threads_peak" => Some(reading.population.threads_peak as f64),
+        _ => sum_of(metric, &reading.counters),
+    }
+}
+
+/// Every metric of the schema with its value, or why it has none.
+pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, Value> {
+    METRICS
+        .iter()
+        .map(|metric| {
+            let value = match measured.given.get(metric.name) {
+                Some(given) => given.clone(),
+                None => noted(metric, own_value(metric, measured), measured.notes),
+            };
+            (metric.name.to_string(), value)
+        })
+        .collect()
+}
+
+fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
+    let exact = |value: f64, source| Value {
+        value: Some(metric.unit.number(value)),
+        unit: metric.unit,
+        source,
+        quality: Quality::Exact,
+        reason: None,
+    };
+    match metric.name {
+        "wall_seconds" => exact(measured.wall_seconds, Mechanism::Clock),
+        "memory_peak_bytes" => {
+            let peak = estimate_peak(&measured.reading.memory, measured.looks);
+            Value {
+                quality: peak.quality,
+                reason: peak.reason,
+                ..exact(peak.bytes, measured.source)
+            }
+        }
+        "memory_peak_virtual_bytes" => qualified(
+            metric,
+            measured,
+            Quality::Sampled,
+            "looked at whenever a resident size changed",
+        ),
+        "cpu_user_seconds" | "cpu_system_seconds" => qualified(
+            metric,
+            measured,
+            Quality::Sampled,
+            "the exact total, split by what each timer tick met",
+        ),
+        "cpu_cores_peak" => match measured.cores_peak {
+            Some(cores) => Value {
+                quality: Quality::Sampled,
+                reason: Some("the greatest average between two samples".into()),
+                ..exact(cores, measured.source)
+            },
+            None => Value::unavailable(metric.unit, "the job ended before there were two samples"),
+        },
+        _ => match job_value(metric, measured.reading, measured.wall_seconds) {
+            Some(value) => exact(value, measured.source),
+            None => Value::unavailable(metric.unit, "no collector for it was active"),
+        },
+    }
+}
+
+fn qualified(metric: &Metric, measured: &Measured<'_>, quality: Quality, reason: &str) -> Value {
+    let value = job_value(metric, measured.reading, measured.wall_seconds);
+    Value {
+        value: value.map(|v| metric.unit.number(v)),
+        unit: metric.unit,
+        source: measured.source,
+        quality: if value.is_some() { quality } else { Quality::Unavailable },
+        reason: Some(reason.to_string()),
+    }
+}
+
+fn noted(metric: &Metric, mut value: Value, notes: &[Note]) -> Value {
+    for note in notes.iter().filter(|note| note.metric == metric.name) {
+        if note.quality == Quality::Unavailable {
+            return Value::unavailable(metric.unit, note.reason.clone());
+        }
+        if value.quality == Quality::Exact {
+            value.quality = note.quality;
+        }
+        value.reason = Some(match value.reason.take() {
+            Some(before) => format!("{before}; {}", note.reason),
+            None => note.reason.clone(),
+        });
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::Number;
+
+    fn measured<'a>(reading: &'a JobReading, notes: &'a [Note]) -> Measured<'a> {
+        Measured {
+            wall_seconds: 2.0,
+            reading,
+            source: Mechanism::Bpf,
+            looks: &[],
+            cores_peak: None,
+            given: BTreeMap::new(),
+            notes,
+        }
+    }
+
+    #[test]
+    fn every_metric_has_a_value_or_a_reason() {
+        let reading = JobReading::default();
+        let metrics = metrics(&measured(&reading, &[]));
+        assert_eq!(metrics.len(), METRICS.len());
+        for (name, value) in metrics {
+            assert_eq!(value.value.is_none(), value.quality == Quality::Unavailable, "{name}");
+            assert!(value.value.is_some() || value.reason.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn sums_add_and_take_away() {
+        let mut reading = JobReading::default();
+        reading.counters.set(Counter::ReadChars, 1_000_003);
+        reading.counters.set(Counter::SocketReadChars, 20);
+        reading.counters.set(Counter::StorageWritten, 8192);
+        reading.counters.set(Counter::StorageCancelled, 4096);
+        let metrics = metrics(&measured(&reading, &[]));
+        assert_eq!(metrics["io_read_bytes_total"].value, Some(Number::Whole(1_000_023)));
+        assert_eq!(metrics["storage_written_bytes_total"].value, Some(Number::Whole(4096)));
+    }
+
+    #[test]
+    fn the_split_adds_up_to_the_exact_total() {
+        let mut reading = JobReading::default();
+        reading.counters.set(Counter::Runtime, 3_000_000_000);
+        reading.counters.set(Counter::UserTicks, 8_000_000);
+        reading.counters.set(Counter::SystemTicks, 4_000_000);
+        let (user, system) = cpu_split(&reading.counters);
+        assert!((user - 2.0).abs() < 1e-9 && (system - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_note_can_take_a_value_away_or_qualify_it() {
+        let reading = JobReading::default();
+        let note = |quality| Note {
+            metric: "net_sent_bytes_total",
+            quality,
+            reason: "no tracepoint".into(),
+        };
+        let notes = [note(Quality::Unavailable)];
+        let value = &metrics(&measured(&reading, &notes))["net_sent_bytes_total"];
+        assert_eq!((value.value, value.quality), (None, Quality::Unavailable));
+        let notes = [note(Quality::Estimated)];
+        let value = &metrics(&measured(&reading, &notes))["net_sent_bytes_total"];
+        assert_eq!(value.quality, Quality::Estimated);
+        assert_eq!(value.reason.as_deref(), Some("no tracepoint"));
+    }
+}
