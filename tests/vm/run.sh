@@ -101,12 +101,19 @@ install_missing() {
 		as_root=(sudo)
 	fi
 	progress "installing ${missing[*]}"
-	"${as_root[@]}" apt-get update -qq >&2 || fail "apt-get update failed"
-	DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
-		fail "apt-get could not install ${missing[*]}"
+	quietly "${as_root[@]}" apt-get update -qq || fail "apt-get update failed"
+	quietly "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		"${missing[@]}" || fail "apt-get could not install ${missing[*]}"
 }
 
-# Whether a file is a dynamically linked ELF file; the loader itself says so.
+# Runs a command; shows what it said only if it failed.
+quietly() {
+	"$@" >"$scratch/said" 2>&1 && return
+	cat "$scratch/said" >&2
+	return 1
+}
+
+# Whether a file is an ELF file; whether the loader says that it needs no loader.
 is_elf() { [[ $(head -c 4 "$1" 2>/dev/null | tr -d '\0') == $'\x7fELF' ]]; }
 is_static() { is_elf "$1" && ! LC_ALL=C ldd "$1" >/dev/null 2>&1; }
 
@@ -122,13 +129,13 @@ get_kernel() {
 	command -v apt-get >/dev/null || fail "no kernel in $cache and no apt-get to get one: give --kernel"
 	package=$(kernel_package)
 	if [[ -z $package ]]; then
-		apt-get update -qq >&2 || fail "apt-get update failed; it is needed to find the kernel package"
+		quietly apt-get update -qq || fail "apt-get update failed; it is needed to find the kernel package"
 		package=$(kernel_package)
 	fi
 	[[ $package == linux-image-6.1.* ]] ||
 		fail "apt offers '${package:-nothing}' as linux-image-cloud-amd64, not a 6.1 kernel (Debian 12): give --kernel"
 	progress "downloading $package"
-	(cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq "$package" >&2) || fail "apt-get could not download $package"
+	(cd "$scratch" && quietly apt-get -o APT::Sandbox::User=root download -qq "$package") || fail "apt-get could not download $package"
 	dpkg-deb --fsys-tarfile "$scratch/$package"_*.deb | tar -C "$scratch" -x ./boot || fail "$package can not be unpacked"
 	mv "$scratch"/boot/vmlinuz-6.1.* "$cache/" || fail "$package holds no vmlinuz"
 	kernel=$(newest_kept)
@@ -269,12 +276,20 @@ make_root "$@"
 make_image
 progress "root file system made, starting"
 
+machine=
+trap '[[ -z $machine ]] || kill "$machine" 2>/dev/null; exit 130' INT
+trap '[[ -z $machine ]] || kill "$machine" 2>/dev/null; exit 143' TERM
+
+# In the background, so that a signal ends it at once.
 status=0
-timeout --foreground -k 5 "$timeout" qemu-system-x86_64 \
+timeout -k 5 "$timeout" qemu-system-x86_64 \
 	-accel tcg,thread=multi -cpu qemu64 -smp "$cpus" -m "$memory" -display none -nic none -no-reboot \
 	-serial "file:$console" -serial stdio -monitor none \
 	-kernel "$kernel" -drive "if=none,id=root,file=$image,format=raw,cache=unsafe" -device nvme,drive=root,serial=1 \
-	-append "console=ttyS0 loglevel=5 root=/dev/nvme0n1 rw init=/init panic=-1 $append" </dev/null || status=$?
+	-append "console=ttyS0 loglevel=5 root=/dev/nvme0n1 rw init=/init panic=-1 $append" </dev/null &
+machine=$!
+wait "$machine" || status=$?
+machine=
 progress "the machine has ended"
 [[ -z $log ]] || cp "$console" "$log"
 
@@ -282,11 +297,6 @@ last_words() {
 	say "the last messages of the kernel:"
 	tail -n 25 "$console" 2>/dev/null | tr -d '\r' | cat -v >&2 || true
 }
-
-for fetch in ${fetches[@]+"${fetches[@]}"}; do
-	"$(command -v debugfs || echo /sbin/debugfs)" -R "dump ${fetch%%:*} ${fetch#*:}" "$image" >/dev/null 2>"$scratch/debugfs" || true
-	[[ -e ${fetch#*:} ]] || say "--fetch: the guest has left no ${fetch%%:*}"
-done
 
 told=$(tr -d '\r' <"$console" 2>/dev/null | sed -n 's/^VM-EXIT-STATUS \([0-9]*\)$/\1/p' | tail -1)
 if ((status == 124 || status == 137)) && [[ -z $told ]]; then
@@ -301,4 +311,11 @@ if [[ -z $told ]]; then
 	fi
 	fail "the machine ended (QEMU: $status) before the command was started"
 fi
+for fetch in ${fetches[@]+"${fetches[@]}"}; do
+	rm -f "$scratch/fetched"
+	"$(command -v debugfs || echo /sbin/debugfs)" -R "dump ${fetch%%:*} $scratch/fetched" "$image" >/dev/null 2>&1 || true
+	[[ -e $scratch/fetched ]] || fail "--fetch: the guest has left no ${fetch%%:*}"
+	mv "$scratch/fetched" "${fetch#*:}" || fail "--fetch: ${fetch#*:} can not be written"
+done
+
 exit "$told"

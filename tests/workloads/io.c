@@ -8,7 +8,9 @@
  *   read pread readv preadv preadv2        from PATH
  *   write pwrite writev pwritev pwritev2   to PATH
  *   sendfile copy_file_range               PATH to PATH2
- *   splice                                 PATH to a pipe, the pipe to PATH2: two calls a chunk
+ *   splice                                 PATH to a pipe, the pipe to PATH2: two calls a chunk;
+ *                                          like sendfile before Linux 6.5 not from /dev/zero, and
+ *                                          copy_file_range is from file to file only
  *   tee vmsplice                           into a pipe; filled by write, emptied by read
  *   send sendto sendmsg                    over a Unix stream socket pair; taken out by
  *   recv recvfrom recvmsg                  recv, recvfrom, recvmsg of the same row's place
