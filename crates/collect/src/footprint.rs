@@ -1,0 +1,313 @@
+//! How much space the files under given directories take, and how many there are.
+//!
+//! A thread of its own scans the directories with `getdents64` and `statx`: allocated space
+//! (blocks, so that holes are free), hard links once, other mounts and what lies behind symbolic
+//! links not. A scan that took t seconds is followed by a pause of at least 100 t, so that scans
+//! take at most 1 % of one CPU; the thread has the lowest priority. Emits [`Scan`]s and their
+//! [`Peak`]; what happens between two scans is not seen. Files that vanish meanwhile are normal;
+//! directories that can not be read are counted and named.
+//!
+//! Nobody ever waits for the file system but this thread: a hung network mount leaves the thread
+//! behind and the caller goes on.
+
+mod walk;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+
+/// A scan that took t is followed by a pause of this many t.
+const PAUSE_PER_SCAN: u32 = 100;
+
+/// Why a directory can not be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum FootprintError {
+    /// It can not be opened.
+    #[error("cannot watch {path}: {source}")]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The scanner's thread could not be started.
+    #[error("cannot start the thread that scans: {0}")]
+    Thread(std::io::Error),
+}
+
+/// The result of one scan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Space allocated for the files and directories below the watched ones.
+    pub bytes: u64,
+    /// How many of them there are.
+    pub files: u64,
+    /// Directories and files that could not be looked at.
+    pub unreadable: u64,
+    /// The first of these, and why.
+    pub first_unreadable: Option<String>,
+}
+
+/// A scan and when it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimedScan {
+    /// What it found.
+    pub scan: Scan,
+    /// When it began.
+    pub begun: Instant,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The greatest values of all scans so far; bytes and files may stem from different ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Greatest space.
+    pub bytes: u64,
+    /// Greatest number of files.
+    pub files: u64,
+    /// Scans made.
+    pub scans: u64,
+}
+
+/// What the scanner leaves behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FootprintReport {
+    /// Greatest values; `None` if no scan was ever completed.
+    pub peak: Option<Peak>,
+    /// The last scan.
+    pub latest: Option<TimedScan>,
+    /// Whether the last scan was made at the end.
+    pub is_final: bool,
+    /// How the collector fared.
+    pub status: CollectorStatus,
+}
+
+/// When to scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Pause before the first scan.
+    pub first_after: Duration,
+    /// Least time from the start of one scan to the start of the next.
+    pub at_least: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace { first_after: Duration::from_millis(500), at_least: Duration::from_secs(1) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Periodic,
+    Final,
+    Stop,
+}
+
+struct State {
+    order: Order,
+    latest: Option<TimedScan>,
+    peak: Option<Peak>,
+    is_final_done: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Set while the scan in progress is not wanted any more.
+    interrupt: AtomicBool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state stays whole between any two statements: a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Scans directories in the background until it is dropped.
+pub struct FootprintScanner {
+    shared: Arc<Shared>,
+    roots: Vec<PathBuf>,
+}
+
+impl FootprintScanner {
+    /// Starts watching `roots`. A directory named twice, or one inside another, is counted once.
+    pub fn start(roots: &[PathBuf], pace: Pace) -> Result<FootprintScanner, FootprintError> {
+        let walker = walk::Walker::open(roots)?;
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                order: Order::Periodic,
+                latest: None,
+                peak: None,
+                is_final_done: false,
+            }),
+            changed: Condvar::new(),
+            interrupt: AtomicBool::new(false),
+        });
+        let theirs = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("weigh-footprint".to_owned())
+            .stack_size(256 * 1024)
+            .spawn(move || scan_until_told(&walker, pace, &theirs))
+            .map_err(FootprintError::Thread)?;
+        Ok(FootprintScanner { shared, roots: roots.to_vec() })
+    }
+
+    /// The directories that are watched.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// The last completed scan.
+    pub fn latest(&self) -> Option<TimedScan> {
+        self.shared.lock().latest.clone()
+    }
+
+    /// The greatest values so far; `None` before the first scan is complete.
+    pub fn peak(&self) -> Option<Peak> {
+        self.shared.lock().peak
+    }
+
+    /// Makes a last scan if the ones before let expect that it takes no longer than `budget`, and
+    /// waits for it no longer than that.
+    pub fn finish(self, budget: Duration) -> FootprintReport {
+        let asked = Instant::now();
+        let mut state = self.shared.lock();
+        let fits = state.latest.as_ref().is_none_or(|l| l.took.mul_f64(1.5) <= budget);
+        if fits {
+            state.order = Order::Final;
+            self.shared.interrupt.store(true, Ordering::Relaxed);
+            self.shared.changed.notify_all();
+            let not_yet = |s: &mut State| !s.is_final_done;
+            state = self
+                .shared
+                .changed
+                .wait_timeout_while(state, budget, not_yet)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        let (peak, latest, is_final) = (state.peak, state.latest.clone(), state.is_final_done);
+        drop(state);
+        FootprintReport { status: status(latest.as_ref(), is_final, asked), peak, latest, is_final }
+    }
+}
+
+impl Drop for FootprintScanner {
+    /// Tells the thread to stop and does not wait for it.
+    fn drop(&mut self) {
+        self.shared.lock().order = Order::Stop;
+        self.shared.interrupt.store(true, Ordering::Relaxed);
+        self.shared.changed.notify_all();
+    }
+}
+
+fn status(latest: Option<&TimedScan>, is_final: bool, asked: Instant) -> CollectorStatus {
+    let mut reasons = Vec::new();
+    match latest {
+        None => reasons.push("the job ended before the first scan was complete".to_owned()),
+        Some(latest) if !is_final => reasons.push(format!(
+            "the last scan took {:.1} s and was begun {:.1} s before the end",
+            latest.took.as_secs_f64(),
+            asked.saturating_duration_since(latest.begun).as_secs_f64()
+        )),
+        Some(_) => {}
+    }
+    if let Some(TimedScan { scan, .. }) = latest
+        && let Some(first) = &scan.first_unreadable
+    {
+        reasons.push(format!("{} entries could not be read, first {first}", scan.unreadable));
+    }
+    CollectorStatus {
+        name: "footprint".to_owned(),
+        mechanism: Mechanism::Stat,
+        status: match (latest, reasons.is_empty()) {
+            (None, _) => CollectorState::Unavailable,
+            (Some(_), true) => CollectorState::Active,
+            (Some(_), false) => CollectorState::Degraded,
+        },
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+        lost: 0,
+    }
+}
+
+/// The thread's life.
+fn scan_until_told(walker: &walk::Walker, pace: Pace, shared: &Shared) {
+    lower_priority();
+    let mut next = Instant::now() + pace.first_after;
+    while let Some(order) = wait_for_turn(shared, next) {
+        let begun = Instant::now();
+        if let Some(scan) = walker.scan(&shared.interrupt) {
+            let took = begun.elapsed();
+            record(shared, TimedScan { scan, begun, took }, order);
+            next = begun + (took * (PAUSE_PER_SCAN + 1)).max(pace.at_least);
+        }
+        if order == Order::Final {
+            return;
+        }
+    }
+}
+
+/// Sleeps until `next` or an order; `None` if there is nothing to do any more.
+fn wait_for_turn(shared: &Shared, next: Instant) -> Option<Order> {
+    let mut state = shared.lock();
+    loop {
+        let left = next.saturating_duration_since(Instant::now());
+        match state.order {
+            Order::Stop => return None,
+            Order::Final => break,
+            Order::Periodic if left.is_zero() => break,
+            Order::Periodic => {}
+        }
+        state = shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    // Under the lock: an order that comes later finds the flag down and raises it again.
+    shared.interrupt.store(false, Ordering::Relaxed);
+    Some(state.order)
+}
+
+fn record(shared: &Shared, timed: TimedScan, order: Order) {
+    let mut state = shared.lock();
+    let before = state.peak.unwrap_or_default();
+    state.peak = Some(Peak {
+        bytes: before.bytes.max(timed.scan.bytes),
+        files: before.files.max(timed.scan.files),
+        scans: before.scans + 1,
+    });
+    state.latest = Some(timed);
+    state.is_final_done = order == Order::Final;
+    shared.changed.notify_all();
+}
+
+/// Lowest priority for CPU and disk, for the calling thread only. Only a courtesy: what fails
+/// here is made up for by the pauses.
+fn lower_priority() {
+    const IOPRIO_WHO_PROCESS: i32 = 1;
+    const IOPRIO_CLASS_IDLE: i32 = 3;
+    const IOPRIO_CLASS_SHIFT: i32 = 13;
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
+    // SAFETY: three numbers; 0 is the calling thread.
+    unsafe {
+        libc::syscall(
+            libc::SYS_ioprio_set,
+            IOPRIO_WHO_PROCESS,
+            0,
+            IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT,
+        );
+    }
+}
+
+/// One scan at once, by the calling thread: for tests and for programs that need no series.
+pub fn scan_once(roots: &[PathBuf]) -> Result<Scan, FootprintError> {
+    let never = AtomicBool::new(false);
+    Ok(walk::Walker::open(roots)?.scan(&never).expect("nobody interrupts it"))
+}
+
+fn open_error(path: &Path, source: rustix::io::Errno) -> FootprintError {
+    FootprintError::Open { path: path.to_owned(), source: source.into() }
+}

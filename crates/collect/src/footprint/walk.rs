@@ -1,0 +1,199 @@
+//! One walk through the watched directories.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, fstat, openat, statx,
+};
+use rustix::io::Errno;
+
+use super::{FootprintError, Scan, open_error};
+
+/// What identifies a file: device (major, minor) and inode.
+type Identity = (u32, u32, u64);
+
+/// Bytes of directory entries fetched at once.
+const BATCH_BYTES: usize = 64 * 1024;
+/// Entries looked at between two looks at the interrupt flag: well below 1 ms.
+const ENTRIES_PER_CHECK: usize = 64;
+
+struct Root {
+    path: PathBuf,
+    folder: OwnedFd,
+    identity: Identity,
+}
+
+/// The watched directories, kept open: what they are stays fixed when they are renamed.
+pub struct Walker {
+    roots: Vec<Root>,
+}
+
+impl Walker {
+    /// Opens the directories; one that is named twice is kept once.
+    pub fn open(paths: &[PathBuf]) -> Result<Walker, FootprintError> {
+        let mut roots: Vec<Root> = Vec::new();
+        for path in paths {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = rustix::fs::open(path, flags, Mode::empty())
+                .map_err(|errno| open_error(path, errno))?;
+            let stat = fstat(&folder).map_err(|errno| open_error(path, errno))?;
+            let identity =
+                (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino);
+            if roots.iter().all(|r| r.identity != identity) {
+                roots.push(Root { path: path.clone(), folder, identity });
+            }
+        }
+        Ok(Walker { roots })
+    }
+
+    /// Walks through everything; `None` if `interrupt` was raised meanwhile.
+    pub fn scan(&self, interrupt: &AtomicBool) -> Option<Scan> {
+        let mut walk = Walk {
+            scan: Scan::default(),
+            linked: HashSet::new(),
+            roots: self.roots.iter().map(|r| r.identity).collect(),
+            interrupt,
+            buffer: vec![MaybeUninit::uninit(); BATCH_BYTES],
+        };
+        for root in &self.roots {
+            walk.tree(root)?;
+        }
+        Some(walk.scan)
+    }
+}
+
+struct Walk<'a> {
+    scan: Scan,
+    /// Files with several names that were met already.
+    linked: HashSet<Identity>,
+    /// A watched directory inside another has its own walk.
+    roots: HashSet<Identity>,
+    interrupt: &'a AtomicBool,
+    buffer: Vec<MaybeUninit<u8>>,
+}
+
+impl Walk<'_> {
+    /// Depth first, by paths from the root on: one descriptor at a time, however deep it is.
+    fn tree(&mut self, root: &Root) -> Option<()> {
+        let mut pending: Vec<CString> = vec![CString::from(c".")];
+        while let Some(path) = pending.pop() {
+            match open_below(root.folder.as_fd(), &path) {
+                Ok(folder) => self.folder(root, &path, &folder, &mut pending)?,
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => self.unreadable(root, &path, errno),
+            }
+        }
+        Some(())
+    }
+
+    fn folder(
+        &mut self,
+        root: &Root,
+        path: &CStr,
+        folder: &OwnedFd,
+        pending: &mut Vec<CString>,
+    ) -> Option<()> {
+        // Taken out so that `self` stays usable while entries are borrowed from it.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut entries = RawDir::new(folder, &mut buffer);
+        let mut seen = 0usize;
+        let mut outcome = Some(());
+        while let Some(entry) = entries.next() {
+            if seen.is_multiple_of(ENTRIES_PER_CHECK) && self.interrupt.load(Ordering::Relaxed) {
+                outcome = None;
+                break;
+            }
+            seen += 1;
+            match entry {
+                Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+                Ok(entry) => self.entry(root, path, folder, entry.file_name(), pending),
+                // The directory was removed while it was read.
+                Err(Errno::NOENT) => break,
+                Err(errno) => {
+                    self.unreadable(root, path, errno);
+                    break;
+                }
+            }
+        }
+        drop(entries);
+        self.buffer = buffer;
+        outcome
+    }
+
+    fn entry(
+        &mut self,
+        root: &Root,
+        path: &CStr,
+        folder: &OwnedFd,
+        name: &CStr,
+        pending: &mut Vec<CString>,
+    ) {
+        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::BLOCKS;
+        // Network file systems answer from what they know: no call home per file.
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        let stat = match statx(folder, name, flags, wanted) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return,
+            Err(errno) => return self.unreadable(root, &join(path, name), errno),
+        };
+        let identity = (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
+        let is_folder = FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Directory;
+        if is_folder && (is_elsewhere(&stat, root) || self.roots.contains(&identity)) {
+            return;
+        }
+        if !is_folder && stat.stx_nlink > 1 && !self.linked.insert(identity) {
+            return;
+        }
+        self.scan.files += 1;
+        self.scan.bytes += stat.stx_blocks * 512;
+        if is_folder {
+            pending.push(join(path, name));
+        }
+    }
+
+    fn unreadable(&mut self, root: &Root, path: &CStr, errno: Errno) {
+        self.scan.unreadable += 1;
+        if self.scan.first_unreadable.is_none() {
+            let path = root.path.join(path.to_string_lossy().as_ref());
+            self.scan.first_unreadable =
+                Some(format!("{}: {}", path.display(), std::io::Error::from(errno)));
+        }
+    }
+}
+
+/// Whether a directory belongs to another mount than the root it was met under.
+fn is_elsewhere(stat: &Statx, root: &Root) -> bool {
+    const MOUNT_ROOT: u64 = libc::STATX_ATTR_MOUNT_ROOT as u64;
+    stat.stx_attributes.bits() & MOUNT_ROOT != 0
+        || (stat.stx_dev_major, stat.stx_dev_minor) != (root.identity.0, root.identity.1)
+}
+
+fn open_below(root: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY
+        | OFlags::DIRECTORY
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::NOATIME
+        | OFlags::CLOEXEC;
+    match openat(root, path, flags, Mode::empty()) {
+        // Only a file's owner may leave its access time alone.
+        Err(Errno::PERM) => openat(root, path, flags - OFlags::NOATIME, Mode::empty()),
+        other => other,
+    }
+}
+
+fn join(folder: &CStr, name: &CStr) -> CString {
+    let folder = folder.to_bytes();
+    let mut path = Vec::with_capacity(folder.len() + 1 + name.count_bytes());
+    if folder != b"." {
+        path.extend_from_slice(folder);
+        path.push(b'/');
+    }
+    path.extend_from_slice(name.to_bytes());
+    CString::new(path).expect("both parts were C strings")
+}

@@ -1,0 +1,292 @@
+//! Instructions, cycles and cache misses of the job, from the CPU's own counters.
+//!
+//! Opens one `perf_event_open` counter per metric on a process that has not yet executed its
+//! command. The counter starts at that exec and every later thread and process inherits it; the
+//! kernel adds the counts of ended ones to it. Emits [`HardwareCount`]s. Each counter is optional:
+//! one that can not be had says why and the others go on.
+//!
+//! Not seen: what a set-user-ID program does (the kernel takes counters off a process that gains
+//! rights by exec), unless weigh itself has CAP_PERFMON and the program's rights do not change.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::FromRawFd;
+
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorState, CollectorStatus, HardwareCount};
+
+/// A hardware event that has a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HardwareEvent {
+    /// Instructions retired.
+    Instructions,
+    /// Core cycles.
+    Cycles,
+    /// Cache misses, as the CPU's generic event defines them.
+    CacheMisses,
+}
+
+impl HardwareEvent {
+    /// All of them.
+    pub const ALL: &'static [HardwareEvent] =
+        &[HardwareEvent::Instructions, HardwareEvent::Cycles, HardwareEvent::CacheMisses];
+
+    /// The metric it is counted for.
+    pub const fn metric(self) -> &'static str {
+        match self {
+            HardwareEvent::Instructions => "cpu_instructions_total",
+            HardwareEvent::Cycles => "cpu_cycles_total",
+            HardwareEvent::CacheMisses => "cpu_cache_misses_total",
+        }
+    }
+
+    /// `PERF_COUNT_HW_*`.
+    const fn config(self) -> u64 {
+        match self {
+            HardwareEvent::Cycles => 0,
+            HardwareEvent::Instructions => 1,
+            HardwareEvent::CacheMisses => 3,
+        }
+    }
+}
+
+/// Why a counter gives no value.
+#[derive(Debug, thiserror::Error)]
+pub enum HardwareError {
+    /// It could not be opened.
+    #[error("perf_event_open({event:?}): {explanation}")]
+    Open {
+        /// The event.
+        event: HardwareEvent,
+        /// What the error means, and what would help.
+        explanation: String,
+        /// The error itself.
+        source: io::Error,
+    },
+    /// It could not be read.
+    #[error("reading the counter of {event:?}: {source}")]
+    Read {
+        /// The event.
+        event: HardwareEvent,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It never had its turn.
+    #[error("the counter of {event:?} never ran: the CPU's counters are taken by others")]
+    NeverRan {
+        /// The event.
+        event: HardwareEvent,
+    },
+}
+
+struct Counter {
+    event: HardwareEvent,
+    file: File,
+    kernel_included: bool,
+}
+
+/// The counters of one job.
+pub struct HardwareCounters {
+    counters: Vec<Counter>,
+    failures: Vec<HardwareError>,
+}
+
+impl HardwareCounters {
+    /// Opens what can be opened of `events` on `pid`, to count from its next exec on.
+    pub fn attach(pid: u32, events: &[HardwareEvent]) -> HardwareCounters {
+        let mut counters = Vec::new();
+        let mut failures = Vec::new();
+        for &event in events {
+            match open_counter(pid, event) {
+                Ok(counter) => counters.push(counter),
+                Err(error) => failures.push(error),
+            }
+        }
+        HardwareCounters { counters, failures }
+    }
+
+    /// Reads every counter that was opened: the whole job so far.
+    pub fn read(&mut self) -> Vec<Result<HardwareCount, HardwareError>> {
+        self.counters.iter_mut().map(read_counter).collect()
+    }
+
+    /// Why counters are missing.
+    pub fn failures(&self) -> &[HardwareError] {
+        &self.failures
+    }
+
+    /// Whether work in the kernel is counted too.
+    pub fn is_kernel_included(&self) -> bool {
+        self.counters.iter().all(|c| c.kernel_included)
+    }
+
+    /// How the collector fares.
+    pub fn status(&self) -> CollectorStatus {
+        let mut reasons: Vec<String> = self.failures.iter().map(ToString::to_string).collect();
+        if !self.is_kernel_included() {
+            reasons.push(format!(
+                "work in the kernel is not counted: {} allows user mode only without CAP_PERFMON",
+                paranoid_text()
+            ));
+        }
+        let state = match (self.counters.is_empty(), reasons.is_empty()) {
+            (true, true) => CollectorState::Disabled,
+            (true, false) => CollectorState::Unavailable,
+            (false, false) => CollectorState::Degraded,
+            (false, true) => CollectorState::Active,
+        };
+        CollectorStatus {
+            name: "hardware".to_owned(),
+            mechanism: Mechanism::Perf,
+            status: state,
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            lost: 0,
+        }
+    }
+}
+
+/// `struct perf_event_attr`, first published version: all that is needed here.
+#[repr(C)]
+#[derive(Default)]
+struct EventAttributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+const DISABLED: u64 = 1 << 0;
+const INHERIT: u64 = 1 << 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const ENABLE_ON_EXEC: u64 = 1 << 12;
+const FORMAT_TIME_ENABLED: u64 = 1 << 0;
+const FORMAT_TIME_RUNNING: u64 = 1 << 1;
+const FLAG_CLOEXEC: u64 = 1 << 3;
+
+fn open_counter(pid: u32, event: HardwareEvent) -> Result<Counter, HardwareError> {
+    match perf_event_open(pid, event, 0) {
+        Ok(file) => Ok(Counter { event, file, kernel_included: true }),
+        Err(error) if is_forbidden(&error) => perf_event_open(pid, event, EXCLUDE_KERNEL)
+            .map(|file| Counter { event, file, kernel_included: false })
+            .map_err(|source| open_error(event, source)),
+        Err(source) => Err(open_error(event, source)),
+    }
+}
+
+fn perf_event_open(pid: u32, event: HardwareEvent, exclude: u64) -> io::Result<File> {
+    let attributes = EventAttributes {
+        kind: 0,
+        size: size_of::<EventAttributes>() as u32,
+        config: event.config(),
+        read_format: FORMAT_TIME_ENABLED | FORMAT_TIME_RUNNING,
+        flags: DISABLED | INHERIT | ENABLE_ON_EXEC | EXCLUDE_HYPERVISOR | exclude,
+        ..EventAttributes::default()
+    };
+    let any_cpu = -1;
+    let no_group = -1;
+    // SAFETY: the attributes live through the call and `size` is theirs; the other arguments are
+    // plain numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            pid as libc::pid_t,
+            any_cpu,
+            no_group,
+            FLAG_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+fn read_counter(counter: &mut Counter) -> Result<HardwareCount, HardwareError> {
+    let event = counter.event;
+    let mut bytes = [0u8; 24];
+    counter.file.read_exact(&mut bytes).map_err(|source| HardwareError::Read { event, source })?;
+    let word = |i: usize| {
+        u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes are a word"))
+    };
+    let (count, running_ratio) =
+        scale(word(0), word(1), word(2)).ok_or(HardwareError::NeverRan { event })?;
+    Ok(HardwareCount { metric: event.metric().to_owned(), count, running_ratio })
+}
+
+/// Scales a count to the time in which it was wanted. `None` if it was wanted but never ran.
+fn scale(count: u64, enabled_ns: u64, running_ns: u64) -> Option<(u64, f64)> {
+    if running_ns >= enabled_ns {
+        return Some((count, 1.0));
+    }
+    if running_ns == 0 {
+        return None;
+    }
+    let scaled = u128::from(count) * u128::from(enabled_ns) / u128::from(running_ns);
+    Some((u64::try_from(scaled).unwrap_or(u64::MAX), running_ns as f64 / enabled_ns as f64))
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+fn open_error(event: HardwareEvent, source: io::Error) -> HardwareError {
+    let explanation = match source.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
+            "this CPU, or the virtual machine, offers no such counter".to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            format!("forbidden by {}; needs CAP_PERFMON", paranoid_text())
+        }
+        Some(libc::ENOSYS) => "the kernel is built without perf events".to_owned(),
+        Some(libc::EMFILE) => "too many open descriptors".to_owned(),
+        Some(libc::ESRCH) => "the process is gone".to_owned(),
+        _ => source.to_string(),
+    };
+    HardwareError::Open { event, explanation, source }
+}
+
+fn paranoid_text() -> String {
+    match std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
+        Ok(level) => format!("kernel.perf_event_paranoid={}", level.trim()),
+        Err(_) => "the kernel or a container's seccomp filter".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_has_its_metric() {
+        for event in HardwareEvent::ALL {
+            assert!(weigh_schema::metric(event.metric()).is_some(), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn a_shared_counter_is_scaled_and_a_starved_one_unknown() {
+        assert_eq!(scale(7, 100, 100), Some((7, 1.0)));
+        assert_eq!(scale(7, 0, 0), Some((7, 1.0)));
+        assert_eq!(scale(100, 400, 100), Some((400, 0.25)));
+        assert_eq!(scale(0, 400, 0), None);
+        assert_eq!(scale(u64::MAX, u64::MAX, 1).map(|s| s.0), Some(u64::MAX));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_said_to_be() {
+        let counters = HardwareCounters::attach(i32::MAX as u32, HardwareEvent::ALL);
+        assert_eq!(counters.failures().len(), 3);
+        let status = counters.status();
+        assert_eq!(status.status, CollectorState::Unavailable);
+        assert!(status.reason.is_some());
+    }
+}
