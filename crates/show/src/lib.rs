@@ -1,1 +1,20 @@
-//! show
+//! What people look at, made from what was recorded.
+//!
+//! Every function here is pure: schema types in, text out. Nothing is read or written, and no
+//! metric is listed by hand: tables, page and documentation follow
+//! [`METRICS`](weigh_schema::METRICS).
+//!
+//! * [`table`]: the summary on the terminal.
+//! * [`progress`]: one line while the job runs.
+//! * [`report`]: `report.html`.
+//! * [`docs`]: `docs/metrics.md`.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod docs;
+pub mod outcome;
+pub mod progress;
+pub mod report;
+#[doc(hidden)]
+pub mod shape;
+pub mod table;
+mod text;

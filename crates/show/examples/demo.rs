@@ -1,0 +1,25 @@
+//! Writes a report of an invented recording to standard output, to look at the page without a
+//! kernel: `cargo run -p weigh-show --example demo -- [limit|short] [PROCESSES] > demo.html`.
+
+#[path = "../tests/common/sample.rs"]
+mod sample;
+
+use weigh_show::report::{Totals, render};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let processes = words.iter().find_map(|w| w.parse().ok()).unwrap_or(400);
+    let recording = match words.first().map(String::as_str) {
+        Some("limit") => sample::limited(processes),
+        Some("short") => sample::cut_short(),
+        _ => sample::build(processes),
+    };
+    let page = render(
+        &recording.summary,
+        &recording.samples,
+        &recording.processes,
+        &recording.files,
+        Totals::default(),
+    );
+    println!("{page}");
+}

@@ -1,0 +1,149 @@
+//! How a job ended, in words.
+//!
+//! Reads the summary; the table's first line and the page's banner say the same.
+
+use serde::{Deserialize, Serialize};
+use weigh_schema::amount::{show_amount, show_count};
+use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Summary};
+use weigh_schema::{Number, Unit, Value, metric};
+
+/// Whether an outcome is what one hopes for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// It went well.
+    Good,
+    /// It went well as far as is known; something is missing.
+    Open,
+    /// It went wrong.
+    Bad,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// A few words, without a full stop.
+    pub words: String,
+    /// Whether it is what one hopes for.
+    pub tone: Tone,
+}
+
+/// How the job of this summary ended, and after how long.
+pub fn outcome(summary: &Summary) -> Outcome {
+    let wall = summary.metrics.get("wall_seconds").and_then(Value::number);
+    let took = wall.map(|s| show_amount(s, Unit::Seconds));
+    let (words, tone) = match &summary.exit {
+        None => {
+            let seen = took.map(|took| format!("; {took} of it were seen")).unwrap_or_default();
+            return Outcome { words: format!("no end recorded{seen}"), tone: Tone::Open };
+        }
+        Some(exit) => match exit.kind {
+            ExitKind::Exited => match exit.code {
+                Some(0) => ("exited 0".to_string(), Tone::Good),
+                Some(code) => (format!("exited {code}"), Tone::Bad),
+                None => ("exited".to_string(), Tone::Open),
+            },
+            ExitKind::Signaled => (ended_by_signal(exit), Tone::Bad),
+            ExitKind::Limit => (ended_by_limit(exit), Tone::Bad),
+            ExitKind::Interrupted => {
+                ("measuring was stopped before the job's end,".to_string(), Tone::Open)
+            }
+            ExitKind::FailedToStart => {
+                let why = exit.error.as_ref().map(|e| format!(": {e}")).unwrap_or_default();
+                return Outcome { words: format!("could not be started{why}"), tone: Tone::Bad };
+            }
+        },
+    };
+    let words = took.map(|took| format!("{words} after {took}")).unwrap_or(words.clone());
+    Outcome { words, tone }
+}
+
+fn ended_by_signal(exit: &Exit) -> String {
+    match exit.signal {
+        Some(signal) => format!("ended by {}", show_signal(signal)),
+        None => "ended by a signal".to_string(),
+    }
+}
+
+fn ended_by_limit(exit: &Exit) -> String {
+    match &exit.limit {
+        Some(name) => format!("ended by the limit on {name}"),
+        None => "ended by a limit".to_string(),
+    }
+}
+
+/// A signal for people: `SIGKILL (9)`.
+pub fn show_signal(signal: i32) -> String {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+        "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+        "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    let name =
+        usize::try_from(signal).ok().and_then(|n| n.checked_sub(1)).and_then(|i| NAMES.get(i));
+    match name {
+        Some(name) => format!("SIG{name} ({signal})"),
+        None => format!("signal {signal}"),
+    }
+}
+
+/// A value of the named metric, for people; a plain number if this build does not know the metric.
+pub fn show_value(name: &str, value: Number) -> String {
+    let unit = metric(name).map_or(Unit::Count, |m| m.unit);
+    show_amount(value.as_f64(), unit)
+}
+
+/// What became of a limit, in one sentence without a full stop.
+pub fn limit_words(limit: &LimitOutcome) -> String {
+    let (allowed, observed) = allowed_and_observed(limit);
+    let looked = format!("enforced by {}", limit.enforced_by);
+    match (limit.exceeded, observed) {
+        (true, observed) => {
+            let seen = observed.map(|o| format!(": {o} observed")).unwrap_or_default();
+            let when = limit
+                .at_seconds
+                .map(|s| format!(" after {}", show_amount(s, Unit::Seconds)))
+                .unwrap_or_default();
+            format!("limit of {allowed} exceeded{seen}{when}, {looked}")
+        }
+        (false, Some(observed)) => match used(limit) {
+            Some(percent) => format!("{observed} of {allowed} ({percent:.0} %), {looked}"),
+            None => format!("{observed} of {allowed}, {looked}"),
+        },
+        (false, None) => format!("nothing observed of {allowed}, {looked}"),
+    }
+}
+
+/// The limit and the value seen, for people; in whole base units where the rounded texts would
+/// make different numbers look the same.
+fn allowed_and_observed(limit: &LimitOutcome) -> (String, Option<String>) {
+    let allowed = show_value(&limit.metric, limit.limit);
+    let Some(number) = limit.observed else { return (allowed, None) };
+    let observed = show_value(&limit.metric, number);
+    let is_size = metric(&limit.metric).is_some_and(|m| m.unit == Unit::Bytes);
+    if observed == allowed && number != limit.limit && is_size {
+        let whole = |n: Number| format!("{} B", show_count(n.as_f64()));
+        return (whole(limit.limit), Some(whole(number)));
+    }
+    (allowed, Some(observed))
+}
+
+fn used(limit: &LimitOutcome) -> Option<f64> {
+    let allowed = limit.limit.as_f64();
+    let observed = limit.observed?.as_f64();
+    (allowed > 0.0).then(|| 100.0 * observed / allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_their_names() {
+        assert_eq!(show_signal(9), "SIGKILL (9)");
+        assert_eq!(show_signal(31), "SIGSYS (31)");
+        assert_eq!(show_signal(34), "signal 34");
+        assert_eq!(show_signal(0), "signal 0");
+        assert_eq!(show_signal(-1), "signal -1");
+    }
+}

@@ -1,0 +1,333 @@
+//! The data of the page, in the shape that the page wants: words already chosen, tables by
+//! column, times in seconds since the start.
+//!
+//! The TypeScript side's types are derived from these (see `tests/generated_types.rs`).
+
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+use weigh_schema::amount::show_amount;
+use weigh_schema::event::CollectorStatus;
+use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
+use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
+
+use super::thin::thin;
+use crate::outcome::{Outcome, limit_words, outcome, show_signal};
+use crate::text::shell_words;
+
+/// The most samples of one series that a page carries.
+const SAMPLES_PER_SERIES: usize = 4_000;
+
+/// The longest command a page carries, in characters.
+const COMMAND_LENGTH: usize = 2_000;
+
+/// How many rows a recording has; the caller may pass fewer to the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Rows of the processes' table.
+    pub processes: u64,
+    /// Rows of the files' table.
+    pub files: u64,
+}
+
+/// All that the page shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Page {
+    /// The command, quoted for a shell.
+    pub command: String,
+    /// How it ended, in words.
+    pub outcome: Outcome,
+    /// What was measured.
+    pub job: Job,
+    /// How it ended; null if no end was recorded.
+    pub exit: Option<Exit>,
+    /// Seconds from the start to the end of what was recorded.
+    pub duration: f64,
+    /// The headings, in order.
+    pub groups: Vec<GroupTitle>,
+    /// Every metric, in the order of its declaration.
+    pub metrics: Vec<MetricRow>,
+    /// The limits that were set.
+    pub limits: Vec<LimitRow>,
+    /// The collectors that were used.
+    pub collectors: Vec<CollectorStatus>,
+    /// Where it ran.
+    pub host: Host,
+    /// Samples of the whole job, by the name of the series.
+    pub series: BTreeMap<String, SeriesRows>,
+    /// The processes.
+    pub processes: Processes,
+    /// The files.
+    pub files: Files,
+}
+
+/// A heading.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupTitle {
+    /// The group.
+    pub group: Group,
+    /// Its title.
+    pub title: &'static str,
+}
+
+/// A metric: its declaration and its value.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricRow {
+    /// Its name.
+    pub name: &'static str,
+    /// One line about it.
+    pub help: &'static str,
+    /// What exactly it counts.
+    pub counts: &'static str,
+    /// Its heading.
+    pub group: Group,
+    /// How it behaves.
+    pub kind: Kind,
+    /// Its unit.
+    pub unit: Unit,
+    /// The name of its series, if it has one.
+    pub series: Option<&'static str>,
+    /// The number; null if it is not known.
+    pub value: Option<Number>,
+    /// The number for people; null if it is not known.
+    pub text: Option<String>,
+    /// How it was got.
+    pub source: Mechanism,
+    /// How far it can be trusted.
+    pub quality: Quality,
+    /// Why it is not exact.
+    pub reason: Option<String>,
+}
+
+/// A limit.
+#[derive(Clone, Debug, Serialize)]
+pub struct LimitRow {
+    /// What became of it, in words.
+    pub words: String,
+    /// What became of it.
+    pub outcome: LimitOutcome,
+}
+
+/// The samples of one series.
+#[derive(Clone, Debug, Serialize)]
+pub struct SeriesRows {
+    /// How many samples there are in the recording.
+    pub total: u64,
+    /// Seconds since the start.
+    pub at: Vec<f64>,
+    /// The values.
+    pub value: Vec<f64>,
+}
+
+/// The processes, by column.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Processes {
+    /// How many there are in the recording.
+    pub total: u64,
+    /// Names and commands, each once; other columns point here.
+    pub texts: Vec<String>,
+    /// The PIDs.
+    pub pid: Vec<u32>,
+    /// The parents' PIDs.
+    pub parent: Vec<u32>,
+    /// The users.
+    pub uid: Vec<u32>,
+    /// The kernel's names, as indices into `texts`.
+    pub name: Vec<u32>,
+    /// The commands, as indices into `texts`.
+    pub command: Vec<u32>,
+    /// Start, in seconds since the job's start.
+    pub start: Vec<f64>,
+    /// End, in seconds since the job's start; null if it was alive at the end.
+    pub end: Vec<Option<f64>>,
+    /// How each ended, in words; as indices into `texts`.
+    pub ended: Vec<u32>,
+    /// Whether each ended by a signal or with an exit code other than 0.
+    pub failed: Vec<bool>,
+    /// Their metrics by name; null where one is not known.
+    pub metrics: BTreeMap<&'static str, Vec<Option<Number>>>,
+}
+
+/// The files, by column: one row for each file and process.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Files {
+    /// How many rows there are in the recording.
+    pub total: u64,
+    /// Paths, each once.
+    pub paths: Vec<String>,
+    /// The path, as an index into `paths`.
+    pub path: Vec<u32>,
+    /// The process.
+    pub pid: Vec<u32>,
+    /// How often it opened the file.
+    pub opened: Vec<u64>,
+    /// Whether every open is in it.
+    pub quality: Vec<Quality>,
+}
+
+/// The data of the page.
+pub fn page(
+    summary: &Summary,
+    samples: &[SampleRow],
+    processes: &[ProcessRow],
+    files: &[FileRow],
+    totals: Totals,
+) -> Page {
+    let start_ns = i64::try_from(summary.job.started.as_nanosecond()).unwrap_or(i64::MAX);
+    let series = series(samples, start_ns);
+    let processes = process_columns(processes, start_ns, totals.processes);
+    Page {
+        command: shell_words(&summary.job.command),
+        outcome: outcome(summary),
+        job: summary.job.clone(),
+        exit: summary.exit.clone(),
+        duration: duration(summary, &series, &processes),
+        groups: Group::ALL.iter().map(|g| GroupTitle { group: *g, title: g.title() }).collect(),
+        metrics: metric_rows(summary),
+        limits: summary
+            .limits
+            .iter()
+            .map(|l| LimitRow { words: limit_words(l), outcome: l.clone() })
+            .collect(),
+        collectors: summary.collectors.clone(),
+        host: summary.host.clone(),
+        series,
+        processes,
+        files: file_columns(files, totals.files),
+    }
+}
+
+fn metric_rows(summary: &Summary) -> Vec<MetricRow> {
+    METRICS
+        .iter()
+        .map(|m| {
+            let missing = || Value::unavailable(m.unit, "not in this recording");
+            let value = summary.metrics.get(m.name).cloned().unwrap_or_else(missing);
+            MetricRow {
+                name: m.name,
+                help: m.help,
+                counts: m.counts,
+                group: m.group,
+                kind: m.kind,
+                unit: m.unit,
+                series: m.series,
+                text: value.number().map(|n| show_amount(n, m.unit)),
+                value: value.value,
+                source: value.source,
+                quality: value.quality,
+                reason: value.reason,
+            }
+        })
+        .collect()
+}
+
+/// How long what was recorded lasted. A series or a process may reach further than the wall time
+/// (a daemon that is left over), and a recording that was cut short has no wall time.
+fn duration(
+    summary: &Summary,
+    series: &BTreeMap<String, SeriesRows>,
+    processes: &Processes,
+) -> f64 {
+    let wall = summary.metrics.get("wall_seconds").and_then(Value::number);
+    let samples = series.values().filter_map(|s| s.at.last().copied());
+    let ends = processes.end.iter().flatten().copied();
+    let starts = processes.start.iter().copied();
+    wall.into_iter().chain(samples).chain(ends).chain(starts).fold(0.0, f64::max)
+}
+
+/// Seconds since the start, to the microsecond: what a page can show, and short in JSON.
+fn seconds_since(start_ns: i64, time_ns: i64) -> f64 {
+    (time_ns.saturating_sub(start_ns) as f64 / 1e3).round() / 1e6
+}
+
+fn series(samples: &[SampleRow], start_ns: i64) -> BTreeMap<String, SeriesRows> {
+    let mut by_name: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+    for row in samples.iter().filter(|r| r.scope == "job" && r.value.is_finite()) {
+        let sample = (seconds_since(start_ns, row.time_ns), row.value);
+        by_name.entry(&row.metric).or_default().push(sample);
+    }
+    by_name
+        .into_iter()
+        .map(|(name, mut rows)| {
+            rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let total = rows.len() as u64;
+            let (at, value) = thin(rows, SAMPLES_PER_SERIES).into_iter().unzip();
+            (name.to_string(), SeriesRows { total, at, value })
+        })
+        .collect()
+}
+
+/// Texts that are kept once and pointed to.
+#[derive(Default)]
+struct Texts {
+    index: HashMap<String, u32>,
+    texts: Vec<String>,
+}
+
+impl Texts {
+    fn add(&mut self, text: &str) -> u32 {
+        if let Some(index) = self.index.get(text) {
+            return *index;
+        }
+        let index = self.texts.len() as u32;
+        self.index.insert(text.to_string(), index);
+        self.texts.push(text.to_string());
+        index
+    }
+}
+
+fn process_columns(rows: &[ProcessRow], start_ns: i64, total: u64) -> Processes {
+    let mut texts = Texts::default();
+    let mut out = Processes { total: total.max(rows.len() as u64), ..Processes::default() };
+    for row in rows {
+        out.pid.push(row.pid);
+        out.parent.push(row.parent);
+        out.uid.push(row.uid);
+        out.name.push(texts.add(&row.name));
+        out.command.push(texts.add(&shortened(&row.command)));
+        out.start.push(seconds_since(start_ns, row.started_ns));
+        out.end.push(row.ended_ns.map(|end| seconds_since(start_ns, end)));
+        out.ended.push(texts.add(&ended(row)));
+        out.failed.push(row.exit_signal.is_some() || row.exit_code.is_some_and(|c| c != 0));
+    }
+    for metric in ProcessRow::metric_columns() {
+        let column: Vec<_> = rows.iter().map(|r| r.metrics.get(metric.name).copied()).collect();
+        if column.iter().any(Option::is_some) {
+            out.metrics.insert(metric.name, column);
+        }
+    }
+    out.texts = texts.texts;
+    out
+}
+
+fn shortened(command: &str) -> String {
+    match command.char_indices().nth(COMMAND_LENGTH) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command.to_string(),
+    }
+}
+
+fn ended(row: &ProcessRow) -> String {
+    match (row.ended_ns, row.exit_code, row.exit_signal) {
+        (None, _, _) => "alive at the end".to_string(),
+        (_, _, Some(signal)) => {
+            format!("ended by {}", show_signal(i32::try_from(signal).unwrap_or(0)))
+        }
+        (_, Some(code), None) => format!("exited {code}"),
+        (_, None, None) => "ended".to_string(),
+    }
+}
+
+fn file_columns(rows: &[FileRow], total: u64) -> Files {
+    let mut paths = Texts::default();
+    let mut out = Files { total: total.max(rows.len() as u64), ..Files::default() };
+    for row in rows {
+        out.path.push(paths.add(&row.path));
+        out.pid.push(row.pid);
+        out.opened.push(row.opened_total);
+        out.quality.push(row.quality);
+    }
+    out.paths = paths.texts;
+    out
+}

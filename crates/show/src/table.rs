@@ -1,0 +1,250 @@
+//! The summary as a table for the terminal.
+//!
+//! Reads a summary; emits lines of at most the given width. What is exact is shown bare; a value
+//! of lesser quality carries that word, and the reasons stand below, each once. Metrics that are
+//! not known, and those that are exactly zero, take a line together rather than a line each.
+
+use weigh_schema::amount::show_amount;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::summary::{LimitOutcome, Summary};
+use weigh_schema::{Group, METRICS, Metric, Quality, Unit, Value};
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::outcome::{Tone, limit_words, outcome};
+use crate::text::{Line, Paint, cut_at_word, shell_words, wrap};
+
+/// How the table is to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Style<'a> {
+    /// Whether ANSI colours may be used.
+    pub color: bool,
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Whether the recording was finished; if not, the table says so.
+    pub complete: bool,
+    /// Where the recording lies, if there is one.
+    pub recording: Option<&'a str>,
+}
+
+/// Below this width the table would be noise.
+const LEAST_WIDTH: usize = 40;
+
+/// Where the text of a note begins.
+const NOTE_COLUMN: usize = 15;
+
+/// The most lines a note may take; the whole text is in `summary.json`.
+const NOTE_LINES: usize = 4;
+
+/// The summary as a table, with a line end after its last line.
+pub fn render(summary: &Summary, style: Style) -> String {
+    let width = style.width.max(LEAST_WIDTH);
+    let mut lines = header(summary, &style, width);
+    lines.push(Line::new());
+    lines.extend(metric_lines(summary, width));
+    let notes = notes(summary, width);
+    if !notes.is_empty() {
+        lines.push(Line::new());
+        lines.extend(notes);
+    }
+    lines.iter().map(|line| line.render(width, style.color) + "\n").collect()
+}
+
+fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
+    let outcome = outcome(summary);
+    let paint = match outcome.tone {
+        Tone::Good => Paint::Good,
+        Tone::Open => Paint::Warn,
+        Tone::Bad => Paint::Bad,
+    };
+    let mut lines = paragraph("weigh", Paint::Bold, &outcome.words, paint, 7, width);
+
+    let command = shell_words(&summary.job.command);
+    lines.push(Line::new().to_column(7).add(command, Paint::Plain));
+    if let Some(place) = style.recording {
+        lines.push(Line::new().to_column(7).add(place, Paint::Dim));
+    }
+    if !style.complete {
+        let text = "incomplete recording: weigh ended before the job did; what follows is what it had seen";
+        lines.extend(paragraph("", Paint::Plain, text, Paint::Warn, 7, width));
+    }
+    for limit in summary.limits.iter().filter(|l| l.exceeded) {
+        lines.extend(exceeded(limit, width));
+    }
+    lines
+}
+
+/// A limit that was crossed, and who crossed it.
+fn exceeded(limit: &LimitOutcome, width: usize) -> Vec<Line> {
+    let text = format!("{}: {}", limit.metric, limit_words(limit));
+    let mut lines = paragraph("", Paint::Plain, &text, Paint::Bad, 7, width);
+    if let Some(offender) = &limit.offender {
+        let command = shell_words(&offender.command);
+        let text = format!("by process {} ({}) {command}", offender.pid, offender.name);
+        lines.push(Line::new().to_column(7).add(text, Paint::Plain));
+    }
+    lines
+}
+
+/// A metric with its value, as far as both are known to this build.
+struct Row<'a> {
+    metric: &'static Metric,
+    value: &'a Value,
+    text: String,
+}
+
+/// The metrics that get a line of their own.
+fn rows(summary: &Summary) -> Vec<Row<'_>> {
+    METRICS
+        .iter()
+        .filter_map(|metric| {
+            let value = summary.metrics.get(metric.name)?;
+            let number = value.number()?;
+            (!is_plain_zero(value)).then(|| Row {
+                metric,
+                value,
+                text: show_amount(number, metric.unit),
+            })
+        })
+        .collect()
+}
+
+fn is_plain_zero(value: &Value) -> bool {
+    value.quality == Quality::Exact && value.number() == Some(0.0)
+}
+
+fn metric_lines(summary: &Summary, width: usize) -> Vec<Line> {
+    let rows = rows(summary);
+    // One column for both, names at its left and values at its right: long names seldom meet
+    // long values, and what is saved is left to the help.
+    let both = rows.iter().map(|row| row.metric.name.len() + 2 + row.text.width()).max();
+    let values_end = 2 + both.unwrap_or(0);
+    let mut lines = Vec::new();
+    for group in Group::ALL {
+        let mut members = rows.iter().filter(|row| row.metric.group == *group).peekable();
+        if members.peek().is_some() {
+            lines.push(Line::new().add(group.title(), Paint::Bold));
+        }
+        lines.extend(members.map(|row| metric_line(row, values_end, width)));
+    }
+    lines
+}
+
+fn metric_line(row: &Row, values_end: usize, width: usize) -> Line {
+    let mut line = Line::new()
+        .add("  ", Paint::Plain)
+        .add(row.metric.name, Paint::Plain)
+        .to_column(values_end - row.text.width())
+        .add(&row.text, Paint::Bold)
+        .add("  ", Paint::Plain);
+    if row.value.quality != Quality::Exact {
+        line = line.add(row.value.quality.to_string(), Paint::Warn).add(" · ", Paint::Dim);
+    }
+    let left = width.saturating_sub(line.width());
+    match left {
+        0..12 => line,
+        _ => line.add(cut_at_word(row.metric.help, left), Paint::Dim),
+    }
+}
+
+fn notes(summary: &Summary, width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for collector in &summary.collectors {
+        lines.extend(collector_note(collector, width));
+    }
+    for limit in summary.limits.iter().filter(|l| !l.exceeded) {
+        let text = format!("{}: {}", limit.metric, limit_words(limit));
+        lines.extend(note("limit", Paint::Dim, &text, width));
+    }
+    let mut said = "";
+    for (word, names, reason) in reasons(summary) {
+        let text = match reason {
+            Some(reason) => format!("{}: {reason}", names.join(", ")),
+            None => names.join(", "),
+        };
+        let paint = if word == "zero" { Paint::Dim } else { Paint::Warn };
+        lines.extend(note(if word == said { "" } else { word }, paint, &text, width));
+        said = word;
+    }
+    lines
+}
+
+/// Metrics that share a quality and a reason, in the order of the table.
+fn reasons(summary: &Summary) -> Vec<(&'static str, Vec<String>, Option<&str>)> {
+    let mut shared: Vec<(&str, Option<&str>, Vec<&'static Metric>)> = Vec::new();
+    for metric in METRICS {
+        let Some(value) = summary.metrics.get(metric.name) else { continue };
+        let word = match value.quality {
+            Quality::Unavailable => "not available",
+            Quality::Estimated => "estimated",
+            Quality::Sampled => "sampled",
+            Quality::Exact if is_plain_zero(value) => "zero",
+            Quality::Exact => continue,
+        };
+        let reason = if word == "zero" { None } else { value.reason.as_deref() };
+        match shared.iter_mut().find(|(w, r, _)| (*w, *r) == (word, reason)) {
+            Some((_, _, metrics)) => metrics.push(metric),
+            None => shared.push((word, reason, vec![metric])),
+        }
+    }
+    const ORDER: [&str; 4] = ["estimated", "sampled", "zero", "not available"];
+    ORDER
+        .iter()
+        .flat_map(|word| shared.iter().filter(move |(w, _, _)| w == word).map(move |s| (*word, s)))
+        .map(|(word, (_, reason, metrics))| (word, names_of(metrics), *reason))
+        .collect()
+}
+
+/// The names of these metrics, a group that is there with all its metrics named once.
+fn names_of(metrics: &[&'static Metric]) -> Vec<String> {
+    let mut names = Vec::new();
+    for group in Group::ALL {
+        let of_group = |m: &&'static Metric| m.group == *group;
+        let here: Vec<_> = metrics.iter().copied().filter(of_group).collect();
+        let all = METRICS.iter().filter(of_group).count();
+        if here.len() == all && all > 1 {
+            names.push(format!("all of {}", group.title()));
+        } else {
+            names.extend(here.iter().map(|m| m.name.to_string()));
+        }
+    }
+    names
+}
+
+fn collector_note(collector: &CollectorStatus, width: usize) -> Vec<Line> {
+    let named = format!("{} ({})", collector.name, collector.mechanism);
+    let mut lines = Vec::new();
+    if collector.lost > 0 {
+        let text = format!("{} events of {named}", show_amount(collector.lost as f64, Unit::Count));
+        lines.extend(note("lost", Paint::Bad, &text, width));
+    }
+    if collector.status == CollectorState::Degraded {
+        let reason = collector.reason.as_deref().unwrap_or("no reason given");
+        lines.extend(note("degraded", Paint::Warn, &format!("{named}: {reason}"), width));
+    }
+    lines
+}
+
+fn note(word: &str, paint: Paint, text: &str, width: usize) -> Vec<Line> {
+    paragraph(word, paint, text, Paint::Plain, NOTE_COLUMN, width)
+}
+
+/// A word, and beside it text that is wrapped at `column`.
+fn paragraph(
+    word: &str,
+    word_paint: Paint,
+    text: &str,
+    paint: Paint,
+    column: usize,
+    width: usize,
+) -> Vec<Line> {
+    // Lines that go on are set in, so that what begins stands out.
+    wrap(text, width - column - 2, NOTE_LINES)
+        .into_iter()
+        .enumerate()
+        .map(|(i, part)| match i {
+            0 => Line::new().add(word, word_paint).to_column(column).add(part, paint),
+            _ => Line::new().to_column(column + 2).add(part, paint),
+        })
+        .collect()
+}

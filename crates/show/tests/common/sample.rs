@@ -1,0 +1,474 @@
+//! An invented recording, realistic enough to judge the table and the page by it: a build that
+//! forks compilers, links, and runs its tests. Always the same: its chance comes from a fixed seed.
+//!
+//! Struct literals name every field, so a field added to the schema has to be given a value here,
+//! and the page's derived types see it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::summary::*;
+use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
+
+/// A recording in memory.
+pub struct Recording {
+    pub summary: Summary,
+    pub samples: Vec<SampleRow>,
+    pub processes: Vec<ProcessRow>,
+    pub files: Vec<FileRow>,
+}
+
+/// How long the invented job took.
+const WALL: f64 = 93.418_207;
+
+/// Chance that is the same every time (xorshift64*).
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new() -> Chance {
+        Chance(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// From 0 to below 1.
+    pub fn next(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * self.next()
+    }
+}
+
+pub fn started() -> Timestamp {
+    "2025-11-21T19:04:31.205883117Z".parse().expect("a time stamp")
+}
+
+fn at_ns(seconds: f64) -> i64 {
+    started().as_nanosecond() as i64 + (seconds * 1e9) as i64
+}
+
+/// A finished build that went well, of about `process_count` processes.
+pub fn build(process_count: usize) -> Recording {
+    let processes = processes(process_count);
+    let files = files(&processes);
+    let summary = summary(&processes, &files);
+    let samples = samples(&summary);
+    Recording { summary, samples, processes, files }
+}
+
+/// The same build, ended by a limit on its memory; with everything that can be present, present.
+pub fn limited(process_count: usize) -> Recording {
+    let mut recording = build(process_count);
+    let summary = &mut recording.summary;
+    summary.exit = Some(Exit {
+        kind: ExitKind::Limit,
+        code: Some(143),
+        signal: Some(15),
+        limit: Some("memory_peak_bytes".to_string()),
+        error: Some("nothing was wrong with the start".to_string()),
+    });
+    let last = recording.processes.len() - 1;
+    let offender = &recording.processes[last];
+    summary.limits[0] = LimitOutcome {
+        metric: "memory_peak_bytes".to_string(),
+        limit: Number::Whole(1_600_000_000),
+        enforced_by: "bpf".to_string(),
+        exceeded: true,
+        observed: Some(Number::Whole(1_600_081_920)),
+        at_seconds: Some(88.204),
+        offender: Some(Offender {
+            pid: offender.pid,
+            thread: offender.pid + 3,
+            name: "ld.lld".to_string(),
+            command: ["ld.lld", "-O2", "--build-id", "-o", "target/release/server", "@objects.rsp"]
+                .map(String::from)
+                .to_vec(),
+            mappings: vec![
+                mapping("[heap]", 812_000_000, 890_000_000),
+                mapping("[anonymous]", 402_653_184, 536_870_912),
+                mapping("/srv/build/target/release/libserver.rlib", 148_100_000, 201_326_592),
+                mapping("/usr/lib/llvm-16/bin/ld.lld", 61_000_000, 96_468_992),
+                mapping("/usr/lib/x86_64-linux-gnu/libc.so.6", 1_658_880, 2_142_208),
+            ],
+            stack: [
+                "libc.so.6+0x9c4e1",
+                "lld::elf::MergeSyntheticSection::finalizeContents+0x1f2",
+                "lld::elf::Writer::finalizeSections+0xbb0",
+                "lld::elf::link+0x1c44",
+                "ld.lld+0x4011f0",
+            ]
+            .map(String::from)
+            .to_vec(),
+            kernel_stack: [
+                "do_anonymous_page+0x21c",
+                "__handle_mm_fault+0xa41",
+                "handle_mm_fault+0xf5",
+                "exc_page_fault+0x7c",
+            ]
+            .map(String::from)
+            .to_vec(),
+            open_files: [
+                "0 /dev/null",
+                "1 pipe:[48113]",
+                "2 /dev/pts/0",
+                "3 /srv/build/target/release/server.tmp",
+                "4 /srv/build/objects.rsp",
+            ]
+            .map(String::from)
+            .to_vec(),
+            unreadable: vec!["environment: not looked at".to_string()],
+        }),
+    };
+    let collectors = &mut summary.collectors;
+    collectors[0].lost = 1_234;
+    collectors[1].status = CollectorState::Degraded;
+    collectors[1].reason = Some(
+        "3 counters for 2 slots: the kernel shares them out, so counts are scaled".to_string(),
+    );
+    recording
+}
+
+/// A recording whose job has not ended, with everything absent that can be.
+pub fn cut_short() -> Recording {
+    let mut recording = build(3);
+    let summary = &mut recording.summary;
+    summary.exit = None;
+    summary.job.ended = None;
+    summary.job.category = None;
+    summary.job.labels.clear();
+    summary.host.virtualisation = None;
+    for collector in &mut summary.collectors {
+        collector.reason = None;
+    }
+    summary.limits[0].observed = None;
+    for process in &mut recording.processes {
+        process.ended_ns = None;
+        process.exit_code = None;
+    }
+    recording
+}
+
+fn mapping(name: &str, rss_bytes: u64, size_bytes: u64) -> Mapping {
+    Mapping { name: name.to_string(), rss_bytes, size_bytes }
+}
+
+fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
+    Summary {
+        schema: SCHEMA.to_string(),
+        job: Job {
+            id: "20251121-190431-make-7f3a".to_string(),
+            command: ["make", "-j8", "CFLAGS=-O2 -g", "all", "test"].map(String::from).to_vec(),
+            cwd: "/srv/build/server".to_string(),
+            category: Some("nightly".to_string()),
+            labels: [("branch", "main"), ("commit", "4be1c07")]
+                .map(|(k, v)| (k.to_string(), v.to_string()))
+                .into(),
+            user: "ada".to_string(),
+            node: "node17".to_string(),
+            started: started(),
+            ended: Some(started() + SignedDuration::from_secs_f64(WALL)),
+        },
+        exit: Some(Exit {
+            kind: ExitKind::Exited,
+            code: Some(0),
+            signal: None,
+            limit: None,
+            error: None,
+        }),
+        metrics: METRICS.iter().map(|m| (m.name.to_string(), value(m, processes, files))).collect(),
+        limits: vec![LimitOutcome {
+            metric: "memory_peak_bytes".to_string(),
+            limit: Number::Whole(4 << 30),
+            enforced_by: "bpf".to_string(),
+            exceeded: false,
+            observed: Some(Number::Whole(1_599_401_984)),
+            at_seconds: None,
+            offender: None,
+        }],
+        collectors: vec![
+            collector("job", Mechanism::Bpf, CollectorState::Active, None),
+            collector("hardware", Mechanism::Perf, CollectorState::Active, None),
+            collector("footprint", Mechanism::Stat, CollectorState::Active, None),
+            collector(
+                "gpu",
+                Mechanism::Nvml,
+                CollectorState::Unavailable,
+                Some("libnvidia-ml.so.1 not found"),
+            ),
+            collector("files", Mechanism::Fanotify, CollectorState::Disabled, None),
+        ],
+        host: Host {
+            node: "node17".to_string(),
+            kernel: "6.18.0-amd64".to_string(),
+            cpus: 8,
+            memory_bytes: 33_517_514_752,
+            cgroup_version: "v2".to_string(),
+            virtualisation: Some("kvm".to_string()),
+            weigh: "0.1.0".to_string(),
+        },
+    }
+}
+
+fn collector(
+    name: &str,
+    mechanism: Mechanism,
+    status: CollectorState,
+    reason: Option<&str>,
+) -> CollectorStatus {
+    CollectorStatus {
+        name: name.to_string(),
+        mechanism,
+        status,
+        reason: reason.map(String::from),
+        lost: 0,
+    }
+}
+
+/// A value for each metric: sums over the processes where there are any, else something of the
+/// right size; of each quality some.
+fn value(m: &'static weigh_schema::Metric, processes: &[ProcessRow], files: &[FileRow]) -> Value {
+    let measured = |number: f64, source, quality, reason: Option<&str>| Value {
+        value: Some(m.unit.number(number)),
+        unit: m.unit,
+        source,
+        quality,
+        reason: reason.map(String::from),
+    };
+    let of_processes: Vec<f64> =
+        processes.iter().filter_map(|p| p.metrics.get(m.name)).map(|n| n.as_f64()).collect();
+    let total: f64 = of_processes.iter().sum();
+    let exact = |number| measured(number, Mechanism::Bpf, Quality::Exact, None);
+    let perf_note = "the counter was shared: it ran 66.7 % of the time and is scaled";
+    let footprint_note = "12 scans of /srv/build/server, one each 8 s";
+    match m.name {
+        "wall_seconds" => measured(WALL, Mechanism::Clock, Quality::Exact, None),
+        "cpu_cores_average" => exact(cpu_total(processes) / WALL),
+        "cpu_cores_peak" => measured(
+            7.93,
+            Mechanism::Bpf,
+            Quality::Sampled,
+            Some("greatest over intervals of 0.3 s"),
+        ),
+        "memory_peak_bytes" => measured(
+            1_599_401_984.0,
+            Mechanism::Bpf,
+            Quality::Estimated,
+            Some(
+                "processes share pages: between 1.4 GiB and 1.6 GiB; pages compared 0.8 ms after the peak",
+            ),
+        ),
+        "memory_peak_rss_sum_bytes" => exact(1_771_204_608.0),
+        "memory_peak_cgroup_bytes" => {
+            Value::unavailable(m.unit, "the job shares its control group with other processes")
+        }
+        "memory_peak_process_rss_bytes" => exact(of_processes.iter().fold(0.0, |a, b| a.max(*b))),
+        "memory_peak_virtual_bytes" => exact(9_871_204_352.0),
+        "processes_total" => exact(processes.len() as f64),
+        "processes_peak" => exact(19.0),
+        "threads_peak" => exact(34.0),
+        "files_opened_total" => exact(files.iter().map(|f| f.opened_total as f64).sum()),
+        _ if m.name.starts_with("mmap_") => {
+            Value::unavailable(m.unit, "needs page-cache probes, which `weigh run` does not attach")
+        }
+        _ if m.name.starts_with("disk_") => {
+            let size = if m.unit == Unit::Bytes { 734_003_200.0 } else { 4_812.0 };
+            measured(size, Mechanism::Stat, Quality::Sampled, Some(footprint_note))
+        }
+        _ if m.group == Group::Gpu => Value::unavailable(m.unit, "libnvidia-ml.so.1 not found"),
+        "delay_cpu_seconds" => exact(total),
+        _ if m.group == Group::Waiting => Value::unavailable(
+            m.unit,
+            "the kernel's delay accounting is off (`--delays` turns it on)",
+        ),
+        "cpu_instructions_total" => {
+            measured(1.71e12, Mechanism::Perf, Quality::Estimated, Some(perf_note))
+        }
+        "cpu_cycles_total" => {
+            measured(1.32e12, Mechanism::Perf, Quality::Estimated, Some(perf_note))
+        }
+        "cpu_cache_misses_total" => {
+            measured(4.9e9, Mechanism::Perf, Quality::Estimated, Some(perf_note))
+        }
+        _ if m.kind == Kind::Counter => exact(total),
+        _ => exact(0.0),
+    }
+}
+
+fn cpu_total(processes: &[ProcessRow]) -> f64 {
+    processes.iter().filter_map(|p| p.metrics.get("cpu_seconds")).map(|n| n.as_f64()).sum()
+}
+
+/// `make`, its shells and compilers, a linker at the end.
+fn processes(count: usize) -> Vec<ProcessRow> {
+    let mut chance = Chance::new();
+    let make = 40_117;
+    let mut rows =
+        vec![process(make, 40_100, "make", "make -j8 'CFLAGS=-O2 -g' all test", 0.0, WALL)];
+    let compiled_until = WALL * 0.7;
+    let units = count.saturating_sub(6) / 4;
+    for unit in 0..units {
+        let start = compiled_until * unit as f64 / units as f64;
+        let took = chance.between(0.05, 5.5).min(WALL - start - 0.1);
+        let pid = make + 1 + 4 * unit as u32;
+        let command = format!("cc -O2 -g -c src/unit_{unit:03}.c -o build/unit_{unit:03}.o");
+        rows.push(process(
+            pid,
+            make,
+            "sh",
+            &format!("/bin/sh -c '{command}'"),
+            start,
+            start + took,
+        ));
+        rows.push(process(pid + 1, pid, "cc", &command, start + 0.002, start + took - 0.001));
+        let half = took * 0.82;
+        rows.push(process(pid + 2, pid + 1, "cc1", &format!("/usr/lib/gcc/x86_64-linux-gnu/12/cc1 -quiet -imultiarch x86_64-linux-gnu src/unit_{unit:03}.c -o /tmp/cc{unit:04}.s"), start + 0.005, start + half));
+        rows.push(process(
+            pid + 3,
+            pid + 1,
+            "as",
+            &format!("as --64 -o build/unit_{unit:03}.o /tmp/cc{unit:04}.s"),
+            start + half,
+            start + took - 0.002,
+        ));
+    }
+    let pid = make + 2 + 4 * units as u32;
+    rows.push(process(
+        pid,
+        make,
+        "test_runner",
+        "build/test_runner --all --seed 42",
+        WALL * 0.83,
+        WALL * 0.97,
+    ));
+    rows.push(process(
+        pid + 1,
+        pid,
+        "test_crash",
+        "build/test_crash --expect-abort",
+        WALL * 0.9,
+        WALL * 0.91,
+    ));
+    rows.push(process(
+        pid + 2,
+        make,
+        "ld.lld",
+        "ld.lld -O2 --build-id -o target/release/server @objects.rsp",
+        WALL * 0.7,
+        WALL * 0.83,
+    ));
+    let mut rows: Vec<_> = rows.into_iter().map(|row| with_metrics(row, &mut chance)).collect();
+    let crashed = rows.len() - 2;
+    rows[crashed].exit_code = None;
+    rows[crashed].exit_signal = Some(6);
+    rows
+}
+
+fn process(pid: u32, parent: u32, name: &str, command: &str, start: f64, end: f64) -> ProcessRow {
+    ProcessRow {
+        pid,
+        parent,
+        name: name.to_string(),
+        command: command.to_string(),
+        uid: 1000,
+        started_ns: at_ns(start),
+        ended_ns: Some(at_ns(end.max(start + 1e-4))),
+        exit_code: Some(0),
+        exit_signal: None,
+        metrics: BTreeMap::new(),
+    }
+}
+
+fn with_metrics(mut row: ProcessRow, chance: &mut Chance) -> ProcessRow {
+    let took = (row.ended_ns.unwrap_or(row.started_ns) - row.started_ns) as f64 / 1e9;
+    let works = !matches!(row.name.as_str(), "make" | "sh" | "cc");
+    let busy = if works { chance.between(0.7, 0.99) } else { 0.01 };
+    let cpu = took * busy;
+    for m in ProcessRow::metric_columns() {
+        let size = if works { chance.between(2e6, 2e8) } else { chance.between(1e6, 4e6) };
+        let number = match m.name {
+            "wall_seconds" => took,
+            "cpu_seconds" => cpu,
+            "cpu_user_seconds" => cpu * 0.87,
+            "cpu_system_seconds" => cpu * 0.13,
+            "cpu_cores_average" => busy,
+            "delay_cpu_seconds" => cpu * 0.07,
+            _ if m.group == Group::Network || m.group == Group::Waiting => 0.0,
+            "page_faults_major_total" | "memory_peak_swap_bytes" => 0.0,
+            _ if m.unit == Unit::Bytes && m.kind == Kind::Peak => size,
+            _ if m.unit == Unit::Bytes => size * 0.1,
+            _ => (size / 3e4).floor(),
+        };
+        if m.group != Group::Waiting || m.name == "delay_cpu_seconds" {
+            row.metrics.insert(m.name.to_string(), m.unit.number(number));
+        }
+    }
+    row
+}
+
+fn files(processes: &[ProcessRow]) -> Vec<FileRow> {
+    let mut rows = Vec::new();
+    for (i, process) in processes.iter().enumerate() {
+        let mut add = |path: String, opened_total, quality| {
+            rows.push(FileRow { pid: process.pid, path, opened_total, quality });
+        };
+        add("/etc/ld.so.cache".to_string(), 1, Quality::Exact);
+        add("/usr/lib/x86_64-linux-gnu/libc.so.6".to_string(), 1, Quality::Exact);
+        if process.name == "cc1" {
+            add(format!("/srv/build/server/src/unit_{:03}.c", i / 4), 1, Quality::Exact);
+            add("/usr/include/stdio.h".to_string(), 1 + i as u64 % 3, Quality::Exact);
+            add("/srv/build/server/include/server.h".to_string(), 1, Quality::Sampled);
+        }
+    }
+    rows
+}
+
+/// Some 300 samples of every series.
+fn samples(summary: &Summary) -> Vec<SampleRow> {
+    const COUNT: usize = 300;
+    let mut chance = Chance::new();
+    let mut rows = Vec::new();
+    for m in METRICS {
+        let (Some(series), Some(total)) =
+            (m.series, summary.metrics.get(m.name).and_then(Value::number))
+        else {
+            continue;
+        };
+        let mut grown = 0.0;
+        let shape: Vec<f64> =
+            (0..COUNT).map(|i| activity(i as f64 / COUNT as f64, &mut chance)).collect();
+        let whole: f64 = shape.iter().sum();
+        let greatest = shape.iter().fold(0.0, |a: f64, b| a.max(*b));
+        for (i, part) in shape.iter().enumerate() {
+            grown += part / whole;
+            let value = match m.kind {
+                Kind::Counter => total * grown,
+                _ => total * part / greatest,
+            };
+            rows.push(SampleRow {
+                time_ns: at_ns(WALL * (i + 1) as f64 / COUNT as f64),
+                scope: "job".to_string(),
+                metric: series.to_string(),
+                value: m.unit.number(value).as_f64(),
+            });
+        }
+    }
+    rows
+}
+
+/// How busy the build is at a part of its time: compiling, then one linker, then tests.
+fn activity(part: f64, chance: &mut Chance) -> f64 {
+    let noise = chance.between(0.85, 1.05);
+    let ramp = (part / 0.04).min(1.0);
+    match part {
+        p if p < 0.7 => noise * ramp * 0.8,
+        p if p < 0.83 => noise * (0.15 + 0.85 * ((p - 0.7) / 0.13)),
+        p if p < 0.97 => noise * 0.45,
+        _ => noise * 0.05,
+    }
+}

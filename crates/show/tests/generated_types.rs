@@ -1,0 +1,49 @@
+//! `dashboard/src/generated.ts` is what the page's data is in Rust.
+//! `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
+
+mod common {
+    pub mod golden;
+    pub mod sample;
+    pub mod typescript;
+}
+
+use common::golden::check;
+use common::sample;
+use common::typescript::Types;
+use weigh_schema::event::CollectorState;
+use weigh_schema::summary::ExitKind;
+use weigh_schema::{Group, Kind, METRICS, Mechanism, Quality, Unit};
+use weigh_show::outcome::Tone;
+use weigh_show::report::{Totals, page};
+
+const HEAD: &str = "\
+// Derived from crates/schema and crates/show/src/report/page.rs; do not edit by hand.
+// `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
+
+";
+
+#[test]
+fn the_pages_types_are_current() {
+    let mut types = Types::default();
+    types.declare::<CollectorState>();
+    types.declare::<ExitKind>();
+    types.declare::<Group>();
+    types.declare::<Kind>();
+    types.declare::<Mechanism>();
+    types.declare::<Quality>();
+    types.declare::<Tone>();
+    types.declare::<Unit>();
+    // The first has all that can be present; the others lack what can be absent.
+    for recording in [sample::limited(40), sample::cut_short(), sample::build(4)] {
+        types.learn(&page(
+            &recording.summary,
+            &recording.samples,
+            &recording.processes,
+            &recording.files,
+            Totals::default(),
+        ));
+    }
+    let names: Vec<_> = METRICS.iter().map(|m| format!("  | \"{}\"", m.name)).collect();
+    let metric_name = format!("export type MetricName =\n{};\n\n", names.join("\n"));
+    check("../../dashboard/src/generated.ts", &(HEAD.to_string() + &metric_name + &types.text()));
+}

@@ -1,0 +1,84 @@
+//! The table, held to golden files. `WEIGH_BLESS=1 cargo test -p weigh-show` writes them anew.
+
+mod common {
+    pub mod golden;
+    pub mod sample;
+}
+
+use common::golden::check;
+use common::sample;
+use unicode_width::UnicodeWidthStr;
+use weigh_schema::summary::{Exit, ExitKind};
+use weigh_schema::{METRICS, Quality, Value};
+use weigh_show::table::{Style, render};
+
+const STYLE: Style = Style {
+    color: false,
+    width: 80,
+    complete: true,
+    recording: Some("~/.local/state/weigh/20251121-190431-make-7f3a"),
+};
+
+#[test]
+fn a_job_that_went_well() {
+    let summary = sample::build(400).summary;
+    check("tests/golden/table_80.txt", &render(&summary, STYLE));
+    check("tests/golden/table_120.txt", &render(&summary, Style { width: 120, ..STYLE }));
+    check("tests/golden/table_colour.txt", &render(&summary, Style { color: true, ..STYLE }));
+}
+
+#[test]
+fn a_job_ended_by_a_limit() {
+    check("tests/golden/table_limit.txt", &render(&sample::limited(400).summary, STYLE));
+}
+
+#[test]
+fn a_recording_that_was_cut_short() {
+    let style = Style { complete: false, recording: None, ..STYLE };
+    check("tests/golden/table_cut_short.txt", &render(&sample::cut_short().summary, style));
+}
+
+#[test]
+fn a_command_that_could_not_be_started() {
+    let mut summary = sample::cut_short().summary;
+    summary.exit = Some(Exit {
+        kind: ExitKind::FailedToStart,
+        code: None,
+        signal: None,
+        limit: None,
+        error: Some("no such command: maek".to_string()),
+    });
+    for (name, value) in &mut summary.metrics {
+        if name != "wall_seconds" {
+            *value = Value::unavailable(value.unit, "the command was never executed");
+        }
+    }
+    check("tests/golden/table_not_started.txt", &render(&summary, STYLE));
+}
+
+#[test]
+fn no_line_exceeds_the_width() {
+    let summary = sample::limited(40).summary;
+    for width in [40, 41, 60, 80, 97, 200] {
+        for line in render(&summary, Style { width, ..STYLE }).lines() {
+            assert!(line.width() <= width, "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn every_metric_is_accounted_for_and_absence_is_not_zero() {
+    let summary = sample::build(40).summary;
+    let table = render(&summary, Style { width: 400, ..STYLE });
+    let (rows, notes) =
+        table.split_once("\n\n").and_then(|(_, rest)| rest.split_once("\n\n")).unwrap();
+    for m in METRICS {
+        let value = &summary.metrics[m.name];
+        let has_row = rows.lines().any(|l| l.split_whitespace().next() == Some(m.name));
+        let nothing = value.quality == Quality::Unavailable
+            || (value.quality == Quality::Exact && value.number() == Some(0.0));
+        assert_eq!(has_row, !nothing, "{}", m.name);
+        let group_named = notes.contains(&format!("all of {}", m.group.title()));
+        assert!(has_row || notes.contains(m.name) || group_named, "{} is nowhere", m.name);
+    }
+}

@@ -1,0 +1,172 @@
+// The series, drawn. All charts show the same stretch of time and the same cursor.
+
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+import { h, onThemeChange, replace, section, style } from "./dom";
+import { clock, measured, tick } from "./format";
+import type { Page } from "./generated";
+import { type Chart, charts } from "./series";
+import { type View, steer } from "./view";
+
+const HEIGHT = 168;
+const COLOURS = 6;
+
+/** A line so much higher than the first one would press it flat: it is off at first. */
+const TOO_HIGH = 6;
+
+export function seriesSection(page: Page, view: View): HTMLElement | null {
+  const { charts: found, flat } = charts(page);
+  if (found.length === 0) return null;
+  const plots = found.map((chart) => figure(chart, view));
+  const cut = Object.values(page.series).some((s) => s.at.length < s.total);
+  const notes = [
+    flat.length > 0 && `Zero all the time: ${flat.map((m) => m.help).join(", ")}.`,
+    cut && "Long series are thinned for this page, their extremes kept; series.parquet has all samples.",
+  ].filter(Boolean);
+  return section("series", "Over time",
+    h("div", { class: "charts" }, ...plots),
+    notes.length > 0 && h("p", { class: "note" }, notes.join(" ")));
+}
+
+function figure(chart: Chart, view: View): HTMLElement {
+  const legend = h("div", { class: "legend" });
+  const place = h("div", { class: "plot", tabindex: 0, role: "img",
+    "aria-label": `${chart.group.title} over time; keys + - 0 and the arrows change the stretch shown` });
+  const title = h("h3", {}, chart.group.title,
+    h("span", { class: "muted" }, ` ${unitWords(chart)}`));
+  const element = h("figure", { class: "chart", "data-group": chart.group.group },
+    h("figcaption", {}, title, legend), place);
+  const tops = chart.lines.map((line) => line.top);
+  const shown = tops.map((top) => top <= (tops[0] ?? 0) * TOO_HIGH);
+
+  let plot = draw(chart, shown, view, place, 600);
+  const keys = legendKeys(chart, shown, (i, on) => {
+    shown[i] = on;
+    plot.setSeries(i + 1, { show: on });
+  });
+  replace(legend, ...keys.map((k) => k.element));
+  const sayValues = () => {
+    const index = view.cursor === null ? null : plot.valToIdx(view.cursor);
+    keys.forEach((key, i) => {
+      const value = index === null ? chart.lines[i]?.top : plot.data[i + 1]?.[index];
+      key.say(value ?? null, index === null);
+    });
+  };
+  sayValues();
+
+  view.onRange(() => plot.setScale("x", { min: view.from, max: view.to }));
+  view.onCursor(() => {
+    const left = view.cursor === null ? -10 : plot.valToPos(view.cursor, "x");
+    plot.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
+    sayValues();
+  });
+  place.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.altKey && steer(view, event.key)) {
+      event.preventDefault();
+    }
+  });
+  new ResizeObserver(() => {
+    if (place.clientWidth > 0) plot.setSize({ width: place.clientWidth, height: HEIGHT });
+  }).observe(place);
+  onThemeChange(() => {
+    plot.destroy();
+    plot = draw(chart, shown, view, place, place.clientWidth || 600);
+  });
+  return element;
+}
+
+function unitWords(chart: Chart): string {
+  const { unit, perSecond } = chart.measure;
+  if (unit === "cores") return "CPUs busy";
+  if (unit === "bytes") return perSecond ? "bytes per second" : "bytes";
+  if (unit === "count") return perSecond ? "per second" : "";
+  return unit;
+}
+
+interface Key {
+  element: HTMLElement;
+  say(value: number | null, isTop: boolean): void;
+}
+
+function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: boolean) => void): Key[] {
+  return chart.lines.map((line, i) => {
+    const value = h("span", { class: "key-value" });
+    const element = h("button", { type: "button", class: `key colour-${i % COLOURS}`,
+      "aria-pressed": String(shown[i]), title: `${line.metric.help} (${line.metric.series})` },
+      h("span", { class: "swatch" }), h("span", {}, seriesName(line.metric.series ?? "")), value);
+    element.addEventListener("click", () => {
+      const on = element.getAttribute("aria-pressed") !== "true";
+      element.setAttribute("aria-pressed", String(on));
+      toggle(i, on);
+    });
+    return {
+      element,
+      say: (number, isTop) => replace(value,
+        number === null ? "–" : `${isTop ? "max " : ""}${measured(number, chart.measure)}`),
+    };
+  });
+}
+
+/** The series' name without its unit, which the chart's title says. */
+function seriesName(name: string): string {
+  return name.replace(/_total$/, "").replace(/_(bytes|seconds|ratio)$/, "").replaceAll("_", " ");
+}
+
+function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, width: number): uPlot {
+  const isRate = chart.lines.map((line) => line.metric.kind === "counter");
+  const data = uPlot.join(chart.lines.map((line) => [line.at, line.value] as uPlot.AlignedData));
+  const text = style("--muted");
+  const font = "11px system-ui, sans-serif";
+  const axis = { stroke: text, font, grid: { stroke: style("--grid"), width: 1 },
+    ticks: { stroke: style("--grid"), width: 1, size: 4 } };
+  const stepped = uPlot.paths.stepped?.({ align: -1 });
+  const options: uPlot.Options = {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    scales: {
+      x: { time: false, range: () => [view.from, view.to] },
+      y: { range: (_, __, top) => [0, top > 0 ? top * 1.08 : 1] },
+    },
+    axes: [
+      { ...axis, size: 26, space: 64,
+        values: (_, splits, __, ___, step) => splits.map((s) => clock(s, step)) },
+      { ...axis, size: 72, space: 30,
+        ...(chart.measure.unit === "bytes" ? { incrs: POWERS } : {}),
+        values: (_, splits) => splits.map((v) => tick(v, chart.measure)) },
+    ],
+    series: [{}, ...chart.lines.map((_, i) => {
+      const colour = style(`--colour-${i % COLOURS}`);
+      return {
+        show: shown[i] ?? true, stroke: colour, width: 1.5, spanGaps: true,
+        points: { show: false },
+        ...(chart.lines.length === 1 || i === 0 ? { fill: `${colour}1f` } : {}),
+        ...(isRate[i] && stepped ? { paths: stepped } : {}),
+      };
+    })],
+    cursor: {
+      y: false,
+      drag: { x: true, y: false, setScale: false },
+      points: { size: 7 },
+      bind: { dblclick: () => () => { view.whole(); return null; } },
+    },
+    hooks: {
+      setSelect: [(u) => {
+        if (u.select.width < 3) return;
+        const from = u.posToVal(u.select.left, "x");
+        const to = u.posToVal(u.select.left + u.select.width, "x");
+        u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        view.show(from, to);
+      }],
+      setCursor: [(u) => {
+        const left = u.cursor.left ?? -1;
+        view.point(left < 0 ? null : u.posToVal(left, "x"));
+      }],
+    },
+  };
+  return new uPlot(options, data, place);
+}
+
+/** Steps between the marks of an axis of sizes: those that people read, in powers of two. */
+const POWERS = Array.from({ length: 60 }, (_, i) => 2 ** i);

@@ -1,0 +1,91 @@
+// Amounts for people, in the words of crates/schema/src/amount.rs; for what is computed on the
+// page. Metrics' own values come as text from there.
+
+import type { Unit } from "./generated";
+
+const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function size(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (Math.abs(value) >= 1024 && unit + 1 < SIZES.length) {
+    value /= 1024;
+    unit += 1;
+  }
+  return unit === 0 ? `${value.toFixed(0)} B` : `${value.toFixed(1)} ${SIZES[unit]}`;
+}
+
+export function seconds(s: number): string {
+  if (s === 0) return "0 s";
+  if (s < 1e-3) return `${(s * 1e6).toFixed(1)} us`;
+  if (s < 1) return `${(s * 1e3).toFixed(1)} ms`;
+  if (s < 120) return `${s.toFixed(3)} s`;
+  if (s < 7200) return `${Math.floor(s / 60)} min ${pad(Math.floor(s % 60))} s`;
+  return `${Math.floor(s / 3600)} h ${pad(Math.floor((s % 3600) / 60))} min`;
+}
+
+function pad(n: number): string {
+  return String(n).padStart(2, "0");
+}
+
+export function count(n: number): string {
+  return n.toFixed(0).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+export function amount(value: number, unit: Unit): string {
+  switch (unit) {
+    case "bytes": return size(value);
+    case "seconds": return seconds(value);
+    case "count": return count(value);
+    case "cores": return value.toFixed(2);
+    case "ratio": return `${(value * 100).toFixed(1)} %`;
+  }
+}
+
+/** What a series is drawn in: a metric's unit, or that unit per second. */
+export interface Measure {
+  unit: Unit;
+  perSecond: boolean;
+}
+
+export function measured(value: number, measure: Measure): string {
+  // Less than one thing per second would round to none.
+  const few = measure.unit === "count" && measure.perSecond && value < 10;
+  const text = few ? value.toFixed(1) : amount(value, measure.unit);
+  return measure.perSecond ? `${text}/s` : text;
+}
+
+/** A number beside an axis: short, without more digits than the distance to the next one needs. */
+export function tick(value: number, measure: Measure): string {
+  const per = measure.perSecond ? "/s" : "";
+  switch (measure.unit) {
+    case "bytes": return size(value).replace(/\.0 /, " ") + per;
+    case "count": return (value >= 1e4 ? compact(value) : trimmed(value)) + per;
+    case "ratio": return `${trimmed(value * 100)} %`;
+    case "seconds": return `${trimmed(value)} s`;
+    case "cores": return trimmed(value);
+  }
+}
+
+function trimmed(value: number): string {
+  return String(Number(value.toPrecision(6)));
+}
+
+function compact(value: number): string {
+  for (const [factor, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
+    if (value >= factor) return trimmed(value / factor) + letter;
+  }
+  return trimmed(value);
+}
+
+/** A time on the axis, with as many digits as the distance between two marks asks for. */
+export function clock(s: number, step: number): string {
+  const sign = s < 0 ? "-" : "";
+  const whole = Math.abs(s);
+  const digits = step >= 1 ? 0 : Math.min(6, Math.ceil(-Math.log10(step)));
+  if (whole < 60 && step < 60) return `${sign}${whole.toFixed(digits)} s`;
+  const rest = (whole % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return `${sign}${minutes}:${rest}`;
+  return `${sign}${Math.floor(minutes / 60)}:${pad(minutes % 60)}:${rest}`;
+}

@@ -1,0 +1,205 @@
+// Derived from crates/schema and crates/show/src/report/page.rs; do not edit by hand.
+// `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
+
+export type MetricName =
+  | "wall_seconds"
+  | "cpu_seconds"
+  | "cpu_user_seconds"
+  | "cpu_system_seconds"
+  | "cpu_cores_average"
+  | "cpu_cores_peak"
+  | "cpu_instructions_total"
+  | "cpu_cycles_total"
+  | "cpu_cache_misses_total"
+  | "memory_peak_bytes"
+  | "memory_peak_rss_sum_bytes"
+  | "memory_peak_process_rss_bytes"
+  | "memory_peak_cgroup_bytes"
+  | "memory_peak_virtual_bytes"
+  | "memory_peak_swap_bytes"
+  | "io_read_bytes_total"
+  | "io_written_bytes_total"
+  | "io_read_calls_total"
+  | "io_write_calls_total"
+  | "mmap_read_bytes_total"
+  | "mmap_written_bytes_total"
+  | "storage_read_bytes_total"
+  | "storage_written_bytes_total"
+  | "files_opened_total"
+  | "disk_footprint_peak_bytes"
+  | "disk_files_peak"
+  | "net_sent_bytes_total"
+  | "net_received_bytes_total"
+  | "net_connections_total"
+  | "net_retransmits_total"
+  | "processes_total"
+  | "processes_peak"
+  | "threads_peak"
+  | "context_switches_voluntary_total"
+  | "context_switches_involuntary_total"
+  | "page_faults_minor_total"
+  | "page_faults_major_total"
+  | "delay_cpu_seconds"
+  | "delay_block_seconds"
+  | "delay_reclaim_seconds"
+  | "delay_swapin_seconds"
+  | "gpu_memory_peak_bytes"
+  | "gpu_utilization_ratio";
+
+export type CollectorState = "active" | "degraded" | "unavailable" | "disabled";
+
+export type ExitKind = "exited" | "signaled" | "limit" | "interrupted" | "failed_to_start";
+
+export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "network" | "processes" | "scheduler" | "waiting" | "gpu";
+
+export type Kind = "counter" | "peak" | "gauge";
+
+export type Mechanism = "bpf" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "stat" | "nvml" | "clock" | "none";
+
+export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
+
+export type Tone = "good" | "open" | "bad";
+
+export type Unit = "seconds" | "bytes" | "count" | "cores" | "ratio";
+
+export interface CollectorStatus {
+  name: string;
+  mechanism: Mechanism;
+  status: CollectorState;
+  reason?: string | null;
+  lost: number;
+}
+
+export interface Exit {
+  kind: ExitKind;
+  code: number | null;
+  signal: number | null;
+  limit: string | null;
+  error?: string | null;
+}
+
+export interface Files {
+  total: number;
+  paths: string[];
+  path: number[];
+  pid: number[];
+  opened: number[];
+  quality: Quality[];
+}
+
+export interface GroupTitle {
+  group: Group;
+  title: string;
+}
+
+export interface Host {
+  node: string;
+  kernel: string;
+  cpus: number;
+  memory_bytes: number;
+  cgroup_version: string;
+  virtualisation: string | null;
+  weigh: string;
+}
+
+export interface Job {
+  id: string;
+  command: string[];
+  cwd: string;
+  category: string | null;
+  labels: Record<string, string>;
+  user: string;
+  node: string;
+  started: string;
+  ended: string | null;
+}
+
+export interface LimitOutcome {
+  metric: string;
+  limit: number;
+  enforced_by: string;
+  exceeded: boolean;
+  observed: number | null;
+  at_seconds: number | null;
+  offender?: Offender | null;
+}
+
+export interface LimitRow {
+  words: string;
+  outcome: LimitOutcome;
+}
+
+export interface Mapping {
+  name: string;
+  rss_bytes: number;
+  size_bytes: number;
+}
+
+export interface MetricRow {
+  name: string;
+  help: string;
+  counts: string;
+  group: Group;
+  kind: Kind;
+  unit: Unit;
+  series: string | null;
+  value: number | null;
+  text: string | null;
+  source: Mechanism;
+  quality: Quality;
+  reason: string | null;
+}
+
+export interface Offender {
+  pid: number;
+  thread: number;
+  name: string;
+  command: string[];
+  mappings: Mapping[];
+  stack: string[];
+  kernel_stack: string[];
+  open_files: string[];
+  unreadable: string[];
+}
+
+export interface Outcome {
+  words: string;
+  tone: Tone;
+}
+
+export interface Page {
+  command: string;
+  outcome: Outcome;
+  job: Job;
+  exit: Exit | null;
+  duration: number;
+  groups: GroupTitle[];
+  metrics: MetricRow[];
+  limits: LimitRow[];
+  collectors: CollectorStatus[];
+  host: Host;
+  series: Record<string, SeriesRows>;
+  processes: Processes;
+  files: Files;
+}
+
+export interface Processes {
+  total: number;
+  texts: string[];
+  pid: number[];
+  parent: number[];
+  uid: number[];
+  name: number[];
+  command: number[];
+  start: number[];
+  end: (number | null)[];
+  ended: number[];
+  failed: boolean[];
+  metrics: Record<string, (number | null)[]>;
+}
+
+export interface SeriesRows {
+  total: number;
+  at: number[];
+  value: number[];
+}

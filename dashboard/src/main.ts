@@ -1,0 +1,34 @@
+// The report: reads the data that stands in the page and draws it.
+
+import "./report.css";
+
+import { cards } from "./cards";
+import { seriesSection } from "./charts";
+import { append, h } from "./dom";
+import { filesSection } from "./files";
+import type { Page } from "./generated";
+import { banners, header } from "./header";
+import { collectorsSection, hostSection, limitsSection, metricsSection } from "./tables";
+import { timelineSection } from "./timeline";
+import { toolbar } from "./toolbar";
+import { View } from "./view";
+
+function draw(page: Page, root: HTMLElement): void {
+  // A job that took no time has nothing to zoom into, but the axes want a length.
+  const view = new View(page.duration > 0 ? page.duration : 1);
+  const series = seriesSection(page, view);
+  const timeline = timelineSection(page, view);
+  append(root, header(page), h("main", {},
+    ...banners(page),
+    cards(page),
+    (series || timeline) && h("div", { class: "over-time" }, toolbar(view), series, timeline),
+    limitsSection(page),
+    filesSection(page),
+    metricsSection(page),
+    collectorsSection(page),
+    hostSection(page)));
+}
+
+const data = document.getElementById("weigh-data")?.textContent;
+const root = document.getElementById("weigh");
+if (data && root) draw(JSON.parse(data) as Page, root);

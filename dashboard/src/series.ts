@@ -1,0 +1,84 @@
+// Which charts there are, and their points: one chart for each group and measure, a line for each
+// series in it. Counters are drawn as rates.
+
+import type { Measure } from "./format";
+import type { GroupTitle, MetricRow, Page, SeriesRows } from "./generated";
+
+export interface Line {
+  metric: MetricRow;
+  at: number[];
+  value: number[];
+  /** The greatest value. */
+  top: number;
+}
+
+export interface Chart {
+  group: GroupTitle;
+  measure: Measure;
+  lines: Line[];
+}
+
+export function charts(page: Page): { charts: Chart[]; flat: MetricRow[] } {
+  const found: Chart[] = [];
+  const flat: MetricRow[] = [];
+  for (const group of page.groups) {
+    for (const metric of page.metrics.filter((m) => m.group === group.group)) {
+      const rows = metric.series === null ? undefined : page.series[metric.series];
+      if (rows === undefined || rows.at.length < 2) continue;
+      const line = lineOf(metric, rows);
+      if (line.top === 0) flat.push(metric);
+      else place(found, group, measureOf(metric), line);
+    }
+  }
+  return { charts: found, flat };
+}
+
+function place(charts: Chart[], group: GroupTitle, measure: Measure, line: Line): void {
+  const fits = (c: Chart) => c.group === group && c.measure.unit === measure.unit &&
+    c.measure.perSecond === measure.perSecond;
+  const chart = charts.find(fits);
+  // The greatest number of cores follows from the growth of CPU time: one line is enough.
+  if (chart && measure.unit === "cores") return;
+  if (chart) chart.lines.push(line);
+  else charts.push({ group, measure, lines: [line] });
+}
+
+/** Seconds of CPU per second are cores; other counters are drawn per second. */
+function measureOf(metric: MetricRow): Measure {
+  if (metric.kind !== "counter") return { unit: metric.unit, perSecond: false };
+  if (metric.unit === "seconds") return { unit: "cores", perSecond: false };
+  return { unit: metric.unit, perSecond: true };
+}
+
+function lineOf(metric: MetricRow, rows: SeriesRows): Line {
+  const { at, value } = metric.kind === "counter" ? rate(rows) : rows;
+  return { metric, at, value, top: value.reduce((a, b) => Math.max(a, b), 0) };
+}
+
+/** Growth per second. Samples that follow hard upon another (taken at a new memory peak) are
+ * joined to the next one: over such a short time the rate would be noise. */
+function rate(rows: SeriesRows): { at: number[]; value: number[] } {
+  const out = { at: [] as number[], value: [] as number[] };
+  const least = usualStep(rows.at) / 2;
+  let lastAt = 0;
+  let lastValue = 0;
+  rows.at.forEach((at, i) => {
+    const isLast = i === rows.at.length - 1;
+    if (at <= lastAt || (at - lastAt < least && !isLast)) return;
+    const value = rows.value[i] ?? lastValue;
+    out.at.push(at);
+    out.value.push(Math.max(0, value - lastValue) / Math.max(at - lastAt, least));
+    lastAt = at;
+    lastValue = value;
+  });
+  if (out.at.length > 0) {
+    out.at.unshift(0);
+    out.value.unshift(out.value[0] ?? 0);
+  }
+  return out;
+}
+
+function usualStep(at: number[]): number {
+  const steps = at.slice(1).map((t, i) => t - (at[i] ?? 0)).filter((d) => d > 0).sort((a, b) => a - b);
+  return steps[Math.floor(steps.length / 2)] ?? 0;
+}

@@ -1,0 +1,83 @@
+// The reference part of the page: every metric, the limits, the collectors, the host.
+
+import { h, section } from "./dom";
+import { amount, count } from "./format";
+import type { CollectorState, MetricRow, Page } from "./generated";
+import { badge } from "./quality";
+
+export function metricsSection(page: Page): HTMLElement {
+  const bodies = page.groups.map((group) => h("tbody", {},
+    h("tr", { class: "group" }, h("th", { colspan: 3, scope: "rowgroup" }, group.title)),
+    ...page.metrics.filter((m) => m.group === group.group).map(metricRow)));
+  return section("metrics", "All metrics",
+    h("table", { class: "metrics" },
+      h("thead", {}, h("tr", {},
+        h("th", { scope: "col" }, "metric"),
+        h("th", { scope: "col", class: "number" }, "value"),
+        h("th", { scope: "col" }, "quality, source"))),
+      ...bodies));
+}
+
+function metricRow(m: MetricRow): HTMLElement {
+  // In base units, unless that is what the text says already.
+  const isScaled = m.text !== null && m.unit === "bytes" && (m.value ?? 0) >= 1024;
+  return h("tr", { "data-metric": m.name, class: m.text === null ? "missing" : "" },
+    h("td", {}, h("details", {},
+      h("summary", {}, h("code", {}, m.name), h("span", { class: "help" }, m.help)),
+      h("p", { class: "counts" }, ...coded(m.counts)),
+      h("p", { class: "counts muted" }, `${m.kind}, ${m.unit}${m.series ? `, series ${m.series}` : ""}`))),
+    h("td", { class: "number" }, m.text ?? "–",
+      isScaled && h("span", { class: "raw" }, `${count(m.value ?? 0)} B`)),
+    h("td", { class: "trust" }, badge(m), h("span", { class: "muted" }, m.source === "none" ? "" : m.source),
+      m.reason !== null && h("p", { class: "reason" }, m.reason)));
+}
+
+/** The text with what stands between back quotes set as code. */
+function coded(text: string): (Node | string)[] {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+}
+
+export function limitsSection(page: Page): HTMLElement | null {
+  if (page.limits.length === 0) return null;
+  const rows = page.limits.map((l) => h("tr", {},
+    h("td", {}, h("code", {}, l.outcome.metric)),
+    h("td", {}, h("span", { class: `state ${l.outcome.exceeded ? "bad" : "good"}` },
+      l.outcome.exceeded ? "exceeded" : "kept")),
+    h("td", {}, l.words)));
+  return section("limits", "Limits", h("div", { class: "wide" }, h("table", {},
+    h("thead", {}, h("tr", {}, ...["metric", "", "outcome"].map((t) => h("th", { scope: "col" }, t)))),
+    h("tbody", {}, ...rows))));
+}
+
+const STATE_TONE: Record<CollectorState, string> = {
+  active: "good", degraded: "open", unavailable: "off", disabled: "off",
+};
+
+export function collectorsSection(page: Page): HTMLElement {
+  const rows = page.collectors.map((c) => h("tr", {},
+    h("td", {}, c.name),
+    h("td", { class: "muted" }, c.mechanism),
+    h("td", {}, h("span", { class: `state ${STATE_TONE[c.status]}` }, c.status)),
+    h("td", { class: c.lost > 0 ? "number bad-text" : "number" }, count(c.lost)),
+    h("td", { class: "muted" }, c.reason ?? "")));
+  return section("collectors", "How it was measured", h("div", { class: "wide" }, h("table", {},
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "collector"), h("th", { scope: "col" }, "mechanism"),
+      h("th", { scope: "col" }, "status"), h("th", { scope: "col", class: "number" }, "events lost"),
+      h("th", { scope: "col" }, "reason"))),
+    h("tbody", {}, ...rows))));
+}
+
+export function hostSection(page: Page): HTMLElement {
+  const { host } = page;
+  const facts: [string, string][] = [
+    ["node", host.node],
+    ["kernel", host.kernel],
+    ["CPUs", count(host.cpus)],
+    ["memory", amount(host.memory_bytes, "bytes")],
+    ["cgroups", host.cgroup_version],
+    ["virtualisation", host.virtualisation ?? "not known"],
+    ["weigh", host.weigh],
+  ];
+  return section("host", "Host", h("dl", { class: "facts" },
+    ...facts.map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value)))));
+}
