@@ -49,8 +49,21 @@ pub enum Entry {
 
 /// Why a line is no entry.
 #[derive(Debug, thiserror::Error)]
-#[error("not an entry: {0}")]
-pub struct LineError(#[from] serde_json::Error);
+#[error("{reason} at byte {byte}")]
+pub struct LineError {
+    reason: String,
+    byte: usize,
+}
+
+impl From<serde_json::Error> for LineError {
+    fn from(error: serde_json::Error) -> LineError {
+        // The library counts lines inside of the line, which would only mislead.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let text = error.to_string();
+        let reason = text.strip_suffix(&place).unwrap_or(&text).to_string();
+        LineError { reason, byte: error.column() }
+    }
+}
 
 /// Reads one line of a journal, with or without the newline at its end.
 pub fn parse_line(line: &[u8]) -> Result<Entry, LineError> {

@@ -280,12 +280,13 @@ fn sentence(
         Some(time) => text += &format!("; it holds what was recorded up to {time:.3}"),
         None => text += "; nothing was recorded but the start",
     }
-    if condition.cut_off {
+    // While it grows, a last line that is half written is what one expects.
+    if condition.cut_off && !running {
         text += "; its last line was cut off";
     }
     if let Some((line, reason)) = &condition.first_damage {
         let damaged = condition.damaged;
-        text += &format!("; {damaged} damaged lines were passed over (first: {line}, {reason})");
+        text += &format!("; damaged lines passed over: {damaged} (first: line {line}, {reason})");
     }
     text
 }

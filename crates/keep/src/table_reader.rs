@@ -6,11 +6,12 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
-use parquet::errors::ParquetError;
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 
@@ -25,12 +26,11 @@ pub(crate) fn read_table<R: Row>(
     path: &Path,
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<u64, KeepError> {
-    let refuse = |e| KeepError::from_parquet(path, e, KeepError::read);
     let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
-    let reader = SerializedFileReader::new(file).map_err(refuse)?;
+    let reader = guarded(path, || SerializedFileReader::new(file))?;
     let columns = locate::<R>(path, &reader)?;
     for index in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(index).map_err(refuse)?;
+        let group = guarded(path, || reader.get_row_group(index))?;
         if read_group(path, group.as_ref(), &columns, visit)?.is_break() {
             break;
         }
@@ -80,17 +80,17 @@ fn read_group<R: Row>(
     columns: &[(usize, Column<R>)],
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, KeepError> {
-    let refuse = |e| KeepError::from_parquet(path, e, KeepError::read);
     let mut readers = Vec::with_capacity(columns.len());
     for (index, column) in columns {
-        readers.push((column, group.get_column_reader(*index).map_err(refuse)?));
+        let reader = guarded(path, || group.get_column_reader(*index))?;
+        readers.push((column, reader));
     }
     let mut left = usize::try_from(group.metadata().num_rows())
         .map_err(|_| KeepError::damaged(path, "its number of rows is negative"))?;
     while left > 0 {
         let mut rows: Vec<R> = (0..left.min(BATCH_ROWS)).map(|_| R::blank()).collect();
         for (column, reader) in &mut readers {
-            if !fill(column, reader, &mut rows).map_err(refuse)? {
+            if !guarded(path, || fill(column, reader, &mut rows))? {
                 let reason = format!("column {} holds a value out of range", column.name);
                 return Err(KeepError::damaged(path, reason));
             }
@@ -105,12 +105,21 @@ fn read_group<R: Row>(
     Ok(ControlFlow::Continue(()))
 }
 
+/// Calls the Parquet library, which panics on some kinds of damage (a column chunk of negative
+/// length, a dictionary that is missing). What it worked on is not used again after that.
+fn guarded<T>(path: &Path, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, KeepError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|e| KeepError::from_parquet(path, e, KeepError::read)),
+        Err(_) => Err(KeepError::damaged(path, "the Parquet library gave up on it")),
+    }
+}
+
 /// Reads the next values of a column into the rows; false if a row cannot hold its value.
 fn fill<R: Row>(
     column: &Column<R>,
     reader: &mut ColumnReader,
     rows: &mut [R],
-) -> Result<bool, ParquetError> {
+) -> ParquetResult<bool> {
     match reader {
         ColumnReader::Int64ColumnReader(reader) => {
             fill_typed(column, reader, rows, |n: &i64| Ok(Cell::Int(*n)))
@@ -131,8 +140,8 @@ fn fill_typed<R: Row, T: DataType>(
     column: &Column<R>,
     reader: &mut ColumnReaderImpl<T>,
     rows: &mut [R],
-    cell: impl Fn(&T::T) -> Result<Cell<'_>, ParquetError>,
-) -> Result<bool, ParquetError> {
+    cell: impl Fn(&T::T) -> ParquetResult<Cell<'_>>,
+) -> ParquetResult<bool> {
     let mut values = Vec::with_capacity(rows.len());
     let mut present = Vec::with_capacity(rows.len());
     let (records, ..) = reader.read_records(rows.len(), Some(&mut present), None, &mut values)?;

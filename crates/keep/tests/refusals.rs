@@ -106,6 +106,25 @@ fn a_table_that_is_no_parquet_or_lacks_a_column_is_refused() {
 }
 
 #[test]
+fn a_table_with_any_damaged_byte_is_read_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = RecordingWriter::create(dir.path()).unwrap();
+    writer.append(&support::samples(1, &[("cpu_seconds", 1.0), ("memory_bytes", 2.0)]));
+    writer.finish(&ended()).unwrap();
+    let path = dir.path().join(files::SERIES);
+    let sound = std::fs::read(&path).unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+    let mut refused = 0;
+    for at in 0..sound.len() {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 0xff;
+        std::fs::write(&path, damaged).unwrap();
+        refused += usize::from(recording.samples(None).is_err());
+    }
+    assert!(refused > 100, "{refused} of {} damages were noticed", sound.len());
+}
+
+#[test]
 fn a_recording_that_is_discarded_leaves_nothing_of_its_own() {
     let top = tempfile::tempdir().unwrap();
     let dir = top.path().join("rec");
