@@ -1,6 +1,7 @@
 //! What collectors cost, measured in pairs (off, on, off, on, …): `cargo test --release -p
 //! weigh-collect --test costs -- --ignored --nocapture --test-threads 1`. Prints figures; holds no
 //! bounds, for those depend on the machine.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -122,5 +123,56 @@ fn hardware_counters() {
             }
             report(&format!("{what}, {} counters", events.len()), &off, &on);
         }
+    }
+}
+
+/// Opens and closes one file as fast as it can, or several in turn.
+const OPENS: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    for (int i = atoi(argv[1]); i; i--) close(open(argv[2 + i % (argc - 2)], O_RDONLY));
+    return 0;
+}
+"#;
+
+/// What an unmeasured program pays while the opens of the whole machine are followed, drained
+/// every 100 ms, none of them wanted.
+#[test]
+#[ignore = "a measurement"]
+fn fanotify_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let opens = common::compile(folder.path(), "opens", OPENS, &[]);
+    let scripts = [
+        ("500 x /bin/true", TRUES.to_owned()),
+        ("200000 opens of one file", format!("{} 200000 /etc/passwd", opens.display())),
+        (
+            "200000 opens of three files in turn",
+            format!("{} 200000 /etc/passwd /etc/group /etc/hostname", opens.display()),
+        ),
+    ];
+    for (what, script) in &scripts {
+        let (mut off, mut on) = (Vec::new(), Vec::new());
+        let mut drain_cpu = Duration::ZERO;
+        for _ in 0..11 {
+            off.push(timed(script, |pid| HardwareCounters::attach(pid, &[])));
+            let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let theirs = stop.clone();
+            let mut events = weigh_collect::fanotify::OpenEvents::start().unwrap();
+            let drainer = std::thread::spawn(move || {
+                while !theirs.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(100));
+                    events.drain(&mut |_| false).unwrap();
+                }
+                (rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime), events)
+            });
+            on.push(timed(script, |pid| HardwareCounters::attach(pid, &[])));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            let (cpu, events) = drainer.join().unwrap();
+            drain_cpu += Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
+            drop(events);
+        }
+        report(&format!("{what}, drainer used {:?} each", drain_cpu / 11), &off, &on);
     }
 }

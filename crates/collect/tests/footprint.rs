@@ -1,4 +1,5 @@
 //! Disk footprints of real directories.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

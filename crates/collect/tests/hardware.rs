@@ -1,4 +1,5 @@
 //! Hardware counters on real processes.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -120,7 +120,6 @@ impl Walk<'_> {
                 }
             }
         }
-        drop(entries);
         self.buffer = buffer;
         outcome
     }

@@ -1,0 +1,262 @@
+//! A control group for the job, for the peak that the kernel's memory controller records.
+//!
+//! Makes a child of weigh's own group (version 1: in the memory hierarchy; version 2: only if the
+//! memory controller is, or can be, given to children without moving anybody), puts the job in
+//! before it executes, reads the peak and removes the group. It never touches the controllers or
+//! members of other groups. Page cache and kernel memory are in the peak.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+
+use crate::procfs::{self, Mount};
+
+/// Which control groups a machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Controllers in hierarchies of their own.
+    V1,
+    /// One hierarchy.
+    V2,
+    /// Controllers in version 1, and a version 2 hierarchy beside them.
+    Hybrid,
+    /// None that is mounted.
+    None,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Version::V1 => "v1",
+            Version::V2 => "v2",
+            Version::Hybrid => "hybrid",
+            Version::None => "none",
+        })
+    }
+}
+
+/// Why there is no group for the job, or no peak.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    /// No memory controller is mounted.
+    #[error("no memory controller: control groups are {0}")]
+    NoController(Version),
+    /// Our own group can not be found.
+    #[error("{0} does not show in which group weigh is")]
+    OwnGroupUnknown(PathBuf),
+    /// The memory controller does not reach children of our group.
+    #[error("{path} does not give the memory controller to its children: {why}")]
+    NotDelegated {
+        /// Our own group.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// A file or directory refused.
+    #[error("cannot {action} {path}: {source}")]
+    Access {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The kernel keeps no peak.
+    #[error("{0} is missing: the kernel is older than 5.19")]
+    NoPeak(PathBuf),
+    /// Something of the job is still running in it.
+    #[error("{path} is left behind: {processes} processes are still in it")]
+    StillUsed {
+        /// The group.
+        path: PathBuf,
+        /// How many.
+        processes: usize,
+    },
+}
+
+fn access(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CgroupError {
+    move |source| CgroupError::Access { action, path: path.to_owned(), source }
+}
+
+/// Which control groups this machine has.
+pub fn version() -> Version {
+    version_of(&mounts())
+}
+
+fn mounts() -> Vec<Mount> {
+    procfs::read("/proc/self/mountinfo").map_or(Vec::new(), |t| procfs::parse_mountinfo(&t))
+}
+
+fn version_of(mounts: &[Mount]) -> Version {
+    let has_v1 = mounts.iter().any(|m| m.kind == "cgroup" && !m.options.contains("name="));
+    let has_v2 = mounts.iter().any(|m| m.kind == "cgroup2");
+    match (has_v1, has_v2) {
+        (true, true) => Version::Hybrid,
+        (true, false) => Version::V1,
+        (false, true) => Version::V2,
+        (false, false) => Version::None,
+    }
+}
+
+/// Where our own group with the memory controller is, and whether it is of version 2.
+struct Home {
+    path: PathBuf,
+    is_v2: bool,
+}
+
+fn home(mounts: &[Mount], own: &[u8]) -> Result<Home, CgroupError> {
+    let lines = procfs::parse_cgroup(own);
+    let v1 =
+        mounts.iter().find(|m| m.kind == "cgroup" && m.options.split(',').any(|o| o == "memory"));
+    let (mount, line, is_v2) = if let Some(mount) = v1 {
+        (mount, lines.iter().find(|l| l.controllers.iter().any(|c| c == "memory")), false)
+    } else if let Some(mount) = mounts.iter().find(|m| m.kind == "cgroup2") {
+        (mount, lines.iter().find(|l| l.hierarchy == 0), true)
+    } else {
+        return Err(CgroupError::NoController(version_of(mounts)));
+    };
+    let unknown = || CgroupError::OwnGroupUnknown(PathBuf::from("/proc/self/cgroup"));
+    let group = Path::new(&line.ok_or_else(unknown)?.path);
+    // In a container the mount shows only a part of the hierarchy.
+    let below = group.strip_prefix(&mount.root).map_err(|_| unknown())?;
+    Ok(Home { path: mount.point.join(below), is_v2 })
+}
+
+/// The job's own group. Dropped without [`JobCgroup::remove`], it is removed if it is empty.
+#[derive(Debug)]
+pub struct JobCgroup {
+    path: PathBuf,
+    is_v2: bool,
+    is_removed: bool,
+}
+
+impl JobCgroup {
+    /// Makes a group named after the job, below weigh's own.
+    pub fn create(id: &str) -> Result<JobCgroup, CgroupError> {
+        let own = Path::new("/proc/self/cgroup");
+        let text = procfs::read(own).map_err(|_| CgroupError::OwnGroupUnknown(own.to_owned()))?;
+        let home = home(&mounts(), &text)?;
+        if home.is_v2 {
+            give_memory_to_children(&home.path)?;
+        }
+        let path = home.path.join(group_name(id));
+        fs::create_dir(&path).map_err(access("make", &path))?;
+        let group = JobCgroup { path, is_v2: home.is_v2, is_removed: false };
+        if home.is_v2 && !group.path.join("memory.current").exists() {
+            let why = "memory.current is missing in the child".to_owned();
+            return Err(CgroupError::NotDelegated { path: home.path, why });
+        }
+        Ok(group)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves a process in. Its children are born there; memory it already has stays charged to
+    /// where it was taken.
+    pub fn add(&self, pid: u32) -> Result<(), CgroupError> {
+        let file = self.path.join("cgroup.procs");
+        fs::write(&file, pid.to_string()).map_err(access("write", &file))
+    }
+
+    /// The greatest memory charged to the group so far.
+    pub fn peak_bytes(&self) -> Result<u64, CgroupError> {
+        let name = if self.is_v2 { "memory.peak" } else { "memory.max_usage_in_bytes" };
+        let file = self.path.join(name);
+        match fs::read_to_string(&file) {
+            Ok(text) => text.trim().parse().map_err(|_| CgroupError::NoPeak(file)),
+            Err(error) if self.is_v2 && error.kind() == io::ErrorKind::NotFound => {
+                Err(CgroupError::NoPeak(file))
+            }
+            Err(error) => Err(access("read", &file)(error)),
+        }
+    }
+
+    /// Removes the group. An ended process leaves it a moment after its parent knows, so this
+    /// tries for some milliseconds; a group that is still used is left as it is.
+    pub fn remove(mut self) -> Result<(), CgroupError> {
+        self.is_removed = true;
+        let deadline = Instant::now() + Duration::from_millis(20);
+        loop {
+            match fs::remove_dir(&self.path) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
+                    return Err(access("remove", &self.path)(error));
+                }
+                Err(_) if Instant::now() >= deadline => {
+                    let processes = fs::read_to_string(self.path.join("cgroup.procs"))
+                        .map_or(0, |t| t.lines().count());
+                    return Err(CgroupError::StillUsed { path: self.path.clone(), processes });
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+}
+
+impl Drop for JobCgroup {
+    fn drop(&mut self) {
+        if !self.is_removed {
+            // Nobody is left to tell; an empty directory in cgroupfs does no harm.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// How the collector fares.
+pub fn status(outcome: Result<(), &CgroupError>) -> CollectorStatus {
+    CollectorStatus {
+        name: "cgroup".to_owned(),
+        mechanism: Mechanism::Cgroup,
+        status: match outcome {
+            Ok(()) => CollectorState::Active,
+            Err(CgroupError::StillUsed { .. }) => CollectorState::Degraded,
+            Err(_) => CollectorState::Unavailable,
+        },
+        reason: outcome.err().map(ToString::to_string),
+        lost: 0,
+    }
+}
+
+/// Version 2 lets a group with processes of its own give no controller to children, except the
+/// root: then we leave it as it is, for to move others is not ours to do.
+fn give_memory_to_children(own: &Path) -> Result<(), CgroupError> {
+    let words = |name: &str| fs::read_to_string(own.join(name)).unwrap_or_default();
+    let has = |text: &str| text.split_ascii_whitespace().any(|c| c == "memory");
+    if has(&words("cgroup.subtree_control")) {
+        return Ok(());
+    }
+    let refuse = |why: String| CgroupError::NotDelegated { path: own.to_owned(), why };
+    if !has(&words("cgroup.controllers")) {
+        return Err(refuse("it has none itself".to_owned()));
+    }
+    fs::write(own.join("cgroup.subtree_control"), "+memory").map_err(|error| {
+        refuse(match error.raw_os_error() {
+            Some(libc::EBUSY) => "it has processes of its own, and weigh moves nobody; \
+                                  start weigh in a delegated scope (systemd-run --user --scope \
+                                  -p Delegate=yes)"
+                .to_owned(),
+            _ => error.to_string(),
+        })
+    })
+}
+
+/// A name that is one path component, whatever the job is called.
+fn group_name(id: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let name: String = id.chars().take(100).map(plain).collect();
+    format!("weigh-{name}")
+}
+
+#[cfg(test)]
+#[path = "cgroup_tests.rs"]
+mod tests;

@@ -1,0 +1,197 @@
+//! Where the job runs: the facts of the machine, and who the user is.
+//!
+//! Reads `uname`, `/proc/meminfo`, `/sys/devices/system/cpu/online`, the cgroup mounts, and what
+//! containers and hypervisors leave to be seen. User names come from `/etc/passwd` alone: name
+//! services would pull shared libraries into a static program.
+
+use std::path::Path;
+
+use weigh_schema::summary::Host;
+
+use crate::procfs::{self, ProcError};
+
+/// The facts of this machine.
+pub fn host() -> Result<Host, ProcError> {
+    let names = rustix::system::uname();
+    let meminfo = Path::new("/proc/meminfo");
+    let memory_bytes = procfs::parse_mem_total(&procfs::read(meminfo)?)
+        .ok_or_else(|| ProcError::Parse { path: meminfo.to_owned(), what: "MemTotal" })?;
+    Ok(Host {
+        node: node(),
+        kernel: names.release().to_string_lossy().into_owned(),
+        cpus: cpus_online()?,
+        memory_bytes,
+        cgroup_version: crate::cgroup::version().to_string(),
+        virtualisation: virtualisation(&Traces::read()),
+        weigh: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+/// The node's name.
+pub fn node() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The name of a user, or the number if there is no name.
+pub fn user_name(uid: u32) -> String {
+    procfs::read("/etc/passwd")
+        .ok()
+        .and_then(|text| procfs::parse_passwd(&text, uid))
+        .unwrap_or_else(|| uid.to_string())
+}
+
+/// The user this process runs as.
+pub fn current_user() -> String {
+    user_name(rustix::process::getuid().as_raw())
+}
+
+fn cpus_online() -> Result<u32, ProcError> {
+    let path = Path::new("/sys/devices/system/cpu/online");
+    let by_list = procfs::read(path).and_then(|text| {
+        procfs::parse_cpu_list(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| ProcError::Parse { path: path.to_owned(), what: "list of CPUs" })
+    });
+    match (by_list, std::thread::available_parallelism()) {
+        (Ok(cpus), _) => Ok(cpus),
+        // Some containers hide /sys: the CPUs we may use are the next best.
+        (Err(_), Ok(cpus)) => Ok(cpus.get() as u32),
+        (Err(error), Err(_)) => Err(error),
+    }
+}
+
+/// What containers and hypervisors leave to be seen; unread files are `None`.
+#[derive(Clone, Debug, Default)]
+struct Traces {
+    /// `container=` in the environment of process 1 or our own.
+    container_variable: Option<String>,
+    has_dockerenv: bool,
+    has_containerenv: bool,
+    own_cgroup: Option<String>,
+    hypervisor_type: Option<String>,
+    product: Option<String>,
+    vendor: Option<String>,
+    cpuinfo: Option<String>,
+    os_release: Option<String>,
+}
+
+impl Traces {
+    fn read() -> Traces {
+        let text = |path: &str| {
+            let bytes = procfs::read(path).ok()?;
+            Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+        };
+        let of_init = text("/proc/1/environ").and_then(|all| {
+            all.split('\0').find_map(|v| v.strip_prefix("container=").map(str::to_owned))
+        });
+        Traces {
+            container_variable: of_init.or_else(|| std::env::var("container").ok()),
+            has_dockerenv: Path::new("/.dockerenv").exists(),
+            has_containerenv: Path::new("/run/.containerenv").exists(),
+            own_cgroup: text("/proc/self/cgroup"),
+            hypervisor_type: text("/sys/hypervisor/type"),
+            product: text("/sys/class/dmi/id/product_name"),
+            vendor: text("/sys/class/dmi/id/sys_vendor"),
+            cpuinfo: text("/proc/cpuinfo"),
+            os_release: text("/proc/sys/kernel/osrelease"),
+        }
+    }
+}
+
+/// The innermost thing the machine runs in; `None` if nothing tells.
+fn virtualisation(traces: &Traces) -> Option<String> {
+    container(traces).or_else(|| machine(traces))
+}
+
+fn container(traces: &Traces) -> Option<String> {
+    if let Some(name) = traces.container_variable.as_deref().filter(|n| !n.is_empty()) {
+        return Some(name.to_owned());
+    }
+    if traces.has_containerenv {
+        return Some("podman".to_owned());
+    }
+    if traces.has_dockerenv {
+        return Some("docker".to_owned());
+    }
+    let cgroup = traces.own_cgroup.as_deref().unwrap_or_default();
+    [("/docker", "docker"), ("/kubepods", "kubernetes"), ("/lxc", "lxc")]
+        .iter()
+        .find(|(mark, _)| cgroup.contains(mark))
+        .map(|(_, name)| (*name).to_owned())
+}
+
+fn machine(traces: &Traces) -> Option<String> {
+    if traces.os_release.as_deref().is_some_and(|r| r.to_ascii_lowercase().contains("microsoft")) {
+        return Some("wsl".to_owned());
+    }
+    if let Some(kind) = traces.hypervisor_type.as_deref().filter(|k| !k.is_empty()) {
+        return Some(kind.to_owned());
+    }
+    let maker = format!(
+        "{} {}",
+        traces.vendor.as_deref().unwrap_or_default(),
+        traces.product.as_deref().unwrap_or_default()
+    );
+    const MAKERS: &[(&str, &str)] = &[
+        ("KVM", "kvm"),
+        ("QEMU", "qemu"),
+        ("VMware", "vmware"),
+        ("VirtualBox", "virtualbox"),
+        ("Xen", "xen"),
+        ("Bochs", "bochs"),
+        ("Microsoft Corporation Virtual", "hyperv"),
+        ("Google Compute", "google"),
+        ("Amazon EC2", "amazon"),
+    ];
+    if let Some((_, name)) = MAKERS.iter().find(|(mark, _)| maker.contains(mark)) {
+        return Some((*name).to_owned());
+    }
+    let cpuinfo = traces.cpuinfo.as_deref()?;
+    let flags = cpuinfo.lines().find(|l| l.starts_with("flags"))?;
+    let in_vm = flags.split_ascii_whitespace().any(|f| f == "hypervisor");
+    Some(if in_vm { "vm" } else { "none" }.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_facts() {
+        let host = host().unwrap();
+        assert!(host.cpus > 0 && host.memory_bytes > 1 << 24);
+        assert!(!host.node.is_empty() && host.kernel.contains('.'));
+        assert!(["v1", "v2", "hybrid", "none"].contains(&host.cgroup_version.as_str()));
+        assert_eq!(host.weigh, env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
+    fn users_have_names_or_numbers() {
+        assert_eq!(user_name(0), "root");
+        assert_eq!(user_name(4_000_000_001), "4000000001");
+    }
+
+    #[test]
+    fn the_innermost_thing_is_named() {
+        let some = |text: &str| Some(text.to_owned());
+        let vm = Traces {
+            vendor: some("QEMU"),
+            product: some("Standard PC"),
+            cpuinfo: some("flags\t: fpu hypervisor sse"),
+            ..Traces::default()
+        };
+        assert_eq!(virtualisation(&vm).as_deref(), Some("qemu"));
+        let docker = Traces { has_dockerenv: true, ..vm.clone() };
+        assert_eq!(virtualisation(&docker).as_deref(), Some("docker"));
+        let pod = Traces { own_cgroup: some("0::/kubepods/x"), ..vm.clone() };
+        assert_eq!(virtualisation(&pod).as_deref(), Some("kubernetes"));
+        let nspawn = Traces { container_variable: some("systemd-nspawn"), ..docker };
+        assert_eq!(virtualisation(&nspawn).as_deref(), Some("systemd-nspawn"));
+        let unnamed = Traces { vendor: None, product: None, ..vm };
+        assert_eq!(virtualisation(&unnamed).as_deref(), Some("vm"));
+        let metal = Traces { cpuinfo: some("flags\t: fpu sse"), ..Traces::default() };
+        assert_eq!(virtualisation(&metal).as_deref(), Some("none"));
+        assert_eq!(virtualisation(&Traces::default()), None, "not known is not `none`");
+        let wsl = Traces { os_release: some("5.15-Microsoft-standard-WSL2"), ..metal };
+        assert_eq!(virtualisation(&wsl).as_deref(), Some("wsl"));
+    }
+}

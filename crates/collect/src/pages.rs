@@ -1,0 +1,293 @@
+//! The memory that several processes hold together, each page counted once.
+//!
+//! Reads the page frame numbers behind every mapping of the processes (`/proc/PID/pagemap`, the
+//! places that hold anything found by the PAGEMAP_SCAN ioctl where the kernel has it) and counts
+//! the different ones in a bitmap. Emits the union and, from the same look, the sum of resident
+//! sizes. Frame numbers need CAP_SYS_ADMIN; without it the sum of the processes' proportional
+//! shares (`smaps_rollup`) takes their place, which is the union only if nobody outside shares.
+//!
+//! The processes run on meanwhile unless the caller has stopped them: the look is as instant as
+//! its duration is short. Left out, as in the kernel's resident size: the zero page, huge pages of
+//! hugetlbfs, memory of devices. Processes that vanish meanwhile are normal and count as nothing.
+
+mod bitmap;
+mod scan;
+mod zero;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+
+use crate::procfs::{self, MapEntry, ProcError};
+use bitmap::FrameSet;
+use zero::ZeroFrames;
+
+/// How the union was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Page by page.
+    Frames,
+    /// Sum of proportional shares: too low if processes outside share the pages.
+    Proportional,
+}
+
+/// One look at the pages of some processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageCount {
+    /// Bytes held, each page counted once.
+    pub union_bytes: u64,
+    /// Sum of resident sizes.
+    pub rss_sum_bytes: u64,
+    /// How they were found.
+    pub method: Method,
+    /// Why not page by page, if it was not.
+    pub reason: Option<String>,
+    /// Processes looked at.
+    pub processes: usize,
+    /// Processes that had ended.
+    pub vanished: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why the pages could not be counted.
+#[derive(Debug, thiserror::Error)]
+pub enum PagesError {
+    /// A file of a process could not be read.
+    #[error(transparent)]
+    Proc(#[from] ProcError),
+    /// The kernel hides frame numbers.
+    #[error("frame numbers in /proc/{0}/pagemap need CAP_SYS_ADMIN")]
+    Hidden(u32),
+    /// An address space is too large to be read page by page on this kernel.
+    #[error("process {0} maps {1} pages: too many to read without PAGEMAP_SCAN (Linux 6.7)")]
+    TooLarge(u32, u64),
+}
+
+/// Counts pages; keeps its memory from one look to the next.
+pub struct PageCounter {
+    frames: FrameSet,
+    zero: ZeroFrames,
+    buffer: Vec<u8>,
+}
+
+/// Entries read at once.
+const BATCH_PAGES: usize = 32 * 1024;
+/// What is read at most per process without PAGEMAP_SCAN: 256 GiB of addresses, about 0.3 s.
+const PAGES_WITHOUT_SCAN: u64 = 1 << 26;
+
+impl Default for PageCounter {
+    fn default() -> Self {
+        PageCounter::new()
+    }
+}
+
+impl PageCounter {
+    /// Prepares to count.
+    pub fn new() -> PageCounter {
+        PageCounter {
+            frames: FrameSet::default(),
+            zero: ZeroFrames::find(),
+            buffer: vec![0; BATCH_PAGES * 8],
+        }
+    }
+
+    /// Looks at the pages of `pids` now.
+    pub fn count(&mut self, pids: &[u32]) -> Result<PageCount, PagesError> {
+        let begun = Instant::now();
+        match self.count_frames(pids) {
+            Ok(mut count) => {
+                count.took = begun.elapsed();
+                Ok(count)
+            }
+            Err(error) => proportional(pids, error.to_string(), begun),
+        }
+    }
+
+    fn count_frames(&mut self, pids: &[u32]) -> Result<PageCount, PagesError> {
+        let page = rustix::param::page_size() as u64;
+        self.frames.clear();
+        let (mut resident, mut vanished) = (0, 0);
+        for &pid in pids {
+            match self.process(pid, page) {
+                Ok(pages) => resident += pages,
+                Err(PagesError::Proc(error)) if error.is_gone() => vanished += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(PageCount {
+            union_bytes: self.frames.len() * page,
+            rss_sum_bytes: resident * page,
+            method: Method::Frames,
+            reason: None,
+            processes: pids.len() - vanished,
+            vanished,
+            took: Duration::ZERO,
+        })
+    }
+
+    /// Adds the frames of one process; returns how many pages it has resident.
+    fn process(&mut self, pid: u32, page: u64) -> Result<u64, PagesError> {
+        let path = format!("/proc/{pid}/pagemap");
+        let failed = |source| ProcError::Read { path: path.clone().into(), source };
+        let maps = procfs::parse_maps(&procfs::read_of(pid, "maps")?);
+        let pagemap = File::open(&path).map_err(failed)?;
+        let mut resident = 0;
+        let mut budget = PAGES_WITHOUT_SCAN;
+        for map in maps.iter().filter(|m| is_counted(m)) {
+            if let Some(ranges) = scan::present_ranges(&pagemap, map.start, map.end) {
+                for (start, end) in ranges.map_err(failed)? {
+                    resident += self.range(pid, &pagemap, start / page, end / page)?;
+                }
+                continue;
+            }
+            let pages = (map.end - map.start) / page;
+            budget = budget.checked_sub(pages).ok_or(PagesError::TooLarge(pid, pages))?;
+            resident += self.range(pid, &pagemap, map.start / page, map.end / page)?;
+        }
+        Ok(resident)
+    }
+
+    fn range(&mut self, pid: u32, file: &File, first: u64, end: u64) -> Result<u64, PagesError> {
+        let mut resident = 0;
+        let mut at = first;
+        while at < end {
+            let wanted = ((end - at) as usize).min(BATCH_PAGES) * 8;
+            let length = match file.read_at(&mut self.buffer[..wanted], at * 8) {
+                // The address space is gone: the process has ended.
+                Ok(0) => break,
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    let path = format!("/proc/{pid}/pagemap").into();
+                    return Err(ProcError::Read { path, source }.into());
+                }
+            };
+            for entry in self.buffer[..length].chunks_exact(8) {
+                let entry = u64::from_ne_bytes(entry.try_into().expect("chunks of eight"));
+                let Some(frame) = frame_of(entry) else { continue };
+                if frame == 0 {
+                    return Err(PagesError::Hidden(pid));
+                }
+                if !self.zero.contains(frame) {
+                    self.frames.insert(frame);
+                    resident += 1;
+                }
+            }
+            at += (length / 8) as u64;
+        }
+        Ok(resident)
+    }
+}
+
+/// How the collector fares, judged by its last look.
+pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {
+    let (status, reason) = match last {
+        None | Some(Ok(PageCount { method: Method::Frames, .. })) => (CollectorState::Active, None),
+        Some(Ok(count)) => (CollectorState::Degraded, count.reason.clone()),
+        Some(Err(error)) => (CollectorState::Unavailable, Some(error.to_string())),
+    };
+    CollectorStatus {
+        name: "pages".to_owned(),
+        mechanism: Mechanism::Proc,
+        status,
+        reason,
+        lost: 0,
+    }
+}
+
+/// The frame of a pagemap entry whose page is present; 0 if the kernel hides it.
+pub fn frame_of(entry: u64) -> Option<u64> {
+    const PRESENT: u64 = 1 << 63;
+    const FRAME: u64 = (1 << 55) - 1;
+    (entry & PRESENT != 0).then_some(entry & FRAME)
+}
+
+/// Whether the kernel counts the pages of a mapping as resident.
+fn is_counted(map: &MapEntry) -> bool {
+    let name = map.name.as_slice();
+    let is_special = name.starts_with(b"[vvar") || name == b"[vsyscall]";
+    let is_hugetlb = name.starts_with(b"/anon_hugepage") || name.starts_with(b"/dev/hugepages/");
+    let is_device = name.starts_with(b"/dev/")
+        && !name.starts_with(b"/dev/shm/")
+        && !name.starts_with(b"/dev/zero");
+    !is_special && !is_hugetlb && !is_device
+}
+
+fn proportional(pids: &[u32], why: String, begun: Instant) -> Result<PageCount, PagesError> {
+    let (mut union_bytes, mut rss_sum_bytes, mut vanished) = (0, 0, 0);
+    for &pid in pids {
+        let text = match procfs::read_of(pid, "smaps_rollup") {
+            Ok(text) => text,
+            Err(error) if error.is_gone() => {
+                vanished += 1;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // A process without an address space any more has an empty file.
+        match procfs::parse_smaps_rollup(&text) {
+            Some((rss, pss)) => {
+                union_bytes += pss;
+                rss_sum_bytes += rss;
+            }
+            None => vanished += 1,
+        }
+    }
+    Ok(PageCount {
+        union_bytes,
+        rss_sum_bytes,
+        method: Method::Proportional,
+        reason: Some(format!("sum of proportional shares (Pss): {why}")),
+        processes: pids.len() - vanished,
+        vanished,
+        took: begun.elapsed(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(name: &[u8]) -> MapEntry {
+        MapEntry {
+            start: 0,
+            end: 4096,
+            permissions: *b"rw-p",
+            offset: 0,
+            inode: 0,
+            name: name.to_vec(),
+        }
+    }
+
+    #[test]
+    fn only_present_pages_have_frames() {
+        assert_eq!(frame_of(0), None);
+        assert_eq!(frame_of(1 << 62 | 77), None, "swapped out");
+        assert_eq!(frame_of(1 << 63 | 1 << 61 | 1 << 55 | 77), Some(77));
+        assert_eq!(frame_of(1 << 63), Some(0), "hidden");
+    }
+
+    #[test]
+    fn mappings_outside_the_resident_size_are_left_out() {
+        for name in [&b"[vvar]"[..], b"[vvar_vclock]", b"[vsyscall]", b"/dev/nvidia0", b"/dev/mem"]
+        {
+            assert!(!is_counted(&map(name)));
+        }
+        for name in [&b""[..], b"[heap]", b"[vdso]", b"/dev/shm/x", b"/dev/zero (deleted)", b"/a"] {
+            assert!(is_counted(&map(name)));
+        }
+    }
+
+    #[test]
+    fn a_vanished_process_counts_as_nothing() {
+        let count = PageCounter::new().count(&[u32::MAX - 1]).unwrap();
+        assert_eq!((count.union_bytes, count.processes, count.vanished), (0, 0, 1));
+        let count = proportional(&[u32::MAX - 1], "why".to_owned(), Instant::now()).unwrap();
+        assert_eq!((count.union_bytes, count.processes, count.vanished), (0, 0, 1));
+    }
+}
