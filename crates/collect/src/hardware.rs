@@ -79,6 +79,17 @@ pub enum HardwareError {
     },
 }
 
+impl HardwareError {
+    /// The metric that it leaves without a value.
+    pub fn metric(&self) -> &'static str {
+        match self {
+            HardwareError::Open { event, .. }
+            | HardwareError::Read { event, .. }
+            | HardwareError::NeverRan { event } => event.metric(),
+        }
+    }
+}
+
 struct Counter {
     event: HardwareEvent,
     file: File,

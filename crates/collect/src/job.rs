@@ -6,17 +6,16 @@
 //! one, each with its reason in [`KernelJob::statuses`].
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use rustix::process::PidfdFlags;
 use weigh_schema::Mechanism;
-use weigh_schema::event::{
-    CollectorState, CollectorStatus, Event, JobReading, ProcessEnd,
-};
+use weigh_schema::event::{CollectorState, CollectorStatus, Event, JobReading, ProcessEnd};
 
 use crate::layout::{self, skeleton};
 use crate::requirements::{self, Missing};
@@ -188,6 +187,37 @@ impl KernelJob {
             .collect()
     }
 
+    /// The processes that are alive.
+    pub fn living(&self) -> Vec<ProcessEnd> {
+        let mut processes = self.processes();
+        processes.retain(|process| process.ended_ns.is_none());
+        processes
+    }
+
+    /// Sends signals to every living process of the job, and to no other: a process that is still
+    /// of the job after its descriptor was opened can not have given its PID to another before.
+    /// Returns how many processes it was.
+    pub fn signal_all(&self, signals: &[i32]) -> usize {
+        let opened: Vec<_> = self
+            .living()
+            .into_iter()
+            .filter_map(|process| {
+                let pid = rustix::process::Pid::from_raw(process.pid as i32)?;
+                let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+                Some(((process.pid, process.started_ns), pidfd))
+            })
+            .collect();
+        let still: HashSet<_> =
+            self.living().into_iter().map(|process| (process.pid, process.started_ns)).collect();
+        let reached = opened.iter().filter(|(process, _)| still.contains(process));
+        reached
+            .filter(|(_, pidfd)| {
+                let sent = signals.iter().map(|s| crate::signals::send(pidfd.as_fd(), *s).is_ok());
+                sent.fold(true, |all, one| all && one)
+            })
+            .count()
+    }
+
     /// Sets limits and warning marks: (metric, limit, mark). Returns those that the kernel side
     /// looks after; the others are left to whoever reads the job.
     pub fn set_limits(
@@ -233,8 +263,7 @@ impl KernelJob {
         let job = self.raw_job();
         let mut statuses = self.statuses.clone();
         if let Some(first) = statuses.first_mut() {
-            first.lost =
-                job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
+            first.lost = job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
         }
         statuses
     }

@@ -1,0 +1,245 @@
+//! The command line, declared once: parser, help, man pages and completions are derived from it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use weigh_schema::amount::parse_duration;
+use weigh_schema::limit::{Limit, OnLimit};
+
+/// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.
+#[derive(Parser, Debug)]
+#[command(
+    name = "weigh",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "Begin with:\n  weigh run -- COMMAND      measure a command and everything it starts\n  weigh doctor              what can be measured here, and what is missing"
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What weigh can do.
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    /// Run a command and account for everything it and its descendants use.
+    Run(Box<RunArguments>),
+    /// Show a recording as a table, or its summary as JSON.
+    Show(ShowArguments),
+    /// Make the page of a recording again, or of one that was cut short.
+    Report(ReportArguments),
+    /// Say which mechanisms work here, which do not, why, and what each costs or loses.
+    Doctor(DoctorArguments),
+    /// Write man pages, completions and docs/metrics.md.
+    #[command(hide = true)]
+    Generate(GenerateArguments),
+}
+
+const RUN_EXAMPLES: &str = "\
+Exit status:
+  the command's own; if a signal ended the command, weigh ends by the same signal
+  124  a limit ended the job (unless --preserve-status)
+  125  weigh itself failed
+  126  the command was found but can not be executed
+  127  the command was not found
+
+Examples:
+  weigh run -- make -j4
+  weigh run -o build.weigh --interval 100ms --progress -- ./simulate input.nc
+  weigh run --limit memory_peak_bytes=2GiB --limit wall_seconds=1h -- python train.py
+  weigh run --quiet --json - -- true | jq .metrics.cpu_seconds
+
+docs/metrics.md says exactly what each metric counts.";
+
+/// Options of `weigh run`.
+#[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArguments {
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// Leave the recording in DIR [default: a new directory under $XDG_STATE_HOME/weigh].
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+
+    /// Print no table.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write the summary as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
+
+    /// Show a live status line on the terminal.
+    #[arg(long)]
+    pub progress: bool,
+
+    /// Time between samples, from 10ms.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+
+    /// When the job ends: with its last process, or with the command itself.
+    #[arg(long, value_enum, default_value_t = WaitFor::All)]
+    pub wait_for: WaitFor,
+
+    /// Do not let METRIC grow past VALUE (sizes as 2GiB or 500MB, durations as 90s or 1h30m).
+    #[arg(long = "limit", value_name = "METRIC=VALUE", help_heading = "Limits")]
+    pub limits: Vec<Limit>,
+
+    /// Read limits from a TOML file: lines of `METRIC = VALUE`, on_limit and grace.
+    #[arg(long = "limits", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Limits")]
+    pub limits_file: Option<PathBuf>,
+
+    /// What to do when a limit is crossed [default: kill].
+    #[arg(long, value_name = "ACTION", value_parser = on_limit, help_heading = "Limits")]
+    pub on_limit: Option<OnLimit>,
+
+    /// Time between TERM and KILL when a limit ends the job [default: 5s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Limits")]
+    pub grace: Option<Duration>,
+
+    /// When a limit ended the job, exit with the command's status instead of 124.
+    #[arg(long, help_heading = "Limits")]
+    pub preserve_status: bool,
+
+    /// Follow the disk footprint of DIR [default: the working directory].
+    #[arg(long = "watch", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub watch: Vec<PathBuf>,
+
+    /// Say what kind of job this is.
+    #[arg(long, value_name = "NAME")]
+    pub category: Option<String>,
+
+    /// Attach a label to the recording.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+
+    /// Do without a collector.
+    #[arg(long = "without", value_enum, value_name = "COLLECTOR")]
+    pub without: Vec<Collector>,
+
+    /// Turn the kernel's delay accounting on for the time of the run (needs root).
+    #[arg(long)]
+    pub delays: bool,
+}
+
+/// When a job is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WaitFor {
+    /// When the command itself has ended.
+    Main,
+    /// When the last of its descendants has ended, however it was started.
+    All,
+}
+
+/// The collectors that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Collector {
+    /// The BPF programs: everything that follows the job in the kernel.
+    Bpf,
+    /// Hardware counters.
+    Hardware,
+    /// Sockets.
+    Network,
+    /// Opened files.
+    Files,
+    /// Disk footprint.
+    Footprint,
+    /// Control group of the job.
+    Cgroup,
+    /// Graphics processors.
+    Gpu,
+    /// Looks at shared pages.
+    Pages,
+}
+
+impl Collector {
+    /// Its name in the summary.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
+    }
+}
+
+/// Options of `weigh show`.
+#[derive(Args, Debug)]
+pub struct ShowArguments {
+    /// The recording.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `weigh report`.
+#[derive(Args, Debug)]
+pub struct ReportArguments {
+    /// The recording.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// Where to write the page [default: report.html in the recording].
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `weigh doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArguments {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `weigh generate`.
+#[derive(Args, Debug)]
+pub struct GenerateArguments {
+    /// Where to write to; man/ and completions/ are made there.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text).map_err(|e| e.to_string())?;
+    if interval < Duration::from_millis(10) {
+        return Err(format!("'{text}' is too short: an interval is at least 10ms"));
+    }
+    Ok(interval)
+}
+
+/// Reads an action by its name in the schema.
+pub fn on_limit(text: &str) -> Result<OnLimit, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_string()))
+        .map_err(|_| format!("'{text}' is no action; expected kill, warn or stop"))
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+        _ => Err(format!("'{text}' is no label; expected KEY=VALUE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declarations_hold_together() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_command_are_its_own() {
+        let parsed = Arguments::try_parse_from(["weigh", "run", "--", "ls", "--quiet", "-o"])
+            .expect("parses");
+        let Verb::Run(run) = parsed.verb else { panic!("a run") };
+        assert_eq!(run.command, ["ls", "--quiet", "-o"]);
+        assert!(!run.quiet);
+    }
+}

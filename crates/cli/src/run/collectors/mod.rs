@@ -1,0 +1,109 @@
+//! The collectors beside the BPF programs, each behind the same small interface.
+//!
+//! To add one: a file here, and a line in [`start`].
+
+mod footprint;
+mod hardware;
+
+use std::collections::BTreeMap;
+
+use weigh_account::Note;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::quality::Value;
+use weigh_schema::{Mechanism, metric};
+
+use super::settings::Settings;
+use crate::arguments::Collector;
+
+/// A collector of values for the whole job.
+pub trait JobCollector {
+    /// Values for the series, at a tick.
+    fn samples(&mut self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    /// The present value of a metric, for limits.
+    fn value(&self, _metric: &str) -> Option<f64> {
+        None
+    }
+
+    /// The values for the summary, and how the collector fared.
+    fn finish(self: Box<Self>, findings: &mut Findings) -> CollectorStatus;
+}
+
+/// What collectors give for the summary.
+#[derive(Default)]
+pub struct Findings {
+    /// Values that are known directly.
+    pub given: BTreeMap<String, Value>,
+    /// What there is to say about values that follow from the readings.
+    pub notes: Vec<Note>,
+}
+
+impl Findings {
+    /// Gives a metric no value, and says why.
+    pub fn unavailable(&mut self, metrics: &[&str], reason: &str) {
+        for name in metrics {
+            if let Some(metric) = metric(name) {
+                let value = Value::unavailable(metric.unit, reason);
+                self.given.insert((*name).to_string(), value);
+            }
+        }
+    }
+}
+
+/// A collector that does nothing but say why.
+struct Absent {
+    name: String,
+    mechanism: Mechanism,
+    state: CollectorState,
+    reason: String,
+    metrics: &'static [&'static str],
+}
+
+impl JobCollector for Absent {
+    fn finish(self: Box<Self>, findings: &mut Findings) -> CollectorStatus {
+        findings.unavailable(self.metrics, &self.reason);
+        CollectorStatus {
+            name: self.name,
+            mechanism: self.mechanism,
+            status: self.state,
+            reason: Some(self.reason),
+            lost: 0,
+        }
+    }
+}
+
+/// What a collector is, whether or not it is wanted and works.
+struct Kind {
+    collector: Collector,
+    mechanism: Mechanism,
+    metrics: &'static [&'static str],
+    start: fn(&Settings, u32) -> Result<Box<dyn JobCollector>, String>,
+}
+
+const KINDS: &[Kind] = &[hardware::KIND, footprint::KIND];
+
+/// Starts all collectors on the command, which is created but not yet executed.
+pub fn start(settings: &Settings, pid: u32) -> Vec<Box<dyn JobCollector>> {
+    KINDS
+        .iter()
+        .map(|kind| {
+            let absent = |state, reason| -> Box<dyn JobCollector> {
+                Box::new(Absent {
+                    name: kind.collector.name(),
+                    mechanism: kind.mechanism,
+                    state,
+                    reason,
+                    metrics: kind.metrics,
+                })
+            };
+            if !settings.wants(kind.collector) {
+                let reason = format!("turned off by --without {}", kind.collector.name());
+                return absent(CollectorState::Disabled, reason);
+            }
+            (kind.start)(settings, pid)
+                .unwrap_or_else(|reason| absent(CollectorState::Unavailable, reason))
+        })
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! What happens when a limit is crossed.
+//!
+//! With `kill`: the offender, stopped at that very point by the kernel side, is looked at; then
+//! the whole job gets TERM (and CONT), and after the grace KILL, again and again until nothing of
+//! it is left. With `stop` the whole job is stopped. With `warn` a line is written.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use weigh_account::Crossed;
+use weigh_collect::job::{JobError, KernelJob};
+use weigh_schema::amount::show_amount;
+use weigh_schema::event::Crossing;
+use weigh_schema::limit::OnLimit;
+use weigh_schema::metric;
+use weigh_schema::quality::Value;
+use weigh_schema::summary::{LimitOutcome, Offender};
+
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+
+/// Time between attempts to end what is still left.
+const AGAIN: Duration = Duration::from_millis(5);
+
+enum Stage {
+    Quiet,
+    Ending { kill_at: Instant },
+    Killing { again_at: Instant },
+    Stopped,
+}
+
+/// Carries out what limits demand.
+pub struct Enforcer {
+    outcomes: Vec<LimitOutcome>,
+    on_limit: OnLimit,
+    grace: Duration,
+    stage: Stage,
+    ended_by: Option<String>,
+}
+
+impl Enforcer {
+    /// For these limits.
+    pub fn new(outcomes: Vec<LimitOutcome>, on_limit: OnLimit, grace: Duration) -> Enforcer {
+        Enforcer { outcomes, on_limit, grace, stage: Stage::Quiet, ended_by: None }
+    }
+
+    /// The kernel side saw a limit crossed.
+    pub fn crossed(&mut self, crossing: Crossing, job: &mut KernelJob) {
+        let offender = crossing.pid.map(|pid| look_at(pid, &crossing));
+        self.record(&crossing.metric, crossing.observed, crossing.at_ns, offender);
+        self.act(&crossing.metric, crossing.observed, job);
+    }
+
+    /// A reading was found past a limit.
+    pub fn found(&mut self, crossed: &Crossed, at_ns: u64, job: &mut KernelJob) {
+        self.record(crossed.metric, crossed.observed, at_ns, None);
+        self.act(crossed.metric, crossed.observed, job);
+    }
+
+    /// A value is near its limit.
+    pub fn warn(&self, name: &str, observed: f64) {
+        if let Some((outcome, unit)) = self.outcome(name) {
+            eprintln!(
+                "weigh: warning: {name} is {}, more than 80 % of its limit of {}",
+                show_amount(observed, unit),
+                show_amount(outcome.limit.as_f64(), unit)
+            );
+        }
+    }
+
+    fn outcome(&self, name: &str) -> Option<(&LimitOutcome, weigh_schema::Unit)> {
+        let outcome = self.outcomes.iter().find(|o| o.metric == name)?;
+        Some((outcome, metric(name)?.unit))
+    }
+
+    fn record(&mut self, name: &str, observed: f64, at_ns: u64, offender: Option<Offender>) {
+        let unit = metric(name).map(|m| m.unit);
+        if let Some(outcome) = self.outcomes.iter_mut().find(|o| o.metric == name)
+            && !outcome.exceeded
+        {
+            outcome.exceeded = true;
+            outcome.observed = unit.map(|u| u.number(observed));
+            outcome.at_seconds = Some(at_ns as f64 * 1e-9);
+            outcome.offender = offender;
+        }
+    }
+
+    fn act(&mut self, name: &str, observed: f64, job: &mut KernelJob) {
+        let Some((outcome, unit)) = self.outcome(name) else { return };
+        let by = outcome.offender.as_ref().map_or_else(String::new, |o| {
+            format!(" by {} (PID {})", weigh_account::shell_words(&o.command), o.pid)
+        });
+        let done = match self.on_limit {
+            OnLimit::Kill => "; ending the job",
+            OnLimit::Warn => "",
+            OnLimit::Stop => {
+                "; the job is stopped. `kill -CONT` its processes to let it go on, or end it"
+            }
+        };
+        eprintln!(
+            "weigh: {name} has passed its limit of {} ({}){by}{done}",
+            show_amount(outcome.limit.as_f64(), unit),
+            show_amount(observed, unit),
+        );
+        match (self.on_limit, &self.stage) {
+            (OnLimit::Kill, Stage::Quiet) => {
+                self.ended_by = Some(name.to_string());
+                // Who grows from here on is killed at once by the kernel side.
+                let _ = job.set_ending();
+                job.signal_all(&[SIGTERM, SIGCONT]);
+                self.stage = Stage::Ending { kill_at: Instant::now() + self.grace };
+            }
+            (OnLimit::Stop, Stage::Quiet) => {
+                job.signal_all(&[SIGSTOP]);
+                self.stage = Stage::Stopped;
+            }
+            _ => {}
+        }
+    }
+
+    /// When there is something to do next.
+    pub fn next(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Ending { kill_at } => Some(kill_at),
+            Stage::Killing { again_at } => Some(again_at),
+            Stage::Quiet | Stage::Stopped => None,
+        }
+    }
+
+    /// Goes on ending the job, if it is time.
+    pub fn pursue(&mut self, job: &mut KernelJob) -> Result<(), JobError> {
+        let now = Instant::now();
+        match self.stage {
+            Stage::Ending { kill_at } if now >= kill_at => job.set_killing()?,
+            Stage::Killing { again_at } if now >= again_at => {}
+            _ => return Ok(()),
+        }
+        job.signal_all(&[SIGKILL]);
+        self.stage = Stage::Killing { again_at: now + AGAIN };
+        Ok(())
+    }
+
+    /// Whether processes may be stopped on weigh's account.
+    pub fn is_holding(&self) -> bool {
+        self.outcomes.iter().any(|o| o.exceeded) && self.on_limit != OnLimit::Warn
+    }
+
+    /// Whether the job is being ended.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.stage, Stage::Ending { .. } | Stage::Killing { .. })
+    }
+
+    /// The metric whose limit ended the job.
+    pub fn ended_by(&self) -> Option<String> {
+        self.ended_by.clone()
+    }
+
+    /// What became of the limits; those that were not crossed show the last value.
+    pub fn into_outcomes(mut self, metrics: &BTreeMap<String, Value>) -> Vec<LimitOutcome> {
+        for outcome in self.outcomes.iter_mut().filter(|o| !o.exceeded) {
+            outcome.observed = metrics.get(&outcome.metric).and_then(|v| v.value);
+        }
+        self.outcomes
+    }
+}
+
+fn look_at(pid: u32, crossing: &Crossing) -> Offender {
+    Offender { pid, thread: crossing.tid, ..Default::default() }
+}

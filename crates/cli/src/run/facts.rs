@@ -1,0 +1,50 @@
+//! The parts of a summary that are known before the job runs.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use weigh_schema::event::CollectorStatus;
+use weigh_schema::summary::{Job, LimitOutcome, SCHEMA, Summary};
+
+use super::settings::Settings;
+
+/// A summary without values.
+pub fn provisional(
+    settings: &Settings,
+    collectors: Vec<CollectorStatus>,
+) -> anyhow::Result<Summary> {
+    let arguments = &settings.arguments;
+    let host = weigh_collect::host::host()?;
+    Ok(Summary {
+        schema: SCHEMA.to_string(),
+        job: Job {
+            id: settings.id.clone(),
+            command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            cwd: std::env::current_dir()
+                .map_or_else(|_| "(gone)".to_string(), |d| d.display().to_string()),
+            category: arguments.category.clone(),
+            labels: arguments.labels.iter().cloned().collect(),
+            user: weigh_collect::host::current_user(),
+            node: host.node.clone(),
+            started: Timestamp::now(),
+            ended: None,
+        },
+        exit: None,
+        metrics: BTreeMap::new(),
+        limits: settings
+            .limits
+            .iter()
+            .map(|limit| LimitOutcome {
+                metric: limit.metric.name.to_string(),
+                limit: limit.metric.unit.number(limit.value),
+                enforced_by: "interval".to_string(),
+                exceeded: false,
+                observed: None,
+                at_seconds: None,
+                offender: None,
+            })
+            .collect(),
+        collectors,
+        host,
+    })
+}

@@ -1,0 +1,24 @@
+//! `weigh run`: starts a command, follows it, and leaves a recording.
+//!
+//! Reads the collectors, the signals sent to weigh, and the clock; emits the recording, the table
+//! on standard error, the summary where `--json` says. Refuses what it can before the command is
+//! started; from then on nothing that goes wrong in weigh ends the command.
+
+mod collectors;
+mod enforce;
+mod facts;
+mod outcome;
+mod recorder;
+mod session;
+mod settings;
+
+use std::process::ExitCode;
+
+use crate::arguments::RunArguments;
+
+/// Runs the command.
+pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
+    let settings = settings::Settings::new(arguments)?;
+    let session = session::Session::prepare(settings)?;
+    outcome::conclude(session.run()?)
+}

@@ -1,0 +1,113 @@
+//! The end of a run: the recording is finished, the table printed, the exit status chosen.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use weigh_keep::{Recording, RecordingWriter};
+use weigh_schema::event::JobReading;
+use weigh_schema::recording::files;
+use weigh_schema::summary::{ExitKind, Summary};
+use weigh_show::table::{self, Style};
+
+use super::settings::Settings;
+use crate::show::{color, width, write_page};
+
+/// As `timeout` does.
+const LIMIT_STATUS: u8 = 124;
+
+/// A run that is over, all but for writing it down.
+pub struct Conclusion {
+    /// What the user asked for.
+    pub settings: Settings,
+    /// The journal.
+    pub writer: RecordingWriter,
+    /// What there is to say.
+    pub summary: Summary,
+    /// Whether to print nothing, because what happened was said already.
+    pub quiet: bool,
+}
+
+/// Shows how a running job does, on a line that the next one overwrites.
+pub fn progress(before: Option<&JobReading>, now: &JobReading) {
+    let err = std::io::stderr();
+    if err.is_terminal() {
+        let line = weigh_show::progress::line(before, now, width(&err).saturating_sub(1));
+        eprint!("\r\x1b[K{line}");
+    }
+}
+
+/// Finishes the recording, prints, and says how weigh is to exit.
+pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
+    let Conclusion { settings, writer, summary, quiet } = conclusion;
+    let directory = settings.directory.clone();
+    let (summary, trouble) = match writer.finish(&summary) {
+        Ok(finished) => {
+            let trouble = finished.error.map(|e| {
+                anyhow::Error::new(e).context(format!(
+                    "the recording in {} is incomplete: {} entries are lost",
+                    directory.display(),
+                    finished.lost
+                ))
+            });
+            (finished.summary, trouble)
+        }
+        Err(error) => (summary, Some(anyhow::Error::new(error).context("the recording is lost"))),
+    };
+    let page = match &trouble {
+        None => Recording::open(&directory)
+            .map_err(anyhow::Error::from)
+            .and_then(|recording| write_page(&recording, &directory.join(files::REPORT))),
+        Some(_) => Ok(()),
+    };
+    let json = settings.arguments.json.as_deref().map_or(Ok(()), |to| write_json(&summary, to));
+
+    if settings.arguments.progress && std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+    // Without a recording the summary has no other place than the terminal.
+    if trouble.is_some() || !(settings.arguments.quiet || quiet) {
+        let err = std::io::stderr();
+        let place = directory.display().to_string();
+        let style = Style {
+            color: color(&err),
+            width: if err.is_terminal() { width(&err) } else { 80 },
+            complete: trouble.is_none(),
+            recording: Some(&place),
+        };
+        eprint!("{}", table::render(&summary, style));
+    }
+    match trouble {
+        Some(trouble) => return Err(trouble),
+        None => page.and(json)?,
+    }
+    Ok(status(&summary, settings.arguments.preserve_status))
+}
+
+fn write_json(summary: &Summary, to: &str) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(summary)?;
+    text.push('\n');
+    match (to, to.strip_prefix("fd:")) {
+        ("-", _) => std::io::stdout().write_all(text.as_bytes()).context("standard output"),
+        (_, Some(number)) => {
+            let Ok(number) = number.parse::<u32>() else {
+                bail!("--json {to}: '{number}' is no descriptor; expected a number as in fd:3")
+            };
+            std::fs::write(format!("/proc/self/fd/{number}"), text)
+                .with_context(|| format!("--json {to}: descriptor {number} can not be written"))
+        }
+        (path, None) => std::fs::write(path, text).with_context(|| format!("--json {path}")),
+    }
+}
+
+fn status(summary: &Summary, preserve: bool) -> ExitCode {
+    let Some(exit) = &summary.exit else { return ExitCode::FAILURE };
+    if exit.kind == ExitKind::Limit && !preserve {
+        return ExitCode::from(LIMIT_STATUS);
+    }
+    if let Some(signal) = exit.signal {
+        weigh_collect::signals::die_by(signal);
+        return ExitCode::from(128u8.wrapping_add(signal as u8));
+    }
+    ExitCode::from(exit.code.unwrap_or(0) as u8)
+}

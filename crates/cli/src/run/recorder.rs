@@ -1,0 +1,89 @@
+//! Writes what is collected into the recording, by way of the accounting.
+
+use weigh_account::{Series, Tree};
+use weigh_keep::{Entry, RecordingWriter};
+use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
+use weigh_schema::recording::FileRow;
+
+/// The recording while the job runs.
+pub struct Recorder {
+    /// The journal.
+    pub writer: RecordingWriter,
+    tree: Tree,
+    series: Series,
+    /// The job's start, since the Unix epoch.
+    epoch_ns: i64,
+    looks: Vec<SharedMemoryReading>,
+}
+
+impl Recorder {
+    /// Records into a journal what happens from `epoch_ns` on.
+    pub fn new(writer: RecordingWriter, epoch_ns: i64) -> Recorder {
+        Recorder {
+            writer,
+            tree: Tree::default(),
+            series: Series::default(),
+            epoch_ns,
+            looks: Vec::new(),
+        }
+    }
+
+    /// The time of something since the Unix epoch.
+    pub fn epoch(&self, at_ns: u64) -> i64 {
+        self.epoch_ns.saturating_add_unsigned(at_ns)
+    }
+
+    /// A process began to execute a program.
+    pub fn exec(&mut self, pid: u32, command: Vec<String>) {
+        self.tree.exec(pid, command);
+    }
+
+    /// A process has ended, or is alive at the end.
+    pub fn process(&mut self, process: &ProcessEnd, now_ns: u64) {
+        let row = self.tree.row(process, self.epoch_ns, now_ns);
+        self.writer.append(&Entry::Process(row));
+    }
+
+    /// A file was used.
+    pub fn file(&mut self, row: FileRow) {
+        self.writer.append(&Entry::File(row));
+    }
+
+    /// A reading at a tick, with what other collectors sampled.
+    pub fn tick(&mut self, reading: &JobReading, more: Vec<(&'static str, f64)>) {
+        let mut samples = self.series.samples(reading);
+        samples.extend(more);
+        self.samples(reading.at_ns, samples);
+        self.writer.flush();
+    }
+
+    /// A new peak of memory.
+    pub fn peak(&mut self, at_ns: u64, rss_sum: u64, floor: u64) {
+        let samples = self.series.peak_samples(rss_sum, floor);
+        self.samples(at_ns, samples);
+    }
+
+    /// A look at shared pages.
+    pub fn look(&mut self, look: SharedMemoryReading) {
+        self.series.shared(&look);
+        self.samples(look.at_ns, self.series.peak_samples(look.rss_sum_bytes, look.union_bytes));
+        self.looks.push(look);
+    }
+
+    /// The looks so far.
+    pub fn looks(&self) -> &[SharedMemoryReading] {
+        &self.looks
+    }
+
+    /// The greatest rate of CPU use between two ticks.
+    pub fn cores_peak(&self) -> Option<f64> {
+        self.series.cores_peak()
+    }
+
+    fn samples(&mut self, at_ns: u64, samples: Vec<(&'static str, f64)>) {
+        let values = samples.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        let time_ns = self.epoch(at_ns);
+        let scope = weigh_keep::journal::JOB_SCOPE.to_string();
+        self.writer.append(&Entry::Samples { time_ns, scope, values });
+    }
+}

@@ -1,0 +1,422 @@
+//! One run from start to end: the loop that waits for whatever comes next.
+//!
+//! Wakes for signals, for the end of the command, for what the kernel side will not leave to the
+//! next tick, and for ticks; for nothing else.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use weigh_account::LimitWatch;
+use weigh_collect::job::{KernelJob, Wanted};
+use weigh_collect::signals::{self, Received, SignalReader};
+use weigh_collect::spawn::{SignalMask, SpawnError, spawn};
+use weigh_keep::{Entry, RecordingWriter};
+use weigh_schema::event::{Event, JobReading};
+use weigh_schema::summary::{Exit, ExitKind, Summary};
+
+use super::collectors::{self, Findings, JobCollector};
+use super::enforce::Enforcer;
+use super::facts;
+use super::outcome::Conclusion;
+use super::recorder::Recorder;
+use super::settings::Settings;
+use crate::arguments::{Collector, WaitFor};
+
+/// Signals that are passed on to the command.
+const FORWARDED: [i32; 7] = [1, 2, 3, 10, 12, 15, 28]; // HUP INT QUIT USR1 USR2 TERM WINCH
+const SIGCHLD: i32 = 17;
+const SIGTSTP: i32 = 20;
+const SIGTTIN: i32 = 21;
+const SIGTTOU: i32 = 22;
+
+/// How long to wait at the end for the last threads to be reaped.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How long left-over processes may run before a line says that they are waited for.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// A run that is ready to start.
+pub struct Session {
+    settings: Settings,
+    job: KernelJob,
+    writer: RecordingWriter,
+    summary: Summary,
+    mask: SignalMask,
+    signals: SignalReader,
+}
+
+impl Session {
+    /// Opens everything that can be opened before the command runs.
+    pub fn prepare(settings: Settings) -> anyhow::Result<Session> {
+        let writer = RecordingWriter::create(&settings.directory)?;
+        let mut job = KernelJob::open(Wanted {
+            network: settings.wants(Collector::Network),
+            files: settings.wants(Collector::Files),
+        })?;
+        let mut summary = facts::provisional(&settings, job.statuses())?;
+        let marks = LimitWatch::marks(&settings.limits);
+        let taken = job.set_limits(&marks, settings.on_limit.holds())?;
+        for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
+            limit.enforced_by = "bpf".to_string();
+        }
+        let mut blocked = FORWARDED.to_vec();
+        blocked.push(SIGCHLD);
+        let mask = SignalMask::block(&blocked).context("cannot block signals")?;
+        let signals = SignalReader::new(&blocked).context("cannot read signals")?;
+        Ok(Session { settings, job, writer, summary, mask, signals })
+    }
+
+    /// Runs the command to its end.
+    pub fn run(mut self) -> anyhow::Result<Conclusion> {
+        self.writer.append(&Entry::Started(Box::new(self.summary.clone())));
+        self.writer.flush();
+        let waiting = match spawn(&self.settings.arguments.command, &self.mask) {
+            Ok(waiting) => waiting,
+            Err(error) => return self.failed_to_start(error),
+        };
+        let pid = waiting.pid;
+        let others = collectors::start(&self.settings, pid.as_raw_nonzero().get() as u32);
+        if let Err(error) = self.job.arm(waiting.pidfd()) {
+            // The command has not run: nothing is lost by not starting it.
+            drop(waiting);
+            self.writer.discard();
+            return Err(error.into());
+        }
+        let (pid, pidfd) = match waiting.go() {
+            Ok(started) => started,
+            Err(error) => return self.failed_to_start(error),
+        };
+        let started = Timestamp::now();
+        let reading = self.job.glance();
+        let epoch_ns = started.as_nanosecond() as i64 - reading.at_ns as i64;
+        self.summary.job.started = Timestamp::from_nanosecond(i128::from(epoch_ns))?;
+        let kernel_limits: Vec<String> = self
+            .summary
+            .limits
+            .iter()
+            .filter(|l| l.enforced_by == "bpf")
+            .map(|l| l.metric.clone())
+            .collect();
+        let watched = self
+            .settings
+            .limits
+            .iter()
+            .filter(|l| !kernel_limits.iter().any(|k| k == l.metric.name));
+        let running = Running {
+            watch: LimitWatch::new(watched.cloned()),
+            enforcer: Enforcer::new(
+                std::mem::take(&mut self.summary.limits),
+                self.settings.on_limit,
+                self.settings.grace,
+            ),
+            recorder: Recorder::new(self.writer, epoch_ns),
+            job: self.job,
+            signals: self.signals,
+            main: Main { pid, pidfd, status: None, ended: None },
+            others,
+            begun: Instant::now(),
+            last_tick: None,
+            told_of_leftovers: false,
+            interrupted: false,
+            settings: self.settings,
+            summary: self.summary,
+        };
+        running.follow()
+    }
+
+    fn failed_to_start(mut self, error: SpawnError) -> anyhow::Result<Conclusion> {
+        let status = error.exit_status();
+        self.summary.job.ended = Some(Timestamp::now());
+        self.summary.exit = Some(Exit {
+            kind: ExitKind::FailedToStart,
+            code: Some(i32::from(status)),
+            signal: None,
+            limit: None,
+            error: Some(error.to_string()),
+        });
+        let reading = JobReading::default();
+        let mut findings = Findings::default();
+        let names: Vec<&str> = weigh_schema::METRICS.iter().map(|m| m.name).collect();
+        findings.unavailable(&names, "the command was not executed");
+        self.summary.metrics = weigh_account::metrics(&weigh_account::Measured {
+            wall_seconds: 0.0,
+            reading: &reading,
+            source: weigh_schema::Mechanism::None,
+            looks: &[],
+            cores_peak: None,
+            given: findings.given,
+            notes: &[],
+        });
+        eprintln!("weigh: {error}");
+        Ok(Conclusion {
+            settings: self.settings,
+            writer: self.writer,
+            summary: self.summary,
+            quiet: true,
+        })
+    }
+}
+
+struct Main {
+    pid: Pid,
+    pidfd: OwnedFd,
+    status: Option<WaitStatus>,
+    ended: Option<Instant>,
+}
+
+/// A job that runs.
+struct Running {
+    settings: Settings,
+    summary: Summary,
+    job: KernelJob,
+    recorder: Recorder,
+    signals: SignalReader,
+    main: Main,
+    others: Vec<Box<dyn JobCollector>>,
+    watch: LimitWatch,
+    enforcer: Enforcer,
+    begun: Instant,
+    last_tick: Option<JobReading>,
+    told_of_leftovers: bool,
+    interrupted: bool,
+}
+
+impl Running {
+    fn follow(mut self) -> anyhow::Result<Conclusion> {
+        let interval = self.settings.arguments.interval;
+        let mut next_tick = self.begun + interval;
+        let mut next_look = self.begun;
+        loop {
+            let mut until = next_tick;
+            if !self.watch.is_empty() {
+                until = until.min(next_look);
+            }
+            if let Some(moment) = self.enforcer.next() {
+                until = until.min(moment);
+            }
+            self.wait(until)?;
+            while let Some(signal) = self.signals.next() {
+                self.signal(signal);
+            }
+            self.reap()?;
+            self.events();
+            let now = Instant::now();
+            if !self.watch.is_empty() && now >= next_look {
+                self.look_at_limits()?;
+                next_look = Instant::now() + self.watch.next_look();
+            }
+            self.enforcer.pursue(&mut self.job)?;
+            if now >= next_tick {
+                self.tick()?;
+                next_tick += interval;
+                if next_tick < now {
+                    next_tick = now + interval;
+                }
+            }
+            if self.is_over() {
+                return self.conclude();
+            }
+            self.tell_of_leftovers();
+        }
+    }
+
+    fn wait(&self, until: Instant) -> anyhow::Result<()> {
+        let timeout = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        let wake = self.job.wake_fd();
+        let mut fds =
+            vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&wake, PollFlags::IN)];
+        if self.main.status.is_none() {
+            fds.push(PollFd::new(&self.main.pidfd, PollFlags::IN));
+        }
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("waiting for events"),
+        }
+    }
+
+    fn signal(&mut self, received: Received) {
+        if received.signal == SIGCHLD {
+            return; // who has ended or stopped is asked below
+        }
+        if self.main.status.is_some() {
+            // The command is gone: this is for weigh, which waits for what was left over.
+            if [1, 2, 3, 15].contains(&received.signal) {
+                self.interrupted = true;
+            }
+            return;
+        }
+        // The terminal has sent it to the command too; so has a process of the job that signals
+        // its own process group.
+        let from_job = || self.job.living().iter().any(|p| p.pid == received.sender);
+        if !received.by_kernel && !from_job() {
+            let _ = signals::send(self.main.pidfd.as_fd(), received.signal);
+        }
+    }
+
+    fn reap(&mut self) -> anyhow::Result<()> {
+        if self.main.status.is_some() {
+            return Ok(());
+        }
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        match waitpid(Some(self.main.pid), options) {
+            Ok(Some((_, status))) if status.stopped() => {
+                // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
+                let by = status.stopping_signal();
+                let job_control = [SIGTSTP, SIGTTIN, SIGTTOU].map(Some).contains(&by);
+                if job_control && !self.enforcer.is_holding() {
+                    signals::stop_self();
+                }
+            }
+            Ok(Some((_, status))) => {
+                self.main.status = Some(status);
+                self.main.ended = Some(Instant::now());
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).context("waiting for the command"),
+        }
+        Ok(())
+    }
+
+    fn events(&mut self) {
+        for event in self.job.events() {
+            match event {
+                Event::Exec { pid, command, .. } => self.recorder.exec(pid, command),
+                Event::ProcessEnd(process) => {
+                    let now = process.ended_ns.unwrap_or(0);
+                    self.recorder.process(&process, now);
+                }
+                Event::Peak { at_ns, rss_sum, floor } => self.recorder.peak(at_ns, rss_sum, floor),
+                Event::Limit(crossing) => self.enforcer.crossed(crossing, &mut self.job),
+                Event::Warning(crossing) => self.enforcer.warn(&crossing.metric, crossing.observed),
+                Event::Empty | Event::File { .. } => {}
+            }
+        }
+    }
+
+    fn look_at_limits(&mut self) -> anyhow::Result<()> {
+        let reading = self.job.read()?;
+        let wall = reading.at_ns as f64 * 1e-9;
+        let others = &self.others;
+        let known = |name: &str| others.iter().find_map(|other| other.value(name));
+        for crossed in self.watch.look(&reading, wall, &known) {
+            if crossed.fully {
+                self.enforcer.found(&crossed, reading.at_ns, &mut self.job);
+            } else {
+                self.enforcer.warn(crossed.metric, crossed.observed);
+            }
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> anyhow::Result<()> {
+        let reading = self.job.read()?;
+        let more = self.others.iter_mut().flat_map(|other| other.samples()).collect();
+        self.recorder.tick(&reading, more);
+        if self.settings.arguments.progress {
+            super::outcome::progress(self.last_tick.as_ref(), &reading);
+        }
+        self.last_tick = Some(reading);
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        if self.main.status.is_none() {
+            return false;
+        }
+        self.interrupted
+            || self.settings.arguments.wait_for == WaitFor::Main && !self.enforcer.is_ending()
+            || self.job.glance().population.processes == 0
+    }
+
+    fn tell_of_leftovers(&mut self) {
+        let Some(ended) = self.main.ended else { return };
+        if self.told_of_leftovers || ended.elapsed() < PATIENCE || self.settings.arguments.quiet {
+            return;
+        }
+        self.told_of_leftovers = true;
+        let living = self.job.living();
+        let names: Vec<_> =
+            living.iter().take(3).map(|p| format!("{} (PID {})", p.name, p.pid)).collect();
+        eprintln!(
+            "weigh: the command has ended; waiting for {} of its descendants: {}{}. Ctrl-C stops waiting, not them (see --wait-for)",
+            living.len(),
+            names.join(", "),
+            if living.len() > 3 { ", …" } else { "" }
+        );
+    }
+
+    /// Waits for the last threads to be reaped, so that their own exit is accounted for.
+    fn settle(&mut self) {
+        let until = Instant::now() + SETTLE;
+        while self.job.unsettled() > 0
+            && self.job.glance().population.processes == 0
+            && Instant::now() < until
+            && self.wait(until).is_ok()
+        {
+            while self.signals.next().is_some() {}
+            self.events();
+        }
+        self.events();
+    }
+
+    fn conclude(mut self) -> anyhow::Result<Conclusion> {
+        self.settle();
+        let reading = self.job.read()?;
+        let ended_ns = self.job.ended_ns().unwrap_or(reading.at_ns);
+        let mut last = reading.clone();
+        last.at_ns = ended_ns;
+        let more = self.others.iter_mut().flat_map(|other| other.samples()).collect();
+        self.recorder.tick(&last, more);
+        for process in self.job.processes() {
+            self.recorder.process(&process, reading.at_ns);
+        }
+        let mut findings = Findings::default();
+        let mut statuses = self.job.statuses();
+        statuses.extend(self.others.drain(..).map(|other| other.finish(&mut findings)));
+        let memory = &reading.memory;
+        self.recorder.peak(memory.rss_sum_peak_at_ns, memory.rss_sum_peak, memory.floor_peak);
+
+        let summary = &mut self.summary;
+        summary.job.ended = Timestamp::from_nanosecond(self.recorder.epoch(ended_ns).into()).ok();
+        summary.metrics = weigh_account::metrics(&weigh_account::Measured {
+            wall_seconds: ended_ns as f64 * 1e-9,
+            reading: &reading,
+            source: weigh_schema::Mechanism::Bpf,
+            looks: self.recorder.looks(),
+            cores_peak: self.recorder.cores_peak(),
+            given: findings.given,
+            notes: &findings.notes,
+        });
+        summary.collectors = statuses;
+        let ended_by = self.enforcer.ended_by();
+        summary.limits = self.enforcer.into_outcomes(&summary.metrics);
+        summary.exit = Some(exit(self.main.status, ended_by, self.interrupted));
+        self.job.close();
+        Ok(Conclusion {
+            settings: self.settings,
+            writer: self.recorder.writer,
+            summary: self.summary,
+            quiet: false,
+        })
+    }
+}
+
+fn exit(status: Option<WaitStatus>, limit: Option<String>, interrupted: bool) -> Exit {
+    let code = status.and_then(WaitStatus::exit_status);
+    let signal = status.and_then(WaitStatus::terminating_signal);
+    let kind = match (&limit, interrupted, signal) {
+        (Some(_), _, _) => ExitKind::Limit,
+        (_, true, _) => ExitKind::Interrupted,
+        (_, _, Some(_)) => ExitKind::Signaled,
+        _ => ExitKind::Exited,
+    };
+    Exit { kind, code, signal, limit, error: None }
+}

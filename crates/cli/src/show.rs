@@ -1,0 +1,76 @@
+//! `weigh show` and `weigh report`: a recording for people.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use weigh_keep::Recording;
+use weigh_schema::recording::files;
+use weigh_show::report::Totals;
+use weigh_show::table::{self, Style};
+
+use crate::arguments::{ReportArguments, ShowArguments};
+
+/// Rows that are read for the page; it says how many there are in all.
+const PAGE_ROWS: usize = 50_000;
+
+/// The width of the terminal behind a stream, or 80.
+pub fn width(stream: impl std::os::fd::AsFd) -> usize {
+    rustix::termios::tcgetwinsize(stream).map_or(80, |size| usize::from(size.ws_col).max(40))
+}
+
+/// Whether a stream wants colour: it is a terminal, and nobody said no (see no-color.org).
+pub fn color(stream: &impl std::io::IsTerminal) -> bool {
+    stream.is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// Prints a recording.
+pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
+    let recording = Recording::open(&arguments.recording)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(recording.summary())?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let out = std::io::stdout();
+    let place = arguments.recording.display().to_string();
+    let style = Style {
+        color: color(&out),
+        width: if out.is_terminal() { width(&out) } else { 80 },
+        complete: recording.is_complete(),
+        recording: Some(&place),
+    };
+    print!("{}", table::render(recording.summary(), style));
+    if let Some(because) = recording.incomplete_because() {
+        println!("\nThis recording is incomplete: {because}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the page of a recording.
+pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+    let default = arguments.recording.join(files::REPORT);
+    let place = arguments.output.as_deref().unwrap_or(&default);
+    let recording = Recording::open(&arguments.recording)?;
+    write_page(&recording, place)?;
+    println!("{}", place.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the page of a recording to a file.
+pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
+    let samples = recording.samples(Some(PAGE_ROWS))?;
+    let processes = recording.processes(Some(PAGE_ROWS))?;
+    let files = recording.files(Some(PAGE_ROWS))?;
+    let totals = Totals { processes: processes.total, files: files.total };
+    let page = weigh_show::report::render(
+        recording.summary(),
+        &samples.rows,
+        &processes.rows,
+        &files.rows,
+        totals,
+    );
+    std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
+}

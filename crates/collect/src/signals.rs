@@ -1,0 +1,98 @@
+//! Signals as something to read, and what weigh does to itself and to others by signals.
+//!
+//! Reads a signalfd; emits what arrived, and from whom. Refuses nothing but what the kernel does.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+
+use rustix::process::{Signal, pidfd_send_signal};
+
+/// A signal that was sent to weigh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the kernel sent it by itself, as a terminal does to all of its foreground processes.
+    pub by_kernel: bool,
+    /// Who sent it, if it was a process.
+    pub sender: u32,
+}
+
+/// Blocked signals, as a descriptor.
+pub struct SignalReader(File);
+
+impl SignalReader {
+    /// Reads these; the caller has blocked them.
+    pub fn new(signals: &[i32]) -> io::Result<SignalReader> {
+        // SAFETY: the set is plain data filled by the calls; signalfd returns a new descriptor,
+        // which the `File` then owns alone.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in signals {
+                libc::sigaddset(&mut set, *signal);
+            }
+            let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(SignalReader(File::from_raw_fd(fd)))
+        }
+    }
+
+    /// The next signal, if one is waiting.
+    pub fn next(&mut self) -> Option<Received> {
+        const SIZE: usize = std::mem::size_of::<libc::signalfd_siginfo>();
+        let mut record = [0u8; SIZE];
+        if self.0.read(&mut record).ok()? != SIZE {
+            return None;
+        }
+        // SAFETY: the record has the size of the structure, which is plain data without padding
+        // requirements beyond what read_unaligned takes care of.
+        let info: libc::signalfd_siginfo =
+            unsafe { std::ptr::read_unaligned(record.as_ptr().cast()) };
+        Some(Received {
+            signal: info.ssi_signo as i32,
+            by_kernel: info.ssi_code > 0,
+            sender: info.ssi_pid,
+        })
+    }
+}
+
+impl AsFd for SignalReader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn signal_of(number: i32) -> Option<Signal> {
+    Signal::from_named_raw(number)
+}
+
+/// Sends a signal to a process that a descriptor stands for.
+pub fn send(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    let signal = signal_of(signal).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_send_signal(process, signal)?)
+}
+
+/// Stops weigh itself, as its command was stopped, so that the shell notices.
+pub fn stop_self() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+}
+
+/// Ends weigh by the signal that ended its command, so that who waits for it sees the same. No
+/// core of weigh itself is left. Returns only if the signal does not end a process.
+pub fn die_by(signal: i32) {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit and the set are plain data that live through the calls.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CORE, &none);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::raise(signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+}
