@@ -36,7 +36,7 @@ function card(group: GroupTitle, known: MetricRow[]): HTMLElement {
       ...numberAndUnit(first.text ?? "")), badge(first)),
     h("p", { class: "help" }, first.help),
     further.length > 0 && h("dl", {}, ...further.map((m) => h("div", { "data-metric": m.name },
-      h("dt", {}, m.help),
+      h("dt", { title: m.help }, m.help),
       h("dd", { "data-value": String(m.value) },
         m.text, m.quality !== "exact" && h("span", { class: `dot ${m.quality}`,
           title: `${m.quality}: ${m.reason ?? ""}` }))))));

@@ -90,11 +90,12 @@ interface Key {
 }
 
 function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: boolean) => void): Key[] {
+  const names = seriesNames(chart);
   return chart.lines.map((line, i) => {
     const value = h("span", { class: "key-value" });
     const element = h("button", { type: "button", class: `key colour-${i % COLOURS}`,
       "aria-pressed": String(shown[i]), title: `${line.metric.help} (${line.metric.series})` },
-      h("span", { class: "swatch" }), h("span", {}, seriesName(line.metric.series ?? "")), value);
+      h("span", { class: "swatch" }), h("span", {}, names[i]), value);
     element.addEventListener("click", () => {
       const on = element.getAttribute("aria-pressed") !== "true";
       element.setAttribute("aria-pressed", String(on));
@@ -108,9 +109,13 @@ function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: bool
   });
 }
 
-/** The series' name without its unit, which the chart's title says. */
-function seriesName(name: string): string {
-  return name.replace(/_total$/, "").replace(/_(bytes|seconds|ratio)$/, "").replaceAll("_", " ");
+/** The series' names without what the chart's title says: the unit, and a first word that all
+ * have. */
+function seriesNames(chart: Chart): string[] {
+  const names = chart.lines.map((line) => (line.metric.series ?? "")
+    .replace(/_total$/, "").replace(/_(bytes|seconds|ratio)$/, "").split("_"));
+  const shared = names.length > 1 && names.every((words) => words[0] === names[0]?.[0]);
+  return names.map((words) => (shared && words.length > 1 ? words.slice(1) : words).join(" "));
 }
 
 function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, width: number): uPlot {
@@ -124,6 +129,7 @@ function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, wi
   const options: uPlot.Options = {
     width,
     height: HEIGHT,
+    padding: [8, 6, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: false, range: () => [view.from, view.to] },
@@ -131,7 +137,7 @@ function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, wi
     },
     axes: [
       { ...axis, size: 26, space: 64,
-        values: (_, splits, __, ___, step) => splits.map((s) => clock(s, step)) },
+        values: (_, splits, __, ___, step) => splits.map((s) => clock(s, step, view.duration)) },
       { ...axis, size: 72, space: 30,
         ...(chart.measure.unit === "bytes" ? { incrs: POWERS } : {}),
         values: (_, splits) => splits.map((v) => tick(v, chart.measure)) },

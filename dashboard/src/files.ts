@@ -41,7 +41,7 @@ export function filesSection(page: Page): HTMLElement | null {
   function show(): void {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter((f) => words.every((w) => f.path.toLowerCase().includes(w)));
-    found.sort((a, b) => (upwards ? 1 : -1) * compare(a, b, column) || a.path.localeCompare(b.path));
+    found.sort((a, b) => (upwards ? 1 : -1) * compare(a, b, column) || byText(a.path, b.path));
     replace(body, ...found.slice(0, most).map((f) => row(f, names)));
     replace(tally, `${count(found.length)} of ${count(all.length)} files`);
     more.hidden = found.length <= most;
@@ -80,10 +80,15 @@ function files(page: Page): File[] {
 
 function compare(a: File, b: File, column: Column): number {
   switch (column) {
-    case "path": return a.path.localeCompare(b.path);
+    case "path": return byText(a.path, b.path);
     case "opened": return a.opened - b.opened;
     case "processes": return a.pids.size - b.pids.size;
   }
+}
+
+/** The same order in every language. */
+function byText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 function row(file: File, names: Map<number, string>): HTMLElement {

@@ -78,14 +78,15 @@ function compact(value: number): string {
   return trimmed(value);
 }
 
-/** A time on the axis, with as many digits as the distance between two marks asks for. */
-export function clock(s: number, step: number): string {
-  const sign = s < 0 ? "-" : "";
-  const whole = Math.abs(s);
+/** A time of a run that took `longest`, with as many digits as the distance between two marks
+ * asks for. */
+export function clock(s: number, step: number, longest: number): string {
   const digits = step >= 1 ? 0 : Math.min(6, Math.ceil(-Math.log10(step)));
-  if (whole < 60 && step < 60) return `${sign}${whole.toFixed(digits)} s`;
-  const rest = (whole % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
-  const minutes = Math.floor(whole / 60);
-  if (minutes < 60) return `${sign}${minutes}:${rest}`;
-  return `${sign}${Math.floor(minutes / 60)}:${pad(minutes % 60)}:${rest}`;
+  if (longest < 60) return `${s.toFixed(digits)} s`;
+  // Rounded before it is split: 59.96 at one digit is 1:00.0.
+  const rounded = Number(s.toFixed(digits));
+  const rest = (rounded % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+  const minutes = Math.floor(rounded / 60);
+  if (longest < 3600) return `${minutes}:${rest}`;
+  return `${Math.floor(minutes / 60)}:${pad(minutes % 60)}:${rest}`;
 }

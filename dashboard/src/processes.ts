@@ -14,6 +14,8 @@ export interface Process {
   end: number;
   ended: string;
   failed: boolean;
+  /** The latest end of it and of all that descends from it. */
+  lastEnd: number;
   children: Process[];
   metrics: Map<string, number>;
 }
@@ -45,6 +47,7 @@ export function processes(page: Page): Process[] {
     end: t.end[i] ?? page.duration,
     ended: text(t.ended[i]),
     failed: t.failed[i] ?? false,
+    lastEnd: 0,
     children: [],
     metrics: new Map(),
   }));
@@ -67,6 +70,11 @@ export function grow(list: Process[]): Process[] {
   for (const p of ordered) {
     const parent = byPid.get(p.parentPid)?.findLast((q) => q !== p && q.start <= p.start);
     (parent?.children ?? roots).push(p);
+    p.lastEnd = p.end;
+  }
+  // Children start after their parents: from the back, each is complete before its parent's turn.
+  for (const p of ordered.reverse()) {
+    for (const child of p.children) p.lastEnd = Math.max(p.lastEnd, child.lastEnd);
   }
   return roots;
 }
@@ -84,6 +92,9 @@ export interface Wish {
   order: Order;
   filter: string;
   fold: boolean;
+  /** Only processes that were there between these times, or whose descendants were. */
+  from: number;
+  to: number;
   /** Rows whose state differs from the usual: opened folds, closed processes. */
   toggled: Set<string>;
 }
@@ -96,7 +107,8 @@ export function rowKey(row: Row): string {
 export function rows(list: Process[], roots: Process[], wish: Wish): Row[] {
   const words = wish.filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length > 0 || wish.order !== "tree") {
-    return sorted(list.filter((p) => matches(p, words)), wish.order)
+    const found = list.filter((p) => p.start <= wish.to && p.end >= wish.from && matches(p, words));
+    return sorted(found, wish.order)
       .map((process) => ({ process, depth: 0, folded: [], canOpen: false, isOpen: false }));
   }
   const out: Row[] = [];
@@ -130,7 +142,8 @@ function addSiblings(out: Row[], roots: Process[], depth: number, wish: Wish): v
   }
 }
 
-function siblings(list: Process[], depth: number, wish: Wish): Row[] {
+function siblings(all: Process[], depth: number, wish: Wish): Row[] {
+  const list = all.filter((p) => p.start <= wish.to && p.lastEnd >= wish.from);
   const byName = new Map<string, Process[]>();
   for (const p of list) listed(byName, p.name).push(p);
   const out: Row[] = [];

@@ -24,8 +24,9 @@ export function charts(page: Page): { charts: Chart[]; flat: MetricRow[] } {
   for (const group of page.groups) {
     for (const metric of page.metrics.filter((m) => m.group === group.group)) {
       const rows = metric.series === null ? undefined : page.series[metric.series];
-      if (rows === undefined || rows.at.length < 2) continue;
+      if (rows === undefined) continue;
       const line = lineOf(metric, rows);
+      if (line.at.length < 2) continue;
       if (line.top === 0) flat.push(metric);
       else place(found, group, measureOf(metric), line);
     }

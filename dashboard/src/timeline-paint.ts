@@ -96,8 +96,9 @@ export class Painter {
       c.strokeStyle = colours.grid;
       line(c, x, HEAD - 4, x, this.height);
       c.fillStyle = colours.muted;
-      const half = c.measureText(clock(t, step)).width / 2;
-      c.fillText(clock(t, step), Math.min(x, this.width - half - 1), HEAD / 2 - 1);
+      const text = clock(t, step, this.view.duration);
+      const half = c.measureText(text).width / 2;
+      c.fillText(text, Math.min(x, this.width - half - 1), HEAD / 2 - 1);
     }
     c.strokeStyle = colours.grid;
     line(c, 0, HEAD - 0.5, this.width, HEAD - 0.5);

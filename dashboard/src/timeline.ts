@@ -43,7 +43,8 @@ class Timeline {
 
   constructor(private readonly page: Page, private readonly list: Process[], private readonly view: View) {
     this.roots = grow(list);
-    this.wish = { order: "tree", filter: "", fold: list.length > FOLD_FROM, toggled: new Set() };
+    this.wish = { order: "tree", filter: "", fold: list.length > FOLD_FROM, from: view.from, to: view.to,
+      toggled: new Set() };
     this.painter = new Painter(this.canvas, view, ROW);
     this.scroller = h("div", { class: "scroller" }, this.canvas, this.spacer);
     this.element = h("div", { class: "timeline" }, this.scroller, this.tip, this.spoken);
@@ -90,8 +91,15 @@ class Timeline {
     this.shown = rows(this.list, this.roots, this.wish);
     this.scroller.style.height = `${Math.max(2, Math.min(this.shown.length, MOST_ROWS)) * ROW + this.painter.head}px`;
     this.spacer.style.height = `${Math.max(0, this.shown.length * ROW + this.painter.head)}px`;
-    replace(this.tally, `${count(this.shown.length)} rows of ${count(this.list.length)} processes`);
+    replace(this.tally, this.tallied());
     this.redraw();
+  }
+
+  private tallied(): string {
+    const processes = `${count(this.list.length)} processes`;
+    const shown = this.shown.reduce((n, row) => n + (row.folded.length > 0 ? 0 : 1), 0);
+    if (shown === this.list.length) return processes;
+    return `${count(this.shown.length)} rows of ${processes}`;
   }
 
   private redraw(): void {
@@ -107,7 +115,7 @@ class Timeline {
   private listen(): void {
     this.scroller.addEventListener("scroll", () => { this.hideTip(); this.redraw(); });
     new ResizeObserver(() => this.redraw()).observe(this.scroller);
-    this.view.onRange(() => this.redraw());
+    this.view.onRange(() => this.change({ from: this.view.from, to: this.view.to }));
     this.view.onCursor(() => this.redraw());
     onThemeChange(() => this.redraw());
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));

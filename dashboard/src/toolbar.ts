@@ -18,7 +18,7 @@ export function toolbar(view: View): HTMLElement {
     whole);
   const say = () => {
     const step = (view.to - view.from) / 1000;
-    replace(shown, `${clock(view.from, step)} – ${clock(view.to, step)}`);
+    replace(shown, `${clock(view.from, step, view.duration)} – ${clock(view.to, step, view.duration)}`);
     shown.dataset.from = String(view.from);
     shown.dataset.to = String(view.to);
     whole.disabled = view.isWhole;

@@ -4,10 +4,10 @@
 //! metric is listed by hand: tables, page and documentation follow
 //! [`METRICS`](weigh_schema::METRICS).
 //!
-//! * [`table`]: the summary on the terminal.
-//! * [`progress`]: one line while the job runs.
-//! * [`report`]: `report.html`.
-//! * [`docs`]: `docs/metrics.md`.
+//! * [`table`][]: the summary on the terminal.
+//! * [`progress`][]: one line while the job runs.
+//! * [`report`][]: `report.html`.
+//! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod docs;

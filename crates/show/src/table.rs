@@ -60,9 +60,9 @@ fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
     let mut lines = paragraph("weigh", Paint::Bold, &outcome.words, paint, 7, width);
 
     let command = shell_words(&summary.job.command);
-    lines.push(Line::new().to_column(7).add(command, Paint::Plain));
+    lines.push(Line::new().pad_to(7).add(command, Paint::Plain));
     if let Some(place) = style.recording {
-        lines.push(Line::new().to_column(7).add(place, Paint::Dim));
+        lines.push(Line::new().pad_to(7).add(place, Paint::Dim));
     }
     if !style.complete {
         let text = "incomplete recording: weigh ended before the job did; what follows is what it had seen";
@@ -81,7 +81,7 @@ fn exceeded(limit: &LimitOutcome, width: usize) -> Vec<Line> {
     if let Some(offender) = &limit.offender {
         let command = shell_words(&offender.command);
         let text = format!("by process {} ({}) {command}", offender.pid, offender.name);
-        lines.push(Line::new().to_column(7).add(text, Paint::Plain));
+        lines.push(Line::new().pad_to(7).add(text, Paint::Plain));
     }
     lines
 }
@@ -134,7 +134,7 @@ fn metric_line(row: &Row, values_end: usize, width: usize) -> Line {
     let mut line = Line::new()
         .add("  ", Paint::Plain)
         .add(row.metric.name, Paint::Plain)
-        .to_column(values_end - row.text.width())
+        .pad_to(values_end - row.text.width())
         .add(&row.text, Paint::Bold)
         .add("  ", Paint::Plain);
     if row.value.quality != Quality::Exact {
@@ -243,8 +243,8 @@ fn paragraph(
         .into_iter()
         .enumerate()
         .map(|(i, part)| match i {
-            0 => Line::new().add(word, word_paint).to_column(column).add(part, paint),
-            _ => Line::new().to_column(column + 2).add(part, paint),
+            0 => Line::new().add(word, word_paint).pad_to(column).add(part, paint),
+            _ => Line::new().pad_to(column + 2).add(part, paint),
         })
         .collect()
 }

@@ -44,7 +44,7 @@ impl Line {
     }
 
     /// Spaces up to column `column`, at least one if there is text before it.
-    pub(crate) fn to_column(self, column: usize) -> Line {
+    pub(crate) fn pad_to(self, column: usize) -> Line {
         let gap = column.saturating_sub(self.width()).max(usize::from(!self.pieces.is_empty()));
         self.add(" ".repeat(gap), Paint::Plain)
     }

@@ -1,4 +1,5 @@
 //! The table, held to golden files. `WEIGH_BLESS=1 cargo test -p weigh-show` writes them anew.
+#![allow(clippy::unwrap_used)]
 
 mod common {
     pub mod golden;

@@ -1,0 +1,99 @@
+//! The report as a file: its data can be read back, and nothing that the job wrote becomes markup.
+#![allow(clippy::unwrap_used)]
+
+mod common {
+    pub mod sample;
+}
+
+use common::sample;
+use serde_json::Value as Json;
+use weigh_schema::METRICS;
+use weigh_schema::recording::SampleRow;
+use weigh_show::report::{Totals, render};
+
+const OPENING: &str = "<script type=\"application/json\" id=\"weigh-data\">";
+
+fn html(recording: &sample::Recording, totals: Totals) -> String {
+    let sample::Recording { summary, samples, processes, files } = recording;
+    render(summary, samples, processes, files, totals)
+}
+
+fn data(html: &str) -> Json {
+    let start = html.find(OPENING).expect("the page has data") + OPENING.len();
+    let end = start + html[start..].find("</script>").expect("the data end");
+    serde_json::from_str(&html[start..end]).expect("the data are JSON")
+}
+
+#[test]
+fn every_metric_is_carried_and_absence_is_null() {
+    let recording = sample::build(40);
+    let page = data(&html(&recording, Totals::default()));
+    let rows = page["metrics"].as_array().unwrap();
+    assert_eq!(rows.len(), METRICS.len());
+    for (row, metric) in rows.iter().zip(METRICS) {
+        assert_eq!(row["name"], metric.name);
+        assert_eq!(row["counts"], metric.counts);
+        let value = &recording.summary.metrics[metric.name];
+        assert_eq!(row["value"], serde_json::to_value(value.value).unwrap());
+        assert_eq!(row["text"].is_null(), value.value.is_none(), "{}", metric.name);
+    }
+}
+
+#[test]
+fn text_of_the_job_stays_text() {
+    let nasty = "</script><img src=x onerror=alert(1)><!--\u{2028}";
+    let mut recording = sample::build(3);
+    recording.summary.job.command = vec![nasty.to_string()];
+    recording.summary.job.labels.insert(nasty.to_string(), nasty.to_string());
+    recording.processes[0].command = nasty.to_string();
+    recording.files[0].path = nasty.to_string();
+    let html = html(&recording, Totals::default());
+    assert!(!html.contains("<img"), "markup of the job's got into the page");
+    assert!(!html.contains("<!--"));
+    let page = data(&html);
+    assert_eq!(page["job"]["command"][0], nasty);
+    assert_eq!(page["job"]["labels"][nasty], nasty);
+    assert!(page["processes"]["texts"].as_array().unwrap().contains(&Json::from(nasty)));
+    assert_eq!(page["files"]["paths"][0], nasty);
+}
+
+#[test]
+fn rows_that_were_left_out_are_counted() {
+    let recording = sample::build(40);
+    let page = data(&html(&recording, Totals { processes: 12_345, files: 678_901 }));
+    assert_eq!(page["processes"]["total"], 12_345);
+    assert_eq!(page["files"]["total"], 678_901);
+    assert_eq!(page["processes"]["pid"].as_array().unwrap().len(), recording.processes.len());
+}
+
+#[test]
+fn a_long_series_is_thinned_but_keeps_its_peak() {
+    let mut recording = sample::build(3);
+    let start = sample::started().as_nanosecond() as i64;
+    recording.samples = (0..200_000)
+        .map(|i| SampleRow {
+            time_ns: start + i * 1_000_000,
+            scope: "job".to_string(),
+            metric: "memory_bytes".to_string(),
+            value: if i == 77_777 { 9e9 } else { 1e6 },
+        })
+        .collect();
+    let page = data(&html(&recording, Totals::default()));
+    let series = &page["series"]["memory_bytes"];
+    assert_eq!(series["total"], 200_000);
+    let values = series["value"].as_array().unwrap();
+    assert!(values.len() <= 4_000, "{}", values.len());
+    let peak = values.iter().position(|v| v == &Json::from(9e9)).expect("the peak is there");
+    assert_eq!(series["at"][peak], 77.777);
+}
+
+#[test]
+fn a_job_without_any_rows_has_a_page() {
+    let mut recording = sample::cut_short();
+    recording.samples.clear();
+    recording.processes.clear();
+    recording.files.clear();
+    let page = data(&html(&recording, Totals::default()));
+    assert_eq!(page["exit"], Json::Null);
+    assert_eq!(page["processes"]["pid"], Json::Array(vec![]));
+}

@@ -1,0 +1,207 @@
+// Opens a report in a browser and holds what it shows to the data that it carries.
+// npm test -- FILE [FILE...]; CHROMIUM names the browser, /usr/bin/chromium if it is not set.
+
+import assert from "node:assert/strict";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const files = process.argv.slice(2);
+if (files.length === 0) {
+  console.error("which report? npm test -- FILE [FILE...]");
+  process.exit(2);
+}
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+let failures = 0;
+for (const file of files) {
+  for (const [name, check] of Object.entries(checks())) {
+    const opened = await open(file);
+    try {
+      await check(opened);
+      assert.deepEqual(opened.errors, [], "errors on the console");
+      assert.deepEqual(opened.requests, [], "requests besides the page itself");
+      console.log(`ok    ${file}: ${name}`);
+    } catch (error) {
+      failures += 1;
+      console.log(`FAIL  ${file}: ${name}\n${error.stack}`);
+    }
+    await opened.page.close();
+  }
+}
+await browser.close();
+process.exit(failures === 0 ? 0 : 1);
+
+async function open(file, options = {}) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options });
+  const errors = [];
+  const requests = [];
+  const url = pathToFileURL(resolve(file)).href;
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("request", (request) => {
+    if (request.url() !== url && request.url() !== "data:,") requests.push(request.url());
+  });
+  await page.goto(url);
+  const data = JSON.parse(await page.locator("#weigh-data").textContent());
+  return { page, data, errors, requests, file };
+}
+
+async function stretch(page) {
+  return page.locator(".stretch").evaluate((e) => [Number(e.dataset.from), Number(e.dataset.to)]);
+}
+
+/** Waits for what was asked of the page to be drawn. */
+function drawn(page) {
+  return page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
+async function drag(page, locator, fromPart, toPart) {
+  await locator.scrollIntoViewIfNeeded();
+  const box = await locator.boundingBox();
+  const y = box.y + box.height / 2;
+  await page.mouse.move(box.x + box.width * fromPart, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * ((fromPart + toPart) / 2), y);
+  await page.mouse.move(box.x + box.width * toPart, y);
+  await page.mouse.up();
+  await drawn(page);
+}
+
+/** How many different colours a canvas has. */
+function colours(locator) {
+  return locator.evaluate((canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return new Set(new Uint32Array(data.buffer)).size;
+  });
+}
+
+function checks() {
+  return {
+    "command and outcome head the page": async ({ page, data }) => {
+      assert.equal(await page.locator("h1").textContent(), data.command);
+      assert.equal(await page.locator(".outcome").textContent(), data.outcome.words);
+    },
+
+    "each group with a known metric has its card, with the number in the data": async ({ page, data }) => {
+      for (const { group } of data.groups) {
+        const first = data.metrics.find((m) => m.group === group && m.value !== null);
+        if (first === undefined) continue;
+        const value = page.locator(`.card[data-metric="${first.name}"] .big .value`);
+        assert.equal(await value.getAttribute("data-value"), String(first.value));
+        assert.equal(await value.textContent(), first.text);
+        const badge = page.locator(`.card[data-metric="${first.name}"] .big .badge`);
+        assert.ok((await badge.textContent()).startsWith(first.quality));
+      }
+    },
+
+    "every metric stands in the table, absent ones without a number": async ({ page, data }) => {
+      const rows = await page.locator(".metrics tr[data-metric]").evaluateAll((all) =>
+        all.map((r) => [r.dataset.metric, r.querySelector(".number").firstChild.textContent]));
+      assert.deepEqual(rows, data.metrics.map((m) => [m.name, m.text ?? "–"]));
+    },
+
+    "what went wrong is said": async ({ page, data }) => {
+      const text = (await page.locator(".banner").allTextContents()).join("\n");
+      if (data.exit === null) assert.match(text, /incomplete/);
+      for (const { outcome } of data.limits.filter((l) => l.outcome.exceeded)) {
+        assert.ok(text.includes(outcome.metric));
+        for (const frame of outcome.offender?.stack ?? []) assert.ok(text.includes(frame));
+      }
+      assert.equal(text.includes("lost"), data.collectors.some((c) => c.lost > 0));
+    },
+
+    "a drag over a chart zooms all of them, a double click shows the whole run": async ({ page, data }) => {
+      const plots = page.locator(".chart .u-over");
+      if (await plots.count() === 0) return assert.ok(Object.values(data.series).every((s) => Math.max(...s.value) === 0 || s.at.length < 2));
+      const whole = await stretch(page);
+      assert.equal(whole[0], 0);
+      await drag(page, plots.first(), 0.25, 0.75);
+      const [from, to] = await stretch(page);
+      assert.ok(Math.abs(from - whole[1] * 0.25) < whole[1] * 0.02, `from ${from}`);
+      assert.ok(Math.abs(to - whole[1] * 0.75) < whole[1] * 0.02, `to ${to}`);
+      await plots.last().dblclick();
+      assert.deepEqual(await stretch(page), whole);
+      return undefined;
+    },
+
+    "the pointer over a chart tells the values at that time": async ({ page }) => {
+      const plot = page.locator(".chart .u-over").first();
+      if (await plot.count() === 0) return;
+      const values = () => page.locator(".chart .key-value").allTextContents();
+      const before = await values();
+      assert.ok(before.every((text) => text.startsWith("max ")));
+      await plot.hover();
+      assert.ok((await values()).every((text) => !text.startsWith("max ")));
+    },
+
+    "keys zoom and move": async ({ page }) => {
+      const plot = page.locator(".chart .plot").first();
+      if (await plot.count() === 0) return;
+      const whole = await stretch(page);
+      await plot.focus();
+      await page.keyboard.press("+");
+      const zoomed = await stretch(page);
+      assert.ok(zoomed[1] - zoomed[0] < (whole[1] - whole[0]) * 0.51);
+      await page.keyboard.press("ArrowRight");
+      assert.ok((await stretch(page))[0] > zoomed[0]);
+      await page.keyboard.press("0");
+      assert.deepEqual(await stretch(page), whole);
+    },
+
+    "the time line draws, tells of a process, and zooms": async ({ page, data }) => {
+      const canvas = page.locator(".timeline canvas");
+      if (data.processes.pid.length === 0) return assert.equal(await canvas.count(), 0);
+      await canvas.scrollIntoViewIfNeeded();
+      await drawn(page);
+      assert.ok(await colours(canvas) > 8, "it is blank");
+      const box = await canvas.boundingBox();
+      await page.mouse.move(box.x + 30, box.y + 32);
+      const tip = await page.locator(".floating").textContent();
+      const told = data.processes.pid.some((pid) => tip.includes(`${pid}, child of`)) || tip.includes("×");
+      assert.ok(told, tip);
+      const whole = await stretch(page);
+      await drag(page, canvas, 0.4, 0.7);
+      const [from, to] = await stretch(page);
+      assert.ok(from > 0 && to < whole[1], `${from} ${to}`);
+      return undefined;
+    },
+
+    "the time line finds a process by its PID": async ({ page, data }) => {
+      if (data.processes.pid.length === 0) return;
+      const pid = data.processes.pid.at(-1);
+      await page.getByLabel("Filter the processes").fill(String(pid));
+      await page.locator(".timeline canvas").focus();
+      await page.keyboard.press("ArrowDown");
+      const spoken = await page.locator(".timeline [aria-live]").textContent();
+      const { pid: pids, texts, command } = data.processes;
+      const said = (p, i) => spoken.includes(`PID ${p},`) && `${p} ${texts[command[i]]}`.includes(String(pid));
+      assert.ok(pids.some(said), spoken);
+    },
+
+    "files are filtered and sorted": async ({ page, data }) => {
+      if (data.files.path.length === 0) return assert.equal(await page.locator("#files").count(), 0);
+      const path = data.files.paths[data.files.path.at(-1)];
+      await page.getByLabel("Filter the files").fill(path);
+      const shown = await page.locator(".files td.path").evaluateAll((all) => all.map((e) => e.firstChild.textContent));
+      assert.ok(shown.includes(path) && shown.every((p) => p.includes(path)), shown.join());
+      await page.getByLabel("Filter the files").fill("");
+      await page.getByRole("button", { name: "path" }).click();
+      const sorted = await page.locator(".files td.path").evaluateAll((all) => all.map((e) => e.firstChild.textContent));
+      assert.deepEqual(sorted, [...sorted].sort());
+      return undefined;
+    },
+
+    "nothing is cut off on a phone": async ({ file }) => {
+      const { page, errors } = await open(file, { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      await page.close();
+      assert.equal(width, 390);
+      assert.deepEqual(errors, []);
+    },
+  };
+}
