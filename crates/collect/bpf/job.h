@@ -74,10 +74,14 @@ enum stage {
 	STAGE_MEMBER,
 };
 
+struct task_counters {
+	__u64 values[N_TASK_COUNTERS];
+};
+
 struct thread {
 	enum stage stage;
 	__u32 job;
-	__u64 seen[N_TASK_COUNTERS]; /* what is already in the process's and the job's counters */
+	struct task_counters seen; /* what is already in the process's and the job's counters */
 };
 
 struct process {
@@ -102,6 +106,7 @@ struct memory {
 	__s64 rss, floor, swap, virtual_size;
 	__s64 inherited; /* anonymous pages it got at fork, which it may share with its parent */
 	__s64 rss_peak, virtual_peak, swap_peak;
+	__u64 address; /* of its mm_struct */
 	__u64 id;
 	__u32 job;
 	__u32 users;
@@ -182,7 +187,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
+	__uint(max_entries, 65536);
 	__type(key, __u64);
 	__type(value, struct process);
 } processes SEC(".maps");
@@ -190,14 +195,14 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
+	__uint(max_entries, 65536);
 	__type(key, __u64);
 	__type(value, struct memory);
 } memories SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
+	__uint(max_entries, 4 << 20);
 } events SEC(".maps");
 
 union scratch {
@@ -218,7 +223,7 @@ struct {
 
 const volatile __u32 page_bytes = 4096;
 const volatile __u32 cpus = 1;
-const volatile __u64 wake_mark = 4 << 20; /* wake the reader when this much is waiting */
+const volatile __u64 wake_mark = 1 << 20; /* wake the reader when this much is waiting */
 
 /* So that these types are in the object's BTF for user space. */
 const volatile struct process_end process_end_layout;
@@ -233,13 +238,21 @@ const volatile struct memory memory_layout;
 #define atomic_add(place, amount) __sync_fetch_and_add(place, amount)
 #define exchange(place, value) __sync_lock_test_and_set(place, value)
 
-static __always_inline void raise_to(__s64 *peak, __s64 value)
+/*
+ * What follows are global functions, verified once each rather than at every call. The kernel
+ * side loads in a third of the time for it. They take memory and numbers only: pointers to the
+ * kernel's own structures can not be handed over on all kernels.
+ */
+int raise_to(__s64 *peak, __s64 value)
 {
+	if (!peak)
+		return 0;
 	for (int i = 0; i < 4; i++) {
 		__s64 seen = *(volatile __s64 *)peak;
 		if (value <= seen || __sync_val_compare_and_swap(peak, seen, value) == seen)
-			return;
+			return 0;
 	}
+	return 0;
 }
 
 static __always_inline struct job *job_of(__u32 index)

@@ -18,23 +18,41 @@
  * With an exchange, because a tick and an exit may settle the same thread at once: whatever the
  * order, the sums end up at what was put in place last.
  */
-#define SETTLE(slot, field)                                                                        \
-	now = task->field;                                                                         \
-	if (now != thread->seen[slot]) {                                                           \
-		__u64 change = now - exchange(&thread->seen[slot], now);                           \
-		count(job, process, slot, change);                                                 \
-	}
+int settle_values(struct thread *thread, struct process *process, struct job *job,
+		  struct task_counters *now)
+{
+	if (!thread || !job || !now)
+		return 0;
+	for (int slot = 0; slot < N_TASK_COUNTERS; slot++) {
+		__u64 value = now->values[slot], change;
 
+		if (value == thread->seen.values[slot])
+			continue;
+		change = value - exchange(&thread->seen.values[slot], value);
+		atomic_add(&job->counters[slot], change);
+		if (process)
+			atomic_add(&process->counters[slot], change);
+	}
+	return 0;
+}
+
+#define READ_COUNTER(slot, field) counters.values[slot] = task->field;
+
+static __always_inline struct task_counters counters_of(struct task_struct *task)
+{
+	struct task_counters counters;
+
+	FOR_EACH_TASK_COUNTER(READ_COUNTER)
+	return counters;
+}
 
 static __always_inline void settle(struct task_struct *task, struct thread *thread,
 				   struct process *process, struct job *job)
 {
-	__u64 now;
+	struct task_counters now = counters_of(task);
 
-	FOR_EACH_TASK_COUNTER(SETTLE)
+	settle_values(thread, process, job, &now);
 }
-
-#define TAKE_BASE(slot, field) thread->seen[slot] = task->field;
 
 static __always_inline __u32 pid_at(struct task_struct *task, __u32 level)
 {
@@ -71,26 +89,26 @@ static __always_inline struct process *new_process(struct task_struct *task, str
 	return bpf_map_lookup_elem(&processes, &key);
 }
 
-static __always_inline void more_threads(struct job *job, struct control *control, void *ctx)
+static __always_inline void more_threads(struct job *job, struct control *control)
 {
 	__u64 threads = atomic_add(&job->threads, 1) + 1;
 
 	atomic_add(&job->unsettled, 1);
 	if (threads > job->threads_peak) {
 		raise_to((__s64 *)&job->threads_peak, threads);
-		check(LIMITED_THREADS, job, control, threads, ctx);
+		check(LIMITED_THREADS, job, control, threads);
 	}
 }
 
-static __always_inline void more_processes(struct job *job, struct control *control, void *ctx)
+static __always_inline void more_processes(struct job *job, struct control *control)
 {
 	__u64 processes = atomic_add(&job->processes, 1) + 1;
 	__u64 total = atomic_add(&job->processes_total, 1) + 1;
 
-	check(LIMITED_PROCESSES_TOTAL, job, control, total, ctx);
+	check(LIMITED_PROCESSES_TOTAL, job, control, total);
 	if (processes > job->processes_peak) {
 		raise_to((__s64 *)&job->processes_peak, processes);
-		check(LIMITED_PROCESSES, job, control, processes, ctx);
+		check(LIMITED_PROCESSES, job, control, processes);
 	}
 }
 
@@ -123,14 +141,14 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 			atomic_add(&origin->threads, 1);
 			atomic_add(&origin->unsettled, 1);
 		}
-		more_threads(job, control, ctx);
+		more_threads(job, control);
 		return 0;
 	}
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
 	if (process && child->mm)
-		enter_memory(process, job, child->mm, child->mm != parent->mm, ctx);
-	more_threads(job, control, ctx);
-	more_processes(job, control, ctx);
+		enter_memory(process, job, child->mm, child->mm != parent->mm);
+	more_threads(job, control);
+	more_processes(job, control);
 	return 0;
 }
 
@@ -166,18 +184,17 @@ static __always_inline void tell_arguments(struct task_struct *task, struct proc
 
 /* The command itself: what it did before this exec was weigh's doing. */
 static __always_inline struct process *start_job(struct task_struct *task, struct thread *thread,
-						 struct job *job, struct control *control,
-						 void *ctx)
+						 struct job *job, struct control *control)
 {
 	struct process *process;
 
-	FOR_EACH_TASK_COUNTER(TAKE_BASE)
+	thread->seen = counters_of(task);
 	thread->stage = STAGE_MEMBER;
 	job->started = bpf_ktime_get_boot_ns();
 	job->level = task->thread_pid->level;
 	process = new_process(task, job, thread->job, 0);
-	more_threads(job, control, ctx);
-	more_processes(job, control, ctx);
+	more_threads(job, control);
+	more_processes(job, control);
 	if (process)
 		process->started = job->started;
 	return process;
@@ -198,30 +215,30 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	if (!job || !control)
 		return 0;
 	if (thread->stage == STAGE_ARMED)
-		process = start_job(task, thread, job, control, ctx);
+		process = start_job(task, thread, job, control);
 	else
 		process = process_of(task);
 	if (!process)
 		return 0;
 	process->execs++;
 	if (task->mm && process->mm != (__u64)task->mm) {
-		leave_memory(process, job, 0, ctx);
-		enter_memory(process, job, task->mm, false, ctx);
+		leave_memory(process, job, 0);
+		enter_memory(process, job, task->mm, false);
 	}
 	tell_arguments(task, process, job);
 	return 0;
 }
 
-static __always_inline void one_less(struct job *job, __u64 now, void *ctx)
+static __always_inline void one_less(struct job *job, __u64 now)
 {
 	if (__sync_fetch_and_add(&job->processes, -1) == 1) {
 		job->ended = now;
-		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0, ctx);
+		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0);
 	}
 }
 
 static __always_inline void end_process(struct task_struct *task, struct process *process,
-					struct job *job, void *ctx)
+					struct job *job)
 {
 	struct signal_struct *signal = task->signal;
 
@@ -230,8 +247,8 @@ static __always_inline void end_process(struct task_struct *task, struct process
 	process->wait_status = signal->flags & SIGNAL_GROUP_EXIT ? signal->group_exit_code :
 								   task->group_leader->exit_code;
 	bpf_probe_read_kernel(process->name, sizeof(process->name), task->group_leader->comm);
-	leave_memory(process, job, task->mm, ctx);
-	one_less(job, process->ended, ctx);
+	leave_memory(process, job, task->mm);
+	one_less(job, process->ended);
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -251,27 +268,30 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	__sync_fetch_and_add(&job->threads, -1);
 	if (process) {
 		if (__sync_fetch_and_add(&process->threads, -1) == 1)
-			end_process(task, process, job, ctx);
+			end_process(task, process, job);
 	} else if (task->group_leader == task) {
 		/* one that did not fit into the map: counted as lost when it began */
-		one_less(job, bpf_ktime_get_boot_ns(), ctx);
+		one_less(job, bpf_ktime_get_boot_ns());
 	}
 	return 0;
 }
 
-static __always_inline void tell_end(struct process *process, struct job *job)
+int tell_end(struct process *process, struct job *job)
 {
 	struct process_end *end;
 
+	if (!process || !job)
+		return 0;
 	end = bpf_ringbuf_reserve(&events, sizeof(*end), 0);
 	if (!end) {
 		atomic_add(&job->lost_processes, 1);
-		return;
+		return 0;
 	}
 	end->kind = EVENT_PROCESS_END;
 	end->unused = 0;
 	__builtin_memcpy(&end->process, process, sizeof(end->process));
 	bpf_ringbuf_submit(end, wake_flags(sizeof(*end)));
+	return 0;
 }
 
 SEC("tp_btf/sched_process_free")
@@ -297,7 +317,7 @@ int BPF_PROG(on_free, struct task_struct *task)
 		bpf_map_delete_elem(&processes, &key);
 	}
 	if (__sync_fetch_and_add(&job->unsettled, -1) == 1 && !job->processes)
-		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0, ctx);
+		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0);
 	return 0;
 }
 
@@ -327,7 +347,7 @@ int on_tick(struct bpf_iter__task *ctx)
 	key = (__u64)task->mm;
 	memory = bpf_map_lookup_elem(&memories, &key);
 	if (memory && memory->id == process->mm_id)
-		refresh_memory(memory, job, task->mm, ctx);
+		refresh_memory(memory, job, task->mm);
 	return 0;
 }
 

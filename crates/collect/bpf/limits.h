@@ -12,18 +12,20 @@
 
 #define SLACK_BYTES (256 << 10)
 
-static __always_inline void announce(enum event_kind kind, enum limited limited, struct job *job, __s64 observed,
-				     __u32 held, void *ctx)
+int announce(enum event_kind kind, enum limited limited, struct job *job, __s64 observed,
+	     __u32 held)
 {
 	struct crossing *event;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct process *process = process_of(task);
 	__s64 stack_bytes = 0;
 
+	if (!job)
+		return 0;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		atomic_add(&job->lost_events, 1);
-		return;
+		return 0;
 	}
 	event->kind = kind;
 	event->limited = limited;
@@ -35,41 +37,45 @@ static __always_inline void announce(enum event_kind kind, enum limited limited,
 	event->tid = task->pid;
 	event->held = held;
 	if (kind == EVENT_LIMIT && process)
-		stack_bytes = bpf_get_stack(ctx, event->stack, sizeof(event->stack),
-					    BPF_F_USER_STACK);
+		stack_bytes = bpf_get_task_stack(task, event->stack, sizeof(event->stack),
+						 BPF_F_USER_STACK);
 	event->frames = stack_bytes > 0 ? stack_bytes / sizeof(__u64) : 0;
-	bpf_ringbuf_submit(event, kind == EVENT_PEAK ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+	return 0;
 }
 
 /* Called with each new value of something that a limit can be set on. */
-static __always_inline void check(enum limited limited, struct job *job, struct control *control,
-				  __s64 value, void *ctx)
+int check(enum limited limited, struct job *job, struct control *control, __s64 value)
 {
 	struct task_struct *task;
-	__u64 limit = control->limits[limited];
-	__u64 warning = control->warnings[limited];
+	__u64 limit, warning;
 
+	if (!job || !control || limited >= N_LIMITED)
+		return 0;
+	limit = control->limits[limited];
+	warning = control->warnings[limited];
 	if (warning && value > (__s64)warning && !(job->warned & (1ull << limited))) {
 		if (!(__sync_fetch_and_or(&job->warned, 1ull << limited) & (1ull << limited)))
-			announce(EVENT_WARNING, limited, job, value, 0, ctx);
+			announce(EVENT_WARNING, limited, job, value, 0);
 	}
 	if (!limit || value <= (__s64)limit)
-		return;
+		return 0;
 	task = bpf_get_current_task_btf();
 	if (__sync_val_compare_and_swap(&job->crossed, 0, limited) == 0) {
 		__u32 hold = control->hold && member(task);
 
 		if (hold)
 			bpf_send_signal(SIGSTOP);
-		announce(EVENT_LIMIT, limited, job, value, hold, ctx);
-		return;
+		announce(EVENT_LIMIT, limited, job, value, hold);
+		return 0;
 	}
 	if (!control->hold || !member(task))
-		return;
+		return 0;
 	if (control->phase >= PHASE_ENDING || value > (__s64)(limit + SLACK_BYTES))
 		bpf_send_signal(SIGKILL);
 	else
 		bpf_send_signal(SIGSTOP);
+	return 0;
 }
 
 #endif

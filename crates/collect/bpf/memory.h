@@ -66,7 +66,7 @@ static __always_inline struct recent *recent_of(__u64 mm)
 }
 
 /* The part of a spread counter that is still with the CPUs. */
-static __noinline __s64 with_cpus(__u64 counters)
+__s64 with_cpus(__u64 counters)
 {
 	__s64 total = 0;
 
@@ -141,24 +141,27 @@ static __always_inline __s64 replace(__s64 *place, __s64 *sum, __s64 value)
  * Tell user space of a peak that is noticeably higher than the one it knows. It is woken only
  * where pages have to be looked at because much of the sum may be shared.
  */
-static __always_inline void announce_peak(struct job *job, __s64 rss, __s64 floor)
+int announce_peak(struct job *job, __s64 rss, __s64 floor)
 {
 	struct crossing *event;
-	__s64 known = job->announced_peak;
+	__s64 known;
 	__u64 now;
 
+	if (!job)
+		return 0;
+	known = job->announced_peak;
 	if (rss < known + (known >> 5) + PEAK_STEP_BYTES)
-		return;
+		return 0;
 	now = bpf_ktime_get_boot_ns();
 	if (now - job->announced_at < PEAK_QUIET_NS)
-		return;
+		return 0;
 	if (__sync_val_compare_and_swap(&job->announced_peak, known, rss) != known)
-		return;
+		return 0;
 	job->announced_at = now;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		atomic_add(&job->lost_events, 1);
-		return;
+		return 0;
 	}
 	event->kind = EVENT_PEAK;
 	event->limited = LIMITED_NOTHING;
@@ -173,22 +176,25 @@ static __always_inline void announce_peak(struct job *job, __s64 rss, __s64 floo
 	bpf_ringbuf_submit(event, rss - floor > rss >> 5 && rss - floor > 4 << 20 ?
 					  BPF_RB_FORCE_WAKEUP :
 					  BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 /* Brings the sums up to date after the pages of an address space were changed. */
-static __always_inline void account_memory(struct memory *memory, struct job *job, __u64 mm,
-					   __s64 virtual_size, void *ctx)
+int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 {
-	struct control *control = control_of(memory->job);
-	__s64 anonymous = memory->pages[MM_ANONPAGES] * page_bytes;
-	__s64 common = (memory->pages[MM_FILEPAGES] + memory->pages[MM_SHMEMPAGES]) * page_bytes;
-	__s64 own = anonymous + common;
-	__s64 swapped = memory->pages[MM_SWAPENTS] * page_bytes;
-	__s64 unshared = anonymous > memory->inherited ? anonymous - memory->inherited : 0;
-	__s64 sum, floor, swap, virtual_sum;
+	__s64 anonymous, common, own, swapped, unshared, sum, floor, swap, virtual_sum;
+	struct control *control;
 
+	if (!memory || !job)
+		return 0;
+	control = control_of(memory->job);
 	if (!control)
-		return;
+		return 0;
+	anonymous = memory->pages[MM_ANONPAGES] * page_bytes;
+	common = (memory->pages[MM_FILEPAGES] + memory->pages[MM_SHMEMPAGES]) * page_bytes;
+	own = anonymous + common;
+	swapped = memory->pages[MM_SWAPENTS] * page_bytes;
+	unshared = anonymous > memory->inherited ? anonymous - memory->inherited : 0;
 	sum = replace(&memory->rss, &job->rss, own);
 	floor = replace(&memory->floor, &job->floor, unshared);
 	swap = replace(&memory->swap, &job->swap, swapped);
@@ -196,8 +202,8 @@ static __always_inline void account_memory(struct memory *memory, struct job *jo
 
 	if (common >= job->common) {
 		job->common = common;
-		job->common_mm = mm;
-	} else if (job->common_mm == mm) {
+		job->common_mm = memory->address;
+	} else if (job->common_mm == memory->address) {
 		job->common = common;
 	}
 	floor += job->common;
@@ -213,26 +219,27 @@ static __always_inline void account_memory(struct memory *memory, struct job *jo
 		memory->swap_peak = swapped;
 	if (own > job->process_peak) {
 		raise_to(&job->process_peak, own);
-		check(LIMITED_PROCESS_RSS, job, control, own, ctx);
+		check(LIMITED_PROCESS_RSS, job, control, own);
 	}
 	if (swap > job->swap_peak) {
 		raise_to(&job->swap_peak, swap);
-		check(LIMITED_SWAP, job, control, swap, ctx);
+		check(LIMITED_SWAP, job, control, swap);
 	}
 	if (virtual_sum > job->virtual_peak) {
 		raise_to(&job->virtual_peak, virtual_sum);
-		check(LIMITED_VIRTUAL, job, control, virtual_sum, ctx);
+		check(LIMITED_VIRTUAL, job, control, virtual_sum);
 	}
 	if (floor > job->floor_peak) {
 		raise_to(&job->floor_peak, floor);
-		check(LIMITED_MEMORY, job, control, floor, ctx);
+		check(LIMITED_MEMORY, job, control, floor);
 	}
 	if (sum > job->rss_peak) {
 		raise_to(&job->rss_peak, sum);
 		job->rss_peak_at = bpf_ktime_get_boot_ns();
-		check(LIMITED_RSS_SUM, job, control, sum, ctx);
+		check(LIMITED_RSS_SUM, job, control, sum);
 		announce_peak(job, sum, floor);
 	}
+	return 0;
 }
 
 static __always_inline __s64 virtual_bytes(struct mm_struct *mm)
@@ -242,32 +249,38 @@ static __always_inline __s64 virtual_bytes(struct mm_struct *mm)
 
 /* Reads all counters of an address space exactly. */
 static __always_inline void refresh_memory(struct memory *memory, struct job *job,
-					   struct mm_struct *mm, void *ctx)
+					   struct mm_struct *mm)
 {
 	memory->pages[MM_FILEPAGES] = exact_count(mm, MM_FILEPAGES);
 	memory->pages[MM_ANONPAGES] = exact_count(mm, MM_ANONPAGES);
 	memory->pages[MM_SWAPENTS] = exact_count(mm, MM_SWAPENTS);
 	memory->pages[MM_SHMEMPAGES] = exact_count(mm, MM_SHMEMPAGES);
-	account_memory(memory, job, (__u64)mm, virtual_bytes(mm), ctx);
+	account_memory(memory, job, virtual_bytes(mm));
 }
 
 /* Takes an address space out of the job's sums. */
-static __always_inline void forget_memory(struct memory *memory, struct job *job, __u64 mm)
+int forget_memory(struct memory *memory, struct job *job)
 {
+	__u64 address;
+
+	if (!memory || !job)
+		return 0;
+	address = memory->address;
 	replace(&memory->rss, &job->rss, 0);
 	replace(&memory->floor, &job->floor, 0);
 	replace(&memory->swap, &job->swap, 0);
 	replace(&memory->virtual_size, &job->virtual_size, 0);
-	if (job->common_mm == mm) {
+	if (job->common_mm == memory->address) {
 		job->common = 0;
 		job->common_mm = 0;
 	}
-	bpf_map_delete_elem(&memories, &mm);
+	bpf_map_delete_elem(&memories, &address);
+	return 0;
 }
 
 /* A process begins to use an address space. */
 static __always_inline void enter_memory(struct process *process, struct job *job,
-					 struct mm_struct *mm, bool forked, void *ctx)
+					 struct mm_struct *mm, bool forked)
 {
 	__u64 key = (__u64)mm;
 	union scratch *space = scratch(1);
@@ -281,12 +294,13 @@ static __always_inline void enter_memory(struct process *process, struct job *jo
 		return;
 	}
 	if (memory) /* the address of one that is gone, and is used again */
-		forget_memory(memory, job, key);
+		forget_memory(memory, job);
 	if (!space)
 		return;
 	__builtin_memset(&space->memory, 0, sizeof(space->memory));
 	space->memory.job = process->job;
 	space->memory.users = 1;
+	space->memory.address = key;
 	space->memory.id = atomic_add(&job->mm_ids, 1) + 1;
 	if (bpf_map_update_elem(&memories, &key, &space->memory, BPF_NOEXIST)) {
 		atomic_add(&job->lost_mms, 1);
@@ -298,7 +312,7 @@ static __always_inline void enter_memory(struct process *process, struct job *jo
 	process->mm_id = memory->id;
 	if (forked)
 		memory->inherited = exact_count(mm, MM_ANONPAGES) * page_bytes;
-	refresh_memory(memory, job, mm, ctx);
+	refresh_memory(memory, job, mm);
 }
 
 /*
@@ -306,7 +320,7 @@ static __always_inline void enter_memory(struct process *process, struct job *jo
  * to be followed; else it is already gone.
  */
 static __always_inline void leave_memory(struct process *process, struct job *job,
-					 struct mm_struct *mm, void *ctx)
+					 struct mm_struct *mm)
 {
 	__u64 key = process->mm;
 	struct memory *memory;
@@ -317,7 +331,7 @@ static __always_inline void leave_memory(struct process *process, struct job *jo
 	if (!memory || memory->id != process->mm_id)
 		return;
 	if (mm)
-		refresh_memory(memory, job, mm, ctx);
+		refresh_memory(memory, job, mm);
 	if (memory->rss_peak > process->rss_peak)
 		process->rss_peak = memory->rss_peak;
 	if (memory->virtual_peak > process->virtual_peak)
@@ -329,7 +343,7 @@ static __always_inline void leave_memory(struct process *process, struct job *jo
 	if (mm)
 		memory->dying = 1;
 	else
-		forget_memory(memory, job, key);
+		forget_memory(memory, job);
 }
 
 /* The process is gone for good: so is what was left of its address space. */
@@ -342,7 +356,7 @@ static __always_inline void bury_memory(struct process *process, struct job *job
 		return;
 	memory = bpf_map_lookup_elem(&memories, &key);
 	if (memory && memory->id == process->mm_id && memory->users == 0)
-		forget_memory(memory, job, key);
+		forget_memory(memory, job);
 }
 
 SEC("tp_btf/rss_stat")
@@ -369,7 +383,7 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 	if (!job)
 		return 0;
 	memory->pages[which] = exact_count(mm, which);
-	account_memory(memory, job, key, virtual_bytes(mm), ctx);
+	account_memory(memory, job, virtual_bytes(mm));
 	return 0;
 }
 
