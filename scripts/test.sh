@@ -1,0 +1,83 @@
+#!/bin/bash
+# All tests, one layer after the other; every layer runs even if one before it failed. What each
+# says goes to target/test-logs/ and is shown if it fails. Ends with `N passed, N failed`, and with
+# status 1 if anything failed.
+#
+# usage: test.sh [LAYER...]    only these layers; `test.sh list` names them
+#
+# Everything is built once, in the release profile: it is what users run, and what the tests of
+# overhead and of timing are about.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PATH="$HOME/.cargo/bin:$PATH"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
+export CARGO_TERM_COLOR=never NO_COLOR=1
+weigh=$CARGO_TARGET_DIR/release/weigh
+logs=$CARGO_TARGET_DIR/test-logs
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$logs"
+
+passed=0 failed=0
+only=("$@")
+
+# layer NAME HOW-ITS-TESTS-ARE-COUNTED COMMAND...
+layer() {
+	local name=$1 counted=$2 log=$logs/$1.log began=$SECONDS status ok bad
+	shift 2
+	[[ ${only[*]} != list ]] || { echo "$name"; return; }
+	((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $name "* ]] || return 0
+	printf '%-12s ' "$name"
+	"$@" >"$log" 2>&1 </dev/null
+	status=$?
+	read -r ok bad < <("count_$counted" "$log" "$status")
+	# A layer that failed without saying which test did, or that ran none, is one failure.
+	if ((status != 0 && bad == 0)) || ((ok + bad == 0)); then bad=$((bad + 1)); fi
+	passed=$((passed + ok)) failed=$((failed + bad))
+	printf '%4d passed, %d failed  (%d s)\n' "$ok" "$bad" $((SECONDS - began))
+	if ((bad)); then
+		echo "--- $log"
+		tail -n 300 "$log"
+		echo "---"
+	fi
+}
+
+# The command is one test.
+count_command() { (($2 == 0)) && echo 1 0 || echo 0 1; }
+# `test result: ok. 12 passed; 0 failed; …`, once for each test program.
+count_cargo() {
+	awk '/^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) ok += $(i - 1)
+		if ($i ~ /^failed/) bad += $(i - 1) } } END { print ok + 0, bad + 0 }' "$1"
+}
+# A line `ok …` or `FAIL …` for each test.
+count_lines() { awk '/^ok / { ok++ } /^FAIL / { bad++ } END { print ok + 0, bad + 0 }' "$1"; }
+# A line `N passed, N failed` at the end.
+count_tally() {
+	sed -nE 's/^([a-z-]+: )?([0-9]+) passed, ([0-9]+) failed.*$/\2 \3/p' "$1" | tail -n 1 | grep . || echo 0 0
+}
+
+# Recordings that weigh makes now, of different kinds, opened in a browser.
+browser() {
+	scripts/demo.sh "$weigh" "$scratch/demo" >/dev/null 2>&1 || return
+	"$weigh" run --quiet -o "$scratch/limit" --limit wall_seconds=1s -- sleep 20
+	(($? == 124)) || return
+	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit}/report.html)
+}
+
+layer format command cargo fmt --all --check
+layer lint command cargo clippy --release --locked --workspace --all-targets -- -D warnings
+layer deny command target/tools/bin/cargo-deny --locked check bans licenses sources
+layer page command bash -c 'cd dashboard && npm run --silent check'
+layer workloads command make -C tests/workloads
+layer build command cargo build --release --locked -p weigh
+layer rust cargo cargo test --release --locked --workspace --no-fail-fast
+layer generated command bash -c "$weigh generate $scratch/generated && diff -u docs/metrics.md $scratch/generated/metrics.md"
+layer unprivileged lines tests/unprivileged/run.sh "$weigh"
+layer browser lines browser
+layer fuzz lines scripts/fuzz.sh smoke
+layer vm tally tests/vm/suite.sh
+
+[[ ${only[*]} != list ]] || exit 0
+echo
+echo "$passed passed, $failed failed"
+((failed == 0))
