@@ -49,5 +49,6 @@ check "a recording is left where the user's state belongs" 0 user sh -c \
 check "a signal ends weigh as it ends the command" 143 user "$weigh" run --quiet -- sh -c 'kill -TERM $$'
 check "a command that is not there is 127" 127 user "$weigh" run --quiet -- ./nowhere
 check "doctor says that only the fallback works" 1 user "$weigh" doctor
-check "doctor names the capability" 0 grep -q CAP_BPF "$home/said"
+user "$weigh" doctor >"$home/findings" 2>&1
+check "doctor names the capability" 0 grep -q CAP_BPF "$home/findings"
 exit $failures

@@ -1,0 +1,100 @@
+//! `weigh generate`: man pages, completions and `metrics.md`, from the declarations they follow.
+//!
+//! Reads the command line's declarations and the metrics'; emits files below a directory, which it
+//! makes, and their names on standard output. Refuses nothing but what the file system refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::arguments::{Arguments, GenerateArguments};
+
+/// The shells that completions are written for.
+const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+/// The reference of the metrics; `docs/` holds a copy.
+const METRICS_FILE: &str = "metrics.md";
+
+/// Writes all of it and names each file.
+pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
+    let directory = &arguments.directory;
+    let mut written = man_pages(&directory.join("man"))?;
+    written.extend(completions(&directory.join("completions"))?);
+    let metrics = directory.join(METRICS_FILE);
+    std::fs::write(&metrics, weigh_show::docs::metrics_markdown())
+        .with_context(|| format!("cannot write {}", metrics.display()))?;
+    written.push(metrics);
+    for path in written {
+        println!("{}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One page for weigh and one for each verb that is not hidden.
+fn man_pages(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    make_directory(directory)?;
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    std::iter::once(command.clone())
+        .chain(verbs)
+        .map(|page| {
+            let page = clap_mangen::Man::new(page).manual("weigh manual");
+            page.generate_to(directory)
+                .with_context(|| format!("cannot write to {}", directory.display()))
+        })
+        .collect()
+}
+
+fn completions(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    make_directory(directory)?;
+    let mut command = Arguments::command();
+    let name = command.get_name().to_string();
+    SHELLS
+        .iter()
+        .map(|shell| {
+            clap_complete::generate_to(*shell, &mut command, &name, directory)
+                .with_context(|| format!("cannot write to {}", directory.display()))
+        })
+        .collect()
+}
+
+fn make_directory(directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_reference_is_what_would_be_written() {
+        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(METRICS_FILE);
+        let text = std::fs::read_to_string(&committed).expect("docs/metrics.md is committed");
+        assert!(
+            text == weigh_show::docs::metrics_markdown(),
+            "docs/metrics.md is stale: run `make docs`"
+        );
+    }
+
+    #[test]
+    fn every_verb_has_its_page_and_every_shell_its_completions() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path().join("below");
+        generate(&GenerateArguments { directory: place.clone() }).expect("generates");
+        for verb in Arguments::command().get_subcommands() {
+            let page = place.join(format!("man/weigh-{}.1", verb.get_name()));
+            assert_eq!(page.exists(), !verb.is_hide_set(), "{}", page.display());
+        }
+        let run = std::fs::read_to_string(place.join("man/weigh-run.1")).expect("a page");
+        assert!(run.contains("\\-\\-interval"), "options are in it");
+        for name in ["weigh.bash", "_weigh", "weigh.fish"] {
+            let text = std::fs::read_to_string(place.join("completions").join(name));
+            assert!(text.expect("completions").contains("wait-for"), "{name}");
+        }
+    }
+}
