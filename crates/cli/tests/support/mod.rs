@@ -1,0 +1,101 @@
+//! What the tests of the `weigh` binary share: where things are, how slow the machine is, who runs
+//! the tests, and the parts in the modules below.
+//!
+//! The compiled tests can be copied to another machine. They read the environment variables
+//! `WEIGH_BIN` (the binary; default: the one that cargo built with them), `WEIGH_WORKLOADS` (the
+//! folder of `tests/workloads/bin`), `WEIGH_TEST_SCALE` (how many times slower the machine is
+//! than a real one; 1 if not set) and `WEIGH_TESTS_UNPRIVILEGED` (1: this run is meant to be
+//! without root).
+
+// Each test binary has this module, and none uses all of it.
+#![allow(dead_code)]
+
+pub mod processes;
+pub mod run;
+pub mod terminal;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The binary that is tested.
+pub fn weigh_binary() -> PathBuf {
+    std::env::var_os("WEIGH_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_weigh")), PathBuf::from)
+}
+
+/// The path of a workload.
+pub fn workload(name: &str) -> String {
+    let folder = std::env::var_os("WEIGH_WORKLOADS").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads/bin")),
+        PathBuf::from,
+    );
+    let path = folder.join(name);
+    assert!(
+        path.exists(),
+        "there is no workload {}: run `make -C tests/workloads`, or set WEIGH_WORKLOADS",
+        path.display()
+    );
+    path.canonicalize().expect("it exists").display().to_string()
+}
+
+/// How many times slower than a real machine this one is, as far as the tests were told.
+pub fn slowness() -> u32 {
+    match std::env::var("WEIGH_TEST_SCALE") {
+        Ok(text) => text.parse().ok().filter(|s| *s >= 1).unwrap_or_else(|| {
+            panic!("WEIGH_TEST_SCALE must be a whole number from 1, not '{text}'")
+        }),
+        Err(_) => 1,
+    }
+}
+
+/// A time that is longer on a slow machine.
+pub fn patience(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds) * slowness()
+}
+
+/// An amount of work that is less on a slow machine.
+pub fn amount(of_work: u64) -> u64 {
+    of_work.div_ceil(u64::from(slowness()))
+}
+
+/// Whether the tests run as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether a test that needs root can go on. Without root it fails, unless the person who started
+/// the tests said that this is meant.
+#[track_caller]
+pub fn may_go_on() -> bool {
+    if is_root() {
+        return true;
+    }
+    let meant = std::env::var_os("WEIGH_TESTS_UNPRIVILEGED").is_some_and(|v| v == "1");
+    assert!(
+        meant,
+        "this test needs root: run the tests as root, or set WEIGH_TESTS_UNPRIVILEGED=1 to do without those that need it"
+    );
+    println!("ignored: this test needs root, and WEIGH_TESTS_UNPRIVILEGED=1 is set");
+    false
+}
+
+/// Ends a test that needs root if there is none, and that is meant.
+#[macro_export]
+macro_rules! needs_root {
+    () => {
+        if !$crate::support::may_go_on() {
+            return;
+        }
+    };
+}
+
+/// Waits until something is so; fails if it does not come to be within `seconds` (of a real
+/// machine).
+#[track_caller]
+pub fn wait_until(what: &str, seconds: f64, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + patience(seconds);
+    while !is_so() {
+        assert!(Instant::now() < end, "waited {:?} in vain until {what}", patience(seconds));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
