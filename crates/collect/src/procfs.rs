@@ -4,9 +4,13 @@
 //! name, arguments and paths (spaces, newlines, brackets, bytes that are no UTF-8); what they can
 //! not understand they leave out or answer with `None`, they never panic and never guess a 0.
 
+mod maps;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+pub use maps::{MapEntry, parse_map_line, parse_maps, parse_smaps, parse_smaps_rollup};
 
 /// What could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -70,12 +74,20 @@ pub struct Stat {
     pub parent_pid: u32,
     /// Page faults without I/O.
     pub minor_faults: u64,
+    /// Page faults without I/O of children that it has waited for.
+    pub child_minor_faults: u64,
     /// Page faults with I/O.
     pub major_faults: u64,
+    /// Page faults with I/O of children that it has waited for.
+    pub child_major_faults: u64,
     /// Clock ticks in user mode.
     pub user_ticks: u64,
     /// Clock ticks in the kernel.
     pub system_ticks: u64,
+    /// Clock ticks in user mode of children that it has waited for.
+    pub child_user_ticks: u64,
+    /// Clock ticks in the kernel of children that it has waited for.
+    pub child_system_ticks: u64,
     /// Threads.
     pub threads: u64,
     /// When it was started, in clock ticks since boot.
@@ -108,9 +120,13 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
         state: rest.first()?.chars().next()?,
         parent_pid: rest.get(1)?.parse().ok()?,
         minor_faults: number(10)?,
+        child_minor_faults: number(11)?,
         major_faults: number(12)?,
+        child_major_faults: number(13)?,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
+        child_user_ticks: number(16)?,
+        child_system_ticks: number(17)?,
         threads: number(20)?,
         start_ticks: number(22)?,
         virtual_bytes: number(23)?,
@@ -137,6 +153,8 @@ pub struct Status {
     pub virtual_peak_bytes: Option<u64>,
     /// Swapped-out size.
     pub swap_bytes: Option<u64>,
+    /// Whether it ignores SIGCHLD, so that its children end without being waited for.
+    pub ignores_child_ends: bool,
     /// Times it gave up the CPU (this thread only).
     pub voluntary_switches: Option<u64>,
     /// Times it lost the CPU (this thread only).
@@ -161,6 +179,10 @@ pub fn parse_status(text: &[u8]) -> Status {
             b"VmHWM" => status.rss_peak_bytes = kilobytes,
             b"VmPeak" => status.virtual_peak_bytes = kilobytes,
             b"VmSwap" => status.swap_bytes = kilobytes,
+            b"SigIgn" => {
+                let mask = first.and_then(|t| u64::from_str_radix(t, 16).ok()).unwrap_or_default();
+                status.ignores_child_ends = mask & (1 << (libc::SIGCHLD - 1)) != 0;
+            }
             b"voluntary_ctxt_switches" => status.voluntary_switches = number,
             b"nonvoluntary_ctxt_switches" => status.involuntary_switches = number,
             _ => {}
@@ -330,91 +352,9 @@ pub fn unescape_octal(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// One mapping of `/proc/PID/maps` or `smaps`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapEntry {
-    /// First address.
-    pub start: u64,
-    /// First address behind it.
-    pub end: u64,
-    /// `rwxp` or `rwxs`, a dash for what is not allowed.
-    pub permissions: [u8; 4],
-    /// Offset in the file.
-    pub offset: u64,
-    /// Inode of the file; 0 if there is none.
-    pub inode: u64,
-    /// File, `[heap]`, `[stack]`, … or nothing.
-    pub name: Vec<u8>,
-}
-
-/// Parses one line of `/proc/PID/maps`, without its newline.
-pub fn parse_map_line(line: &[u8]) -> Option<MapEntry> {
-    let mut rest = line;
-    let mut field = || {
-        let (head, tail) = split_once(rest, b' ')?;
-        rest = tail;
-        std::str::from_utf8(head).ok()
-    };
-    let (start, end) = field()?.split_once('-')?;
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let permissions: [u8; 4] = field()?.as_bytes().try_into().ok()?;
-    let offset = u64::from_str_radix(field()?, 16).ok()?;
-    let _device = field()?;
-    let (inode, name) = split_once(rest, b' ').unwrap_or((rest, b""));
-    let inode = std::str::from_utf8(inode).ok()?.parse().ok()?;
-    let blank = name.iter().position(|b| *b != b' ').unwrap_or(name.len());
-    // A newline is the one byte that the kernel escapes here.
-    let name = replace_all(&name[blank..], b"\\012", b"\n");
-    (start <= end).then_some(MapEntry { start, end, permissions, offset, inode, name })
-}
-
-/// Parses `/proc/PID/maps`.
-pub fn parse_maps(text: &[u8]) -> Vec<MapEntry> {
-    text.split(|b| *b == b'\n').filter_map(parse_map_line).collect()
-}
-
-/// Parses `/proc/PID/smaps` into mappings and their resident bytes.
-pub fn parse_smaps(text: &[u8]) -> Vec<(MapEntry, u64)> {
-    let mut maps: Vec<(MapEntry, u64)> = Vec::new();
-    for line in text.split(|b| *b == b'\n') {
-        if let Some(entry) = parse_map_line(line) {
-            maps.push((entry, 0));
-        } else if let (Some(bytes), Some(last)) = (kilobytes_of(line, b"Rss:"), maps.last_mut()) {
-            last.1 = bytes;
-        }
-    }
-    maps
-}
-
-/// Resident and proportional bytes of `/proc/PID/smaps_rollup`.
-pub fn parse_smaps_rollup(text: &[u8]) -> Option<(u64, u64)> {
-    let find = |key: &[u8]| text.split(|b| *b == b'\n').find_map(|l| kilobytes_of(l, key));
-    Some((find(b"Rss:")?, find(b"Pss:")?))
-}
-
-fn kilobytes_of(line: &[u8], key: &[u8]) -> Option<u64> {
-    let value = std::str::from_utf8(line.strip_prefix(key)?).ok()?;
-    value.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
 fn split_once(text: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     let at = text.iter().position(|b| *b == separator)?;
     Some((&text[..at], &text[at + 1..]))
-}
-
-fn replace_all(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix(from) {
-            out.extend_from_slice(to);
-            rest = after;
-        } else {
-            out.push(rest[0]);
-            rest = &rest[1..];
-        }
-    }
-    out
 }
 
 #[cfg(test)]

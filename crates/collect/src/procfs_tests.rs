@@ -12,6 +12,8 @@ fn a_name_may_hold_anything() {
         assert_eq!((stat.state, stat.threads, stat.start_ticks), ('S', 3, 999));
         assert_eq!((stat.minor_faults, stat.major_faults), (11, 13));
         assert_eq!((stat.user_ticks, stat.system_ticks), (15, 16));
+        assert_eq!((stat.child_minor_faults, stat.child_major_faults), (12, 14));
+        assert_eq!((stat.child_user_ticks, stat.child_system_ticks), (17, 18));
         assert_eq!((stat.virtual_bytes, stat.rss_pages), (4096000, 77));
         assert_eq!(stat.exit_code, Some(256));
     }

@@ -118,7 +118,7 @@ fn an_unreadable_directory_is_named() {
     let closed = tree.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::write(closed.join("file"), b"x").unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let root = tree.path().to_owned();
     // Root reads everything: look with another thread's file system rights.

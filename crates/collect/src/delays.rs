@@ -1,0 +1,216 @@
+//! The kernel's delay accounting (`kernel.task_delayacct`): its state, and a guard that switches
+//! it on while somebody needs it.
+//!
+//! The kernel gives a thread its delay counters when the thread is made, and only while the
+//! switch is on: take the guard before the job is started. The switch is machine-wide, so several
+//! weighs share a lock file; the last one that lets go restores what the first one found. A weigh
+//! that was killed leaves the switch on until the next one has used it. Needs root.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+
+/// The switch.
+pub const SYSCTL: &str = "/proc/sys/kernel/task_delayacct";
+/// The lock file; its text is the value to restore, empty if there is none.
+pub const LOCK: &str = "/run/weigh-delayacct.lock";
+
+/// Why delays can not be accounted for.
+#[derive(Debug, thiserror::Error)]
+pub enum DelaysError {
+    /// The kernel has no such switch.
+    #[error("{0} does not exist: the kernel is older than 5.14 or built without delay accounting")]
+    NoSwitch(PathBuf),
+    /// A file refused.
+    #[error("cannot {action} {path}: {source}")]
+    Access {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+fn access(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DelaysError {
+    move |source| DelaysError::Access { action, path: path.to_owned(), source }
+}
+
+/// Whether delay accounting is on.
+pub fn is_on() -> Result<bool, DelaysError> {
+    read_switch(Path::new(SYSCTL))
+}
+
+/// Switches delay accounting on until the guard, and those of all other weighs, are dropped.
+pub fn enable_while() -> Result<DelaysGuard, DelaysError> {
+    DelaysGuard::take(Path::new(SYSCTL), Path::new(LOCK))
+}
+
+/// How the collector fares, given whether the switch is on.
+pub fn status(state: &Result<bool, DelaysError>) -> CollectorStatus {
+    let (status, reason) = match state {
+        Ok(true) => (CollectorState::Active, None),
+        Ok(false) => (
+            CollectorState::Disabled,
+            Some("kernel.task_delayacct is 0; --delays switches it on for the job".to_owned()),
+        ),
+        Err(error) => (CollectorState::Unavailable, Some(error.to_string())),
+    };
+    CollectorStatus {
+        name: "delays".to_owned(),
+        mechanism: Mechanism::Proc,
+        status,
+        reason,
+        lost: 0,
+    }
+}
+
+/// Keeps delay accounting on.
+#[derive(Debug)]
+pub struct DelaysGuard {
+    switch: PathBuf,
+    lock: File,
+}
+
+impl DelaysGuard {
+    fn take(switch: &Path, lock_path: &Path) -> Result<DelaysGuard, DelaysError> {
+        let was_on = read_switch(switch)?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(lock_path)
+            .map_err(access("open", lock_path))?;
+        // The exclusive lock is held for an instant only, by one who restores.
+        flock(&lock, FlockOperation::LockShared)
+            .map_err(|errno| access("lock", lock_path)(errno.into()))?;
+        if !was_on || !read_switch(switch)? {
+            // The note comes first: who finds the switch on finds the note too.
+            lock.write_all(b"0").map_err(access("write", lock_path))?;
+            std::fs::write(switch, "1").map_err(access("write", switch))?;
+        }
+        Ok(DelaysGuard { switch: switch.to_owned(), lock })
+    }
+
+    fn restore(&mut self) -> io::Result<()> {
+        flock(&self.lock, FlockOperation::NonBlockingLockExclusive)?;
+        let mut note = String::new();
+        self.lock.seek(SeekFrom::Start(0))?;
+        self.lock.read_to_string(&mut note)?;
+        if !note.is_empty() {
+            std::fs::write(&self.switch, note)?;
+            self.lock.set_len(0)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DelaysGuard {
+    /// Restores the switch if no other weigh needs it.
+    fn drop(&mut self) {
+        // Either others hold the lock, and the last of them will do it, or the switch can not be
+        // written, and then the note stays for the next weigh.
+        let _ = self.restore();
+    }
+}
+
+fn read_switch(path: &Path) -> Result<bool, DelaysError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text.trim() != "0"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(DelaysError::NoSwitch(path.to_owned()))
+        }
+        Err(error) => Err(access("read", path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        _folder: tempfile::TempDir,
+        switch: PathBuf,
+        lock: PathBuf,
+    }
+
+    fn place(value: &str) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let (switch, lock) = (folder.path().join("switch"), folder.path().join("lock"));
+        std::fs::write(&switch, value).unwrap();
+        Place { _folder: folder, switch, lock }
+    }
+
+    impl Place {
+        fn take(&self) -> DelaysGuard {
+            DelaysGuard::take(&self.switch, &self.lock).unwrap()
+        }
+
+        fn is_on(&self) -> bool {
+            read_switch(&self.switch).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_last_one_restores() {
+        let place = place("0\n");
+        let first = place.take();
+        assert!(place.is_on());
+        let second = place.take();
+        drop(first);
+        assert!(place.is_on(), "the second still needs it");
+        drop(second);
+        assert!(!place.is_on());
+        drop(place.take());
+        assert!(!place.is_on(), "and again");
+    }
+
+    #[test]
+    fn what_others_have_switched_on_stays_on() {
+        let place = place("1\n");
+        drop(place.take());
+        assert!(place.is_on());
+    }
+
+    #[test]
+    fn a_killed_one_is_cleaned_up_after() {
+        let place = place("1\n");
+        std::fs::write(&place.lock, "0").unwrap();
+        drop(place.take());
+        assert!(!place.is_on());
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let place = place("0");
+        let missing = place.switch.with_extension("missing");
+        let error = DelaysGuard::take(&missing, &place.lock).unwrap_err();
+        assert!(matches!(&error, DelaysError::NoSwitch(path) if *path == missing));
+        assert_eq!(status(&Err(error)).status, CollectorState::Unavailable);
+        assert_eq!(status(&Ok(false)).status, CollectorState::Disabled);
+    }
+
+    #[test]
+    fn the_real_switch_works() {
+        let before = match is_on() {
+            Ok(before) => before,
+            Err(DelaysError::NoSwitch(_)) => return,
+            Err(error) => panic!("{error}"),
+        };
+        if !rustix::process::geteuid().is_root() || before {
+            return;
+        }
+        let guard = enable_while().unwrap();
+        assert!(is_on().unwrap());
+        drop(guard);
+    }
+}

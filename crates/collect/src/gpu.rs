@@ -1,0 +1,176 @@
+//! GPU memory and use of the job, from NVIDIA's management library.
+//!
+//! Loads `libnvidia-ml.so.1` at run time, so weigh runs where there is none; then the collector is
+//! `unavailable` with the loader's reason. Emits, per sample, the memory that processes of the job
+//! hold over all GPUs and the use of the GPUs they are on (with whatever else runs there). NVML
+//! names processes by their PIDs in the initial PID namespace. It knows no history: what happens
+//! between two samples is not seen. Opening can take a second where no daemon keeps the driver
+//! awake, a sample some milliseconds: call it from a thread that nobody waits for.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+
+/// Why GPUs can not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum GpuError {
+    /// The library can not be loaded or started.
+    #[error("{library}: {source}")]
+    Open {
+        /// The library.
+        library: String,
+        /// Why not.
+        source: NvmlError,
+    },
+    /// There are none.
+    #[error("{0} finds no GPU")]
+    NoGpu(String),
+    /// A call failed.
+    #[error("{call} of GPU {gpu}: {source}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// The GPU's number.
+        gpu: u32,
+        /// Why it failed.
+        source: NvmlError,
+    },
+}
+
+/// One look at the GPUs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuSample {
+    /// Memory that the job's processes hold, over all GPUs; `None` if it is hidden for one of them.
+    pub memory_bytes: Option<u64>,
+    /// Average use of the GPUs that hold a process of the job; `None` if there is no such GPU, or
+    /// it does not tell.
+    pub utilization_ratio: Option<f64>,
+    /// GPUs that hold a process of the job.
+    pub gpus: u32,
+    /// Processes of the job on a GPU.
+    pub processes: u32,
+}
+
+/// The GPUs of this machine.
+pub struct Gpus {
+    nvml: Nvml,
+    library: String,
+    count: u32,
+}
+
+/// The library's usual name.
+pub const LIBRARY: &str = "libnvidia-ml.so.1";
+
+impl Gpus {
+    /// Loads and starts the library; `None` for the one the loader finds.
+    pub fn open(library: Option<&Path>) -> Result<Gpus, GpuError> {
+        let path = library.unwrap_or(Path::new(LIBRARY));
+        let library = path.display().to_string();
+        let nvml = Nvml::builder()
+            .lib_path(path.as_os_str())
+            .init()
+            .map_err(|source| GpuError::Open { library: library.clone(), source })?;
+        let count = nvml
+            .device_count()
+            .map_err(|source| GpuError::Open { library: library.clone(), source })?;
+        if count == 0 {
+            return Err(GpuError::NoGpu(library));
+        }
+        Ok(Gpus { nvml, library, count })
+    }
+
+    /// How many GPUs there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Looks at all GPUs for processes that `of_job` picks.
+    pub fn sample(&self, of_job: &dyn Fn(u32) -> bool) -> Result<GpuSample, GpuError> {
+        let mut memory = Some(0u64);
+        let mut uses = Vec::new();
+        let mut pids = std::collections::BTreeSet::new();
+        let mut gpus = 0;
+        for gpu in 0..self.count {
+            let call_failed = |call| move |source| GpuError::Call { call, gpu, source };
+            let device = self.nvml.device_by_index(gpu).map_err(call_failed("the handle"))?;
+            let compute = device.running_compute_processes();
+            // Data-centre GPUs may do without graphics.
+            let graphics = or_empty(device.running_graphics_processes());
+            let held = per_process(
+                compute
+                    .map_err(call_failed("the processes"))?
+                    .into_iter()
+                    .chain(graphics.map_err(call_failed("the graphics processes"))?)
+                    .filter(|p| of_job(p.pid)),
+            );
+            if held.is_empty() {
+                continue;
+            }
+            gpus += 1;
+            pids.extend(held.keys().copied());
+            for bytes in held.into_values() {
+                memory = memory.zip(bytes).map(|(sum, bytes)| sum + bytes);
+            }
+            match device.utilization_rates() {
+                Ok(rates) => uses.push(f64::from(rates.gpu) / 100.0),
+                // GPUs that are split into instances do not tell.
+                Err(NvmlError::NotSupported) => {}
+                Err(source) => return Err(call_failed("the utilization")(source)),
+            }
+        }
+        Ok(GpuSample {
+            memory_bytes: memory,
+            utilization_ratio: (!uses.is_empty())
+                .then(|| uses.iter().sum::<f64>() / uses.len() as f64),
+            gpus,
+            processes: pids.len() as u32,
+        })
+    }
+
+    /// The library that was loaded.
+    pub fn library(&self) -> &str {
+        &self.library
+    }
+}
+
+/// How the collector fares.
+pub fn status(outcome: Result<(), &GpuError>) -> CollectorStatus {
+    CollectorStatus {
+        name: "gpu".to_owned(),
+        mechanism: Mechanism::Nvml,
+        status: match outcome {
+            Ok(()) => CollectorState::Active,
+            Err(GpuError::Call { .. }) => CollectorState::Degraded,
+            Err(_) => CollectorState::Unavailable,
+        },
+        reason: outcome.err().map(ToString::to_string),
+        lost: 0,
+    }
+}
+
+fn or_empty(list: Result<Vec<ProcessInfo>, NvmlError>) -> Result<Vec<ProcessInfo>, NvmlError> {
+    match list {
+        Err(NvmlError::NotSupported) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// Memory by process. One that computes and draws is in both lists, with all its memory in each.
+fn per_process(rows: impl Iterator<Item = ProcessInfo>) -> HashMap<u32, Option<u64>> {
+    let mut held = HashMap::new();
+    for row in rows {
+        let bytes = match row.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => Some(bytes),
+            UsedGpuMemory::Unavailable => None,
+        };
+        let entry = held.entry(row.pid).or_insert(bytes);
+        *entry = (*entry).max(bytes);
+    }
+    held
+}

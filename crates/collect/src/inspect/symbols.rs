@@ -1,0 +1,103 @@
+//! From addresses to names: which mapping an address lies in, and which function of its file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+
+use crate::procfs::{self, MapEntry};
+
+/// Symbol tables larger than this are not read: the job is waiting.
+const LARGEST_FILE: u64 = 1 << 30;
+
+/// Names for addresses in a process that still exists: `function+0x1`, else `module+0x1` with the
+/// address in the module as debuggers count it, else the bare address.
+pub fn symbolize(pid: u32, addresses: &[u64]) -> Vec<String> {
+    let maps = procfs::read_of(pid, "maps").map_or(Vec::new(), |t| procfs::parse_maps(&t));
+    let mut modules: HashMap<(&[u8], u64), Option<Module>> = HashMap::new();
+    addresses
+        .iter()
+        .map(|&address| {
+            let Some(map) = maps.iter().find(|m| (m.start..m.end).contains(&address)) else {
+                return format!("{address:#x}");
+            };
+            if map.inode == 0 {
+                let name = String::from_utf8_lossy(&map.name);
+                let name = if name.is_empty() { "[anonymous]".into() } else { name };
+                return format!("{name}+{:#x}", address - map.start);
+            }
+            let module =
+                modules.entry((&map.name, map.inode)).or_insert_with(|| Module::read(pid, map));
+            let in_file = address - map.start + map.offset;
+            match module {
+                Some(module) => module.name(map, in_file),
+                None => format!("{}+{in_file:#x}", file_name(map)),
+            }
+        })
+        .collect()
+}
+
+fn file_name(map: &MapEntry) -> String {
+    let path = procfs::path_of(map.name.clone());
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+struct Module {
+    /// File offset, length and address of what is loaded.
+    segments: Vec<(u64, u64, u64)>,
+    /// Address, size (0 if not known) and name of functions, by address.
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Module {
+    fn read(pid: u32, map: &MapEntry) -> Option<Module> {
+        let file = open(pid, map)?;
+        let cache = ReadCache::new(file);
+        let object = object::File::parse(&cache).ok()?;
+        let segments =
+            object.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
+        let mut functions: Vec<(u64, u64, String)> = object
+            .symbols()
+            .chain(object.dynamic_symbols())
+            .filter(|s| s.kind() == SymbolKind::Text && s.is_definition())
+            .filter_map(|s| Some((s.address(), s.size(), s.name().ok()?.to_owned())))
+            .collect();
+        functions.sort();
+        functions.dedup_by_key(|f| f.0);
+        Some(Module { segments, functions })
+    }
+
+    fn name(&self, map: &MapEntry, in_file: u64) -> String {
+        let segment = self.segments.iter().find(|(offset, length, _)| {
+            in_file.checked_sub(*offset).is_some_and(|into| into < *length)
+        });
+        let Some((offset, _, address)) = segment else {
+            return format!("{}+{in_file:#x}", file_name(map));
+        };
+        let address = in_file - offset + address;
+        let behind = self.functions.partition_point(|f| f.0 <= address);
+        match behind.checked_sub(1).map(|at| &self.functions[at]) {
+            Some((start, size, name)) if address - start < *size => {
+                format!("{name}+{:#x}", address - start)
+            }
+            _ => format!("{}+{address:#x}", file_name(map)),
+        }
+    }
+}
+
+/// Opens the file behind a mapping as the process sees it, only if it is still that file.
+fn open(pid: u32, map: &MapEntry) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let relative = procfs::path_of(map.name.clone());
+    let relative = relative.strip_prefix("/").ok()?;
+    let in_its_world = Path::new("/proc").join(pid.to_string()).join("root").join(relative);
+    let by_mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end);
+    [in_its_world, by_mapping.into()].into_iter().find_map(|path| {
+        // What stands there now may be a pipe that would keep us waiting.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+        let facts = file.metadata().ok()?;
+        (facts.is_file() && facts.ino() == map.inode && facts.len() <= LARGEST_FILE).then_some(file)
+    })
+}

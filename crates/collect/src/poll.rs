@@ -1,0 +1,264 @@
+//! Measuring without rights: the job's process tree, followed by reading `/proc` now and then.
+//!
+//! Reads `stat`, `status`, `io` and `cmdline` of every process of the job and emits, per poll, a
+//! [`JobReading`] with the counters that could be known, and a [`ProcessEnd`] for each process that
+//! has ended. A process once met stays in the job even when it is adopted by another; PIDs that
+//! are used again are told apart by their start time.
+//!
+//! What it gives up: processes that live between two polls are not seen (their CPU time, faults
+//! and I/O are, if a process of the job waits for them: the kernel adds them to the one that
+//! waits); peaks between two polls are missed except each process's own; a daemon whose parent
+//! ended between two polls is found only if it was adopted by one of the `adopters`; what other
+//! users' processes do (set-user-ID programs, `hidepid`) may be hidden, and then the I/O counters
+//! are unknown, not 0.
+
+mod process;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weigh_schema::Mechanism;
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, JobReading, MemoryReading, Population, ProcessEnd,
+};
+use weigh_schema::{Counter, CounterValues};
+
+use crate::procfs::{self, ProcError, Stat};
+use process::Process;
+
+/// Why a tree can not be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum PollError {
+    /// The first process can not be read.
+    #[error("cannot follow process {pid}: {source}")]
+    Root {
+        /// Its PID.
+        pid: u32,
+        /// Why not.
+        source: ProcError,
+    },
+    /// The list of processes can not be read.
+    #[error("cannot list /proc: {0}")]
+    List(std::io::Error),
+}
+
+/// What one poll found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Poll {
+    /// The job as a whole. Counters that are not in `known` mean nothing.
+    pub reading: JobReading,
+    /// The counters that have a value.
+    pub known: BTreeSet<&'static str>,
+    /// Processes that have ended since the last poll, as they were last seen.
+    pub ended: Vec<ProcessEnd>,
+}
+
+impl Poll {
+    /// The value of a counter, if it is known.
+    pub fn counter(&self, counter: Counter) -> Option<u64> {
+        self.known.contains(counter.slot_name()).then(|| self.reading.counters.get(counter))
+    }
+}
+
+/// A process, told apart from later ones with the same PID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Identity {
+    /// First, so that parents come before their children.
+    start_ticks: u64,
+    pid: u32,
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Identity {
+        Identity { start_ticks: stat.start_ticks, pid: stat.pid }
+    }
+}
+
+/// Follows one job.
+pub struct JobPoller {
+    root: Identity,
+    adopters: Vec<u32>,
+    processes: BTreeMap<Identity, Process>,
+    /// What vanished processes did that no living one has taken over.
+    left_behind: CounterValues,
+    /// Counters only grow, whatever moves from one process to another meanwhile.
+    highest: CounterValues,
+    population: Population,
+    memory: MemoryReading,
+    is_io_hidden: bool,
+    ticks_per_second: u64,
+}
+
+impl JobPoller {
+    /// Begins to follow the tree below `root`. Orphans that one of `adopters` takes in are of the
+    /// job: name weigh itself here if it is a subreaper with no other children.
+    pub fn new(root: u32, adopters: &[u32]) -> Result<JobPoller, PollError> {
+        let failed = |source| PollError::Root { pid: root, source };
+        let stat = process::read_stat(root).map_err(failed)?;
+        Ok(JobPoller {
+            root: Identity::of(&stat),
+            adopters: adopters.to_vec(),
+            processes: BTreeMap::new(),
+            left_behind: CounterValues::default(),
+            highest: CounterValues::default(),
+            population: Population::default(),
+            memory: MemoryReading::default(),
+            is_io_hidden: false,
+            ticks_per_second: rustix::param::clock_ticks_per_second(),
+        })
+    }
+
+    /// Looks at the job now; `at_ns` is the time since its start.
+    pub fn poll(&mut self, at_ns: u64) -> Result<Poll, PollError> {
+        let stats = list_processes().map_err(PollError::List)?;
+        let mut members =
+            tree::members(&stats, self.root, &self.adopters, |id| self.processes.contains_key(&id));
+        // Parents first, and who is gone by his turn counts as gone: then whatever a parent has
+        // taken over by the time it is read is not counted with the child again.
+        let mut in_order: Vec<&Stat> = members.values().copied().collect();
+        in_order.sort_by_key(|stat| Identity::of(stat));
+        for stat in in_order {
+            let process = self.processes.entry(Identity::of(stat)).or_insert_with(|| {
+                self.population.processes_total += 1;
+                Process::default()
+            });
+            if !process.look(stat, self.ticks_per_second) {
+                members.remove(&stat.pid);
+            }
+            self.is_io_hidden |= process.is_io_hidden();
+        }
+        let ended = self.part_with(&members, at_ns);
+        self.sum_up(at_ns);
+        let reading = JobReading {
+            at_ns,
+            counters: self.highest.clone(),
+            population: self.population.clone(),
+            memory: self.memory.clone(),
+        };
+        Ok(Poll { reading, known: self.known().map(Counter::slot_name).collect(), ended })
+    }
+
+    /// How the collector fares.
+    pub fn status(&self) -> CollectorStatus {
+        let mut reason =
+            "polled: what happens between two polls is missed, peaks of memory too".to_owned();
+        if self.is_io_hidden {
+            reason += "; the I/O of some processes is hidden from this user";
+        }
+        CollectorStatus {
+            name: "poll".to_owned(),
+            mechanism: Mechanism::Proc,
+            status: CollectorState::Degraded,
+            reason: Some(reason),
+            lost: 0,
+        }
+    }
+
+    fn known(&self) -> impl Iterator<Item = Counter> + '_ {
+        let io = process::IO_COUNTERS.iter().filter(|_| !self.is_io_hidden);
+        process::STAT_COUNTERS.iter().chain(io).copied()
+    }
+
+    /// Takes out those that have vanished and keeps what nobody has taken over.
+    fn part_with(&mut self, members: &BTreeMap<u32, &Stat>, at_ns: u64) -> Vec<ProcessEnd> {
+        let is_here =
+            |id: &Identity| members.get(&id.pid).is_some_and(|s| s.start_ticks == id.start_ticks);
+        let (here, gone): (BTreeMap<Identity, Process>, BTreeMap<Identity, Process>) =
+            std::mem::take(&mut self.processes).into_iter().partition(|(id, _)| is_here(id));
+        self.processes = here;
+        let root_ticks = self.root.start_ticks;
+        let per_second = self.ticks_per_second;
+        let row = |id: &Identity, process: &Process| {
+            let since_root = id.start_ticks.saturating_sub(root_ticks);
+            process.end(*id, process::nanoseconds(since_root, per_second), at_ns)
+        };
+        let mut ended = Vec::new();
+        for (id, process) in &gone {
+            if !self.is_taken_over(process, &gone) {
+                process.add_tree_to(&mut self.left_behind);
+            }
+            if !process.is_end_reported {
+                ended.push(row(id, process));
+            }
+            self.note_child_of(process);
+        }
+        // A zombie has ended, though its counts stay with it until it is waited for.
+        for (id, process) in &mut self.processes {
+            if !process.is_alive() && !process.is_end_reported {
+                ended.push(row(id, process));
+                process.is_end_reported = true;
+            }
+        }
+        ended
+    }
+
+    /// Whether a process of the job that is still there has waited for a vanished one: then the
+    /// kernel has added its counts to that one's.
+    fn is_taken_over(&self, process: &Process, gone: &BTreeMap<Identity, Process>) -> bool {
+        let mut parent = process.parent_pid();
+        // A chain of vanished parents ends; the bound is for parents that are each other's.
+        for _ in 0..=gone.len() {
+            if let Some((_, alive)) = self.processes.iter().find(|(id, _)| id.pid == parent) {
+                return alive.waits_for_children();
+            }
+            match gone.iter().find(|(id, _)| id.pid == parent) {
+                Some((_, dead)) if dead.waits_for_children() => parent = dead.parent_pid(),
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// So that a parent's own I/O can be told from that of the children it has waited for.
+    fn note_child_of(&mut self, child: &Process) {
+        let parent = child.parent_pid();
+        if let Some((_, alive)) = self.processes.iter_mut().find(|(id, _)| id.pid == parent) {
+            alive.note_waited_for(child);
+        }
+    }
+
+    fn sum_up(&mut self, at_ns: u64) {
+        let mut counters = self.left_behind.clone();
+        let (mut processes, mut threads) = (0, 0);
+        let (mut rss, mut swap, mut virtual_size, mut largest) = (0, 0, 0, 0);
+        for process in self.processes.values() {
+            process.add_tree_to(&mut counters);
+            if process.is_alive() {
+                processes += 1;
+                threads += process.threads();
+            }
+            rss += process.rss_bytes();
+            swap += process.swap_bytes();
+            virtual_size += process.virtual_bytes();
+            largest = largest.max(process.rss_bytes());
+            self.memory.process_peak = self.memory.process_peak.max(process.rss_peak_bytes());
+        }
+        self.highest = counters.at_least(&self.highest);
+        let population = &mut self.population;
+        population.processes = processes;
+        population.processes_peak = population.processes_peak.max(processes);
+        population.threads = threads;
+        population.threads_peak = population.threads_peak.max(threads);
+        let memory = &mut self.memory;
+        if rss > memory.rss_sum_peak {
+            (memory.rss_sum_peak, memory.rss_sum_peak_at_ns) = (rss, at_ns);
+        }
+        (memory.rss_sum, memory.swap, memory.virtual_size) = (rss, swap, virtual_size);
+        memory.floor = largest;
+        memory.floor_peak = memory.floor_peak.max(largest);
+        memory.swap_peak = memory.swap_peak.max(swap);
+        memory.virtual_peak = memory.virtual_peak.max(virtual_size);
+    }
+}
+
+/// `stat` of every process that can be seen.
+fn list_processes() -> std::io::Result<Vec<Stat>> {
+    let mut stats = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let Ok(entry) = entry else { break };
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
+        // Those that vanish in between, or are hidden, are not there.
+        stats.extend(procfs::read_of(pid, "stat").ok().and_then(|t| procfs::parse_stat(&t)));
+    }
+    Ok(stats)
+}
