@@ -291,6 +291,18 @@ impl Measured {
         self.recording().processes(None).expect("the table of processes can be read").rows
     }
 
+    /// The row of the one process with that command.
+    #[track_caller]
+    pub fn process(&self, command: &str) -> ProcessRow {
+        let mut rows = self.processes();
+        let commands: Vec<_> = rows.iter().map(|row| row.command.clone()).collect();
+        rows.retain(|row| row.command == command);
+        self.check(rows.len() == 1, || {
+            format!("{} rows are of '{command}', expected 1: {commands:#?}", rows.len())
+        });
+        rows.remove(0)
+    }
+
     /// The rows of the table of samples.
     #[track_caller]
     pub fn samples(&self) -> Vec<SampleRow> {

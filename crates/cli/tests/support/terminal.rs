@@ -27,9 +27,8 @@ impl Terminal {
         let name = ptsname(&master, Vec::new()).expect("its name").into_string().expect("a path");
         // O_NOCTTY: the test must not get it as its own.
         let open = || {
-            let flags = rustix::fs::OFlags::RDWR
-                | rustix::fs::OFlags::NOCTTY
-                | rustix::fs::OFlags::CLOEXEC;
+            let flags =
+                rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
             let fd = rustix::fs::open(&name, flags, rustix::fs::Mode::empty());
             File::from(fd.expect("the terminal's other end"))
         };
