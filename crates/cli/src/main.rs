@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::expect_used, clippy::unwrap_used))]
 
 mod arguments;
+mod doctor;
 mod generate;
 mod run;
 mod show;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         Verb::Run(run) => run::execute(*run),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),
-        Verb::Doctor(_) => todo!(),
+        Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Generate(generate) => generate::generate(&generate),
     };
     match outcome {

@@ -1,0 +1,102 @@
+//! The facts of the machine and of our rights that decide what works.
+//!
+//! Reads capabilities, `/sys/kernel/btf/vmlinux`, `/sys/kernel/security/lockdown` and switches
+//! below `/proc/sys/kernel`; emits one line each. What can not be read is left out: on that
+//! kernel there is no such switch.
+
+use rustix::thread::{CapabilitySet, capabilities};
+use serde::Serialize;
+
+/// One fact.
+#[derive(Serialize)]
+pub struct Condition {
+    /// What it is.
+    pub name: &'static str,
+    /// How it stands.
+    pub value: String,
+    /// Whether that is as weigh would have it; absent where it takes no side.
+    pub good: Option<bool>,
+    /// What it is for.
+    pub bears_on: &'static str,
+}
+
+/// The rights that weigh can use, and for what.
+const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::BPF, "CAP_BPF", "loading BPF programs"),
+    (CapabilitySet::PERFMON, "CAP_PERFMON", "attaching them; counting in the kernel too"),
+    (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN", "page frames of shared memory; fanotify"),
+    (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "names of files that fanotify saw"),
+    (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE", "pages, mappings, stacks of other users"),
+    (CapabilitySet::KILL, "CAP_KILL", "ending processes of other users at a limit"),
+];
+
+/// Switches, and what hangs on them. Whether a value is good depends on other rights too, so none
+/// is judged.
+const SWITCHES: &[(&str, &str)] = &[
+    ("unprivileged_bpf_disabled", "0 would let users load some BPF, but none that weigh needs"),
+    ("perf_event_paranoid", "hardware counters without CAP_PERFMON: at most 2"),
+    ("yama/ptrace_scope", "looking into an offender of one's own: CAP_SYS_PTRACE at 2, never at 3"),
+    ("task_delayacct", "delay_* of block I/O, reclaim, swap-in: 1, or --delays"),
+];
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+
+/// All facts.
+pub fn all() -> Vec<Condition> {
+    let mut all = vec![kernel_types()];
+    all.extend(rights());
+    all.extend(lockdown());
+    all.extend(SWITCHES.iter().filter_map(|(name, bears_on)| {
+        let value = read(&format!("/proc/sys/kernel/{name}"))?;
+        Some(Condition { name, value, good: None, bears_on })
+    }));
+    all
+}
+
+fn kernel_types() -> Condition {
+    let (value, good) = match std::fs::metadata(BTF) {
+        Ok(_) => ("there".to_string(), true),
+        Err(error) => (format!("{BTF}: {error}"), false),
+    };
+    let bears_on = "fitting BPF programs to this kernel (CONFIG_DEBUG_INFO_BTF)";
+    Condition { name: "BTF", value, good: Some(good), bears_on }
+}
+
+fn rights() -> Vec<Condition> {
+    let held = match capabilities(None) {
+        Ok(sets) => sets.effective,
+        Err(error) => {
+            let value = format!("can not be read: {error}");
+            let bears_on = "everything that needs rights";
+            return vec![Condition { name: "capabilities", value, good: None, bears_on }];
+        }
+    };
+    let is_admin = held.contains(CapabilitySet::SYS_ADMIN);
+    CAPABILITIES
+        .iter()
+        .map(|&(capability, name, bears_on)| {
+            // The kernel takes CAP_SYS_ADMIN for these two, as it did before it had them.
+            let is_part = [CapabilitySet::BPF, CapabilitySet::PERFMON].contains(&capability);
+            let (value, good) = match (held.contains(capability), is_admin && is_part) {
+                (true, _) => ("held", true),
+                (false, true) => ("by CAP_SYS_ADMIN", true),
+                (false, false) => ("missing", false),
+            };
+            Condition { name, value: value.to_string(), good: Some(good), bears_on }
+        })
+        .collect()
+}
+
+/// `none [integrity] confidentiality`: the one in brackets is in force.
+fn lockdown() -> Option<Condition> {
+    let text = read(LOCKDOWN)?;
+    let value = text.split_once('[')?.1.split_once(']')?.0.to_string();
+    let good = Some(value != "confidentiality");
+    let bears_on = "`confidentiality` forbids BPF to read the kernel";
+    Some(Condition { name: "lockdown", value, good, bears_on })
+}
+
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+}

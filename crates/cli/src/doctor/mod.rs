@@ -1,0 +1,146 @@
+//! `weigh doctor`: which mechanisms work here, which do not, why, and what is lost without them.
+//!
+//! Nothing is guessed from version numbers: a real `weigh run` of a short command is made, and what
+//! its collectors say of themselves is what is shown. Beside it stand the facts of the machine
+//! that decide it: capabilities, kernel type information, switches. Emits a table, or JSON. Refuses
+//! nothing; if the trial itself fails, it says so and how.
+//!
+//! Exit status: 0 if a job is followed exactly, in the kernel; 1 if only by the fallback that looks
+//! at `/proc` now and then; 125 if `weigh run` does not work at all.
+
+mod conditions;
+mod notes;
+mod table;
+mod trial;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::summary::{Host, Summary};
+use weigh_schema::{METRICS, Mechanism, Quality};
+
+use crate::arguments::DoctorArguments;
+use conditions::Condition;
+
+/// What is exact only if the kernel itself follows the job.
+const TELLTALE: &str = "processes_total";
+
+/// Everything the doctor has to say.
+#[derive(Serialize)]
+struct Findings {
+    /// Whether `weigh run` follows a job exactly, sees it only now and then, or does not work.
+    run: Verdict,
+    /// What went wrong, if it does not work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    host: Option<Host>,
+    collectors: Vec<Finding>,
+    /// Metrics without a value in the trial, and why.
+    unknown: Vec<Unknown>,
+    conditions: Vec<Condition>,
+}
+
+/// How `weigh run` works here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Exact,
+    Fallback,
+    Fails,
+}
+
+/// A collector as the trial found it.
+#[derive(Serialize)]
+struct Finding {
+    name: String,
+    mechanism: Mechanism,
+    status: CollectorState,
+    reason: Option<String>,
+    gives: Option<&'static str>,
+    /// What helps, where it does not work fully.
+    remedy: Option<&'static str>,
+}
+
+/// Metrics that are not known for the same reason.
+#[derive(Serialize)]
+struct Unknown {
+    reason: String,
+    metrics: Vec<&'static str>,
+}
+
+/// Makes the trial and says what it found.
+pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
+    let findings = find();
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&findings)?);
+    } else {
+        let out = std::io::stdout();
+        let width = if out.is_terminal() { crate::show::width(&out) } else { 80 };
+        print!("{}", table::render(&findings, width, crate::show::color(&out)));
+    }
+    Ok(match findings.run {
+        Verdict::Exact => ExitCode::SUCCESS,
+        Verdict::Fallback => ExitCode::from(1),
+        Verdict::Fails => ExitCode::from(crate::FAILED),
+    })
+}
+
+fn find() -> Findings {
+    let conditions = conditions::all();
+    match trial::run() {
+        Ok(summary) => Findings {
+            run: verdict(&summary),
+            error: None,
+            unknown: unknown(&summary),
+            collectors: summary.collectors.into_iter().map(finding).collect(),
+            host: Some(summary.host),
+            conditions,
+        },
+        Err(error) => Findings {
+            run: Verdict::Fails,
+            error: Some(format!("{error:#}")),
+            host: weigh_collect::host::host().ok(),
+            collectors: Vec::new(),
+            unknown: Vec::new(),
+            conditions,
+        },
+    }
+}
+
+fn verdict(summary: &Summary) -> Verdict {
+    match summary.metrics.get(TELLTALE) {
+        Some(value) if value.quality == Quality::Exact => Verdict::Exact,
+        _ => Verdict::Fallback,
+    }
+}
+
+fn finding(status: CollectorStatus) -> Finding {
+    let note = notes::of(&status.name);
+    let works = status.status == CollectorState::Active;
+    Finding {
+        gives: note.map(|note| note.gives),
+        remedy: note.filter(|_| !works).map(|note| note.remedy),
+        name: status.name,
+        mechanism: status.mechanism,
+        status: status.status,
+        reason: status.reason,
+    }
+}
+
+fn unknown(summary: &Summary) -> Vec<Unknown> {
+    let mut all: Vec<Unknown> = Vec::new();
+    for metric in METRICS {
+        let Some(value) = summary.metrics.get(metric.name) else { continue };
+        if value.quality != Quality::Unavailable {
+            continue;
+        }
+        let reason = value.reason.clone().unwrap_or_default();
+        match all.iter_mut().find(|unknown| unknown.reason == reason) {
+            Some(unknown) => unknown.metrics.push(metric.name),
+            None => all.push(Unknown { reason, metrics: vec![metric.name] }),
+        }
+    }
+    all
+}

@@ -1,0 +1,221 @@
+//! The findings as lines for the terminal, of at most the given width.
+
+use weigh_schema::amount::show_size;
+use weigh_schema::event::CollectorState;
+use weigh_schema::summary::Host;
+
+use super::conditions::Condition;
+use super::{Finding, Findings, Verdict};
+
+/// Where, for collectors, the state and the text begin.
+const COLLECTOR_COLUMNS: (usize, usize) = (13, 24);
+/// Where, for conditions, the value and the text begin.
+const CONDITION_COLUMNS: (usize, usize) = (29, 36);
+
+const BOLD: &str = "1";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const RED: &str = "31";
+const DIM: &str = "2";
+
+/// Text that grows line by line.
+struct Page {
+    text: String,
+    width: usize,
+    color: bool,
+}
+
+/// The findings, with a line end after the last line.
+pub fn render(findings: &Findings, width: usize, color: bool) -> String {
+    let mut page = Page { text: String::new(), width, color };
+    head(&mut page, findings);
+    if !findings.collectors.is_empty() {
+        page.heading("Collectors, as a trial run found them");
+        findings.collectors.iter().for_each(|finding| collector(&mut page, finding));
+    }
+    if !findings.unknown.is_empty() {
+        page.heading("Metrics that this run gave no value, and why");
+        for unknown in &findings.unknown {
+            page.paragraph(2, &unknown.metrics.join(", "), "");
+            page.paragraph(4, &unknown.reason, DIM);
+        }
+    }
+    page.heading("What decides it");
+    findings.conditions.iter().for_each(|one| condition(&mut page, one));
+    page.text
+}
+
+fn head(page: &mut Page, findings: &Findings) {
+    if let Some(host) = &findings.host {
+        page.paragraph(0, &host_words(host), "");
+    }
+    let (words, color) = match findings.run {
+        Verdict::Exact => ("weigh run follows a job exactly here, in the kernel.", GREEN),
+        Verdict::Fallback => (
+            "weigh run works here by the fallback only: it looks at /proc now and then, and \
+             misses what happens between two looks.",
+            YELLOW,
+        ),
+        Verdict::Fails => ("weigh run does not work here.", RED),
+    };
+    page.paragraph(0, words, color);
+    if let Some(error) = &findings.error {
+        page.paragraph(2, error, "");
+    }
+}
+
+fn host_words(host: &Host) -> String {
+    let mut words = vec![
+        format!("weigh {} on Linux {}", host.weigh, host.kernel),
+        format!("{} CPUs", host.cpus),
+        show_size(host.memory_bytes as f64),
+        format!("cgroup {}", host.cgroup_version),
+    ];
+    words.extend(host.virtualisation.clone());
+    words.join(", ")
+}
+
+fn collector(page: &mut Page, finding: &Finding) {
+    let (state, color) = match finding.status {
+        CollectorState::Active => ("works", GREEN),
+        CollectorState::Degraded => ("degraded", YELLOW),
+        CollectorState::Unavailable => ("not here", RED),
+        CollectorState::Disabled => ("off", DIM),
+    };
+    let gives = finding.gives.unwrap_or("no description");
+    let text = format!("{gives} ({})", finding.mechanism);
+    page.row(COLLECTOR_COLUMNS, &finding.name, (state, color), &text);
+    let lines = [("why", finding.reason.as_deref()), ("remedy", finding.remedy)];
+    for (label, text) in lines {
+        let Some(text) = text else { continue };
+        page.row(COLLECTOR_COLUMNS, "", (label, DIM), text);
+    }
+}
+
+fn condition(page: &mut Page, condition: &Condition) {
+    let (mark, color) = match condition.good {
+        Some(true) => ("yes", GREEN),
+        Some(false) => ("no", YELLOW),
+        None => ("", ""),
+    };
+    // Values are a word or a number; where one is longer, it is a reason.
+    let (value, more) = match condition.value.as_str() {
+        "held" | "there" => (mark, String::new()),
+        "missing" => ("no", String::new()),
+        short if short.len() <= 8 => (short, String::new()),
+        long => (mark, format!("{long}; ")),
+    };
+    let text = format!("{more}{}", condition.bears_on);
+    page.row(CONDITION_COLUMNS, condition.name, (value, color), &text);
+}
+
+impl Page {
+    fn heading(&mut self, words: &str) {
+        self.text.push('\n');
+        let painted = self.paint(words, BOLD);
+        self.text.push_str(&painted);
+        self.text.push('\n');
+    }
+
+    fn paint(&self, text: &str, color: &str) -> String {
+        if self.color && !color.is_empty() && !text.trim().is_empty() {
+            format!("\x1b[{color}m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    }
+
+    fn paragraph(&mut self, indent: usize, words: &str, color: &str) {
+        for line in wrap(words, self.width.saturating_sub(indent)) {
+            let painted = self.paint(&line, color);
+            self.text.push_str(&format!("{:indent$}{painted}\n", ""));
+        }
+    }
+
+    /// A name, a state in its colour, and a text that is wrapped below itself.
+    fn row(&mut self, columns: (usize, usize), name: &str, state: (&str, &str), text: &str) {
+        let (state_at, text_at) = columns;
+        let (state, color) = state;
+        let name = format!("{:<state_at$}", format!("  {name}"));
+        let gap = text_at.saturating_sub(name.chars().count() + state.chars().count()).max(1);
+        let mut start = format!("{name}{}{:gap$}", self.paint(state, color), "");
+        for line in wrap(text, self.width.saturating_sub(text_at)) {
+            self.text.push_str(&start);
+            self.text.push_str(&line);
+            self.text.push('\n');
+            start = " ".repeat(text_at);
+        }
+    }
+}
+
+/// Breaks text at spaces; a word that is longer than a line stands alone on one.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_string());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use weigh_schema::Mechanism;
+
+    use super::*;
+
+    fn findings() -> Findings {
+        let finding = |name: &str, status, reason: Option<&str>| Finding {
+            name: name.to_string(),
+            mechanism: Mechanism::Bpf,
+            status,
+            reason: reason.map(str::to_string),
+            gives: Some("what it is good for, at some length so that it has to be wrapped"),
+            remedy: reason.map(|_| "what helps"),
+        };
+        Findings {
+            run: Verdict::Fallback,
+            error: None,
+            host: None,
+            collectors: vec![
+                finding("processes", CollectorState::Active, None),
+                finding("hardware", CollectorState::Unavailable, Some("no such counter")),
+            ],
+            unknown: Vec::new(),
+            conditions: vec![Condition {
+                name: "CAP_DAC_READ_SEARCH",
+                value: "missing".to_string(),
+                good: Some(false),
+                bears_on: "names of files that fanotify saw, and more words than fit in a line",
+            }],
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for width in [60, 80, 120] {
+            for line in render(&findings(), width, false).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert_eq!(line.trim_end(), line);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_work_says_why_and_what_helps() {
+        let text = render(&findings(), 80, false);
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
+        assert!(at("not here") < at("no such counter"));
+        assert!(at("no such counter") < at("what helps"));
+        assert!(text.contains("CAP_DAC_READ_SEARCH        no     names"), "{text}");
+        assert!(!text.contains('\x1b'));
+        assert!(render(&findings(), 80, true).contains("\x1b[31mnot here\x1b[0m"));
+    }
+}

@@ -1,0 +1,84 @@
+//! A real `weigh run` of a short command, by this very program.
+//!
+//! Reads the summary that it writes; emits it. Refuses with what the run said if it failed, or if
+//! it took unreasonably long.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use weigh_schema::summary::Summary;
+
+/// Long enough for a few samples and a scan of the disk footprint.
+const JOB: [&str; 2] = ["sleep", "0.2"];
+
+/// Loading the programs takes well under a second, starting a GPU's driver a few.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes the trial.
+pub fn run() -> anyhow::Result<Summary> {
+    let place = Scratch::new()?;
+    let program = std::env::current_exe().context("where this program is")?;
+    let summary = place.0.join("summary");
+    let said = place.0.join("said");
+    let said_file = std::fs::File::create(&said).context("a scratch file")?;
+    let mut child = Command::new(&program)
+        .args(["run", "--quiet", "--interval", "50ms", "--output"])
+        .arg(place.0.join("recording"))
+        .arg("--json")
+        .arg(&summary)
+        .arg("--")
+        .args(JOB)
+        .current_dir(&place.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(said_file)
+        .spawn()
+        .with_context(|| format!("starting {}", program.display()))?;
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().context("waiting for the trial")? {
+            break status;
+        }
+        if begun.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            bail!("the trial did not end within {} s", PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let Ok(text) = std::fs::read_to_string(&summary) else {
+        bail!("{}", last_words(&said).unwrap_or_else(|| format!("the trial ended with {status}")));
+    };
+    serde_json::from_str(&text).context("the trial's summary")
+}
+
+/// What the trial said last in its own name, or else what was said last at all.
+fn last_words(said: &Path) -> Option<String> {
+    let bytes = std::fs::read(said).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty());
+    let last = lines.clone().next()?;
+    Some(lines.find_map(|line| line.strip_prefix("weigh: ")).unwrap_or(last).to_string())
+}
+
+/// A directory that is removed with all that is in it.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new() -> anyhow::Result<Scratch> {
+        let name = format!("weigh-doctor-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // Not `create_dir_all`: what somebody else has laid there is not ours to use.
+        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What can not be removed lies in the system's directory for such things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
