@@ -12,19 +12,31 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("counters.h"), counters_header()).expect("OUT_DIR is writable");
 
-    let source = Path::new("bpf/job.bpf.c");
-    let arguments = ["-I".into(), out.clone().into_os_string(), "-mcpu=v3".into(), "-Wall".into()];
+    for object in ["job", "functions"] {
+        build(object, &out);
+    }
+    println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-env-changed=CLANG");
+}
+
+fn build(object: &str, out: &Path) {
+    let source = PathBuf::from(format!("bpf/{object}.bpf.c"));
+    let arguments = [
+        "-I".into(),
+        out.as_os_str().to_owned(),
+        "-mcpu=v3".into(),
+        target_architecture(),
+        "-Wall".into(),
+    ];
     let mut builder = SkeletonBuilder::new();
     if let Some(clang) = find_clang() {
         builder.clang(clang);
     }
-    if let Err(error) =
-        builder.source(source).clang_args(arguments).build_and_generate(out.join("job.skel.rs"))
+    let skeleton = out.join(format!("{object}.skel.rs"));
+    if let Err(error) = builder.source(&source).clang_args(arguments).build_and_generate(&skeleton)
     {
         panic!("BPF programs of {} do not build: {error:?}", source.display());
     }
-    println!("cargo:rerun-if-changed=bpf");
-    println!("cargo:rerun-if-env-changed=CLANG");
 }
 
 /// Debian installs versioned names only.
@@ -39,7 +51,8 @@ fn find_clang() -> Option<PathBuf> {
 }
 
 fn counters_header() -> String {
-    let mut header = String::from("/* Derived from crates/schema/src/counter.rs. */\nenum counter {\n");
+    let mut header =
+        String::from("/* Derived from crates/schema/src/counter.rs. */\nenum counter {\n");
     let (of_task, of_events): (Vec<Counter>, Vec<Counter>) =
         Counter::ALL.iter().copied().partition(|c| c.task_field().is_some());
     assert!(
@@ -58,4 +71,13 @@ fn counters_header() -> String {
     }
     header.push('\n');
     header
+}
+
+/// The macro by which the programs know the machine they are for.
+fn target_architecture() -> std::ffi::OsString {
+    match std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("x86_64") => "-D__TARGET_ARCH_x86".into(),
+        Ok("aarch64") => "-D__TARGET_ARCH_arm64".into(),
+        other => panic!("weigh has no BPF programs for {other:?}; it knows x86_64 and aarch64"),
+    }
 }

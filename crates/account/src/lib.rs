@@ -15,5 +15,5 @@ mod tree;
 pub use limits::{Crossed, LimitWatch};
 pub use memory::{MemoryEstimate, estimate_peak};
 pub use series::Series;
-pub use summary::{Measured, Note, job_value, metrics};
+pub use summary::{Measured, job_value, metrics};
 pub use tree::{Tree, shell_words};

@@ -2,22 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::event::{JobReading, SharedMemoryReading};
+use weigh_schema::event::{JobReading, Note, SharedMemoryReading};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Counter, CounterValues, Formula, METRICS, Metric};
 
 use crate::memory::estimate_peak;
-
-/// Something a collector has to say about a metric whose value follows from the reading.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Note {
-    /// The metric.
-    pub metric: &'static str,
-    /// `Unavailable` takes the value away; the others qualify it.
-    pub quality: Quality,
-    /// What is missing, and why.
-    pub reason: String,
-}
 
 /// All that was measured.
 pub struct Measured<'a> {
@@ -217,7 +206,7 @@ mod tests {
     fn a_note_can_take_a_value_away_or_qualify_it() {
         let reading = JobReading::default();
         let note = |quality| Note {
-            metric: "net_sent_bytes_total",
+            metric: "net_sent_bytes_total".into(),
             quality,
             reason: "no tracepoint".into(),
         };

@@ -7,5 +7,7 @@
  * would slow every call of every process on the machine.
  */
 #include "lifecycle.h"
+#include "network.h"
+#include "uring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

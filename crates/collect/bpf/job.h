@@ -72,6 +72,7 @@ enum stage {
 	STAGE_NONE,
 	STAGE_ARMED, /* to become the job's first process when it calls exec */
 	STAGE_MEMBER,
+	STAGE_WORKER, /* a kernel thread that does the process's io_uring work */
 };
 
 struct task_counters {
@@ -107,6 +108,7 @@ struct memory {
 	__s64 inherited; /* anonymous pages it got at fork, which it may share with its parent */
 	__s64 rss_peak, virtual_peak, swap_peak;
 	__u64 address; /* of its mm_struct */
+	__u64 process; /* the last one that entered it */
 	__u64 id;
 	__u32 job;
 	__u32 users;

@@ -45,6 +45,8 @@ enum bpf_map_type {
 #define SIGSTOP 19
 #define SIGNAL_GROUP_EXIT 4
 #define PF_IO_WORKER 0x10
+#define PF_KTHREAD 0x00200000
+#define TS_COMPAT 0x0002
 
 #define MM_FILEPAGES 0
 #define MM_ANONPAGES 1
@@ -138,7 +140,12 @@ struct mm_struct___before_6_2 {
 	struct mm_rss_stat rss_stat;
 };
 
+struct thread_info {
+	__u32 status;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int flags;
 	int pid, tgid;
 	int exit_code;
@@ -154,14 +161,22 @@ struct task_struct {
 	struct task_struct *group_leader, *real_parent;
 	struct pid *thread_pid;
 	const struct cred *cred;
+	struct files_struct *files;
 	struct mm_struct *mm;
 };
 
 struct linux_binprm;
 
+#if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long orig_ax;
+	unsigned long orig_ax, di;
 };
+#else
+struct pt_regs {
+	__u64 regs[31];
+	__s32 syscallno;
+};
+#endif
 
 typedef struct {
 	struct net *net;
@@ -186,6 +201,7 @@ struct msghdr;
 
 struct io_uring_cqe {
 	__s32 res;
+	__u32 flags;
 };
 
 struct io_uring_task {
@@ -210,24 +226,28 @@ struct super_block {
 };
 
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 	struct super_block *i_sb;
 };
 
-struct path;
-
-struct file {
-	struct inode *f_inode;
-};
-
-/* `f_path` is passed on by address; its own type does not matter. */
+/* Passed on by address. */
 struct path {
-	void *mnt;
 	void *dentry;
 };
 
-struct file___path {
+struct file {
+	unsigned int f_mode;
+	struct inode *f_inode;
 	struct path f_path;
+};
+
+struct fdtable {
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct bpf_iter_meta;
@@ -252,7 +272,7 @@ struct bpf_iter__bpf_map {
 };
 
 struct kiocb {
-	struct file *ki_filp;
+	int ki_flags;
 };
 
 #pragma clang attribute pop

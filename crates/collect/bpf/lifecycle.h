@@ -82,6 +82,7 @@ static __always_inline struct process *new_process(struct task_struct *task, str
 	process->parent = parent;
 	process->threads = 1;
 	process->unsettled = 1;
+	bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
 	if (bpf_map_update_elem(&processes, &key, process, BPF_ANY)) {
 		atomic_add(&job->lost_processes, 1);
 		return 0;
@@ -146,7 +147,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	}
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
 	if (process && child->mm)
-		enter_memory(process, job, child->mm, child->mm != parent->mm);
+		enter_memory(process, (__u64)child->signal, job, child->mm,
+			     child->mm != parent->mm);
 	more_threads(job, control);
 	more_processes(job, control);
 	return 0;
@@ -182,15 +184,16 @@ static __always_inline void tell_arguments(struct task_struct *task, struct proc
 		atomic_add(&job->lost_events, 1);
 }
 
-/* The command itself: what it did before this exec was weigh's doing. */
+/*
+ * The command itself. What it did before it was let go was weigh's doing; its exec is its own, as
+ * that of any other process.
+ */
 static __always_inline struct process *start_job(struct task_struct *task, struct thread *thread,
 						 struct job *job, struct control *control)
 {
 	struct process *process;
 
-	thread->seen = counters_of(task);
 	thread->stage = STAGE_MEMBER;
-	job->started = bpf_ktime_get_boot_ns();
 	job->level = task->thread_pid->level;
 	process = new_process(task, job, thread->job, 0);
 	more_threads(job, control);
@@ -221,9 +224,10 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	if (!process)
 		return 0;
 	process->execs++;
+	bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
 	if (task->mm && process->mm != (__u64)task->mm) {
 		leave_memory(process, job, 0);
-		enter_memory(process, job, task->mm, false);
+		enter_memory(process, (__u64)task->signal, job, task->mm, false);
 	}
 	tell_arguments(task, process, job);
 	return 0;
@@ -251,6 +255,30 @@ static __always_inline void end_process(struct task_struct *task, struct process
 	one_less(job, process->ended);
 }
 
+/*
+ * io_uring's workers are threads of the process that no fork event tells of. What they use is the
+ * process's; among its threads they are not counted.
+ */
+static __always_inline void settle_worker(struct task_struct *task)
+{
+	struct process *process;
+	struct thread *thread;
+	struct job *job;
+
+	if (!(task->flags & PF_IO_WORKER))
+		return;
+	process = process_of(task);
+	if (!process)
+		return;
+	job = job_of(process->job);
+	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread || !job)
+		return;
+	thread->stage = STAGE_WORKER;
+	thread->job = process->job;
+	settle(task, thread, process, job);
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
@@ -258,8 +286,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	struct process *process;
 	struct job *job;
 
-	if (!thread)
+	if (!thread) {
+		settle_worker(task);
 		return 0;
+	}
 	job = job_of(thread->job);
 	if (!job)
 		return 0;
@@ -297,19 +327,23 @@ int tell_end(struct process *process, struct job *job)
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_free, struct task_struct *task)
 {
-	struct thread *thread = member(task);
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	struct process *process;
 	struct job *job;
 	__u64 key;
+	bool worker;
 
-	if (!thread)
+	if (!thread || thread->stage < STAGE_MEMBER)
 		return 0;
+	worker = thread->stage == STAGE_WORKER;
 	job = job_of(thread->job);
 	if (!job)
 		return 0;
 	process = process_of(task);
 	settle(task, thread, process, job);
 	thread->stage = STAGE_NONE;
+	if (worker)
+		return 0;
 	if (process && __sync_fetch_and_add(&process->unsettled, -1) == 1) {
 		bury_memory(process, job);
 		tell_end(process, job);
@@ -335,11 +369,19 @@ int on_tick(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
-	if (!thread || thread->stage != STAGE_MEMBER)
+	if (!thread || thread->stage == STAGE_NONE || thread->stage == STAGE_WORKER) {
+		settle_worker(task);
 		return 0;
+	}
 	job = job_of(thread->job);
 	if (!job)
 		return 0;
+	if (thread->stage == STAGE_ARMED) {
+		/* It waits between fork and exec, and is let go right after this. */
+		thread->seen = counters_of(task);
+		job->started = bpf_ktime_get_boot_ns();
+		return 0;
+	}
 	process = process_of(task);
 	settle(task, thread, process, job);
 	if (!process || !task->mm || task->group_leader != task)

@@ -279,8 +279,8 @@ int forget_memory(struct memory *memory, struct job *job)
 }
 
 /* A process begins to use an address space. */
-static __always_inline void enter_memory(struct process *process, struct job *job,
-					 struct mm_struct *mm, bool forked)
+static __always_inline void enter_memory(struct process *process, __u64 process_key,
+					 struct job *job, struct mm_struct *mm, bool forked)
 {
 	__u64 key = (__u64)mm;
 	union scratch *space = scratch(1);
@@ -301,6 +301,7 @@ static __always_inline void enter_memory(struct process *process, struct job *jo
 	space->memory.job = process->job;
 	space->memory.users = 1;
 	space->memory.address = key;
+	space->memory.process = process_key;
 	space->memory.id = atomic_add(&job->mm_ids, 1) + 1;
 	if (bpf_map_update_elem(&memories, &key, &space->memory, BPF_NOEXIST)) {
 		atomic_add(&job->lost_mms, 1);
@@ -359,6 +360,27 @@ static __always_inline void bury_memory(struct process *process, struct job *job
 		forget_memory(memory, job);
 }
 
+/* Without a page, on swap neither: no living process has so little. */
+static __always_inline bool is_empty(struct memory *memory)
+{
+	return !(memory->pages[MM_FILEPAGES] | memory->pages[MM_ANONPAGES] |
+		 memory->pages[MM_SWAPENTS] | memory->pages[MM_SHMEMPAGES]);
+}
+
+/* Since 6.16 a process gives back its memory after its exit was told: that is part of its time. */
+static __always_inline void torn_down(struct memory *memory, struct job *job)
+{
+	__u64 key = memory->process;
+	struct process *process = bpf_map_lookup_elem(&processes, &key);
+
+	memory->dying = 1;
+	if (!process || !process->ended || process->mm_id != memory->id)
+		return;
+	process->ended = bpf_ktime_get_boot_ns();
+	if (process->ended > job->ended)
+		job->ended = process->ended;
+}
+
 SEC("tp_btf/rss_stat")
 int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 {
@@ -367,6 +389,7 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 	__s64 plain = plain_count(mm, which);
 	struct memory *memory;
 	struct job *job;
+	__s64 now;
 
 	if (which < 0 || which >= NR_MM_COUNTERS)
 		return 0;
@@ -382,8 +405,16 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 	job = job_of(memory->job);
 	if (!job)
 		return 0;
-	memory->pages[which] = exact_count(mm, which);
+	now = exact_count(mm, which);
+	/* One that was torn down does not grow: another process has its address now. */
+	if (memory->dying && now > memory->pages[which]) {
+		forget_memory(memory, job);
+		return 0;
+	}
+	memory->pages[which] = now;
 	account_memory(memory, job, virtual_bytes(mm));
+	if (is_empty(memory))
+		torn_down(memory, job);
 	return 0;
 }
 

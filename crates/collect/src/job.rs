@@ -15,9 +15,14 @@ use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::Mechanism;
-use weigh_schema::event::{CollectorState, CollectorStatus, Event, JobReading, ProcessEnd};
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
+};
 
+use crate::complaints;
+use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
+use crate::optional::{Offers, Parts};
 use crate::requirements::{self, Missing};
 use skeleton::types;
 
@@ -25,20 +30,22 @@ use skeleton::types;
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The kernel or the rights do not allow it.
-    #[error("{0}")]
+    #[error(transparent)]
     Missing(#[from] Missing),
     /// A step of libbpf failed although the requirements are met.
-    #[error("BPF {step} failed: {error}")]
+    #[error("BPF {step} failed: {error}{said}")]
     Bpf {
         /// The step.
         step: &'static str,
-        /// What libbpf said.
+        /// The error.
         error: libbpf_rs::Error,
+        /// What libbpf had to say on the way.
+        said: String,
     },
 }
 
 fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> JobError {
-    move |error| JobError::Bpf { step, error }
+    move |error| JobError::Bpf { step, error, said: complaints::last_words() }
 }
 
 /// What of the optional parts is wanted.
@@ -53,15 +60,43 @@ pub struct Wanted {
 /// A job that is followed by the kernel itself.
 pub struct KernelJob {
     skeleton: skeleton::JobSkel<'static>,
+    functions: Option<FunctionsSkel<'static>>,
     links: Vec<Link>,
     tick: Link,
     ring: RingBuffer<'static>,
-    arrived: Rc<RefCell<VecDeque<Vec<u8>>>>,
-    statuses: Vec<CollectorStatus>,
+    arrived: Arrived,
+    parts: Parts,
     control: types::control,
 }
 
 const SLOT: [u8; 4] = 0u32.to_ne_bytes();
+
+/// libbpf's objects refer to their storage; a job is followed until weigh ends.
+pub(crate) fn forever() -> &'static mut MaybeUninit<OpenObject> {
+    Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+type Arrived = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+fn read_events(
+    skeleton: &skeleton::JobSkel<'static>,
+) -> Result<(RingBuffer<'static>, Arrived), JobError> {
+    let arrived = Arrived::default();
+    let sink = Rc::clone(&arrived);
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&skeleton.maps.events, move |data| {
+            sink.borrow_mut().push_back(data.to_vec());
+            0
+        })
+        .map_err(bpf("ring buffer"))?;
+    Ok((builder.build().map_err(bpf("ring buffer"))?, arrived))
+}
+
+/// One record as the kernel side writes it; none if it is too short to be one.
+pub fn decode_record(record: &[u8], started_ns: u64) -> Option<Event> {
+    layout::event(record, started_ns)
+}
 
 /// Lets the kernel side find out where each CPU's share of a counter lies.
 fn find_cpu_offsets(skeleton: &mut skeleton::JobSkel<'static>) -> Result<(), JobError> {
@@ -83,49 +118,34 @@ impl KernelJob {
     /// Loads and attaches the programs. Nothing is followed until [`KernelJob::arm`].
     pub fn open(wanted: Wanted) -> Result<KernelJob, JobError> {
         requirements::check()?;
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, m| eprint!("{m}"))));
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = skeleton::JobSkelBuilder::default().open(storage).map_err(bpf("open"))?;
+        complaints::collect();
+        let offers = Offers::of_this_kernel();
+        let mut parts = Parts::new(wanted);
+        let mut open = skeleton::JobSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.page_bytes = rustix::param::page_size() as u32;
             constants.cpus = requirements::possible_cpus();
         }
-        let _ = wanted;
+        parts.choose(&mut open.progs, &offers);
         let mut skeleton = open.load().map_err(bpf("load"))?;
         find_cpu_offsets(&mut skeleton)?;
         let mut links = Vec::new();
-        let programs = &mut skeleton.progs;
+        let programs = &skeleton.progs;
         for (name, program) in [
-            ("sched_process_fork", &mut programs.on_fork),
-            ("sched_process_exec", &mut programs.on_exec),
-            ("sched_process_exit", &mut programs.on_exit),
-            ("sched_process_free", &mut programs.on_free),
-            ("rss_stat", &mut programs.on_rss_stat),
+            ("sched_process_fork", &programs.on_fork),
+            ("sched_process_exec", &programs.on_exec),
+            ("sched_process_exit", &programs.on_exit),
+            ("sched_process_free", &programs.on_free),
+            ("rss_stat", &programs.on_rss_stat),
         ] {
             links.push(program.attach().map_err(bpf(name))?);
         }
         let tick = programs.on_tick.attach().map_err(bpf("task iterator"))?;
-
-        let arrived = Rc::new(RefCell::new(VecDeque::new()));
-        let sink = Rc::clone(&arrived);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skeleton.maps.events, move |data| {
-                sink.borrow_mut().push_back(data.to_vec());
-                0
-            })
-            .map_err(bpf("ring buffer"))?;
-        let ring = builder.build().map_err(bpf("ring buffer"))?;
-        let statuses = vec![CollectorStatus {
-            name: "processes".into(),
-            mechanism: Mechanism::Bpf,
-            status: CollectorState::Active,
-            reason: None,
-            lost: 0,
-        }];
+        parts.attach(&skeleton.progs, &mut links);
+        let functions = parts.open_functions(&skeleton, &offers, &mut links);
+        let (ring, arrived) = read_events(&skeleton)?;
         let control = types::control::default();
-        Ok(KernelJob { skeleton, links, tick, ring, arrived, statuses, control })
+        Ok(KernelJob { skeleton, functions, links, tick, ring, arrived, parts, control })
     }
 
     /// Makes a process the first of the job, from its next exec on.
@@ -136,7 +156,9 @@ impl KernelJob {
             .maps
             .threads
             .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
-            .map_err(bpf("arming the command"))
+            .map_err(bpf("arming the command"))?;
+        // The tick takes note of what the process has used so far, which is not the job's.
+        run_iterator(&self.tick)
     }
 
     /// Becomes readable when there is something that should not wait for the next tick.
@@ -261,11 +283,34 @@ impl KernelJob {
     /// How the collectors on this side fare.
     pub fn statuses(&self) -> Vec<CollectorStatus> {
         let job = self.raw_job();
-        let mut statuses = self.statuses.clone();
-        if let Some(first) = statuses.first_mut() {
-            first.lost = job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
-        }
+        let lost = job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
+        let processes = CollectorStatus {
+            name: "processes".into(),
+            mechanism: Mechanism::Bpf,
+            status: CollectorState::Active,
+            reason: None,
+            lost,
+        };
+        let mut statuses = vec![processes];
+        statuses.extend(self.parts.statuses(job.lost_files));
         statuses
+    }
+
+    /// What is to be said about values that follow from the readings.
+    pub fn notes(&self) -> Vec<Note> {
+        self.parts.notes()
+    }
+
+    /// Whether every open of a file is counted.
+    pub fn counts_opens(&self) -> bool {
+        self.parts.files.is_working()
+    }
+
+    /// How often a process has opened a file so far; after this it is forgotten.
+    pub fn take_opens(&self, key: &FileKey) -> Option<u64> {
+        let opened = &self.functions.as_ref()?.maps.opened;
+        let times = opened.lookup_and_delete(&layout::file_key(key)).ok()??;
+        Some(u64::from_ne_bytes(times.try_into().ok()?))
     }
 
     /// Detaches everything.

@@ -17,6 +17,13 @@ pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/job.skel.rs"));
 }
 
+/// The generated skeleton of the function probes.
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+#[allow(dead_code, non_camel_case_types, non_snake_case, unreachable_patterns)]
+pub(crate) mod functions {
+    include!(concat!(env!("OUT_DIR"), "/functions.skel.rs"));
+}
+
 use skeleton::types;
 
 /// Plain old data shared with the kernel side.
@@ -156,6 +163,11 @@ fn crossing(record: &types::crossing, started: u64) -> Crossing {
         held: record.held != 0,
         stack: record.stack.iter().copied().take(record.frames as usize).collect(),
     }
+}
+
+/// The key under which the kernel side counts the opens of a file.
+pub(crate) fn file_key(key: &FileKey) -> Vec<u8> {
+    [key.process, key.inode, key.device].iter().flat_map(|part| part.to_ne_bytes()).collect()
 }
 
 /// One record of the ring buffer; none if it is too short to be one.

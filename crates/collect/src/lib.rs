@@ -1,14 +1,26 @@
-//! collect
+//! The only crate that touches the kernel, and the only one with `unsafe`: BPF programs, /proc,
+//! control groups, counters, signals, the start of the command.
+//!
+//! Reads one kernel source per module; emits the readings and events of `schema::event`. Knows
+//! `schema` and no other crate of weigh. What does not work says why: as an error, or as the
+//! status of a collector.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod canary;
 pub mod cgroup;
+mod complaints;
+pub mod delays;
 pub mod fanotify;
 pub mod footprint;
+pub mod gpu;
 pub mod hardware;
 pub mod host;
+pub mod inspect;
 pub mod job;
 mod layout;
+mod optional;
 pub mod pages;
+pub mod poll;
 pub mod procfs;
 pub mod requirements;
 pub mod signals;

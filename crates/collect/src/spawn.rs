@@ -144,10 +144,11 @@ fn become_command(
     go: BorrowedFd<'_>,
     failure: BorrowedFd<'_>,
 ) -> ! {
-    let mut word = [0u8; 1];
+    // Not read: what the command is charged with begins before this wait ends.
     let told = loop {
-        match rustix::io::read(go, &mut word) {
-            Ok(n) => break n == 1,
+        let mut fds = [rustix::event::PollFd::new(&go, rustix::event::PollFlags::IN)];
+        match rustix::event::poll(&mut fds, None) {
+            Ok(_) => break fds[0].revents().contains(rustix::event::PollFlags::IN),
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => break false,
         }

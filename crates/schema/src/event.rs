@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counter::CounterValues;
-use crate::quality::Mechanism;
+use crate::quality::{Mechanism, Quality};
 
 /// One look at the job as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -140,6 +140,17 @@ pub struct CollectorStatus {
     pub reason: Option<String>,
     /// Events it could not keep.
     pub lost: u64,
+}
+
+/// Something a collector has to say about a metric whose value follows from a reading.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// The metric.
+    pub metric: String,
+    /// `Unavailable` takes the value away; the others qualify it.
+    pub quality: Quality,
+    /// What is missing, and why.
+    pub reason: String,
 }
 
 /// A sum of hardware events over all threads of the job.

@@ -3,6 +3,7 @@
 //! Wakes for signals, for the end of the command, for what the kernel side will not leave to the
 //! next tick, and for ticks; for nothing else.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -122,6 +123,8 @@ impl Session {
             last_tick: None,
             told_of_leftovers: false,
             interrupted: false,
+            is_concluding: false,
+            written: HashSet::new(),
             settings: self.settings,
             summary: self.summary,
         };
@@ -183,6 +186,9 @@ struct Running {
     last_tick: Option<JobReading>,
     told_of_leftovers: bool,
     interrupted: bool,
+    is_concluding: bool,
+    /// Processes whose end was told of while what remained was read.
+    written: HashSet<(u32, u64)>,
 }
 
 impl Running {
@@ -292,6 +298,9 @@ impl Running {
                 Event::ProcessEnd(process) => {
                     let now = process.ended_ns.unwrap_or(0);
                     self.recorder.process(&process, now);
+                    if self.is_concluding {
+                        self.written.insert((process.pid, process.started_ns));
+                    }
                 }
                 Event::Peak { at_ns, rss_sum, floor } => self.recorder.peak(at_ns, rss_sum, floor),
                 Event::Limit(crossing) => self.enforcer.crossed(crossing, &mut self.job),
@@ -353,32 +362,48 @@ impl Running {
         );
     }
 
-    /// Waits for the last threads to be reaped, so that their own exit is accounted for.
+    /// Waits for the last threads to be reaped, so that their own exit is accounted for; on a
+    /// busy machine the kernel takes its time, but it goes on.
     fn settle(&mut self) {
-        let until = Instant::now() + SETTLE;
-        while self.job.unsettled() > 0
+        let mut left = self.job.unsettled();
+        let mut until = Instant::now() + SETTLE;
+        while left > 0
             && self.job.glance().population.processes == 0
             && Instant::now() < until
-            && self.wait(until).is_ok()
+            && self.wait(until.min(Instant::now() + SETTLE / 10)).is_ok()
         {
             while self.signals.next().is_some() {}
             self.events();
+            let now_left = self.job.unsettled();
+            if now_left < left {
+                until = Instant::now() + SETTLE;
+                left = now_left;
+            }
         }
+    }
+
+    /// The rows of processes that have not been reaped, or not ended. One that is reaped while
+    /// the others are read is told of by its own event.
+    fn remaining(&mut self, now_ns: u64) {
+        let kept = self.job.processes();
         self.events();
+        for process in kept.iter().filter(|p| !self.written.contains(&(p.pid, p.started_ns))) {
+            self.recorder.process(process, now_ns);
+        }
     }
 
     fn conclude(mut self) -> anyhow::Result<Conclusion> {
         self.settle();
+        self.is_concluding = true;
         let reading = self.job.read()?;
         let ended_ns = self.job.ended_ns().unwrap_or(reading.at_ns);
         let mut last = reading.clone();
         last.at_ns = ended_ns;
         let more = self.others.iter_mut().flat_map(|other| other.samples()).collect();
         self.recorder.tick(&last, more);
-        for process in self.job.processes() {
-            self.recorder.process(&process, reading.at_ns);
-        }
+        self.remaining(reading.at_ns);
         let mut findings = Findings::default();
+        findings.notes.extend(self.job.notes());
         let mut statuses = self.job.statuses();
         statuses.extend(self.others.drain(..).map(|other| other.finish(&mut findings)));
         let memory = &reading.memory;

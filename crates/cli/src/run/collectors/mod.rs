@@ -7,8 +7,7 @@ mod hardware;
 
 use std::collections::BTreeMap;
 
-use weigh_account::Note;
-use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::quality::Value;
 use weigh_schema::{Mechanism, metric};
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sockets, by tracepoints: what a job sends, receives, connects, and has to send again.
+ */
+#ifndef WEIGH_NETWORK_H
+#define WEIGH_NETWORK_H
+
+#include "sockets.h"
+
+struct listener {
+	__u32 network; /* the namespace */
+	__u32 port;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct listener);
+	__type(value, struct owner);
+} listeners SEC(".maps");
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(on_sock_send, struct sock *sk, int result)
+{
+	moved(sk, result, true, false);
+	return 0;
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_receive, struct sock *sk, int result, int flags)
+{
+	moved(sk, result, false, flags & MSG_PEEK);
+	return 0;
+}
+
+static __always_inline struct listener listener_of(const struct sock *sk)
+{
+	struct listener listener = {
+		.network = sk->__sk_common.skc_net.net->ns.inum,
+		.port = sk->__sk_common.skc_num,
+	};
+
+	return listener;
+}
+
+static __always_inline void count_connection(struct owner *owner)
+{
+	struct job *job = job_of(owner->job);
+	__u64 key = owner->process;
+
+	if (job)
+		count(job, bpf_map_lookup_elem(&processes, &key), COUNTER_NET_CONNECTIONS, 1);
+}
+
+SEC("?tp_btf/inet_sock_set_state")
+int BPF_PROG(on_sock_state, struct sock *sk, int before, int now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owner *owner, *found;
+	struct listener listener;
+	struct thread *thread;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	if (now == TCP_SYN_SENT || now == TCP_LISTEN) {
+		thread = member(task);
+		if (!thread)
+			return 0;
+		own(sk, task, thread->job);
+		owner = bpf_sk_storage_get(&owners, sk, 0, 0);
+		if (!owner)
+			return 0;
+		owner->connecting = now == TCP_SYN_SENT;
+		if (now == TCP_LISTEN) {
+			listener = listener_of(sk);
+			bpf_map_update_elem(&listeners, &listener, owner, BPF_ANY);
+		}
+	} else if (now == TCP_ESTABLISHED && before == TCP_SYN_SENT) {
+		owner = bpf_sk_storage_get(&owners, sk, 0, 0);
+		if (owner && owner->connecting) {
+			owner->connecting = 0;
+			count_connection(owner);
+		}
+	} else if (now == TCP_ESTABLISHED && before == TCP_SYN_RECV) {
+		listener = listener_of(sk);
+		found = bpf_map_lookup_elem(&listeners, &listener);
+		if (!found)
+			return 0;
+		count_connection(found);
+		owner = bpf_sk_storage_get(&owners, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (owner)
+			*owner = *found;
+	} else if (now == TCP_CLOSE && before == TCP_LISTEN) {
+		listener = listener_of(sk);
+		bpf_map_delete_elem(&listeners, &listener);
+	}
+	return 0;
+}
+
+SEC("?tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_retransmit, struct sock *sk)
+{
+	struct owner *owner = bpf_sk_storage_get(&owners, sk, 0, 0);
+	struct job *job;
+	__u64 key;
+
+	if (!owner)
+		return 0;
+	job = job_of(owner->job);
+	key = owner->process;
+	if (job)
+		count(job, bpf_map_lookup_elem(&processes, &key), COUNTER_NET_RETRANSMITS, 1);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What is common to all ways of following sockets.
+ *
+ * Bytes are counted where every send and receive passes (`sock_send_length`, since 6.3; the
+ * protocols' own functions before). read(2), write(2) and sendfile(2) on a socket are in the
+ * kernel's own accounting already, so the system call decides whether bytes are added to the
+ * I/O by calls. A socket belongs to the process that connected it, or first sent or received on
+ * it; that is how work in another context (retransmissions) finds its job.
+ */
+#ifndef WEIGH_SOCKETS_H
+#define WEIGH_SOCKETS_H
+
+#include "job.h"
+
+struct owner {
+	__u64 process;
+	__u32 job;
+	__u32 connecting;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct owner);
+} owners SEC(".maps");
+
+/* Whether the thread is in a 32-bit system call, whose numbers are others. */
+static __always_inline bool is_compat(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->thread_info.status) &&
+	       task->thread_info.status & TS_COMPAT;
+}
+
+/* Numbers of the calls that the kernel's own accounting does not see. */
+#if defined(__TARGET_ARCH_x86)
+#define CALL_NUMBER(regs) ((regs)->orig_ax)
+static __always_inline bool is_socket_call(__u64 call, bool compat)
+{
+	if (compat)
+		return call == 102 || call == 337 || call == 345 || (call >= 369 && call <= 372);
+	/* sendto, recvfrom, sendmsg, recvmsg, recvmmsg, sendmmsg */
+	return (call >= 44 && call <= 47) || call == 299 || call == 307;
+}
+#elif defined(__TARGET_ARCH_arm64)
+#define CALL_NUMBER(regs) ((regs)->syscallno)
+static __always_inline bool is_socket_call(__u64 call, bool compat)
+{
+	if (compat)
+		return call == 102 || (call >= 289 && call <= 298) || call == 365 || call == 374;
+	/* sendto, recvfrom, sendmsg, recvmsg, recvmmsg, sendmmsg */
+	return call == 206 || call == 207 || call == 211 || call == 212 || call == 243 ||
+	       call == 269;
+}
+#else
+#error "the system call numbers of this architecture are not known here"
+#endif
+
+static __always_inline bool in_socket_call(struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (task->flags & (PF_IO_WORKER | PF_KTHREAD))
+		return false;
+	return is_socket_call(CALL_NUMBER(regs), is_compat(task));
+}
+
+static __always_inline void own(struct sock *sk, struct task_struct *task, __u32 job)
+{
+	struct owner *owner = bpf_sk_storage_get(&owners, sk, 0, 0);
+
+	if (owner)
+		return;
+	owner = bpf_sk_storage_get(&owners, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (owner) {
+		owner->process = (__u64)task->signal;
+		owner->job = job;
+	}
+}
+
+/* A thread of the job has sent or received; `result` is what the call will return. */
+static __always_inline void moved(struct sock *sk, __s64 result, bool sent, bool peeked)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = member(task);
+	struct process *process;
+	__u16 family;
+	__u64 bytes = result > 0 ? result : 0;
+	struct job *job;
+
+	if (!thread || !sk)
+		return;
+	job = job_of(thread->job);
+	if (!job)
+		return;
+	process = process_of(task);
+	family = sk->__sk_common.skc_family;
+	if (family == AF_INET || family == AF_INET6) {
+		if (!peeked)
+			count(job, process, sent ? COUNTER_NET_SENT : COUNTER_NET_RECEIVED, bytes);
+		if (sk->sk_protocol == IPPROTO_TCP)
+			own(sk, task, thread->job);
+	}
+	if (in_socket_call(task)) {
+		count(job, process, sent ? COUNTER_SOCKET_WRITE_CHARS : COUNTER_SOCKET_READ_CHARS,
+		      bytes);
+		count(job, process, sent ? COUNTER_SOCKET_WRITE_CALLS : COUNTER_SOCKET_READ_CALLS,
+		      1);
+	}
+}
+
+#endif

@@ -1,0 +1,338 @@
+//! The parts of the kernel side that a job can be followed without: sockets, io_uring, opened
+//! files, calls that only function probes see. What of them this kernel offers is found in its
+//! BTF before anything is loaded; what does not attach all the same is given up with its reason.
+
+use std::os::fd::AsFd as _;
+
+use libbpf_rs::btf::{Btf, BtfKind, BtfType, types as kinds};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::{Link, OpenProgramMut, ProgramMut};
+use weigh_schema::event::{CollectorState, CollectorStatus, Note};
+use weigh_schema::{Mechanism, Quality};
+
+use crate::canary;
+use crate::job::Wanted;
+use crate::layout::functions::{FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
+use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
+
+/// A function that every kernel has, to try whether functions can be probed.
+const PROBED: &str = "security_file_open";
+
+/// What this kernel's type information says it has.
+pub(crate) struct Offers(Option<Btf<'static>>);
+
+impl Offers {
+    pub(crate) fn of_this_kernel() -> Offers {
+        Offers(Btf::from_vmlinux().ok())
+    }
+
+    fn named(&self, name: &str) -> Option<BtfType<'_>> {
+        self.0.as_ref()?.type_by_name::<BtfType<'_>>(name)
+    }
+
+    /// Whether there is such a function that is not built into all of its callers.
+    pub(crate) fn function(&self, name: &str) -> bool {
+        self.0.as_ref().is_some_and(|btf| btf.type_by_name::<kinds::Func<'_>>(name).is_some())
+    }
+
+    /// Whether functions can be probed here at all: tried with the smallest program there is,
+    /// because no setting tells.
+    fn function_probes(&self) -> Result<(), String> {
+        let refused = |what: &str| format!("this kernel lets no function be probed ({what})");
+        let btf = self.0.as_ref().ok_or_else(|| refused("it has no BTF"))?;
+        let function = btf
+            .type_by_name::<kinds::Func<'_>>(PROBED)
+            .ok_or_else(|| refused(&format!("it has no {PROBED}")))?;
+        canary::attach(function.type_id().into()).map_err(|error| refused(&error.to_string()))
+    }
+
+    /// How many arguments a tracepoint has; none if there is no such tracepoint.
+    pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
+        let mut found = self.named(&format!("btf_trace_{name}"))?;
+        while found.kind() != BtfKind::FuncProto {
+            found = found.next_type()?;
+        }
+        // The first is the tracepoint's own data.
+        kinds::FuncProto::try_from(found).ok().map(|proto| proto.iter().count().saturating_sub(1))
+    }
+
+    pub(crate) fn tracepoint(&self, name: &str) -> bool {
+        self.tracepoint_arguments(name).is_some()
+    }
+}
+
+/// One optional collector: what it lacks, and for which metrics that matters.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    name: &'static str,
+    missing: Vec<String>,
+    working: usize,
+    disabled: bool,
+    metrics: &'static [&'static str],
+}
+
+impl Part {
+    pub(crate) fn new(name: &'static str, metrics: &'static [&'static str], wanted: bool) -> Part {
+        Part { name, missing: Vec::new(), working: 0, disabled: !wanted, metrics }
+    }
+
+    /// Has a program loaded if the kernel offers what it is attached to.
+    pub(crate) fn choose(&mut self, program: &mut OpenProgramMut<'_>, offered: bool, what: &str) {
+        if self.disabled {
+            return;
+        }
+        if offered {
+            program.set_autoload(true);
+        } else {
+            self.missing.push(format!("this kernel has no {what}"));
+        }
+    }
+
+    /// Attaches a program that was loaded.
+    pub(crate) fn attach(&mut self, program: &ProgramMut<'_>, links: &mut Vec<Link>) {
+        if !program.autoload() {
+            return;
+        }
+        match program.attach() {
+            Ok(link) => {
+                links.push(link);
+                self.working += 1;
+            }
+            Err(error) => {
+                self.missing.push(format!("{}: {error}", program.name().to_string_lossy()));
+            }
+        }
+    }
+
+    pub(crate) fn give_up(&mut self, reason: String) {
+        self.working = 0;
+        self.missing = vec![reason];
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.disabled
+    }
+
+    pub(crate) fn is_working(&self) -> bool {
+        self.working > 0 && self.missing.is_empty()
+    }
+
+    fn reason(&self) -> Option<String> {
+        if self.disabled {
+            return Some(format!("turned off by --without {}", self.name));
+        }
+        (!self.missing.is_empty()).then(|| self.missing.join("; "))
+    }
+
+    pub(crate) fn status(&self, lost: u64) -> CollectorStatus {
+        let status = match (self.disabled, self.working, self.missing.is_empty()) {
+            (true, ..) => CollectorState::Disabled,
+            (_, 0, _) => CollectorState::Unavailable,
+            (_, _, true) => CollectorState::Active,
+            (_, _, false) => CollectorState::Degraded,
+        };
+        CollectorStatus {
+            name: self.name.to_string(),
+            mechanism: Mechanism::Bpf,
+            status,
+            reason: self.reason(),
+            lost,
+        }
+    }
+
+    /// What it means for its metrics that it does not work: `quality`, and what is left out.
+    pub(crate) fn notes(&self, quality: Quality, without: &str) -> Vec<Note> {
+        let Some(reason) = self.reason() else { return Vec::new() };
+        let note = |metric: &&str| Note {
+            metric: (*metric).to_string(),
+            quality,
+            reason: format!("{without}{reason}"),
+        };
+        self.metrics.iter().map(note).collect()
+    }
+}
+
+const NET: &[&str] = &[
+    "net_sent_bytes_total",
+    "net_received_bytes_total",
+    "net_connections_total",
+    "net_retransmits_total",
+];
+const IO: &[&str] = &[
+    "io_read_bytes_total",
+    "io_written_bytes_total",
+    "io_read_calls_total",
+    "io_write_calls_total",
+];
+const OPENED: &[&str] = &["files_opened_total"];
+
+/// All optional parts.
+pub(crate) struct Parts {
+    pub(crate) network: Part,
+    uring: Part,
+    pub(crate) files: Part,
+    /// splice, tee, vmsplice, AIO.
+    calls: Part,
+    /// Whether sockets are followed by function probes, for want of tracepoints.
+    sockets_by_function: bool,
+}
+
+impl Parts {
+    pub(crate) fn new(wanted: Wanted) -> Parts {
+        Parts {
+            network: Part::new("network", NET, wanted.network),
+            uring: Part::new("io_uring", IO, true),
+            files: Part::new("files", OPENED, wanted.files),
+            calls: Part::new("calls", IO, true),
+            sockets_by_function: false,
+        }
+    }
+
+    /// Chooses the programs to load.
+    pub(crate) fn choose(&mut self, programs: &mut OpenJobProgs<'_>, offers: &Offers) {
+        let lengths = offers.tracepoint("sock_send_length");
+        self.sockets_by_function = !lengths && !self.network.is_disabled();
+        if lengths {
+            let what = "tracepoint sock_send_length";
+            self.network.choose(&mut programs.on_sock_send, true, what);
+            self.network.choose(&mut programs.on_sock_receive, true, what);
+        }
+        for (program, name) in [
+            (&mut programs.on_sock_state, "inet_sock_set_state"),
+            (&mut programs.on_retransmit, "tcp_retransmit_skb"),
+        ] {
+            self.network.choose(program, offers.tracepoint(name), &format!("tracepoint {name}"));
+        }
+        match offers.tracepoint_arguments("io_uring_complete") {
+            Some(3) => self.uring.choose(&mut programs.on_uring_complete, true, ""),
+            Some(_) => self.uring.choose(&mut programs.on_uring_complete_pieces, true, ""),
+            None => self.uring.give_up("this kernel has no tracepoint io_uring_complete".into()),
+        }
+    }
+
+    /// Attaches what was loaded.
+    pub(crate) fn attach(&mut self, programs: &JobProgs<'_>, links: &mut Vec<Link>) {
+        for program in [
+            &programs.on_sock_send,
+            &programs.on_sock_receive,
+            &programs.on_sock_state,
+            &programs.on_retransmit,
+        ] {
+            self.network.attach(program, links);
+        }
+        self.uring.attach(&programs.on_uring_complete, links);
+        self.uring.attach(&programs.on_uring_complete_pieces, links);
+    }
+
+    /// Loads and attaches the function probes, if this kernel lets functions be probed.
+    pub(crate) fn open_functions(
+        &mut self,
+        main: &JobSkel<'static>,
+        offers: &Offers,
+        links: &mut Vec<Link>,
+    ) -> Option<FunctionsSkel<'static>> {
+        let outcome = match offers.function_probes() {
+            Ok(()) => self
+                .load_functions(main, offers, links)
+                .map_err(|error| format!("function probes do not load: {error}")),
+            Err(reason) => Err(reason),
+        };
+        outcome.map_err(|reason| self.without_functions(&reason)).ok()
+    }
+
+    fn without_functions(&mut self, reason: &str) {
+        self.calls.give_up(reason.to_string());
+        self.files.give_up(reason.to_string());
+        if self.sockets_by_function {
+            self.network.give_up(format!(
+                "this kernel has no tracepoint sock_send_length (since 6.3), and {reason}"
+            ));
+        }
+    }
+
+    fn load_functions(
+        &mut self,
+        main: &JobSkel<'static>,
+        offers: &Offers,
+        links: &mut Vec<Link>,
+    ) -> Result<FunctionsSkel<'static>, libbpf_rs::Error> {
+        let mut open = FunctionsSkelBuilder::default().open(crate::job::forever())?;
+        if let (Some(to), Some(from)) =
+            (open.maps.rodata_data.as_deref_mut(), main.maps.rodata_data.as_deref())
+        {
+            to.page_bytes = from.page_bytes;
+            to.cpus = from.cpus;
+            to.wake_mark = from.wake_mark;
+        }
+        share_maps(&mut open.maps, &main.maps)?;
+        let by_function = self.sockets_by_function;
+        for mut program in open.open_object_mut().progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let Some((_, function)) = section.rsplit_once('/') else { continue };
+            let socket = is_socket_function(function);
+            let part = self.part_of(function);
+            if !socket || by_function {
+                // A kernel without one of these protocols, or past sendpage, lacks nothing.
+                let offered = offers.function(function);
+                if offered || !socket {
+                    part.choose(&mut program, offered, &format!("function {function}"));
+                }
+            }
+        }
+        let skeleton = open.load()?;
+        for program in skeleton.object().progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let function = section.rsplit_once('/').map_or("", |(_, f)| f);
+            self.part_of(function).attach(&program, links);
+        }
+        Ok(skeleton)
+    }
+
+    fn part_of(&mut self, function: &str) -> &mut Part {
+        match function {
+            "security_file_open" => &mut self.files,
+            socket if is_socket_function(socket) => &mut self.network,
+            _ => &mut self.calls,
+        }
+    }
+
+    pub(crate) fn statuses(&self, lost_files: u64) -> Vec<CollectorStatus> {
+        vec![
+            self.network.status(0),
+            self.uring.status(0),
+            self.files.status(lost_files),
+            self.calls.status(0),
+        ]
+    }
+
+    pub(crate) fn notes(&self) -> Vec<Note> {
+        let mut notes = self.network.notes(Quality::Unavailable, "");
+        notes.extend(self.files.notes(Quality::Unavailable, ""));
+        if !self.network.is_working() {
+            let reason = "without send and recv calls on sockets, which were not followed";
+            notes.extend(IO.iter().map(|metric| Note {
+                metric: (*metric).to_string(),
+                quality: Quality::Estimated,
+                reason: reason.to_string(),
+            }));
+        }
+        notes.extend(self.uring.notes(Quality::Estimated, "without io_uring: "));
+        notes.extend(self.calls.notes(Quality::Exact, "without splice, tee, vmsplice and AIO: "));
+        notes
+    }
+}
+
+fn is_socket_function(function: &str) -> bool {
+    ["_sendmsg", "_recvmsg", "_sendpage"].iter().any(|end| function.ends_with(end))
+}
+
+fn share_maps(to: &mut OpenFunctionsMaps<'_>, from: &JobMaps<'_>) -> Result<(), libbpf_rs::Error> {
+    to.jobs.reuse_fd(from.jobs.as_fd())?;
+    to.controls.reuse_fd(from.controls.as_fd())?;
+    to.threads.reuse_fd(from.threads.as_fd())?;
+    to.processes.reuse_fd(from.processes.as_fd())?;
+    to.memories.reuse_fd(from.memories.as_fd())?;
+    to.events.reuse_fd(from.events.as_fd())?;
+    to.scratches.reuse_fd(from.scratches.as_fd())?;
+    to.owners.reuse_fd(from.owners.as_fd())
+}
