@@ -156,9 +156,7 @@ fn threads_are_counted_at_their_peak() {
 fn a_daemon_that_outlives_its_parent() {
     needs_root!();
     let run = Weigh::workload("daemon 2500 daemon-output");
-    let running = run.start();
-    let measured = running.end();
-    assert!(measured.status.success(), "{}", measured.everything());
+    let measured = run.measure();
     rows_are_whole(&measured, measured.truth("processes_total"));
     measured.is_between("wall_seconds", 2.5, 2.5 + patience(2.0).as_secs_f64());
     // The truth, told by one write, and the PID that goes through a pipe.
@@ -195,10 +193,8 @@ fn wait_for_ends_when_interrupted() {
     needs_root!();
     let run = Weigh::workload("daemon 8000 daemon-output");
     let begun = Instant::now();
-    let running = run.start();
-    wait_until("weigh says that it waits", 8.0, || {
-        running.scratch.text("stderr").contains("waiting for")
-    });
+    let mut running = run.start();
+    running.wait_for("waiting for");
     assert!(processes::signal(running.pid(), 2));
     let measured = running.end();
     assert!(begun.elapsed() < Duration::from_secs(7), "took {:?}", begun.elapsed());

@@ -198,14 +198,40 @@ impl Running {
 
     /// Waits for a process of the job whose command line holds `part`.
     #[track_caller]
-    pub fn process(&self, part: &str) -> u32 {
+    pub fn process(&mut self, part: &str) -> u32 {
         let mut found = None;
-        super::wait_until(&format!("a process of the job is '{part}'"), 20.0, || {
-            let candidates = self.scratch.survivors();
+        let mark = self.scratch.mark().to_path_buf();
+        self.wait_until(&format!("a process of the job is '{part}'"), 20.0, || {
+            let candidates = processes::marked(&mark);
             found = candidates.into_iter().find(|p| processes::command_line(*p).contains(part));
             found.is_some()
         });
         found.expect("waited for")
+    }
+
+    /// Waits until something is so; fails if it does not come to be within `seconds` (of a real
+    /// machine), or weigh ends first.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, seconds: f64, mut is_so: impl FnMut() -> bool) {
+        let end = Instant::now() + patience(seconds);
+        while !is_so() {
+            let ended = self.child.try_wait().expect("it is our child");
+            assert!(
+                ended.is_none() && Instant::now() < end,
+                "waited in vain until {what}; weigh ended: {ended:?}; it said:\n{}",
+                self.scratch.text("stderr")
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until weigh or the job says something on standard error.
+    #[track_caller]
+    pub fn wait_for(&mut self, words: &str) {
+        let path = self.scratch.path("stderr");
+        self.wait_until(&format!("standard error has '{words}'"), 20.0, || {
+            std::fs::read_to_string(&path).is_ok_and(|text| text.contains(words))
+        });
     }
 
     /// Waits until weigh ends.

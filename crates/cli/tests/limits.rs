@@ -1,0 +1,365 @@
+//! Limits: the job is ended in time, all of it and nothing else, and the recording says why.
+//!
+//! What the job had taken when it was ended is told by the job itself, through a file that outlives
+//! it (`GROW_PROGRESS`), or read from `/proc` while it is stopped: not by weigh.
+
+mod support;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use support::run::{Measured, Scratch, Weigh};
+use support::{patience, processes, workload};
+use weigh_schema::summary::{ExitKind, LimitOutcome};
+
+const LIMIT: u64 = 100_000_000;
+/// What may be held, at most, when a limit of 100 MB ends a job.
+const ENDED_AT: u64 = 100_500_000;
+
+/// What the processes of `grow` had touched, in all.
+fn touched(scratch: &Scratch) -> u64 {
+    let bytes = std::fs::read(scratch.path("progress")).expect("grow tells how far it is");
+    bytes.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number)).sum()
+}
+
+/// A run of `grow` (after a word of options) with one limit, to its end.
+#[track_caller]
+fn grows_into(limit: &str, options: &str, grow: &str) -> Measured {
+    let run = Weigh::workload(grow).options(&format!("--limit {limit} {options}"));
+    let progress = run.scratch().path("progress");
+    run.env("GROW_PROGRESS", progress).end()
+}
+
+/// The one limit's outcome, which must be that it was crossed.
+#[track_caller]
+fn crossed<'a>(measured: &'a Measured, metric: &str) -> &'a LimitOutcome {
+    let outcome = &measured.summary().limits[0];
+    measured.check(outcome.metric == metric && outcome.exceeded, || {
+        format!("the limit on {metric} was not crossed")
+    });
+    let at = outcome.at_seconds;
+    let wall = measured.number("wall_seconds");
+    measured.check(at.is_some_and(|at| at > 0.0 && at <= wall), || format!("crossed at {at:?}"));
+    outcome
+}
+
+/// weigh ended the job for that limit, said so, and left nothing of it.
+#[track_caller]
+fn ended_by(measured: &Measured, metric: &str) {
+    measured.check(measured.status.code() == Some(124), || "the status is not 124".to_string());
+    crossed(measured, metric);
+    let exit = measured.summary().exit.clone().expect("the job has ended");
+    measured.check(exit.kind == ExitKind::Limit && exit.limit.as_deref() == Some(metric), || {
+        format!("exit: {exit:?}")
+    });
+    measured.said(&format!("{metric} has passed its limit"));
+    let left = measured.scratch.survivors();
+    measured.check(left.is_empty(), || format!("alive: {left:?}"));
+    measured.check(measured.recording().is_complete(), || "the recording is cut".to_string());
+    let alive = measured.processes().iter().filter(|row| row.ended_ns.is_none()).count();
+    measured.check(alive == 0, || format!("{alive} rows have no end"));
+}
+
+/// The offender is `grow`, looked at when it held what the limit allows.
+#[track_caller]
+fn names_the_offender(measured: &Measured) {
+    let offender = measured.summary().limits[0].offender.as_ref();
+    let offender = offender.unwrap_or_else(|| panic!("no offender\n{}", measured.everything()));
+    let rows = measured.processes();
+    let row = rows.iter().find(|row| row.pid == offender.pid);
+    measured.check(row.is_some_and(|row| row.name.starts_with("grow")), || {
+        format!("PID {} is not of grow: {row:?}", offender.pid)
+    });
+    measured.check(offender.command.first().is_some_and(|c| c.contains("/grow")), || {
+        format!("its command is {:?}", offender.command)
+    });
+    measured.said(&format!("(PID {})", offender.pid));
+    let largest = offender.mappings.first();
+    measured.check(largest.is_some_and(|m| m.rss_bytes > 10_000_000), || {
+        format!("its largest mapping is {largest:?}")
+    });
+    measured.check(offender.open_files.iter().any(|file| file.contains("/stderr")), || {
+        format!("its open files are {:?}", offender.open_files)
+    });
+}
+
+#[test]
+fn a_program_that_grows_by_a_megabyte_a_millisecond() {
+    needs_root!();
+    for program in ["grow", "grow-static"] {
+        let grow = format!("{program} step 1000000 1000 2000000000");
+        let measured = grows_into("memory_peak_bytes=100MB", "", &grow);
+        ended_by(&measured, "memory_peak_bytes");
+        let touched = touched(&measured.scratch);
+        measured.check((95_000_000..=ENDED_AT).contains(&touched), || {
+            format!("ended when it had touched {touched} bytes")
+        });
+        measured.is_between("memory_peak_bytes", LIMIT as f64, ENDED_AT as f64);
+        measured.is_between("memory_peak_process_rss_bytes", LIMIT as f64, ENDED_AT as f64);
+        names_the_offender(&measured);
+    }
+}
+
+#[test]
+fn a_program_that_takes_two_gigabytes_at_once() {
+    needs_root!();
+    for metric in
+        ["memory_peak_bytes", "memory_peak_rss_sum_bytes", "memory_peak_process_rss_bytes"]
+    {
+        let measured = grows_into(&format!("{metric}=100MB"), "", "grow once 2000000000");
+        ended_by(&measured, metric);
+        assert_eq!(touched(&measured.scratch), 0, "it was let come to the end");
+        measured.is_between("memory_peak_process_rss_bytes", LIMIT as f64, ENDED_AT as f64);
+        names_the_offender(&measured);
+    }
+}
+
+/// While it is stopped at the very point, the kernel's page tables can be read.
+#[test]
+fn a_stopped_offender_holds_what_is_allowed() {
+    needs_root!();
+    let run = Weigh::workload("grow once 2000000000")
+        .options("--limit memory_peak_bytes=100MB --on-limit stop");
+    let mut running = run.start();
+    running.wait_for("has passed its limit");
+    let grow = running.process("grow once");
+    running.wait_until("the program is stopped", 5.0, || processes::state(grow) == Some('T'));
+    let held = processes::mapped_bytes(grow, "Rss:");
+    assert!((99_000_000..=ENDED_AT).contains(&held), "it holds {held} bytes");
+    // It is the user's now: let go on, it ends as the user wants.
+    processes::signal(grow, 15);
+    processes::signal(grow, 18);
+    let measured = running.end();
+    crossed(&measured, "memory_peak_bytes");
+    names_the_offender(&measured);
+    let exit = measured.summary().exit.clone().expect("the job has ended");
+    assert_eq!((exit.kind, exit.signal), (ExitKind::Signaled, Some(15)));
+}
+
+#[test]
+fn the_sum_of_four_processes() {
+    needs_root!();
+    for metric in ["memory_peak_rss_sum_bytes", "memory_peak_bytes"] {
+        let grow = "grow children 4 1000000 1000 1000000000";
+        let measured = grows_into(&format!("{metric}=100MB"), "", grow);
+        ended_by(&measured, metric);
+        let touched = touched(&measured.scratch);
+        measured.check((85_000_000..=ENDED_AT).contains(&touched), || {
+            format!("ended when they had touched {touched} bytes")
+        });
+        measured.is_between(metric, LIMIT as f64 * 0.99, ENDED_AT as f64);
+        measured.is("processes_total", 5);
+        names_the_offender(&measured);
+    }
+}
+
+#[test]
+fn nothing_but_the_job_is_ended() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut bystander = Command::new(workload("grow"));
+    bystander.args(["step", "1000000", "1000", "150000000"]);
+    let mut bystander = bystander.spawn().expect("a bystander");
+    let measured =
+        grows_into("memory_peak_bytes=100MB", "", "grow children 4 1000000 1000 1000000000");
+    ended_by(&measured, "memory_peak_bytes");
+    let alive = bystander.try_wait().expect("our child").is_none();
+    let state = processes::state(bystander.id());
+    let _ = bystander.kill();
+    let _ = bystander.wait();
+    assert!(alive && state != Some('T'), "the bystander was touched: {state:?}");
+    drop(scratch);
+}
+
+#[test]
+fn those_that_hid_are_ended_too() {
+    needs_root!();
+    // Daemons in sessions of their own, one of another user, and one that ignores TERM.
+    let sleeper = "trap '' TERM; while :; do sleep 0.1; done";
+    let script = format!(
+        "setsid bash -c \"{sleeper}\" & (setsid sleep 60 &) ; sleep 60 & sleep 0.3; exec {} step 1000000 1000 2000000000",
+        workload("grow")
+    );
+    let begun = Instant::now();
+    let measured =
+        Weigh::bash(&script).options("--limit memory_peak_bytes=100MB --grace 300ms").end();
+    ended_by(&measured, "memory_peak_bytes");
+    assert!(begun.elapsed() < patience(15.0), "it took {:?}", begun.elapsed());
+}
+
+#[test]
+fn the_status_can_be_preserved() {
+    needs_root!();
+    use std::os::unix::process::ExitStatusExt as _;
+    let grow = "grow step 1000000 1000 2000000000";
+    let measured = grows_into("memory_peak_bytes=100MB", "--preserve-status", grow);
+    crossed(&measured, "memory_peak_bytes");
+    let exit = measured.summary().exit.clone().expect("the job has ended");
+    measured.check(exit.kind == ExitKind::Limit && exit.signal == Some(15), || {
+        format!("exit: {exit:?}, expected by SIGTERM")
+    });
+    assert_eq!(measured.status.signal(), Some(15), "{}", measured.everything());
+}
+
+#[test]
+fn a_program_that_ignores_term_is_killed_after_the_grace() {
+    needs_root!();
+    let begun = Instant::now();
+    let grow = "grow trap-term 1000000 1000 2000000000";
+    let measured = grows_into("memory_peak_bytes=100MB", "--grace 400ms", grow);
+    ended_by(&measured, "memory_peak_bytes");
+    let exit = measured.summary().exit.clone().expect("the job has ended");
+    measured.check(exit.signal == Some(9), || format!("exit: {exit:?}, expected by SIGKILL"));
+    assert!(begun.elapsed() < patience(5.0), "it took {:?}", begun.elapsed());
+    // What it does with the grace must not be to grow.
+    let touched = touched(&measured.scratch);
+    measured.check(touched <= ENDED_AT, || format!("it touched {touched} bytes"));
+}
+
+#[test]
+fn the_grace_is_given() {
+    needs_root!();
+    // Cleans up for half a second after TERM.
+    let script = format!(
+        "trap 'sleep 0.5; echo clean > clean; exit 9' TERM; {} step 1000000 1000 2000000000 & wait",
+        workload("grow")
+    );
+    let measured = Weigh::bash(&script)
+        .options("--limit memory_peak_bytes=100MB --preserve-status --grace 20s")
+        .end();
+    crossed(&measured, "memory_peak_bytes");
+    assert_eq!(measured.scratch.text("work/clean"), "clean\n", "{}", measured.everything());
+    assert_eq!(measured.status.code(), Some(9), "{}", measured.everything());
+}
+
+#[test]
+fn a_limit_can_warn() {
+    needs_root!();
+    let measured = Weigh::workload("fill 150000000")
+        .options("--limit memory_peak_bytes=100MB --on-limit warn")
+        .measure();
+    crossed(&measured, "memory_peak_bytes");
+    measured.said("memory_peak_bytes has passed its limit");
+    measured.is_near("memory_peak_bytes", measured.truth("peak_rss_bytes"), 0.005);
+    assert_eq!(measured.summary().exit.as_ref().map(|exit| exit.kind), Some(ExitKind::Exited));
+}
+
+#[test]
+fn a_limit_can_stop() {
+    needs_root!();
+    let run = Weigh::workload("fill 150000000")
+        .options("--limit memory_peak_bytes=100MB --on-limit stop");
+    let mut running = run.start();
+    running.wait_for("the job is stopped");
+    let fill = running.process("fill");
+    running.wait_until("it is", 5.0, || processes::state(fill) == Some('T'));
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(processes::state(fill), Some('T'), "it did not stay so");
+    processes::signal(fill, 18);
+    let measured = running.end();
+    assert!(measured.status.success(), "{}", measured.everything());
+    crossed(&measured, "memory_peak_bytes");
+    measured.is_near("memory_peak_bytes", measured.truth("peak_rss_bytes"), 0.005);
+}
+
+#[test]
+fn near_a_limit_weigh_warns() {
+    needs_root!();
+    let measured =
+        Weigh::workload("fill 90000000").options("--limit memory_peak_bytes=100MB").measure();
+    measured.said("warning: memory_peak_bytes is");
+    measured.said("more than 80 % of its limit");
+    let outcome = &measured.summary().limits[0];
+    measured.check(!outcome.exceeded && outcome.offender.is_none(), || format!("{outcome:?}"));
+    measured.check(
+        outcome.observed.map(|n| n.as_f64()) == Some(measured.number("memory_peak_bytes")),
+        || format!("{outcome:?}"),
+    );
+
+    let quiet =
+        Weigh::workload("fill 70000000").options("--limit memory_peak_bytes=100MB").measure();
+    quiet.check(!quiet.stderr.contains("warning"), || "it warned at 70 %".to_string());
+}
+
+#[test]
+fn a_limit_on_time() {
+    needs_root!();
+    let measured = Weigh::run(["sleep", "60"]).options("--limit wall_seconds=500ms").end();
+    ended_by(&measured, "wall_seconds");
+    let observed = measured.summary().limits[0].observed.map(|n| n.as_f64());
+    let most = 0.5 + patience(0.5).as_secs_f64();
+    measured.check(observed.is_some_and(|s| (0.5..most).contains(&s)), || {
+        format!("it was seen at {observed:?}")
+    });
+}
+
+#[test]
+fn a_limit_on_cpu_time() {
+    needs_root!();
+    let measured = Weigh::workload("spin 60000 3").options("--limit cpu_seconds=500ms").end();
+    ended_by(&measured, "cpu_seconds");
+    measured.is_between("cpu_seconds", 0.5, 0.5 + patience(0.5).as_secs_f64());
+}
+
+#[test]
+fn a_limit_on_processes() {
+    needs_root!();
+    let measured =
+        Weigh::workload("procs 1000000 fork").options("--limit processes_total=50").end();
+    ended_by(&measured, "processes_total");
+    measured.is_between("processes_total", 51.0, 52.0);
+
+    let measured = Weigh::workload("procs 300 together").options("--limit processes_peak=50").end();
+    ended_by(&measured, "processes_peak");
+    measured.is_between("processes_peak", 51.0, 52.0);
+}
+
+#[test]
+fn a_limit_on_bytes_read() {
+    needs_root!();
+    // 400 GB: more than can be read before somebody looks.
+    let measured = Weigh::workload("io read 400000000000 1000000")
+        .options("--limit io_read_bytes_total=1GB")
+        .end();
+    ended_by(&measured, "io_read_bytes_total");
+    measured.is_between("io_read_bytes_total", 1e9, 100e9);
+}
+
+#[test]
+fn limits_from_a_file() {
+    needs_root!();
+    let run = Weigh::workload("grow step 1000000 1000 2000000000");
+    let file = run.scratch().path("limits.toml");
+    let text =
+        "memory_peak_bytes = \"100MB\"\nwall_seconds = 60\non_limit = \"kill\"\ngrace = \"1s\"\n";
+    std::fs::write(&file, text).expect("a limits file");
+    let measured = run.option("--limits").option(file).end();
+    let limits = &measured.summary().limits;
+    let metrics: Vec<_> = limits.iter().map(|limit| limit.metric.as_str()).collect();
+    assert_eq!(metrics, ["memory_peak_bytes", "wall_seconds"]);
+    ended_by(&measured, "memory_peak_bytes");
+
+    // The command line's word counts.
+    let run = Weigh::workload("fill 150000000");
+    let file = run.scratch().path("limits.toml");
+    std::fs::write(&file, text).expect("a limits file");
+    let measured =
+        run.option("--limits").option(file).options("--limit memory_peak_bytes=1GB").measure();
+    let limit = measured.summary().limits.iter().find(|l| l.metric == "memory_peak_bytes");
+    measured.check(limit.is_some_and(|l| !l.exceeded && l.limit.as_f64() == 1e9), || {
+        format!("{limit:?}")
+    });
+}
+
+#[test]
+fn an_unlimited_job_is_not_ended() {
+    needs_root!();
+    let measured = Weigh::workload("children 4 30000000 together")
+        .options(
+            "--limit memory_peak_bytes=200MB --limit processes_total=5 --limit wall_seconds=60s",
+        )
+        .measure();
+    measured.check(measured.summary().limits.iter().all(|limit| !limit.exceeded), || {
+        "a limit counts as crossed".to_string()
+    });
+}

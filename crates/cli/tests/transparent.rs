@@ -1,0 +1,437 @@
+//! A command runs as if weigh were not there: status, streams, surroundings, signals, terminal.
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use support::run::{Scratch, Weigh, set_surroundings};
+use support::terminal::Terminal;
+use support::{patience, processes, wait_until, weigh_binary, workload};
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+/// Bytes without a pattern.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn exit_codes() {
+    needs_root!();
+    for code in [0, 1, 2, 3, 63, 64, 100, 123, 124, 125, 126, 127, 128, 130, 137, 143, 200, 255] {
+        let measured = Weigh::bash(&format!("exit {code}")).options("-q").end();
+        measured.check(measured.status.code() == Some(code), || format!("expected {code}"));
+        let exit = measured.summary().exit.clone().expect("the job has ended");
+        assert_eq!((exit.code, exit.signal), (Some(code), None));
+    }
+}
+
+#[test]
+fn deaths_by_a_signal() {
+    needs_root!();
+    // HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM XCPU SYS
+    for signal in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 31] {
+        // Not bash, which ignores QUIT.
+        let script = format!("ulimit -c 0; kill -{signal} $$");
+        let measured = Weigh::run(["sh", "-c", &script]).options("-q").end();
+        measured.check(measured.status.signal() == Some(signal), || {
+            format!("expected to see it die by signal {signal}")
+        });
+        let exit = measured.summary().exit.clone().expect("the job has ended");
+        assert_eq!((exit.code, exit.signal), (None, Some(signal)));
+    }
+}
+
+#[test]
+fn a_shell_sees_the_same_status() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let weigh = weigh_binary().display().to_string();
+    let script = format!(
+        "{weigh} run -q -o {0}/a -- bash -c 'kill -TERM $$'; echo $?; {weigh} run -q -o {0}/b -- yes | head -n 1; echo ${{PIPESTATUS[0]}}",
+        scratch.path("recordings").display()
+    );
+    let said = support::run::bare(&scratch, &["bash", "-c", &script]);
+    assert_eq!(String::from_utf8_lossy(&said), "143\ny\n141\n");
+}
+
+#[test]
+fn bytes_pass_unchanged() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let bytes = noise(1_000_003);
+    std::fs::write(scratch.path("noise"), &bytes).expect("a file");
+    let measured = Weigh::run(["cat"]).stdin(&scratch.path("noise")).measure();
+    assert!(measured.stdout == bytes, "standard output differs, {}", measured.stdout.len());
+    assert!(measured.stderr.starts_with("weigh  "), "{}", measured.stderr);
+
+    let run = Weigh::bash("cat >&2").options("-q").stdin(&scratch.path("noise"));
+    let measured = run.measure();
+    let stderr = std::fs::read(measured.scratch.path("stderr")).expect("standard error");
+    assert!(stderr == bytes, "standard error differs, {} bytes", stderr.len());
+    assert!(measured.stdout.is_empty());
+}
+
+#[test]
+fn bytes_pass_through_pipes() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let bytes = noise(1_000_003);
+    let mut command = Command::new(weigh_binary());
+    command.args(["run", "-q", "-o"]).arg(scratch.path("recording")).args(["--", "cat"]);
+    set_surroundings(&mut command, &scratch);
+    let mut weigh = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("weigh");
+    let (mut into, sent) = (weigh.stdin.take().expect("a pipe"), bytes.clone());
+    let writer = std::thread::spawn(move || into.write_all(&sent));
+    let mut received = Vec::new();
+    weigh.stdout.take().expect("a pipe").read_to_end(&mut received).expect("read");
+    writer.join().expect("no panic").expect("all is taken");
+    assert!(weigh.wait().expect("our child").success());
+    assert!(received == bytes, "received {} bytes", received.len());
+}
+
+/// Runs a command from a shell script that sets the scene, bare and measured; both say on standard
+/// output what they find.
+#[track_caller]
+fn finds_the_same(scene: &str, command: &[&str]) -> String {
+    let scratch = Scratch::new();
+    let weigh = weigh_binary().display().to_string();
+    let recording = scratch.path("recording").display().to_string();
+    let script = format!("exec < /dev/null > out 2> err; {scene}; exec \"$@\"");
+    let mut found = Vec::new();
+    for measuring in [&[][..], &[weigh.as_str(), "run", "-q", "-o", &recording, "--"][..]] {
+        let shell = ["bash", "-c", script.as_str(), "bash"];
+        let words = [&shell[..], measuring, command].concat();
+        support::run::bare(&scratch, &words);
+        let out = scratch.text("work/out");
+        assert!(!out.is_empty(), "{words:?} said nothing; {}", scratch.text("work/err"));
+        found.push(out);
+    }
+    assert_eq!(found[1], found[0], "left: measured, right: bare");
+    found.remove(1)
+}
+
+#[test]
+fn the_environment() {
+    needs_root!();
+    let found = finds_the_same("export ODD=$'a\\nb=c'; unset HOME", &["env", "-0"]);
+    assert!(found.contains("ODD=a\nb=c\0"), "{found}");
+}
+
+#[test]
+fn what_a_process_inherits() {
+    needs_root!();
+    // Not the PIDs, which differ by nature.
+    let tty = format!("{} a 'b c' '' | grep -v -e ^pid= -e ^parent= -e ^fd1=", workload("tty"));
+    let found =
+        finds_the_same("out=$PWD/out; cd /; umask 0153; exec 8< /etc/hosts", &["bash", "-c", &tty]);
+    for line in ["umask=0153", "cwd=/", "arg2=b c", "arg3=", "fd8=/etc/hosts"] {
+        assert!(found.contains(&format!("{line}\n")), "no {line}:\n{found}");
+    }
+}
+
+#[test]
+fn descriptors() {
+    needs_root!();
+    let scene = "echo x > file; exec 3< file 7>> file 9<> file 42< /dev/zero; exec 5>&-";
+    let found = finds_the_same(
+        scene,
+        &["bash", "-c", "ls -l /proc/$$/fd | sed 's/.* \\([0-9]* ->\\)/\\1/'"],
+    );
+    for descriptor in ["3 ->", "7 ->", "9 ->", "42 -> /dev/zero"] {
+        assert!(found.contains(descriptor), "{found}");
+    }
+    assert!(!found.contains("5 ->"), "{found}");
+}
+
+#[test]
+fn limits_and_scheduling() {
+    needs_root!();
+    let script = "ulimit -a; umask; cat /proc/self/oom_score_adj /proc/self/coredump_filter /proc/self/timerslack_ns; nice; grep -E '^(Uid|Gid|Groups|NoNewPrivs|Seccomp|Cap|Cpus_allowed_list|Mems)' /proc/self/status";
+    let found = finds_the_same(
+        "umask 0137; ulimit -n 777 -s 4444 -c 0; echo 123 > /proc/self/oom_score_adj",
+        &["bash", "-c", script],
+    );
+    assert!(
+        found.contains("777") && found.contains("0137") && found.contains("\n123\n"),
+        "{found}"
+    );
+}
+
+#[test]
+fn dispositions_of_signals() {
+    needs_root!();
+    let say = ["grep", "-E", "^(SigBlk|SigIgn|SigCgt)", "/proc/self/status"];
+    let ignored = |found: &str| {
+        let line = found.lines().find_map(|line| line.strip_prefix("SigIgn:\t"));
+        u64::from_str_radix(line.expect("a line"), 16).expect("a mask")
+    };
+    const PIPE: u64 = 1 << 12;
+    // Rust's start-up ignores SIGPIPE; the command must get what weigh was given.
+    assert_eq!(ignored(&finds_the_same("true", &say)) & PIPE, 0);
+    let found = finds_the_same("trap '' PIPE USR1 HUP", &say);
+    assert_eq!(ignored(&found) & (PIPE | 1 | 1 << 9), PIPE | 1 | 1 << 9, "{found}");
+}
+
+#[test]
+fn a_mask_of_blocked_signals() {
+    needs_root!();
+    use nix::sys::signal::{SigSet, Signal};
+    let scratch = Scratch::new();
+    let out = scratch.path("out").display().to_string();
+    let recording = scratch.path("recording").display().to_string();
+    let say = format!("exec grep SigBlk /proc/self/status > {out}");
+    let weigh = weigh_binary();
+    let weigh = weigh.to_str().expect("a plain path");
+    let words = [weigh, "run", "-q", "-o", &recording, "--", "sh", "-c", &say];
+    let words: Vec<_> =
+        words.iter().map(|word| std::ffi::CString::new(*word).expect("no NUL")).collect();
+    let environment: Vec<_> = std::env::vars()
+        .map(|(name, value)| std::ffi::CString::new(format!("{name}={value}")).expect("no NUL"))
+        .collect();
+    // A thread of its own: the mask is the thread's, and std's Command would clear it.
+    let status = std::thread::spawn(move || {
+        let mut blocked = SigSet::empty();
+        blocked.add(Signal::SIGUSR2);
+        blocked.add(Signal::SIGALRM);
+        blocked.thread_block().expect("signals can be blocked");
+        let actions = nix::spawn::PosixSpawnFileActions::init().expect("memory");
+        let attributes = nix::spawn::PosixSpawnAttr::init().expect("memory");
+        let pid = nix::spawn::posix_spawnp(&words[0], &actions, &attributes, &words, &environment);
+        nix::sys::wait::waitpid(pid.expect("weigh starts"), None).expect("our child")
+    });
+    let status = status.join().expect("no panic");
+    assert!(matches!(status, nix::sys::wait::WaitStatus::Exited(_, 0)), "{status:?}");
+    assert_eq!(scratch.text("out").trim(), "SigBlk:\t0000000000002800");
+}
+
+/// Starts `signals` under weigh and waits until it listens; gives its PID too.
+#[track_caller]
+fn listening(count: u32) -> (support::run::Running, u32) {
+    let mut running = Weigh::workload(&format!("signals {count}")).options("-q").start();
+    let path = running.scratch.path("stdout");
+    running.wait_until("the program is ready", 20.0, || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text.contains("ready"))
+    });
+    let ready = running.scratch.text("stdout");
+    let pid = ready.trim().strip_prefix("ready ").and_then(|pid| pid.parse().ok());
+    (running, pid.expect("a PID"))
+}
+
+#[test]
+fn signals_sent_to_weigh_reach_the_command_once() {
+    needs_root!();
+    for (number, name) in [
+        (SIGHUP, "HUP"),
+        (SIGINT, "INT"),
+        (3, "QUIT"),
+        (10, "USR1"),
+        (12, "USR2"),
+        (SIGTERM, "TERM"),
+    ] {
+        let (running, command) = listening(2);
+        assert!(processes::signal(running.pid(), number));
+        let sent = format!("signal {name}\n");
+        let stdout = running.scratch.path("stdout");
+        wait_until(&format!("{name} reaches the command"), 10.0, || {
+            std::fs::read_to_string(&stdout).is_ok_and(|text| text.contains(&sent))
+        });
+        // Time enough for a second one, which must not come.
+        std::thread::sleep(patience(0.1));
+        assert!(processes::signal(command, 14));
+        let measured = running.end();
+        assert!(measured.status.success(), "{}", measured.everything());
+        let said = String::from_utf8_lossy(&measured.stdout);
+        assert_eq!(said, format!("ready {command}\n{sent}signal ALRM\n"));
+    }
+}
+
+#[test]
+fn a_term_that_ends_the_command_ends_weigh_the_same_way() {
+    needs_root!();
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
+        let mut running = Weigh::run(["sleep", "60"]).start();
+        running.process("sleep 60");
+        assert!(processes::signal(running.pid(), signal));
+        let measured = running.end();
+        measured.check(measured.status.signal() == Some(signal), || "another end".to_string());
+        measured.check(measured.recording().is_complete(), || "it is cut".to_string());
+        measured.is("processes_total", 1);
+    }
+}
+
+#[test]
+fn a_killed_command_is_the_commands_death() {
+    needs_root!();
+    let mut running = Weigh::run(["sleep", "60"]).start();
+    let sleep = running.process("sleep 60");
+    processes::signal(sleep, SIGKILL);
+    let measured = running.end();
+    measured.check(measured.status.signal() == Some(SIGKILL), || "another end".to_string());
+    measured.check(measured.recording().is_complete(), || "it is cut".to_string());
+}
+
+/// `weigh run` in a terminal of its own.
+#[track_caller]
+fn in_a_terminal(scratch: &Scratch, command: &[&str]) -> Terminal {
+    let weigh = weigh_binary().display().to_string();
+    let recording = scratch.path("recording").display().to_string();
+    let measuring = [weigh.as_str(), "run", "-q", "-o", recording.as_str(), "--"];
+    Terminal::start(scratch, 33, 101, &[&measuring[..], command].concat())
+}
+
+#[test]
+fn a_terminal_is_found_as_it_is() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (status, shown) = in_a_terminal(&scratch, &[&workload("tty")]).end();
+    assert!(status.success(), "{shown}");
+    for line in [
+        "isatty0=1",
+        "isatty1=1",
+        "isatty2=1",
+        "controlling_terminal=1",
+        "rows=33",
+        "columns=101",
+        "foreground=1",
+    ] {
+        assert!(shown.contains(&format!("{line}\n")), "no {line}:\n{shown}");
+    }
+}
+
+#[test]
+fn keys_and_the_window_reach_the_program_once() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut terminal = in_a_terminal(&scratch, &[&workload("signals"), "4"]);
+    terminal.wait_for("ready", 1);
+    terminal.types("\x03");
+    terminal.wait_for("signal INT", 1);
+    terminal.types("\x1c");
+    terminal.wait_for("signal QUIT", 1);
+    terminal.resize(44, 120);
+    terminal.wait_for("signal WINCH", 1);
+    std::thread::sleep(patience(0.1));
+    let program = terminal.shown();
+    let program = program.split_once("ready ").and_then(|(_, rest)| rest.lines().next());
+    let program = program.and_then(|pid| pid.parse().ok()).expect("a PID");
+    processes::signal(program, 10);
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{shown}");
+    for signal in ["INT", "QUIT", "WINCH", "USR1"] {
+        let times = shown.matches(&format!("signal {signal}\n")).count();
+        assert_eq!(times, 1, "{signal} came {times} times:\n{shown}");
+    }
+}
+
+#[test]
+fn interrupting_ends_both() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut terminal = in_a_terminal(&scratch, &["sleep", "60"]);
+    let is_sleep = |pid: &u32| processes::command_line(*pid) == "sleep 60";
+    wait_until("the command runs", 20.0, || scratch.survivors().iter().any(is_sleep));
+    terminal.types("\x03");
+    let (status, shown) = terminal.end();
+    assert_eq!(status.signal(), Some(SIGINT), "{shown}");
+}
+
+#[test]
+fn job_control_of_a_shell() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
+    let mut terminal = Terminal::start(&scratch, 24, 80, &shell);
+    terminal.types("PS1='prompt> '\n");
+    terminal.wait_for("prompt> ", 2);
+    let weigh = weigh_binary().display().to_string();
+    let recording = scratch.path("recording").display().to_string();
+    terminal.types(&format!("{weigh} run -q -o {recording} -- cat\n"));
+    let is_cat = |pid: &u32| processes::command_line(*pid) == "cat";
+    wait_until("the command runs", 20.0, || scratch.survivors().iter().any(is_cat));
+    let cat = scratch.survivors().into_iter().find(is_cat).expect("it runs");
+    let parent = parent_of(cat);
+    terminal.types("one\n");
+    terminal.wait_for("one\n", 2);
+
+    // Ctrl-Z stops the command and weigh, and the shell has its prompt back.
+    terminal.types("\x1a");
+    terminal.wait_for("Stopped", 1);
+    assert_eq!(processes::state(cat), Some('T'));
+    wait_until("weigh is stopped", 5.0, || processes::state(parent) == Some('T'));
+    terminal.types("echo shell; jobs\n");
+    terminal.wait_for("\nshell\n", 1);
+    terminal.wait_for("Stopped", 2);
+
+    // fg continues both, and the terminal is the command's again.
+    terminal.types("fg\n");
+    wait_until("the command goes on", 10.0, || processes::state(cat) == Some('S'));
+    terminal.types("two\n");
+    terminal.wait_for("two\n", 2);
+
+    // And again, in the background.
+    terminal.types("\x1a");
+    terminal.wait_for("Stopped", 3);
+    terminal.types("bg\n");
+    // It wants to read, which the background may not: it stops by itself.
+    std::thread::sleep(patience(0.2));
+    terminal.types("fg\n");
+    wait_until("the command goes on", 10.0, || processes::state(cat) == Some('S'));
+    terminal.types("three\n");
+    terminal.wait_for("three\n", 2);
+    terminal.types("\x04");
+    wait_until("the command has ended", 10.0, || !processes::is_alive(cat));
+    terminal.types("echo status $?\n");
+    terminal.wait_for("status 0\n", 1);
+    terminal.types("exit\n");
+    terminal.end();
+}
+
+fn parent_of(pid: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    let (_, rest) = stat.rsplit_once(") ").expect("a name");
+    rest.split(' ').nth(1).and_then(|field| field.parse().ok()).expect("a PID")
+}
+
+#[test]
+fn the_table_keeps_out_of_the_way() {
+    needs_root!();
+    // Standard output is the command's alone, whatever weigh has to say.
+    let measured = Weigh::run(["echo", "hello"]).options("--json fd:2").measure();
+    assert_eq!(measured.stdout, b"hello\n");
+    let measured = Weigh::run(["echo", "hello"]).options("-q").measure();
+    assert_eq!((measured.stdout.as_slice(), measured.stderr.as_str()), (&b"hello\n"[..], ""));
+}
+
+#[test]
+fn a_command_that_ends_before_it_reads() {
+    needs_root!();
+    // Nobody takes what is sent: the command has ended, weigh must not wait for its input.
+    let mut command = Command::new(weigh_binary());
+    let scratch = Scratch::new();
+    command.args(["run", "-q", "-o"]).arg(scratch.path("recording")).args(["--", "true"]);
+    set_surroundings(&mut command, &scratch);
+    let mut weigh = command.stdin(Stdio::piped()).spawn().expect("weigh");
+    let end = std::time::Instant::now() + patience(20.0);
+    let status = loop {
+        if let Some(status) = weigh.try_wait().expect("our child") {
+            break status;
+        }
+        assert!(std::time::Instant::now() < end, "weigh waits for input");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(status.success(), "{status}");
+}
