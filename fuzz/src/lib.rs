@@ -1,0 +1,135 @@
+//! One function for each parser of text or bytes that come from outside. It panics if the parser
+//! does, or if what the parser promises is not so. `fuzz_targets/NAME.rs` hands it to libFuzzer,
+//! `seeds/NAME/` holds what it begins with.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use weigh_collect::{fanotify, inspect, procfs};
+use weigh_keep::journal;
+use weigh_schema::amount;
+use weigh_schema::limit::Limit;
+use weigh_schema::summary::Summary;
+use weigh_schema::{METRICS, Unit};
+use weigh_show::report::{self, Totals};
+use weigh_show::table::{self, Style};
+
+// `weigh` is a program, not a library: the two files of it that read a limits file are taken in
+// as they are.
+#[allow(dead_code, missing_docs, clippy::all)]
+#[path = "../../crates/cli/src/arguments.rs"]
+mod arguments;
+#[allow(dead_code, missing_docs, clippy::all)]
+#[path = "../../crates/cli/src/run/settings.rs"]
+mod settings;
+
+/// Sizes, durations and counts as people write them.
+pub fn amounts(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(bytes) = amount::parse_size(&text) {
+        let shown = amount::show_size(bytes as f64);
+        let again = amount::parse_size(&shown).expect("what was shown can be read");
+        assert!(again.abs_diff(bytes) as f64 <= bytes as f64 * 0.06, "{text:?} {shown:?}");
+    }
+    if let Ok(duration) = amount::parse_duration(&text) {
+        assert!(duration >= Duration::ZERO);
+        assert!(!amount::show_seconds(duration.as_secs_f64()).is_empty());
+    }
+    for unit in [Unit::Bytes, Unit::Seconds, Unit::Count, Unit::Cores, Unit::Ratio] {
+        match amount::parse_amount(&text, unit) {
+            Ok(value) => assert!(value.is_finite() && value >= 0.0, "{text:?}"),
+            Err(error) => assert!(error.to_string().contains("is not")),
+        }
+    }
+}
+
+/// `METRIC=VALUE`.
+pub fn limit(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match text.parse::<Limit>() {
+        Ok(limit) => assert!(limit.metric.can_be_limited() && limit.value >= 0.0),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A limits file.
+pub fn limits_file(data: &[u8]) {
+    if let Err(error) = settings::parse_limits(&String::from_utf8_lossy(data)) {
+        assert!(!format!("{error:#}").is_empty());
+    }
+}
+
+/// A line of a recording's journal.
+pub fn journal_line(data: &[u8]) {
+    match journal::parse_line(data) {
+        Ok(journal::Entry::Unknown) => {}
+        Ok(entry) => {
+            let text = serde_json::to_vec(&entry).expect("what was read can be written");
+            journal::parse_line(&text).expect("and read again");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// `summary.json`, and what is made of it for people.
+pub fn summary(data: &[u8]) {
+    let Ok(summary) = serde_json::from_slice::<Summary>(data) else { return };
+    for width in [1, 80, 200] {
+        let style = Style { color: false, width, complete: true, recording: None };
+        let text = table::render(&summary, style);
+        // What a program calls itself must not reach the terminal as a command to it.
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
+    let page = report::render(&summary, &[], &[], &[], Totals { processes: 0, files: 0 });
+    // The data must not end the element that it stands in.
+    let scripts = page.to_lowercase().matches("</script").count();
+    let begun = page.to_lowercase().matches("<script").count();
+    assert_eq!(scripts, begun);
+}
+
+/// Files of one process: `stat`, `status`, `io`, `cmdline`, `smaps_rollup`, `stack`.
+pub fn proc_process(data: &[u8]) {
+    if let Some(stat) = procfs::parse_stat(data) {
+        assert!(stat.name.len() <= 3 * data.len());
+    }
+    let _ = procfs::parse_status(data);
+    let _ = procfs::parse_io(data);
+    let arguments = procfs::parse_cmdline(data);
+    assert!(arguments.len() <= data.len());
+    let _ = procfs::parse_smaps_rollup(data);
+    let _ = inspect::parse_kernel_stack(data);
+}
+
+/// `maps` and `smaps`.
+pub fn proc_maps(data: &[u8]) {
+    for entry in procfs::parse_maps(data) {
+        assert!(entry.start <= entry.end);
+    }
+    let _ = procfs::parse_smaps(data);
+    assert!(inspect::largest_mappings(data).len() <= data.len());
+}
+
+/// Files of the machine: `mountinfo`, `cgroup`, `passwd`, `meminfo`, lists of CPUs.
+pub fn proc_machine(data: &[u8]) {
+    let _ = procfs::parse_mountinfo(data);
+    let _ = procfs::parse_cgroup(data);
+    let _ = procfs::parse_passwd(data, 0);
+    let _ = procfs::parse_mem_total(data);
+    let _ = procfs::parse_cpu_list(&String::from_utf8_lossy(data));
+    assert!(procfs::unescape_octal(data).len() <= data.len());
+}
+
+/// What fanotify's queue gives.
+pub fn fanotify_records(data: &[u8]) {
+    // The shortest record is its metadata, 24 bytes.
+    assert!(fanotify::parse_records(data).len() <= data.len() / 24);
+}
+
+/// A metric's name that is not one: the nearest that are.
+pub fn metric_name(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for near in weigh_schema::nearest_metrics(&text) {
+        assert!(METRICS.iter().any(|m| m.name == near));
+    }
+}
