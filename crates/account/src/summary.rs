@@ -88,6 +88,9 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
         quality: Quality::Exact,
         reason: None,
     };
+    if let Formula::NotMeasured(why) = metric.formula {
+        return Value::unavailable(metric.unit, why);
+    }
     match metric.name {
         "wall_seconds" => exact(measured.wall_seconds, Mechanism::Clock),
         "memory_peak_bytes" => {

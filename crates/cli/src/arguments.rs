@@ -123,6 +123,11 @@ pub struct RunArguments {
     #[arg(long = "without", value_enum, value_name = "COLLECTOR")]
     pub without: Vec<Collector>,
 
+    /// Follow opened files by fanotify where functions can not be probed; every process of the
+    /// machine pays about a microsecond an open for it.
+    #[arg(long)]
+    pub files: bool,
+
     /// Turn the kernel's delay accounting on for the time of the run (needs root).
     #[arg(long)]
     pub delays: bool,
@@ -156,6 +161,8 @@ pub enum Collector {
     Gpu,
     /// Looks at shared pages.
     Pages,
+    /// The kernel's delay accounting.
+    Delays,
 }
 
 impl Collector {

@@ -40,6 +40,12 @@ pub fn user_name(uid: u32) -> String {
         .unwrap_or_else(|| uid.to_string())
 }
 
+/// The name of a process, if it is there.
+pub fn process_name(pid: u32) -> Option<String> {
+    let name = procfs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+}
+
 /// The user this process runs as.
 pub fn current_user() -> String {
     user_name(rustix::process::getuid().as_raw())

@@ -306,6 +306,11 @@ impl KernelJob {
         self.parts.files.is_working()
     }
 
+    /// Why they are not, for people.
+    pub fn why_opens_are_not_counted(&self) -> String {
+        self.parts.files.status(0).reason.unwrap_or_default()
+    }
+
     /// How often a process has opened a file so far; after this it is forgotten.
     pub fn take_opens(&self, key: &FileKey) -> Option<u64> {
         let opened = &self.functions.as_ref()?.maps.opened;

@@ -23,5 +23,6 @@ pub mod pages;
 pub mod poll;
 pub mod procfs;
 pub mod requirements;
+pub mod rusage;
 pub mod signals;
 pub mod spawn;

@@ -138,6 +138,24 @@ impl JobPoller {
         Ok(Poll { reading, known: self.known().map(Counter::slot_name).collect(), ended })
     }
 
+    /// The processes that were alive at the last poll.
+    pub fn living(&self) -> Vec<u32> {
+        let alive = self.processes.iter().filter(|(_, process)| process.is_alive());
+        alive.map(|(id, _)| id.pid).collect()
+    }
+
+    /// The rows of processes that have not ended, as they were last seen.
+    pub fn remaining(&self) -> Vec<ProcessEnd> {
+        let unreported = self.processes.iter().filter(|(_, p)| !p.is_end_reported);
+        unreported
+            .map(|(id, process)| {
+                let since_root = id.start_ticks.saturating_sub(self.root.start_ticks);
+                let started = process::nanoseconds(since_root, self.ticks_per_second);
+                ProcessEnd { ended_ns: None, ..process.end(*id, started, started) }
+            })
+            .collect()
+    }
+
     /// How the collector fares.
     pub fn status(&self) -> CollectorStatus {
         let mut reason =

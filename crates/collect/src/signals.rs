@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// A signal that was sent to weigh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,19 @@ fn signal_of(number: i32) -> Option<Signal> {
 pub fn send(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let signal = signal_of(signal).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(pidfd_send_signal(process, signal)?)
+}
+
+/// Sends signals to processes; returns how many were reached.
+pub fn send_to_all(pids: &[u32], signals: &[i32]) -> usize {
+    pids.iter()
+        .filter(|pid| {
+            let opened = Pid::from_raw(**pid as i32)
+                .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            opened.is_some_and(|pidfd| {
+                signals.iter().filter(|s| send(pidfd.as_fd(), **s).is_ok()).count() > 0
+            })
+        })
+        .count()
 }
 
 /// Stops weigh itself, as its command was stopped, so that the shell notices.

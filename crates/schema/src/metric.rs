@@ -155,6 +155,8 @@ pub enum Formula {
     ProcessRule,
     /// Known for the job only, by a rule in `account`.
     JobRule,
+    /// Declared in the contract, and not measured by any collector yet; why.
+    NotMeasured(&'static str),
 }
 
 /// The declaration of one metric.
@@ -225,6 +227,9 @@ fn edit_distance(a: &str, b: &str) -> usize {
 }
 
 const NANOSECOND: f64 = 1e-9;
+
+const NEEDS_PAGE_CACHE: Formula =
+    Formula::NotMeasured("not measured by `weigh run` yet: it needs probes in the page cache");
 
 const fn sum(plus: &'static [Counter], factor: f64) -> Formula {
     Formula::Sum { plus, minus: &[], factor }
@@ -311,12 +316,12 @@ metrics! {
         help "write calls"
         counts "Calls counted in `io_written_bytes_total` (the kernel's `syscw`), messages sent, io_uring requests that wrote."
 
-    mmap_read_bytes_total: Counter Bytes in Io, Formula::JobRule;
+    mmap_read_bytes_total: Counter Bytes in Io, NEEDS_PAGE_CACHE;
         help "bytes read through mmap"
-        counts "Not measured by `weigh run` yet: it needs page-cache probes."
-    mmap_written_bytes_total: Counter Bytes in Io, Formula::JobRule;
+        counts "Bytes of pages that came into memory because a mapping was touched. Not measured yet."
+    mmap_written_bytes_total: Counter Bytes in Io, NEEDS_PAGE_CACHE;
         help "bytes written through mmap"
-        counts "Not measured by `weigh run` yet: it needs page-cache probes."
+        counts "Bytes of pages that became dirty because a mapping was written to. Not measured yet."
 
     storage_read_bytes_total: Counter Bytes in Storage, sum(&[StorageRead], 1.0), series "storage_read_bytes_total";
         help "bytes fetched from storage"

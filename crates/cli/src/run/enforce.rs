@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weigh_account::Crossed;
-use weigh_collect::job::{JobError, KernelJob};
+use weigh_collect::inspect::{inspect, symbolize};
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
 use weigh_schema::metric;
 use weigh_schema::quality::Value;
 use weigh_schema::summary::{LimitOutcome, Offender};
+
+use super::follow::Follower;
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -47,14 +49,14 @@ impl Enforcer {
     }
 
     /// The kernel side saw a limit crossed.
-    pub fn crossed(&mut self, crossing: Crossing, job: &mut KernelJob) {
+    pub fn crossed(&mut self, crossing: Crossing, job: &mut Follower) {
         let offender = crossing.pid.map(|pid| look_at(pid, &crossing));
         self.record(&crossing.metric, crossing.observed, crossing.at_ns, offender);
         self.act(&crossing.metric, crossing.observed, job);
     }
 
     /// A reading was found past a limit.
-    pub fn found(&mut self, crossed: &Crossed, at_ns: u64, job: &mut KernelJob) {
+    pub fn found(&mut self, crossed: &Crossed, at_ns: u64, job: &mut Follower) {
         self.record(crossed.metric, crossed.observed, at_ns, None);
         self.act(crossed.metric, crossed.observed, job);
     }
@@ -87,7 +89,7 @@ impl Enforcer {
         }
     }
 
-    fn act(&mut self, name: &str, observed: f64, job: &mut KernelJob) {
+    fn act(&mut self, name: &str, observed: f64, job: &mut Follower) {
         let Some((outcome, unit)) = self.outcome(name) else { return };
         let by = outcome.offender.as_ref().map_or_else(String::new, |o| {
             format!(" by {} (PID {})", weigh_account::shell_words(&o.command), o.pid)
@@ -130,7 +132,7 @@ impl Enforcer {
     }
 
     /// Goes on ending the job, if it is time.
-    pub fn pursue(&mut self, job: &mut KernelJob) -> Result<(), JobError> {
+    pub fn pursue(&mut self, job: &mut Follower) -> anyhow::Result<()> {
         let now = Instant::now();
         match self.stage {
             Stage::Ending { kill_at } if now >= kill_at => job.set_killing()?,
@@ -166,6 +168,9 @@ impl Enforcer {
     }
 }
 
+/// What the process was doing; it is stopped at that point if the kernel side could stop it.
 fn look_at(pid: u32, crossing: &Crossing) -> Offender {
-    Offender { pid, thread: crossing.tid, ..Default::default() }
+    let mut offender = inspect(pid, crossing.tid);
+    offender.stack = symbolize(pid, &crossing.stack);
+    offender
 }

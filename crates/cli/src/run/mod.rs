@@ -7,6 +7,9 @@
 mod collectors;
 mod enforce;
 mod facts;
+mod follow;
+mod looks;
+mod opened;
 mod outcome;
 mod recorder;
 mod session;

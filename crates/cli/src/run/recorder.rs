@@ -1,5 +1,7 @@
 //! Writes what is collected into the recording, by way of the accounting.
 
+use std::collections::HashSet;
+
 use weigh_account::{Series, Tree};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
@@ -14,6 +16,8 @@ pub struct Recorder {
     /// The job's start, since the Unix epoch.
     epoch_ns: i64,
     looks: Vec<SharedMemoryReading>,
+    /// All processes that were of the job.
+    pids: HashSet<u32>,
 }
 
 impl Recorder {
@@ -25,6 +29,7 @@ impl Recorder {
             series: Series::default(),
             epoch_ns,
             looks: Vec::new(),
+            pids: HashSet::new(),
         }
     }
 
@@ -35,13 +40,20 @@ impl Recorder {
 
     /// A process began to execute a program.
     pub fn exec(&mut self, pid: u32, command: Vec<String>) {
+        self.pids.insert(pid);
         self.tree.exec(pid, command);
     }
 
     /// A process has ended, or is alive at the end.
     pub fn process(&mut self, process: &ProcessEnd, now_ns: u64) {
+        self.pids.insert(process.pid);
         let row = self.tree.row(process, self.epoch_ns, now_ns);
         self.writer.append(&Entry::Process(row));
+    }
+
+    /// The processes that were of the job so far.
+    pub fn pids(&self) -> &HashSet<u32> {
+        &self.pids
     }
 
     /// A file was used.

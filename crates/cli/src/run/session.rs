@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use weigh_account::LimitWatch;
-use weigh_collect::job::{KernelJob, Wanted};
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, spawn};
 use weigh_keep::{Entry, RecordingWriter};
@@ -22,6 +21,9 @@ use weigh_schema::summary::{Exit, ExitKind, Summary};
 use super::collectors::{self, Findings, JobCollector};
 use super::enforce::Enforcer;
 use super::facts;
+use super::follow::Follower;
+use super::looks::Looks;
+use super::opened::Opened;
 use super::outcome::Conclusion;
 use super::recorder::Recorder;
 use super::settings::Settings;
@@ -43,7 +45,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 /// A run that is ready to start.
 pub struct Session {
     settings: Settings,
-    job: KernelJob,
+    job: Follower,
     writer: RecordingWriter,
     summary: Summary,
     mask: SignalMask,
@@ -54,10 +56,14 @@ impl Session {
     /// Opens everything that can be opened before the command runs.
     pub fn prepare(settings: Settings) -> anyhow::Result<Session> {
         let writer = RecordingWriter::create(&settings.directory)?;
-        let mut job = KernelJob::open(Wanted {
-            network: settings.wants(Collector::Network),
-            files: settings.wants(Collector::Files),
-        })?;
+        let mut job = Follower::open(&settings)?;
+        if let Some(why) = job.gave_up() {
+            eprintln!(
+                "weigh: the kernel does not follow this job: {why}.\n\
+                 weigh: looking at /proc instead: processes and peaks between two looks are \
+                 missed. `weigh doctor` says more."
+            );
+        }
         let mut summary = facts::provisional(&settings, job.statuses())?;
         let marks = LimitWatch::marks(&settings.limits);
         let taken = job.set_limits(&marks, settings.on_limit.holds())?;
@@ -75,17 +81,20 @@ impl Session {
     pub fn run(mut self) -> anyhow::Result<Conclusion> {
         self.writer.append(&Entry::Started(Box::new(self.summary.clone())));
         self.writer.flush();
+        // Kept to the end of the run.
+        let _delays = collectors::turn_on_delays(self.settings.arguments.delays)?;
         let waiting = match spawn(&self.settings.arguments.command, &self.mask) {
             Ok(waiting) => waiting,
             Err(error) => return self.failed_to_start(error),
         };
         let pid = waiting.pid;
-        let others = collectors::start(&self.settings, pid.as_raw_nonzero().get() as u32);
-        if let Err(error) = self.job.arm(waiting.pidfd()) {
+        let number = pid.as_raw_nonzero().get() as u32;
+        let others = collectors::start(&self.settings, number, &self.job);
+        if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
             drop(waiting);
             self.writer.discard();
-            return Err(error.into());
+            return Err(error);
         }
         let (pid, pidfd) = match waiting.go() {
             Ok(started) => started,
@@ -119,6 +128,8 @@ impl Session {
             signals: self.signals,
             main: Main { pid, pidfd, status: None, ended: None },
             others,
+            looks: Looks::new(),
+            opened: Opened::default(),
             begun: Instant::now(),
             last_tick: None,
             told_of_leftovers: false,
@@ -175,11 +186,13 @@ struct Main {
 struct Running {
     settings: Settings,
     summary: Summary,
-    job: KernelJob,
+    job: Follower,
     recorder: Recorder,
     signals: SignalReader,
     main: Main,
     others: Vec<Box<dyn JobCollector>>,
+    looks: Looks,
+    opened: Opened,
     watch: LimitWatch,
     enforcer: Enforcer,
     begun: Instant,
@@ -201,8 +214,8 @@ impl Running {
             if !self.watch.is_empty() {
                 until = until.min(next_look);
             }
-            if let Some(moment) = self.enforcer.next() {
-                until = until.min(moment);
+            for moment in [self.enforcer.next(), self.looks.next(), self.job.next()] {
+                until = moment.map_or(until, |m| until.min(m));
             }
             self.wait(until)?;
             while let Some(signal) = self.signals.next() {
@@ -210,6 +223,7 @@ impl Running {
             }
             self.reap()?;
             self.events();
+            self.look_at_pages();
             let now = Instant::now();
             if !self.watch.is_empty() && now >= next_look {
                 self.look_at_limits()?;
@@ -237,8 +251,8 @@ impl Running {
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
         let wake = self.job.wake_fd();
-        let mut fds =
-            vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&wake, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)));
         if self.main.status.is_none() {
             fds.push(PollFd::new(&self.main.pidfd, PollFlags::IN));
         }
@@ -268,27 +282,50 @@ impl Running {
     }
 
     fn reap(&mut self) -> anyhow::Result<()> {
-        if self.main.status.is_some() {
-            return Ok(());
-        }
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
-        match waitpid(Some(self.main.pid), options) {
-            Ok(Some((_, status))) if status.stopped() => {
-                // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
-                let by = status.stopping_signal();
-                let job_control = [SIGTSTP, SIGTTIN, SIGTTOU].map(Some).contains(&by);
-                if job_control && !self.enforcer.is_holding() {
-                    signals::stop_self();
-                }
-            }
-            Ok(Some((_, status))) => {
-                self.main.status = Some(status);
-                self.main.ended = Some(Instant::now());
-            }
-            Ok(None) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error).context("waiting for the command"),
+        if self.job.gave_up().is_some() && self.main.status.is_none() && self.main_has_ended() {
+            // What /proc tells of it is gone once it is waited for.
+            self.job.read()?;
         }
-        Ok(())
+        loop {
+            // Without BPF weigh adopts orphans of the job, and so has to wait for them.
+            match waitpid(None, options) {
+                Ok(Some((pid, status))) if pid == self.main.pid => self.main_changed(status),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for the command"),
+            }
+        }
+    }
+
+    fn main_has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.main.pidfd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
+
+    fn main_changed(&mut self, status: WaitStatus) {
+        if !status.stopped() {
+            self.main.status = Some(status);
+            self.main.ended = Some(Instant::now());
+            return;
+        }
+        // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
+        let by = status.stopping_signal();
+        let job_control = [SIGTSTP, SIGTTIN, SIGTTOU].map(Some).contains(&by);
+        if job_control && !self.enforcer.is_holding() {
+            signals::stop_self();
+        }
+    }
+
+    fn look_at_pages(&mut self) {
+        if self.looks.next().is_none() {
+            return;
+        }
+        let living = || self.job.living().iter().map(|p| p.pid).collect();
+        if let Some(reading) = self.looks.look(&self.job.glance(), &living) {
+            self.recorder.look(reading);
+        }
     }
 
     fn events(&mut self) {
@@ -298,14 +335,21 @@ impl Running {
                 Event::ProcessEnd(process) => {
                     let now = process.ended_ns.unwrap_or(0);
                     self.recorder.process(&process, now);
+                    self.opened.ended(process.pid, &self.job, &mut self.recorder);
                     if self.is_concluding {
                         self.written.insert((process.pid, process.started_ns));
                     }
                 }
-                Event::Peak { at_ns, rss_sum, floor } => self.recorder.peak(at_ns, rss_sum, floor),
+                Event::Peak { at_ns, rss_sum, floor } => {
+                    self.recorder.peak(at_ns, rss_sum, floor);
+                    if self.settings.wants(Collector::Pages) {
+                        self.looks.peak(rss_sum, floor);
+                    }
+                }
                 Event::Limit(crossing) => self.enforcer.crossed(crossing, &mut self.job),
                 Event::Warning(crossing) => self.enforcer.warn(&crossing.metric, crossing.observed),
-                Event::Empty | Event::File { .. } => {}
+                Event::File { pid, path, key } => self.opened.first(pid, key, path),
+                Event::Empty => {}
             }
         }
     }
@@ -325,9 +369,14 @@ impl Running {
         Ok(())
     }
 
+    fn sample_others(&mut self) -> Vec<(&'static str, f64)> {
+        let living = || self.job.living().iter().map(|p| p.pid).collect();
+        self.others.iter_mut().flat_map(|other| other.samples(&living)).collect()
+    }
+
     fn tick(&mut self) -> anyhow::Result<()> {
         let reading = self.job.read()?;
-        let more = self.others.iter_mut().flat_map(|other| other.samples()).collect();
+        let more = self.sample_others();
         self.recorder.tick(&reading, more);
         if self.settings.arguments.progress {
             super::outcome::progress(self.last_tick.as_ref(), &reading);
@@ -399,22 +448,29 @@ impl Running {
         let ended_ns = self.job.ended_ns().unwrap_or(reading.at_ns);
         let mut last = reading.clone();
         last.at_ns = ended_ns;
-        let more = self.others.iter_mut().flat_map(|other| other.samples()).collect();
+        let more = self.sample_others();
         self.recorder.tick(&last, more);
         self.remaining(reading.at_ns);
         let mut findings = Findings::default();
-        findings.notes.extend(self.job.notes());
+        let wall_seconds = ended_ns as f64 * 1e-9;
         let mut statuses = self.job.statuses();
-        statuses.extend(self.others.drain(..).map(|other| other.finish(&mut findings)));
+        for other in self.others.drain(..) {
+            statuses.push(other.finish(&mut findings, &mut self.recorder));
+        }
+        self.opened.finish(&self.job, &mut self.recorder);
+        self.job.finish(wall_seconds, &mut findings);
+        if self.settings.wants(Collector::Pages) && self.job.gave_up().is_none() {
+            statuses.push(self.looks.status());
+        }
         let memory = &reading.memory;
         self.recorder.peak(memory.rss_sum_peak_at_ns, memory.rss_sum_peak, memory.floor_peak);
 
         let summary = &mut self.summary;
         summary.job.ended = Timestamp::from_nanosecond(self.recorder.epoch(ended_ns).into()).ok();
         summary.metrics = weigh_account::metrics(&weigh_account::Measured {
-            wall_seconds: ended_ns as f64 * 1e-9,
+            wall_seconds,
             reading: &reading,
-            source: weigh_schema::Mechanism::Bpf,
+            source: self.job.source(),
             looks: self.recorder.looks(),
             cores_peak: self.recorder.cores_peak(),
             given: findings.given,

@@ -8,9 +8,8 @@ use weigh_schema::event::CollectorStatus;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{Findings, JobCollector, Kind};
+use super::{Findings, JobCollector, Kind, Recorder, Start};
 use crate::arguments::Collector;
-use crate::run::settings::Settings;
 
 /// What a last scan may cost at the end of a job.
 const LAST_SCAN: Duration = Duration::from_millis(50);
@@ -25,10 +24,10 @@ pub(super) const KIND: Kind = Kind {
     start,
 };
 
-fn start(settings: &Settings, _pid: u32) -> Result<Box<dyn JobCollector>, String> {
-    let watched = &settings.arguments.watch;
+fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+    let watched = &with.settings.arguments.watch;
     let roots = if watched.is_empty() { vec![PathBuf::from(".")] } else { watched.clone() };
-    let pace = Pace { at_least: settings.arguments.interval, ..Pace::default() };
+    let pace = Pace { at_least: with.settings.arguments.interval, ..Pace::default() };
     let scanner = FootprintScanner::start(&roots, pace).map_err(|e| e.to_string())?;
     Ok(Box::new(Footprint(scanner)))
 }
@@ -36,7 +35,7 @@ fn start(settings: &Settings, _pid: u32) -> Result<Box<dyn JobCollector>, String
 struct Footprint(FootprintScanner);
 
 impl JobCollector for Footprint {
-    fn samples(&mut self) -> Vec<(&'static str, f64)> {
+    fn samples(&mut self, _: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
         self.0.latest().map_or_else(Vec::new, |latest| {
             vec![
                 ("disk_footprint_bytes", latest.scan.bytes as f64),
@@ -54,7 +53,7 @@ impl JobCollector for Footprint {
         }
     }
 
-    fn finish(self: Box<Self>, findings: &mut Findings) -> CollectorStatus {
+    fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
         let report = self.0.finish(LAST_SCAN);
         let Some(peak) = report.peak else {
             let reason = "the job ended before the watched directories were scanned once";

@@ -5,20 +5,20 @@ use weigh_schema::event::CollectorStatus;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{Findings, JobCollector, Kind};
+use super::{Findings, JobCollector, Kind, Recorder};
 use crate::arguments::Collector;
 
 pub(super) const KIND: Kind = Kind {
     collector: Collector::Hardware,
     mechanism: Mechanism::Perf,
     metrics: &["cpu_instructions_total", "cpu_cycles_total", "cpu_cache_misses_total"],
-    start: |_, pid| Ok(Box::new(Hardware(HardwareCounters::attach(pid, HardwareEvent::ALL)))),
+    start: |with| Ok(Box::new(Hardware(HardwareCounters::attach(with.pid, HardwareEvent::ALL)))),
 };
 
 struct Hardware(HardwareCounters);
 
 impl JobCollector for Hardware {
-    fn finish(mut self: Box<Self>, findings: &mut Findings) -> CollectorStatus {
+    fn finish(mut self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
         for failure in self.0.failures() {
             findings.unavailable(&[failure.metric()], &failure.to_string());
         }

@@ -2,7 +2,11 @@
 //!
 //! To add one: a file here, and a line in [`start`].
 
+mod cgroup;
+mod delays;
+mod files;
 mod footprint;
+mod gpu;
 mod hardware;
 
 use std::collections::BTreeMap;
@@ -11,13 +15,17 @@ use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::quality::Value;
 use weigh_schema::{Mechanism, metric};
 
+pub use delays::turn_on as turn_on_delays;
+
+use super::follow::Follower;
+use super::recorder::Recorder;
 use super::settings::Settings;
 use crate::arguments::Collector;
 
 /// A collector of values for the whole job.
 pub trait JobCollector {
     /// Values for the series, at a tick.
-    fn samples(&mut self) -> Vec<(&'static str, f64)> {
+    fn samples(&mut self, _living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 
@@ -27,7 +35,8 @@ pub trait JobCollector {
     }
 
     /// The values for the summary, and how the collector fared.
-    fn finish(self: Box<Self>, findings: &mut Findings) -> CollectorStatus;
+    fn finish(self: Box<Self>, findings: &mut Findings, recorder: &mut Recorder)
+    -> CollectorStatus;
 }
 
 /// What collectors give for the summary.
@@ -61,7 +70,7 @@ struct Absent {
 }
 
 impl JobCollector for Absent {
-    fn finish(self: Box<Self>, findings: &mut Findings) -> CollectorStatus {
+    fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
         findings.unavailable(self.metrics, &self.reason);
         CollectorStatus {
             name: self.name,
@@ -73,18 +82,28 @@ impl JobCollector for Absent {
     }
 }
 
+/// What a collector is started with.
+struct Start<'a> {
+    settings: &'a Settings,
+    /// The command's process, which waits to execute it.
+    pid: u32,
+    follower: &'a Follower,
+}
+
 /// What a collector is, whether or not it is wanted and works.
 struct Kind {
     collector: Collector,
     mechanism: Mechanism,
     metrics: &'static [&'static str],
-    start: fn(&Settings, u32) -> Result<Box<dyn JobCollector>, String>,
+    start: fn(&Start<'_>) -> Result<Box<dyn JobCollector>, String>,
 }
 
-const KINDS: &[Kind] = &[hardware::KIND, footprint::KIND];
+const KINDS: &[Kind] =
+    &[hardware::KIND, footprint::KIND, files::KIND, cgroup::KIND, delays::KIND, gpu::KIND];
 
 /// Starts all collectors on the command, which is created but not yet executed.
-pub fn start(settings: &Settings, pid: u32) -> Vec<Box<dyn JobCollector>> {
+pub fn start(settings: &Settings, pid: u32, follower: &Follower) -> Vec<Box<dyn JobCollector>> {
+    let start = Start { settings, pid, follower };
     KINDS
         .iter()
         .map(|kind| {
@@ -101,7 +120,7 @@ pub fn start(settings: &Settings, pid: u32) -> Vec<Box<dyn JobCollector>> {
                 let reason = format!("turned off by --without {}", kind.collector.name());
                 return absent(CollectorState::Disabled, reason);
             }
-            (kind.start)(settings, pid)
+            (kind.start)(&start)
                 .unwrap_or_else(|reason| absent(CollectorState::Unavailable, reason))
         })
         .collect()

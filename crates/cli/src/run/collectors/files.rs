@@ -1,0 +1,103 @@
+//! Opened files by fanotify, where functions can not be probed and the user asks for it: every
+//! process of the machine pays for it at each open.
+
+use std::collections::{BTreeMap, HashSet};
+
+use weigh_collect::fanotify::{Open, OpenEvents, file_uses};
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::recording::FileRow;
+use weigh_schema::{Unit, metric};
+
+use super::{Findings, JobCollector, Kind, Recorder, Start};
+use crate::arguments::Collector;
+
+const OPENED: &str = "files_opened_total";
+
+pub(super) const KIND: Kind =
+    Kind { collector: Collector::Files, mechanism: Mechanism::Fanotify, metrics: &[OPENED], start };
+
+fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+    if with.follower.counts_opens() {
+        return Ok(Box::new(CountedByKernel));
+    }
+    if !with.settings.arguments.files {
+        let why = with.follower.why_opens_are_not_counted();
+        return Err(format!(
+            "{why}. --files follows opens by fanotify, which costs every process of the machine \
+             about a microsecond an open"
+        ));
+    }
+    let events = OpenEvents::start().map_err(|e| e.to_string())?;
+    Ok(Box::new(Watched { events, opens: BTreeMap::new() }))
+}
+
+/// The BPF programs do it; their own status speaks for them.
+struct CountedByKernel;
+
+impl JobCollector for CountedByKernel {
+    fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder) -> CollectorStatus {
+        CollectorStatus {
+            name: "fanotify".into(),
+            mechanism: Mechanism::Fanotify,
+            status: CollectorState::Disabled,
+            reason: Some("function probes count every open".into()),
+            lost: 0,
+        }
+    }
+}
+
+struct Watched {
+    events: OpenEvents,
+    /// Of all processes: which were the job's is known for certain at the end.
+    opens: BTreeMap<Open, u64>,
+}
+
+impl Watched {
+    fn drain(&mut self) {
+        // A queue that can not be read is told of in the status.
+        for (open, times) in self.events.drain(&mut |_| true).unwrap_or_default() {
+            *self.opens.entry(open).or_default() += times;
+        }
+    }
+}
+
+impl JobCollector for Watched {
+    fn samples(&mut self, _: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        self.drain();
+        Vec::new()
+    }
+
+    fn finish(
+        mut self: Box<Self>,
+        findings: &mut Findings,
+        recorder: &mut Recorder,
+    ) -> CollectorStatus {
+        self.drain();
+        let job: &HashSet<u32> = recorder.pids();
+        self.opens.retain(|open, _| job.contains(&open.pid));
+        let total: u64 = self.opens.values().sum();
+        let unit = metric(OPENED).map_or(Unit::Count, |m| m.unit);
+        let reason = "a lower bound: the kernel merges repeated opens of a file by a process until \
+                      they are read";
+        findings.given.insert(
+            OPENED.to_string(),
+            Value {
+                value: Some(unit.number(total as f64)),
+                unit,
+                source: Mechanism::Fanotify,
+                quality: Quality::Estimated,
+                reason: Some(reason.into()),
+            },
+        );
+        for used in file_uses(std::mem::take(&mut self.opens)) {
+            recorder.file(FileRow {
+                pid: used.pid,
+                path: used.path,
+                opened_total: used.opened,
+                quality: Quality::Estimated,
+            });
+        }
+        self.events.status()
+    }
+}

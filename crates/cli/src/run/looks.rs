@@ -1,0 +1,86 @@
+//! Looks at the pages of the job's processes, when a new peak of memory may be shared memory that
+//! was counted more than once.
+
+use std::time::{Duration, Instant};
+
+use weigh_collect::pages::{self, PageCount, PageCounter, PagesError};
+use weigh_schema::event::{CollectorStatus, JobReading, SharedMemoryReading};
+
+/// After a look that took t none follows for this many t.
+const PAUSE_PER_LOOK: u32 = 3;
+
+/// How long a job gets to grow further before it is looked at whether it has.
+const RECHECK: Duration = Duration::from_millis(5);
+
+/// Growth since a look that makes it worth another.
+const GROWN: f64 = 1.02;
+
+/// A part of the sum that is certain not to be shared, beyond which a look would tell nothing new.
+const CERTAIN: f64 = 0.97;
+
+/// Makes looks, none too often.
+pub struct Looks {
+    counter: PageCounter,
+    wanted: bool,
+    not_before: Instant,
+    /// What the last look found, until it is certain that the job did not grow past it.
+    to_recheck: Option<u64>,
+    last: Option<Result<PageCount, PagesError>>,
+}
+
+impl Looks {
+    /// Nothing was looked at yet.
+    pub fn new() -> Looks {
+        Looks {
+            counter: PageCounter::new(),
+            wanted: false,
+            not_before: Instant::now(),
+            to_recheck: None,
+            last: None,
+        }
+    }
+
+    /// There is a new peak, and how much of it is certain.
+    pub fn peak(&mut self, rss_sum: u64, floor: u64) {
+        self.wanted |= (floor as f64) < rss_sum as f64 * CERTAIN;
+    }
+
+    /// When the next look is due, if one is wanted.
+    pub fn next(&self) -> Option<Instant> {
+        (self.wanted || self.to_recheck.is_some()).then_some(self.not_before)
+    }
+
+    /// Looks, if it is time.
+    pub fn look(
+        &mut self,
+        now: &JobReading,
+        pids: &dyn Fn() -> Vec<u32>,
+    ) -> Option<SharedMemoryReading> {
+        if Instant::now() < self.not_before {
+            return None;
+        }
+        // The kernel side does not tell of every small step, and the last one may be the peak.
+        if let Some(found) = self.to_recheck.take() {
+            self.wanted |= now.memory.rss_sum as f64 > found as f64 * GROWN;
+        }
+        if !std::mem::take(&mut self.wanted) {
+            return None;
+        }
+        let outcome = self.counter.count(&pids());
+        let took = outcome.as_ref().map_or(Duration::ZERO, |count| count.took);
+        self.not_before = Instant::now() + (took * PAUSE_PER_LOOK).max(RECHECK);
+        self.to_recheck = outcome.as_ref().ok().map(|count| count.rss_sum_bytes);
+        let reading = outcome.as_ref().ok().map(|count| SharedMemoryReading {
+            at_ns: now.at_ns,
+            union_bytes: count.union_bytes,
+            rss_sum_bytes: count.rss_sum_bytes,
+        });
+        self.last = Some(outcome);
+        reading
+    }
+
+    /// How the collector fared.
+    pub fn status(&self) -> CollectorStatus {
+        pages::status(self.last.as_ref())
+    }
+}

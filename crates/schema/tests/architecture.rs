@@ -1,0 +1,146 @@
+//! The borders that ARCHITECTURE.md draws, held: who may know whom, and who may hold `unsafe`.
+//!
+//! Reads what `cargo metadata` says and the sources themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The crates of the workspace that each may depend on (tests of a crate included).
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("weigh-schema", &[]),
+    ("weigh-collect", &["weigh-schema"]),
+    ("weigh-account", &["weigh-schema"]),
+    ("weigh-keep", &["weigh-schema"]),
+    ("weigh-show", &["weigh-schema"]),
+    ("weigh", &["weigh-schema", "weigh-collect", "weigh-account", "weigh-keep", "weigh-show"]),
+    ("weigh-bench", &["weigh-schema"]),
+];
+
+/// The one crate that may hold `unsafe`, and what only it may use to reach the kernel.
+const COLLECT: &str = "weigh-collect";
+const KERNEL_FACING: &[&str] = &["libbpf-rs", "libbpf-sys", "libc", "nvml-wrapper"];
+
+/// What a crate that only computes may not need: the world outside.
+const PURE: &[&str] = &["weigh-schema", "weigh-account", "weigh-show"];
+const WORLDLY: &[&str] = &["rustix", "nix", "libc", "parquet", "clap"];
+
+struct Package {
+    directory: PathBuf,
+    /// Names of what it depends on, but for its tests.
+    depends: BTreeSet<String>,
+    /// The same with its tests.
+    depends_at_all: BTreeSet<String>,
+}
+
+fn packages() -> BTreeMap<String, Package> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(&root)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |value: &Value| value.as_str().expect("a text").to_string();
+    let package = |p: &Value| {
+        let named = |dev: bool| {
+            p["dependencies"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .filter(|d| dev || d["kind"] != "dev")
+                .map(|d| text(&d["name"]))
+                .collect()
+        };
+        let manifest = PathBuf::from(text(&p["manifest_path"]));
+        let directory = manifest.parent().expect("it lies in a directory").to_owned();
+        (text(&p["name"]), Package { directory, depends: named(false), depends_at_all: named(true) })
+    };
+    metadata["packages"].as_array().expect("a list").iter().map(package).collect()
+}
+
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn every_crate_knows_only_those_it_may() {
+    let packages = packages();
+    let ours: BTreeSet<&String> = packages.keys().collect();
+    for (name, package) in &packages {
+        let (_, allowed) = MAY_KNOW
+            .iter()
+            .find(|(n, _)| n == name)
+            .unwrap_or_else(|| panic!("{name} is new: say here whom it may know"));
+        for known in package.depends_at_all.iter().filter(|d| ours.contains(d)) {
+            assert!(allowed.contains(&known.as_str()), "{name} must not know {known}");
+        }
+    }
+    for (name, _) in MAY_KNOW {
+        assert!(packages.contains_key(*name), "{name} is gone: take it out here");
+    }
+}
+
+#[test]
+fn only_collect_reaches_into_the_kernel() {
+    for (name, package) in packages().iter().filter(|(name, _)| *name != COLLECT) {
+        for crate_name in KERNEL_FACING {
+            assert!(!package.depends.contains(*crate_name), "{name} depends on {crate_name}");
+        }
+    }
+}
+
+#[test]
+fn what_only_computes_needs_nothing_of_the_world() {
+    let packages = packages();
+    for name in PURE {
+        for crate_name in WORLDLY {
+            assert!(!packages[*name].depends.contains(*crate_name), "{name} needs {crate_name}");
+        }
+    }
+}
+
+#[test]
+fn only_collect_holds_unsafe() {
+    let is_unsafe = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
+    };
+    let mut in_collect = 0;
+    for (name, package) in packages() {
+        for file in rust_files(&package.directory) {
+            // This file says the word.
+            if file.ends_with("schema/tests/architecture.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&file).expect("text");
+            let found = text.lines().filter(|line| is_unsafe(line)).count();
+            if name == COLLECT {
+                in_collect += found;
+            } else {
+                assert_eq!(found, 0, "{}", file.display());
+            }
+        }
+    }
+    assert!(in_collect > 0, "the search finds what is there");
+}
+
+#[test]
+fn every_crate_is_under_the_same_lints() {
+    for (name, package) in packages() {
+        let manifest = std::fs::read_to_string(package.directory.join("Cargo.toml")).expect("text");
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{name}");
+    }
+}
