@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 WEIGH := $(CARGO_TARGET_DIR)/release/weigh
 BUNDLE := dashboard/dist/report.js.sha256
 
-.PHONY: run test build check bench test-vm fuzz docs clean dependencies test-dependencies
+.PHONY: run test build check bench test-vm fuzz docs clean workloads dependencies test-dependencies
 .DEFAULT_GOAL := build
 
 run: build
@@ -31,15 +31,15 @@ check: test-dependencies $(BUNDLE)
 	target/tools/bin/cargo-deny --locked check bans licenses sources
 	cd dashboard && npm run --silent check
 
-# Overhead, alternating bare and measured runs; writes docs/performance.md. Best on an idle machine.
-bench: build
-	bench/run.sh $(WEIGH)
+# What measuring costs and how right it is; writes docs/performance.md. Wants root and an idle machine.
+bench: build workloads
+	cargo run --release --locked -p weigh-bench -- measure --weigh $(WEIGH) --output docs/performance.md
 
 # The same binary on Debian's stock 6.1 kernel, in QEMU.
-test-vm: test-dependencies build
+test-vm: test-dependencies build workloads
 	tests/vm/suite.sh
 
-# Every parser of outside text. SECONDS=n: how long for each.
+# Every parser of outside text, each for FUZZ_SECONDS.
 fuzz: test-dependencies
 	scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
@@ -51,6 +51,9 @@ docs: build
 clean:
 	cargo clean
 	rm -rf dashboard/dist dashboard/node_modules tests/workloads/bin
+
+workloads:
+	@$(MAKE) --silent -C tests/workloads
 
 dependencies:
 	@scripts/install-dependencies.sh build

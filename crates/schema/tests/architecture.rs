@@ -57,7 +57,10 @@ fn packages() -> BTreeMap<String, Package> {
         };
         let manifest = PathBuf::from(text(&p["manifest_path"]));
         let directory = manifest.parent().expect("it lies in a directory").to_owned();
-        (text(&p["name"]), Package { directory, depends: named(false), depends_at_all: named(true) })
+        (
+            text(&p["name"]),
+            Package { directory, depends: named(false), depends_at_all: named(true) },
+        )
     };
     metadata["packages"].as_array().expect("a list").iter().map(package).collect()
 }
