@@ -43,10 +43,10 @@ test-vm: test-dependencies build workloads
 fuzz: test-dependencies
 	scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
-# Man pages, completions, docs/metrics.md, from the declarations they are derived from.
+# Man pages, completions and the references in docs/, from the declarations they are derived from.
 docs: build
-	$(WEIGH) generate $(CARGO_TARGET_DIR)/docs
-	cp $(CARGO_TARGET_DIR)/docs/metrics.md docs/metrics.md
+	$(WEIGH) generate $(CARGO_TARGET_DIR)/generated
+	cp $(CARGO_TARGET_DIR)/generated/docs/*.md docs/
 
 clean:
 	cargo clean

@@ -71,7 +71,6 @@ layer page command bash -c 'cd dashboard && npm run --silent check'
 layer workloads command make -C tests/workloads
 layer build command cargo build --release --locked -p weigh
 layer rust cargo cargo test --release --locked --workspace --no-fail-fast
-layer generated command bash -c "$weigh generate $scratch/generated && diff -u docs/metrics.md $scratch/generated/metrics.md"
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer browser lines browser
 layer fuzz lines scripts/fuzz.sh smoke

@@ -11,6 +11,7 @@
 
 mod atomic;
 mod column;
+mod describe;
 mod error;
 mod finite;
 pub mod journal;
@@ -22,6 +23,7 @@ mod table_reader;
 mod table_writer;
 mod writer;
 
+pub use describe::{ColumnDescription, TableDescription, tables};
 pub use error::KeepError;
 pub use journal::Entry;
 pub use place::{default_directory, new_job_id};

@@ -1,7 +1,10 @@
-//! `weigh generate`: man pages, completions and `metrics.md`, from the declarations they follow.
+//! `weigh generate`: man pages, completions, and the references of metrics and recordings, from the
+//! declarations they follow.
 //!
-//! Reads the command line's declarations and the metrics'; emits files below a directory, which it
+//! Reads the declarations of the command line, the metrics and the tables; emits files below a directory, which it
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
+
+mod recording;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,18 +18,18 @@ use crate::arguments::{Arguments, GenerateArguments};
 /// The shells that completions are written for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// The reference of the metrics; `docs/` holds a copy.
-const METRICS_FILE: &str = "metrics.md";
+/// A reference and how its text is made; `docs/` holds a copy of each.
+type Reference = (&'static str, fn() -> String);
+
+const REFERENCES: &[Reference] =
+    &[("metrics.md", weigh_show::docs::metrics_markdown), ("recording.md", recording::markdown)];
 
 /// Writes all of it and names each file.
 pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.directory;
     let mut written = man_pages(&directory.join("man"))?;
     written.extend(completions(&directory.join("completions"))?);
-    let metrics = directory.join(METRICS_FILE);
-    std::fs::write(&metrics, weigh_show::docs::metrics_markdown())
-        .with_context(|| format!("cannot write {}", metrics.display()))?;
-    written.push(metrics);
+    written.extend(references(&directory.join("docs"))?);
     for path in written {
         println!("{}", path.display());
     }
@@ -62,6 +65,19 @@ fn completions(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .collect()
 }
 
+fn references(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    make_directory(directory)?;
+    REFERENCES
+        .iter()
+        .map(|(name, text)| {
+            let path = directory.join(name);
+            std::fs::write(&path, text())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(path)
+        })
+        .collect()
+}
+
 fn make_directory(directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make {}", directory.display()))
@@ -72,13 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_reference_is_what_would_be_written() {
-        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(METRICS_FILE);
-        let text = std::fs::read_to_string(&committed).expect("docs/metrics.md is committed");
-        assert!(
-            text == weigh_show::docs::metrics_markdown(),
-            "docs/metrics.md is stale: run `make docs`"
-        );
+    fn the_committed_references_are_what_would_be_written() {
+        for (name, text) in REFERENCES {
+            let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+            let found = std::fs::read_to_string(&committed).expect("it is committed");
+            assert!(found == text(), "docs/{name} is stale: run `make docs`");
+        }
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! `docs/recording.md`: the files of a recording and their columns.
+//!
+//! Reads the declarations in `weigh_keep` and `weigh_schema`; emits Markdown.
+
+use weigh_keep::TableDescription;
+use weigh_schema::recording::files;
+use weigh_schema::summary::SCHEMA;
+
+/// The reference of a recording's files.
+pub fn markdown() -> String {
+    let mut out = format!(
+        "# A recording\n\n\
+         Derived from the declarations in `crates/keep/src/table.rs` and \
+         `crates/schema/src/recording.rs`; do not edit by hand.\n\n\
+         `weigh run` leaves a directory (`-o DIR`; by default a new one below \
+         `$XDG_STATE_HOME/weigh`, else `~/.local/state/weigh`).\n\n\
+         | file | holds |\n|---|---|\n"
+    );
+    let rows = [
+        (files::SUMMARY, format!("the totals, schema `{SCHEMA}`: see [metrics.md](metrics.md)")),
+        (files::SERIES, "values over time, long form: one row for each time and series".into()),
+        (files::PROCESSES, "one row for each process there ever was".into()),
+        (files::FILES, "one row for each process and file it opened".into()),
+        (files::REPORT, "the page for people; it needs no network and no other file".into()),
+        (files::JOURNAL, "what has been recorded so far; there only while the job runs".into()),
+    ];
+    for (file, holds) in rows {
+        out.push_str(&format!("| `{file}` | {holds} |\n"));
+    }
+    out.push_str(&format!(
+        "\nThe tables are Parquet files, compressed with Snappy. Times are nanoseconds since the \
+         Unix epoch, UTC. What is not known is null, never 0. Units and a line of help for each \
+         column, and for each series, stand in the file's own key-value metadata as `NAME.unit` \
+         and `NAME.help`.\n\n\
+         While the job runs everything goes to `{journal}`, one JSON object a line. When the job \
+         has ended the tables and the summary are made of it and it is removed; files are put in \
+         place whole. If weigh is killed, the journal stays: `weigh show` and `weigh report` read \
+         it and say that the recording is incomplete.\n\n",
+        journal = files::JOURNAL
+    ));
+    for table in weigh_keep::tables() {
+        out.push_str(&section(&table));
+    }
+    out.push_str(EXAMPLES);
+    out
+}
+
+fn section(table: &TableDescription) -> String {
+    let mut out =
+        format!("## `{}`\n\n| column | type | unit | holds |\n|---|---|---|---|\n", table.file);
+    for column in &table.columns {
+        out.push_str(&format!(
+            "| `{}` | {}{} | {} | {} |\n",
+            column.name,
+            column.kind,
+            if column.optional { ", optional" } else { "" },
+            column.unit.map(|unit| unit.to_string()).unwrap_or_default(),
+            column.help
+        ));
+    }
+    out.push('\n');
+    out
+}
+
+const EXAMPLES: &str = "\
+## Reading it elsewhere
+
+DuckDB:
+
+```sql
+SELECT metric, max(value) FROM 'series.parquet' WHERE scope = 'job' GROUP BY metric;
+SELECT name, count(*), sum(cpu_seconds) FROM 'processes.parquet' GROUP BY name ORDER BY 3 DESC;
+```
+
+Python:
+
+```python
+import pandas
+series = pandas.read_parquet('series.parquet')
+series[series.metric == 'memory_bytes'].plot('time', 'value')
+```
+";
