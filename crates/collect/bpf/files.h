@@ -54,18 +54,22 @@ SEC("?fentry/security_file_open")
 int BPF_PROG(on_open, struct file *file)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = member(task);
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	struct process *process;
 	struct file_key key = {};
 	__u64 *times, once = 1;
 	struct job *job;
 
-	if (!thread)
+	if (!thread || thread->stage == STAGE_NONE)
 		return 0;
 	job = job_of(thread->job);
 	process = process_of(task);
-	if (!job || !process)
+	if (!job)
 		return 0;
+	if (!process) { /* the exec of the command itself, which makes the first process */
+		count(job, 0, COUNTER_FILES_OPENED, 1);
+		return 0;
+	}
 	count(job, process, COUNTER_FILES_OPENED, 1);
 	key.process = (__u64)task->signal;
 	key.inode = file->f_inode->i_ino;

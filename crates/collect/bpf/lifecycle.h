@@ -57,11 +57,15 @@ static __always_inline void settle(struct task_struct *task, struct thread *thre
 static __always_inline __u32 pid_at(struct task_struct *task, __u32 level)
 {
 	struct pid *pid = task->group_leader->thread_pid;
+	__u64 offset;
 	int number = 0;
 
+	/* The namespaces' numbers lie behind each other; the verifier wants to see a bound. */
+	offset = level * (__u32)bpf_core_type_size(struct upid);
+	barrier_var(offset);
+	offset &= 0xfff;
 	bpf_probe_read_kernel(&number, sizeof(number),
-			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
-				      level * bpf_core_type_size(struct upid));
+			      (void *)pid + bpf_core_field_offset(struct pid, numbers) + offset);
 	return number;
 }
 
@@ -198,8 +202,10 @@ static __always_inline struct process *start_job(struct task_struct *task, struc
 	process = new_process(task, job, thread->job, 0);
 	more_threads(job, control);
 	more_processes(job, control);
-	if (process)
+	if (process) {
 		process->started = job->started;
+		process->counters[COUNTER_FILES_OPENED] = job->counters[COUNTER_FILES_OPENED];
+	}
 	return process;
 }
 

@@ -87,14 +87,15 @@ __s64 with_cpus(__u64 counters)
 static __always_inline __s64 plain_count(struct mm_struct *mm, int which)
 {
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
-		struct mm_struct___before_6_2 *old = (void *)mm;
+		__s64 count = 0;
 
-		switch (which) {
-#define OLD_COUNT(which)                                                                           \
-	case which:                                                                                \
-		return old->rss_stat.count[which].counter;
-			MEMBER_CASES(OLD_COUNT)
-		}
+		/* The verifier does not let these be read as what BTF says they are. */
+		bpf_probe_read_kernel(&count, sizeof(count),
+				      (void *)mm +
+					      bpf_core_field_offset(struct mm_struct___before_6_2,
+								    rss_stat.count) +
+					      which * sizeof(count));
+		return count;
 	} else {
 		struct mm_struct___since_6_2 *new = (void *)mm;
 
@@ -386,13 +387,13 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 {
 	__u64 key = (__u64)mm;
 	struct recent *recent = recent_of(key);
-	__s64 plain = plain_count(mm, which);
 	struct memory *memory;
+	__s64 plain, now;
 	struct job *job;
-	__s64 now;
 
 	if (which < 0 || which >= NR_MM_COUNTERS)
 		return 0;
+	plain = plain_count(mm, which);
 	if (recent->mm == key && recent->counts[which] == plain)
 		return 0;
 	memory = bpf_map_lookup_elem(&memories, &key);

@@ -25,7 +25,7 @@ impl std::fmt::Display for AmountError {
 
 impl std::error::Error for AmountError {}
 
-const SIZE: &str = "a size: a number with an optional unit B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024)";
+const SIZE: &str = "a size: a number with an optional unit B, kB, MB, GB, TB, PB (powers of 1000) or KiB, MiB, GiB, TiB, PiB (powers of 1024)";
 const DURATION: &str =
     "a duration: numbers with units ns, us, ms, s, m, h or d, such as 90s, 250ms or 1h30m";
 const COUNT: &str = "a number, such as 1000 or 2.5";
@@ -51,6 +51,8 @@ pub fn parse_size(text: &str) -> Result<u64, AmountError> {
         "mi" | "mib" => 1024.0 * 1024.0,
         "gi" | "gib" => 1024.0 * 1024.0 * 1024.0,
         "ti" | "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        "p" | "pb" => 1e15,
+        "pi" | "pib" => 1024.0 * 1024.0 * 1024.0 * 1024.0 * 1024.0,
         _ => return Err(refuse()),
     };
     let bytes = number * factor;

@@ -23,7 +23,7 @@ pub struct Condition {
 /// The rights that weigh can use, and for what.
 const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::BPF, "CAP_BPF", "loading BPF programs"),
-    (CapabilitySet::PERFMON, "CAP_PERFMON", "attaching them; counting in the kernel too"),
+    (CapabilitySet::PERFMON, "CAP_PERFMON", "attaching them; hardware counters"),
     (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN", "page frames of shared memory; fanotify"),
     (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "names of files that fanotify saw"),
     (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE", "pages, mappings, stacks of other users"),
@@ -33,7 +33,7 @@ const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
 /// Switches, and what hangs on them. Whether a value is good depends on other rights too, so none
 /// is judged.
 const SWITCHES: &[(&str, &str)] = &[
-    ("unprivileged_bpf_disabled", "0 would let users load some BPF, but none that weigh needs"),
+    ("unprivileged_bpf_disabled", "none of what weigh loads is allowed without rights"),
     ("perf_event_paranoid", "hardware counters without CAP_PERFMON: at most 2"),
     ("yama/ptrace_scope", "looking into an offender of one's own: CAP_SYS_PTRACE at 2, never at 3"),
     ("task_delayacct", "delay_* of block I/O, reclaim, swap-in: 1, or --delays"),
@@ -76,11 +76,11 @@ fn rights() -> Vec<Condition> {
     CAPABILITIES
         .iter()
         .map(|&(capability, name, bears_on)| {
-            // The kernel takes CAP_SYS_ADMIN for these two, as it did before it had them.
+            // CAP_SYS_ADMIN stands for these two, as it did before the kernel had them.
             let is_part = [CapabilitySet::BPF, CapabilitySet::PERFMON].contains(&capability);
             let (value, good) = match (held.contains(capability), is_admin && is_part) {
                 (true, _) => ("held", true),
-                (false, true) => ("by CAP_SYS_ADMIN", true),
+                (false, true) => ("implied", true),
                 (false, false) => ("missing", false),
             };
             Condition { name, value: value.to_string(), good: Some(good), bears_on }

@@ -32,12 +32,11 @@ const TELLTALE: &str = "processes_total";
 struct Findings {
     /// Whether `weigh run` follows a job exactly, sees it only now and then, or does not work.
     run: Verdict,
-    /// What went wrong, if it does not work.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    /// What weigh said during the run, or why it does not work.
+    said: Vec<String>,
     host: Option<Host>,
     collectors: Vec<Finding>,
-    /// Metrics without a value in the trial, and why.
+    /// Metrics without a value in the trial for a reason that no collector gives.
     unknown: Vec<Unknown>,
     conditions: Vec<Condition>,
 }
@@ -59,6 +58,8 @@ struct Finding {
     status: CollectorState,
     reason: Option<String>,
     gives: Option<&'static str>,
+    /// Metrics that had no value for its reason.
+    lost_metrics: Vec<&'static str>,
     /// What helps, where it does not work fully.
     remedy: Option<&'static str>,
 }
@@ -90,17 +91,17 @@ pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
 fn find() -> Findings {
     let conditions = conditions::all();
     match trial::run() {
-        Ok(summary) => Findings {
-            run: verdict(&summary),
-            error: None,
-            unknown: unknown(&summary),
-            collectors: summary.collectors.into_iter().map(finding).collect(),
-            host: Some(summary.host),
-            conditions,
-        },
+        Ok(trial::Trial { summary, said }) => {
+            let run = verdict(&summary);
+            let mut unknown = unknown(&summary);
+            let lost = share_out(&mut unknown, &summary.collectors);
+            let statuses = summary.collectors.into_iter().zip(lost);
+            let collectors = statuses.map(|(status, lost)| finding(status, lost)).collect();
+            Findings { run, said, host: Some(summary.host), collectors, unknown, conditions }
+        }
         Err(error) => Findings {
             run: Verdict::Fails,
-            error: Some(format!("{error:#}")),
+            said: vec![format!("{error:#}")],
             host: weigh_collect::host::host().ok(),
             collectors: Vec::new(),
             unknown: Vec::new(),
@@ -116,12 +117,31 @@ fn verdict(summary: &Summary) -> Verdict {
     }
 }
 
-fn finding(status: CollectorStatus) -> Finding {
+/// Gives each collector the metrics that went without a value for its reason: for the very same
+/// one, or, if no collector has that, for one that is a part of its own. The others stay.
+fn share_out(unknown: &mut Vec<Unknown>, statuses: &[CollectorStatus]) -> Vec<Vec<&'static str>> {
+    let mut lost = vec![Vec::new(); statuses.len()];
+    unknown.retain(|one| {
+        let is_same = |status: &CollectorStatus| status.reason.as_ref() == Some(&one.reason);
+        let is_part = |status: &CollectorStatus| {
+            status.reason.as_ref().is_some_and(|reason| reason.contains(&one.reason))
+        };
+        let found = statuses.iter().position(is_same).or_else(|| statuses.iter().position(is_part));
+        if let Some(place) = found {
+            lost[place].extend(&one.metrics);
+        }
+        found.is_none()
+    });
+    lost
+}
+
+fn finding(status: CollectorStatus, lost_metrics: Vec<&'static str>) -> Finding {
     let note = notes::of(&status.name);
     let works = status.status == CollectorState::Active;
     Finding {
         gives: note.map(|note| note.gives),
-        remedy: note.filter(|_| !works).map(|note| note.remedy),
+        lost_metrics,
+        remedy: note.filter(|_| !works).and_then(|note| note.remedy),
         name: status.name,
         mechanism: status.mechanism,
         status: status.status,
@@ -136,11 +156,35 @@ fn unknown(summary: &Summary) -> Vec<Unknown> {
         if value.quality != Quality::Unavailable {
             continue;
         }
-        let reason = value.reason.clone().unwrap_or_default();
+        let reason = value.reason.clone().unwrap_or_else(|| "no reason given".to_string());
         match all.iter_mut().find(|unknown| unknown.reason == reason) {
             Some(unknown) => unknown.metrics.push(metric.name),
             None => all.push(Unknown { reason, metrics: vec![metric.name] }),
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_lost_with_the_collector_that_gives_its_reason() {
+        let status = |name: &str, reason: &str| CollectorStatus {
+            name: name.to_string(),
+            mechanism: Mechanism::None,
+            status: CollectorState::Unavailable,
+            reason: Some(reason.to_string()),
+            lost: 0,
+        };
+        let statuses = [status("long", "a; b and more"), status("same", "b"), status("none", "")];
+        let unknown =
+            |reason: &str, metric| Unknown { reason: reason.to_string(), metrics: vec![metric] };
+        let mut left =
+            vec![unknown("a", "first"), unknown("b", "second"), unknown("other", "third")];
+        let lost = share_out(&mut left, &statuses);
+        assert_eq!(lost, [vec!["first"], vec!["second"], vec![]]);
+        assert_eq!(left.len(), 1, "what nobody gives a reason for stays");
+    }
 }

@@ -9,80 +9,75 @@ pub struct Note {
     name: &'static str,
     /// What it is good for.
     pub gives: &'static str,
-    /// What helps where it does not work.
-    pub remedy: &'static str,
+    /// What helps where it does not work, if its own reason does not say it.
+    pub remedy: Option<&'static str>,
 }
 
+const fn note(name: &'static str, gives: &'static str, remedy: Option<&'static str>) -> Note {
+    Note { name, gives, remedy }
+}
+
+const FUNCTION_PROBES: &str =
+    "function probes: a kernel with CONFIG_FUNCTION_TRACER that lets root use them";
+
 const NOTES: &[Note] = &[
-    Note {
-        name: "processes",
-        gives: "every process and thread: CPU time, memory and its peaks, I/O by calls, faults, \
-                switches, each counted in the kernel; limits checked there",
-        remedy: "run as root, or give the binary CAP_BPF and CAP_PERFMON: sudo setcap \
-                 cap_bpf,cap_perfmon+ep $(command -v weigh); the kernel must have BTF \
-                 (CONFIG_DEBUG_INFO_BTF)",
-    },
-    Note {
-        name: "poll",
-        gives: "processes, CPU time, memory, I/O by calls as /proc shows them between two looks",
-        remedy: "used where BPF can not be; what is above for `processes` replaces it",
-    },
-    Note {
-        name: "network",
-        gives: "bytes sent and received, connections, retransmissions",
-        remedy: "needs the tracepoints of Linux 6.3, or function probes (CONFIG_FUNCTION_TRACER, \
-                 CONFIG_BPF_EVENTS)",
-    },
-    Note {
-        name: "files",
-        gives: "which process opened which file, and how often",
-        remedy: "function probes (CONFIG_FUNCTION_TRACER), else fanotify, which needs \
-                 CAP_SYS_ADMIN, and CAP_DAC_READ_SEARCH to name the files",
-    },
-    Note {
-        name: "fanotify",
-        gives: "which process opened which file, where function probes do not work",
-        remedy: "CAP_SYS_ADMIN, and CAP_DAC_READ_SEARCH to name the files",
-    },
-    Note {
-        name: "uring",
-        gives: "bytes and requests of io_uring",
-        remedy: "a kernel with the io_uring tracepoints (CONFIG_IO_URING, CONFIG_TRACEPOINTS)",
-    },
-    Note {
-        name: "hardware",
-        gives: "instructions, cycles, cache misses from the CPU's own counters",
-        remedy: "a machine, or a virtual machine, that offers the counters; CAP_PERFMON or \
-                 kernel.perf_event_paranoid of at most 2",
-    },
-    Note {
-        name: "footprint",
-        gives: "space and number of files in the working directory and what --watch names",
-        remedy: "permission to list the watched directories",
-    },
-    Note {
-        name: "cgroup",
-        gives: "the memory controller's own peak, page cache and kernel memory included",
-        remedy: "a control group in which weigh may make children with the memory controller: \
-                 run as root, or in systemd-run --user --scope -p Delegate=yes",
-    },
-    Note {
-        name: "pages",
-        gives: "memory that processes share counted once, page by page, at a new peak",
-        remedy: "CAP_SYS_ADMIN shows page frames; without it the sum of proportional shares \
-                 (Pss) takes their place",
-    },
-    Note {
-        name: "delays",
-        gives: "time waiting for block I/O, for reclaim, for pages to be swapped in",
-        remedy: "as root: weigh run --delays switches the kernel's accounting on for the job, \
-                 sysctl kernel.task_delayacct=1 for good (CONFIG_TASK_DELAY_ACCT)",
-    },
-    Note {
-        name: "gpu",
-        gives: "memory held on NVIDIA GPUs and their use",
-        remedy: "a GPU and NVIDIA's driver with libnvidia-ml.so.1",
-    },
+    note(
+        "processes",
+        "each process and thread: CPU, memory and its peaks, I/O by calls, faults, switches; \
+         limits checked in the kernel",
+        None,
+    ),
+    note(
+        "poll",
+        "processes, CPU, memory, I/O by calls, as /proc shows them now and then",
+        Some(
+            "it stands in where BPF can not be used. Run as root, or give the binary CAP_BPF and \
+             CAP_PERFMON; the kernel must have BTF",
+        ),
+    ),
+    note("network", "bytes, connections, retransmissions of sockets", Some(FUNCTION_PROBES)),
+    note(
+        "io_uring",
+        "I/O by io_uring requests",
+        Some("a kernel with CONFIG_IO_URING and its tracepoints"),
+    ),
+    note(
+        "calls",
+        "I/O by splice, tee, vmsplice and AIO, which no tracepoint sees",
+        Some(FUNCTION_PROBES),
+    ),
+    note("files", "which process opened which file, and how often", Some(FUNCTION_PROBES)),
+    note(
+        "fanotify",
+        "opened files, where functions can not be probed",
+        Some("CAP_SYS_ADMIN, and CAP_DAC_READ_SEARCH to name the files"),
+    ),
+    note(
+        "hardware",
+        "instructions, cycles, cache misses from the CPU's own counters",
+        Some("a machine that offers them; CAP_PERFMON, or kernel.perf_event_paranoid up to 2"),
+    ),
+    note(
+        "footprint",
+        "space and number of files in the watched directories",
+        Some("permission to list them"),
+    ),
+    note(
+        "cgroup",
+        "the memory controller's own peak, page cache included",
+        Some(
+            "a control group below which weigh may make others: run as root, or in \
+             systemd-run --user --scope -p Delegate=yes",
+        ),
+    ),
+    note(
+        "pages",
+        "memory that processes share counted once, page by page, at a new peak",
+        Some("CAP_SYS_ADMIN, which shows page frames; without it shares (Pss) are added up"),
+    ),
+    note("delays", "time waiting for block I/O, reclaim, swap-in", None),
+    note("gpu", "memory on NVIDIA GPUs, and their use", Some("a GPU with NVIDIA's driver")),
+    note("recording", "what was recorded, on disk", Some("space and permission to write")),
 ];
 
 /// The note on the collector of that name.

@@ -10,7 +10,7 @@ use super::{Finding, Findings, Verdict};
 /// Where, for collectors, the state and the text begin.
 const COLLECTOR_COLUMNS: (usize, usize) = (13, 24);
 /// Where, for conditions, the value and the text begin.
-const CONDITION_COLUMNS: (usize, usize) = (29, 36);
+const CONDITION_COLUMNS: (usize, usize) = (29, 38);
 
 const BOLD: &str = "1";
 const GREEN: &str = "32";
@@ -34,7 +34,7 @@ pub fn render(findings: &Findings, width: usize, color: bool) -> String {
         findings.collectors.iter().for_each(|finding| collector(&mut page, finding));
     }
     if !findings.unknown.is_empty() {
-        page.heading("Metrics that this run gave no value, and why");
+        page.heading("Metrics that no collector gave a value");
         for unknown in &findings.unknown {
             page.paragraph(2, &unknown.metrics.join(", "), "");
             page.paragraph(4, &unknown.reason, DIM);
@@ -52,15 +52,14 @@ fn head(page: &mut Page, findings: &Findings) {
     let (words, color) = match findings.run {
         Verdict::Exact => ("weigh run follows a job exactly here, in the kernel.", GREEN),
         Verdict::Fallback => (
-            "weigh run works here by the fallback only: it looks at /proc now and then, and \
-             misses what happens between two looks.",
+            "weigh run does not follow a job exactly here; it only looks at it now and then.",
             YELLOW,
         ),
         Verdict::Fails => ("weigh run does not work here.", RED),
     };
     page.paragraph(0, words, color);
-    if let Some(error) = &findings.error {
-        page.paragraph(2, error, "");
+    for words in &findings.said {
+        page.paragraph(2, words, "");
     }
 }
 
@@ -85,7 +84,9 @@ fn collector(page: &mut Page, finding: &Finding) {
     let gives = finding.gives.unwrap_or("no description");
     let text = format!("{gives} ({})", finding.mechanism);
     page.row(COLLECTOR_COLUMNS, &finding.name, (state, color), &text);
-    let lines = [("why", finding.reason.as_deref()), ("remedy", finding.remedy)];
+    let lost = (!finding.lost_metrics.is_empty()).then(|| finding.lost_metrics.join(", "));
+    let lines =
+        [("why", finding.reason.as_deref()), ("lost", lost.as_deref()), ("remedy", finding.remedy)];
     for (label, text) in lines {
         let Some(text) = text else { continue };
         page.row(COLLECTOR_COLUMNS, "", (label, DIM), text);
@@ -93,19 +94,19 @@ fn collector(page: &mut Page, finding: &Finding) {
 }
 
 fn condition(page: &mut Page, condition: &Condition) {
-    let (mark, color) = match condition.good {
-        Some(true) => ("yes", GREEN),
-        Some(false) => ("no", YELLOW),
-        None => ("", ""),
+    let color = match condition.good {
+        Some(true) => GREEN,
+        Some(false) => YELLOW,
+        None => "",
     };
-    // Values are a word or a number; where one is longer, it is a reason.
-    let (value, more) = match condition.value.as_str() {
-        "held" | "there" => (mark, String::new()),
-        "missing" => ("no", String::new()),
-        short if short.len() <= 8 => (short, String::new()),
-        long => (mark, format!("{long}; ")),
+    let (_, text_at) = CONDITION_COLUMNS;
+    // A value is a word or a number; where it is longer it is an error.
+    let is_short = condition.value.len() < text_at - CONDITION_COLUMNS.0;
+    let (value, text) = if is_short {
+        (condition.value.as_str(), condition.bears_on.to_string())
+    } else {
+        ("no", format!("{}; {}", condition.bears_on, condition.value))
     };
-    let text = format!("{more}{}", condition.bears_on);
     page.row(CONDITION_COLUMNS, condition.name, (value, color), &text);
 }
 
@@ -178,11 +179,12 @@ mod tests {
             status,
             reason: reason.map(str::to_string),
             gives: Some("what it is good for, at some length so that it has to be wrapped"),
+            lost_metrics: reason.map(|_| "cpu_cycles_total").into_iter().collect(),
             remedy: reason.map(|_| "what helps"),
         };
         Findings {
             run: Verdict::Fallback,
-            error: None,
+            said: vec!["not enough rights: CAP_BPF missing".to_string()],
             host: None,
             collectors: vec![
                 finding("processes", CollectorState::Active, None),
@@ -213,8 +215,9 @@ mod tests {
         let text = render(&findings(), 80, false);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
         assert!(at("not here") < at("no such counter"));
-        assert!(at("no such counter") < at("what helps"));
-        assert!(text.contains("CAP_DAC_READ_SEARCH        no     names"), "{text}");
+        assert!(at("no such counter") < at("cpu_cycles_total"));
+        assert!(at("cpu_cycles_total") < at("what helps"));
+        assert!(text.contains("CAP_DAC_READ_SEARCH        missing  names"), "{text}");
         assert!(!text.contains('\x1b'));
         assert!(render(&findings(), 80, true).contains("\x1b[31mnot here\x1b[0m"));
     }

@@ -16,8 +16,16 @@ const JOB: [&str; 2] = ["sleep", "0.2"];
 /// Loading the programs takes well under a second, starting a GPU's driver a few.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a trial left behind.
+pub struct Trial {
+    /// Its summary.
+    pub summary: Summary,
+    /// What weigh itself said during the run.
+    pub said: Vec<String>,
+}
+
 /// Makes the trial.
-pub fn run() -> anyhow::Result<Summary> {
+pub fn run() -> anyhow::Result<Trial> {
     let place = Scratch::new()?;
     let program = std::env::current_exe().context("where this program is")?;
     let summary = place.0.join("summary");
@@ -48,19 +56,22 @@ pub fn run() -> anyhow::Result<Summary> {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
+    let said = words(&said);
     let Ok(text) = std::fs::read_to_string(&summary) else {
-        bail!("{}", last_words(&said).unwrap_or_else(|| format!("the trial ended with {status}")));
+        bail!("{}", said.last().cloned().unwrap_or_else(|| format!("the trial ended: {status}")));
     };
-    serde_json::from_str(&text).context("the trial's summary")
+    let summary = serde_json::from_str(&text).context("the trial's summary")?;
+    Ok(Trial { summary, said })
 }
 
-/// What the trial said last in its own name, or else what was said last at all.
-fn last_words(said: &Path) -> Option<String> {
-    let bytes = std::fs::read(said).ok()?;
+/// What the trial said in weigh's name; if nothing was, all that was said.
+fn words(said: &Path) -> Vec<String> {
+    let bytes = std::fs::read(said).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty());
-    let last = lines.clone().next()?;
-    Some(lines.find_map(|line| line.strip_prefix("weigh: ")).unwrap_or(last).to_string())
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let own: Vec<String> =
+        lines.iter().filter_map(|line| line.strip_prefix("weigh: ")).map(str::to_string).collect();
+    if own.is_empty() { lines.iter().map(ToString::to_string).collect() } else { own }
 }
 
 /// A directory that is removed with all that is in it.

@@ -70,7 +70,7 @@ impl Follower {
         })))
     }
 
-    /// Why the kernel does not follow the job, if it does not.
+    /// Why the kernel does not follow the job, if it does not, at full length.
     pub fn gave_up(&self) -> Option<&str> {
         match self {
             Follower::Kernel(_) => None,
@@ -243,7 +243,7 @@ impl Follower {
     pub fn why_opens_are_not_counted(&self) -> String {
         match self {
             Follower::Kernel(job) => job.why_opens_are_not_counted(),
-            Follower::Poll(polled) => polled.why.clone(),
+            Follower::Poll(polled) => polled.why().to_string(),
         }
     }
 
@@ -273,6 +273,11 @@ impl Follower {
 }
 
 impl Polled {
+    /// The reason in a line; what the verifier said was printed at the start.
+    fn why(&self) -> &str {
+        self.why.lines().next().unwrap_or_default()
+    }
+
     fn look(&mut self) {
         let Some(poller) = &mut self.poller else { return };
         let at_ns = self.begun.elapsed().as_nanos() as u64;
@@ -298,6 +303,12 @@ impl Polled {
         let all_waited_for = self.living.is_empty();
         let mut reading = JobReading { counters: waited.counters.clone(), ..Default::default() };
         reading.memory.process_peak = waited.rss_peak_bytes;
+        if waited.rss_peak_bytes > rusage::own_rss_peak_bytes() {
+            // All processes together held at least what one of them did.
+            let memory = &mut self.reading.memory;
+            memory.floor_peak = memory.floor_peak.max(waited.rss_peak_bytes);
+            memory.rss_sum_peak = memory.rss_sum_peak.max(waited.rss_peak_bytes);
+        }
         for metric in METRICS
             .iter()
             .filter(|m| m.name != "wall_seconds" && !matches!(m.formula, Formula::NotMeasured(_)))
@@ -313,7 +324,7 @@ impl Polled {
                               is missing";
                 self.value(metric, value, Mechanism::Proc, Quality::Sampled, Some(reason))
             } else {
-                Value::unavailable(metric.unit, format!("needs BPF; {}", self.why))
+                Value::unavailable(metric.unit, format!("needs BPF; {}", self.why()))
             };
             findings.given.entry(metric.name.to_string()).or_insert(value);
         }
@@ -335,7 +346,7 @@ impl Polled {
                 quality,
                 reason: reason.map(str::to_string),
             },
-            None => Value::unavailable(metric.unit, self.why.clone()),
+            None => Value::unavailable(metric.unit, self.why()),
         }
     }
 

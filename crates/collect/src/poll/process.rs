@@ -96,6 +96,8 @@ impl Process {
         match procfs::read_of(pid, "io").map(|text| procfs::parse_io(&text)) {
             Ok(Some(io)) => self.take_io(&io),
             Err(error) if error.is_gone() => return false,
+            // Some kernels let no ordinary user read a zombie's: what was seen last stays.
+            Ok(None) | Err(_) if !self.is_alive() => {}
             Ok(None) | Err(_) => self.is_io_hidden = true,
         }
         // An exec need not change the name. A zombie's arguments are gone: the last ones stay.
