@@ -45,7 +45,7 @@ check "what is not known has a reason and no number" 0 summary \
 check "what rests on looks or on wait(2) is not called exact" 0 summary \
 	"s.metrics.memory_peak_bytes.quality !== 'exact' && s.metrics.processes_total.quality !== 'exact'"
 check "a recording is left where the user's state belongs" 0 user sh -c \
-	'"$1" run --quiet -- true && test -s .local/state/weigh/*/summary.json' sh "$weigh"
+	'rm -rf .local; "$1" run --quiet -- true && test -s .local/state/weigh/*/summary.json' sh "$weigh"
 check "a signal ends weigh as it ends the command" 143 user "$weigh" run --quiet -- sh -c 'kill -TERM $$'
 check "a command that is not there is 127" 127 user "$weigh" run --quiet -- ./nowhere
 check "doctor says that only the fallback works" 1 user "$weigh" doctor

@@ -13,9 +13,10 @@ mod notes;
 mod table;
 mod trial;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use serde::Serialize;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::summary::{Host, Summary};
@@ -74,12 +75,17 @@ struct Unknown {
 /// Makes the trial and says what it found.
 pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let findings = find();
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+    let mut out = std::io::stdout();
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&findings)? + "\n"
     } else {
-        let out = std::io::stdout();
         let width = if out.is_terminal() { crate::show::width(&out) } else { 80 };
-        print!("{}", table::render(&findings, width, crate::show::color(&out)));
+        table::render(&findings, width, crate::show::color(&out))
+    };
+    match out.write_all(text.as_bytes()) {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        written => written.context("writing the findings")?,
     }
     Ok(match findings.run {
         Verdict::Exact => ExitCode::SUCCESS,
