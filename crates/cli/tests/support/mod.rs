@@ -15,12 +15,30 @@ pub mod run;
 pub mod terminal;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The binary that is tested.
 pub fn weigh_binary() -> PathBuf {
     std::env::var_os("WEIGH_BIN")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_weigh")), PathBuf::from)
+}
+
+/// The same binary in a place that every user can reach: the build folder may not be one.
+pub fn weigh_for_everybody() -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::TempDir::with_prefix("weigh-bin-").expect("a folder");
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), everybody).expect("permissions");
+        let target = folder.path().join("weigh");
+        std::fs::hard_link(weigh_binary(), &target)
+            .or_else(|_| std::fs::copy(weigh_binary(), &target).map(drop))
+            .expect("a copy of weigh");
+        folder
+    });
+    folder.path().join("weigh")
 }
 
 /// The path of a workload.

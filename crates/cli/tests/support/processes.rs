@@ -29,9 +29,13 @@ fn has_mark(pid: u32, mark: &Path) -> bool {
 
 /// Whether a process is weigh itself, not a child of it that has yet to execute its command.
 fn is_weigh(pid: u32) -> bool {
-    let binary = super::weigh_binary();
-    let executable = fs::read_link(format!("/proc/{pid}/exe"));
-    executable.is_ok_and(|path| path == binary.canonicalize().unwrap_or(binary))
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let executable = identity(Path::new(&format!("/proc/{pid}/exe")));
+    executable.is_some()
+        && [super::weigh_binary(), super::weigh_for_everybody()]
+            .iter()
+            .any(|binary| identity(binary) == executable)
 }
 
 /// The arguments of a process, joined by blanks; empty if it has gone.

@@ -139,7 +139,10 @@ impl Weigh {
         use std::os::unix::process::CommandExt as _;
         let scratch = self.scratch;
         let output = |name| File::create(scratch.path(name)).expect("a file in the folder");
-        let mut command = Command::new(weigh_binary());
+        let mut command = match self.user {
+            Some(_) => Command::new(super::weigh_for_everybody()),
+            None => Command::new(weigh_binary()),
+        };
         command.arg("run");
         if !self.options.iter().any(|option| option == "-o") {
             command.arg("-o").arg(scratch.path("recording"));
@@ -450,10 +453,21 @@ pub fn bare(scratch: &Scratch, command: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// Runs weigh with these arguments and no job to follow; gives its status and what it said.
+/// Runs weigh with these arguments; gives its status and what it said.
 #[track_caller]
 pub fn weigh(scratch: &Scratch, arguments: &[&str]) -> std::process::Output {
+    weigh_as(None, scratch, arguments)
+}
+
+/// The same as another user, if the tests run as root.
+#[track_caller]
+pub fn weigh_as(user: Option<u32>, scratch: &Scratch, arguments: &[&str]) -> std::process::Output {
+    use std::os::unix::process::CommandExt as _;
     let mut command = Command::new(weigh_binary());
+    if let Some(uid) = user.filter(|_| super::is_root()) {
+        command = Command::new(super::weigh_for_everybody());
+        command.uid(uid).gid(uid);
+    }
     command.args(arguments).stdin(Stdio::null());
     set_surroundings(&mut command, scratch);
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
