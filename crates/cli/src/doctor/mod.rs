@@ -143,11 +143,12 @@ fn share_out(unknown: &mut Vec<Unknown>, statuses: &[CollectorStatus]) -> Vec<Ve
 
 fn finding(status: CollectorStatus, lost_metrics: Vec<&'static str>) -> Finding {
     let note = notes::of(&status.name);
-    let works = status.status == CollectorState::Active;
+    let is_wanting =
+        matches!(status.status, CollectorState::Degraded | CollectorState::Unavailable);
     Finding {
         gives: note.map(|note| note.gives),
         lost_metrics,
-        remedy: note.filter(|_| !works).and_then(|note| note.remedy),
+        remedy: note.filter(|_| is_wanting).and_then(|note| note.remedy),
         name: status.name,
         mechanism: status.mechanism,
         status: status.status,
