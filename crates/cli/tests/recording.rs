@@ -188,8 +188,7 @@ fn the_directory_holds_what_was_promised() {
         .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
         .collect();
-    let promised =
-        [files::SUMMARY, files::SERIES, files::PROCESSES, files::FILES, files::REPORT];
+    let promised = [files::SUMMARY, files::SERIES, files::PROCESSES, files::FILES, files::REPORT];
     assert_eq!(found, promised.map(String::from).into());
     let page = measured.scratch.text("recording/report.html");
     assert!(page.contains("</html>") && page.contains("wall_seconds"), "no page");

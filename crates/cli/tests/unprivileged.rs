@@ -115,7 +115,11 @@ fn what_nobody_can_see_is_not_zero() {
     let measured = nobody("net 1000003 2 tcp").measure();
     let sent = measured.truth("net_sent_bytes");
     is_right_or_unknown(&measured, "net_sent_bytes_total", sent);
-    is_right_or_unknown(&measured, "net_received_bytes_total", measured.truth("net_received_bytes"));
+    is_right_or_unknown(
+        &measured,
+        "net_received_bytes_total",
+        measured.truth("net_received_bytes"),
+    );
     is_right_or_unknown(&measured, "net_connections_total", 4);
 
     let measured = nobody("open 23 opened").measure();
@@ -132,9 +136,8 @@ fn limits_are_kept_as_well_as_can_be() {
         .end();
     measured.check(measured.status.code() == Some(124), || "expected 124".to_string());
     let outcome = &measured.summary().limits[0];
-    measured.check(outcome.exceeded && outcome.enforced_by == "interval", || {
-        format!("{outcome:?}")
-    });
+    measured
+        .check(outcome.exceeded && outcome.enforced_by == "interval", || format!("{outcome:?}"));
     measured.is_between("memory_peak_bytes", 100e6, 400e6);
     let left = measured.scratch.survivors();
     measured.check(left.is_empty(), || format!("alive: {left:?}"));

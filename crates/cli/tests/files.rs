@@ -1,0 +1,100 @@
+//! Files: which were opened, what reached storage, what the watched directories held.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::run::{Measured, Scratch, Weigh};
+use support::workload;
+use weigh_schema::Quality;
+
+/// Runs `open`, which opens each of `count` files once.
+#[track_caller]
+fn opens(program: &str, count: u32, options: &str) -> Measured {
+    Weigh::workload(&format!("{program} {count} opened-")).options(options).measure()
+}
+
+#[test]
+fn opened_files() {
+    needs_root!();
+    for program in ["open", "open-static"] {
+        let measured = opens(program, 23, "--files");
+        let mut times = BTreeMap::new();
+        for row in measured.files() {
+            *times.entry(row.path).or_insert(0) += row.opened_total;
+        }
+        let folder = measured.scratch.path("work");
+        for i in 0..23 {
+            let path = folder.join(format!("opened-{i}")).display().to_string();
+            measured.check(times.get(&path) == Some(&1), || {
+                format!("{path} was opened {:?} times, expected once: {times:#?}", times.get(&path))
+            });
+        }
+        let all: u64 = times.values().sum();
+        measured.is("files_opened_total", all);
+        let baseline = opens(program, 0, "--files");
+        let beyond = all as f64 - baseline.number("files_opened_total");
+        measured.check(beyond == 23.0, || format!("23 opens were counted as {beyond}"));
+        let none = times.keys().filter(|path| path.contains("absent") || path.contains("missing"));
+        assert_eq!(none.count(), 0, "failed opens count");
+    }
+}
+
+/// Where functions can be probed opens are counted as they are; where not, and without `--files`,
+/// the number is not known.
+#[test]
+fn opens_are_exact_or_not_known() {
+    needs_root!();
+    let measured = opens("open", 23, "");
+    let value = measured.value("files_opened_total");
+    if value.value.is_none() {
+        let reason = value.reason.clone().unwrap_or_default();
+        measured.check(reason.contains("--files"), || format!("the reason is '{reason}'"));
+        return;
+    }
+    measured.check(value.quality == Quality::Exact, || format!("{value:?}"));
+    let baseline = opens("open", 0, "").number("files_opened_total");
+    measured.is("files_opened_total", baseline as u64 + 23);
+}
+
+/// Whether what is written there goes to storage at some time.
+fn is_stored(scratch: &Scratch) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    rustix::fs::statfs(scratch.mark()).expect("a file system").f_type as i64 != TMPFS
+}
+
+#[test]
+fn bytes_that_go_to_storage() {
+    needs_root!();
+    let run = Weigh::workload("io write 10000003 4099 stored");
+    if !is_stored(run.scratch()) {
+        println!("ignored: files for temporary use are in memory here");
+        return;
+    }
+    let measured = run.measure();
+    // Whole pages; the truth takes one of its own.
+    measured.is_between("storage_written_bytes_total", 10_000_003.0, 10_000_003.0 + 4.0 * 4096.0);
+
+    let write = format!("{} write 10000003 4099 stored; rm stored", workload("io"));
+    let measured = Weigh::bash(&write).measure();
+    measured.is_between("storage_written_bytes_total", 0.0, 10.0 * 4096.0);
+}
+
+#[test]
+fn the_footprint_of_watched_directories() {
+    needs_root!();
+    let script = "mkdir sub; for ((i = 0; i < 200; i++)); do echo > sub/$i; done; head -c 20000000 /dev/zero > large; sleep 1; rm -r sub large";
+    let measured = Weigh::bash(script).options("--interval 100ms").measure();
+    measured.is_between("disk_footprint_peak_bytes", 20e6, 20e6 + 4096.0 * 250.0);
+    measured.is_between("disk_files_peak", 202.0, 203.0);
+    measured.check(measured.value("disk_files_peak").quality == Quality::Sampled, || {
+        "what was scanned is not called sampled".to_string()
+    });
+
+    let run =
+        Weigh::bash("head -c 3000000 /dev/zero > here; sleep 0.5").options("--interval 100ms");
+    let watched = run.scratch().path("watched");
+    std::fs::create_dir(&watched).expect("a directory");
+    let measured = run.option("--watch").option(watched).measure();
+    measured.is_between("disk_footprint_peak_bytes", 0.0, 100e3);
+}
