@@ -1,0 +1,95 @@
+//! Markdown: headings, paragraphs, aligned tables. Pure.
+
+use std::fmt::{self, Write as _};
+
+/// A table.
+pub struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Columns, with the first one of words and the others of figures.
+    pub fn new<const N: usize>(header: [&str; N]) -> Table {
+        Table { header: header.map(String::from).to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row, which has as many cells as the header.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        assert_eq!(N, self.header.len(), "a row of this table");
+        self.rows.push(cells.to_vec());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = || std::iter::once(&self.header).chain(&self.rows);
+        let width = |column: usize| {
+            all().map(|row| row[column].chars().count()).max().unwrap_or_default().max(3)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let line = |f: &mut fmt::Formatter<'_>, row: &[String]| {
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                if column == 0 {
+                    write!(f, "| {cell:width$} ")?;
+                } else {
+                    write!(f, "| {cell:>width$} ")?;
+                }
+            }
+            writeln!(f, "|")
+        };
+        line(f, &self.header)?;
+        for (column, width) in widths.iter().enumerate() {
+            // All but the first column are set to the right.
+            let end = if column == 0 { "-" } else { ":" };
+            write!(f, "| {}{end} ", "-".repeat(width - 1))?;
+        }
+        writeln!(f, "|")?;
+        self.rows.iter().try_for_each(|row| line(f, row))
+    }
+}
+
+/// The page, as far as it has been written.
+#[derive(Default)]
+pub struct Page(String);
+
+impl Page {
+    /// A heading, with a line of its level's `#`.
+    pub fn heading(&mut self, level: usize, text: &str) {
+        self.paragraph(&format!("{} {text}", "#".repeat(level)));
+    }
+
+    /// A paragraph.
+    pub fn paragraph(&mut self, text: &str) {
+        self.0.push_str(text.trim_end());
+        self.0.push_str("\n\n");
+    }
+
+    /// A table.
+    pub fn table(&mut self, table: &Table) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "{table}");
+    }
+
+    /// The whole page.
+    pub fn text(&self) -> String {
+        format!("{}\n", self.0.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_aligned() {
+        let mut table = Table::new(["what", "CPU"]);
+        table.row(["a thing".into(), "1.5".into()]);
+        let expected = "\
+| what    | CPU |
+| ------- | --: |
+| a thing | 1.5 |
+";
+        assert_eq!(table.to_string(), expected);
+    }
+}
