@@ -1,6 +1,6 @@
 //! `weigh show` and `weigh report`: a recording for people.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,7 +17,10 @@ const PAGE_ROWS: usize = 50_000;
 
 /// The width of the terminal behind a stream, or 80.
 pub fn width(stream: impl std::os::fd::AsFd) -> usize {
-    rustix::termios::tcgetwinsize(stream).map_or(80, |size| usize::from(size.ws_col).max(40))
+    match rustix::termios::tcgetwinsize(stream) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(40),
+        _ => 80, // no terminal, or a serial line that does not know
+    }
 }
 
 /// Whether a stream wants colour: it is a terminal, and nobody said no (see no-color.org).
@@ -27,11 +30,19 @@ pub fn color(stream: &impl std::io::IsTerminal) -> bool {
         && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
+/// Writes to standard output; that nobody reads on (`| head`) is no failure.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}
+
 /// Prints a recording.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     let recording = Recording::open(&arguments.recording)?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(recording.summary())?);
+        print(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let out = std::io::stdout();
@@ -42,10 +53,11 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         complete: recording.is_complete(),
         recording: Some(&place),
     };
-    print!("{}", table::render(recording.summary(), style));
+    let mut text = table::render(recording.summary(), style);
     if let Some(because) = recording.incomplete_because() {
-        println!("\nThis recording is incomplete: {because}");
+        text.push_str(&format!("\nThis recording is incomplete: {because}\n"));
     }
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -55,7 +67,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;
     write_page(&recording, place)?;
-    println!("{}", place.display());
+    print(&format!("{}\n", place.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -150,8 +150,7 @@ impl KernelJob {
 
     /// Makes a process the first of the job, from its next exec on.
     pub fn arm(&self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
-        let mut first = types::thread::default();
-        first.stage = types::stage::STAGE_ARMED;
+        let first = types::thread { stage: types::stage::STAGE_ARMED, ..types::thread::default() };
         self.skeleton
             .maps
             .threads
@@ -234,8 +233,8 @@ impl KernelJob {
         let reached = opened.iter().filter(|(process, _)| still.contains(process));
         reached
             .filter(|(_, pidfd)| {
-                let sent = signals.iter().map(|s| crate::signals::send(pidfd.as_fd(), *s).is_ok());
-                sent.fold(true, |all, one| all && one)
+                let reached = |s: &&i32| crate::signals::send(pidfd.as_fd(), **s).is_ok();
+                signals.iter().filter(reached).count() == signals.len()
             })
             .count()
     }

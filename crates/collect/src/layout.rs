@@ -176,7 +176,7 @@ pub(crate) fn event(bytes: &[u8], started: u64) -> Option<Event> {
     match kind {
         types::event_kind::EVENT_PROCESS_END => {
             let end: types::process_end = from_bytes(bytes)?;
-            Some(Event::ProcessEnd(process_end(&end.process, started)))
+            Some(Event::ProcessEnd(Box::new(process_end(&end.process, started))))
         }
         types::event_kind::EVENT_EXEC => {
             let exec: types::exec = from_start(bytes);

@@ -258,7 +258,7 @@ impl Parts {
     ) -> Result<FunctionsSkel<'static>, libbpf_rs::Error> {
         let mut open = FunctionsSkelBuilder::default().open(crate::job::forever())?;
         if let (Some(to), Some(from)) =
-            (open.maps.rodata_data.as_deref_mut(), main.maps.rodata_data.as_deref())
+            (open.maps.rodata_data.as_deref_mut(), main.maps.rodata_data)
         {
             to.page_bytes = from.page_bytes;
             to.cpus = from.cpus;

@@ -42,7 +42,7 @@ impl SignalReader {
     }
 
     /// The next signal, if one is waiting.
-    pub fn next(&mut self) -> Option<Received> {
+    pub fn receive(&mut self) -> Option<Received> {
         const SIZE: usize = std::mem::size_of::<libc::signalfd_siginfo>();
         let mut record = [0u8; SIZE];
         if self.0.read(&mut record).ok()? != SIZE {

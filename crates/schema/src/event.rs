@@ -180,7 +180,7 @@ pub enum Event {
         cut: bool,
     },
     /// A process has ended and been reaped.
-    ProcessEnd(ProcessEnd),
+    ProcessEnd(Box<ProcessEnd>),
     /// The sum of resident sizes is noticeably higher than ever before.
     Peak {
         /// When.

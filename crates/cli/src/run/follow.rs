@@ -286,7 +286,7 @@ impl Polled {
             self.known =
                 Counter::ALL.iter().copied().filter(|c| poll.counter(*c).is_some()).collect();
             self.reading = poll.reading;
-            self.ended.extend(poll.ended.into_iter().map(Event::ProcessEnd));
+            self.ended.extend(poll.ended.into_iter().map(|end| Event::ProcessEnd(Box::new(end))));
             self.living = poller.living();
         }
         self.last = Some(Instant::now());
@@ -303,7 +303,8 @@ impl Polled {
         let all_waited_for = self.living.is_empty();
         let mut reading = JobReading { counters: waited.counters.clone(), ..Default::default() };
         reading.memory.process_peak = waited.rss_peak_bytes;
-        if waited.rss_peak_bytes > rusage::own_rss_peak_bytes() {
+        let was_seen = self.reading.memory.process_peak > 0;
+        if was_seen && waited.rss_peak_bytes > rusage::own_rss_peak_bytes() {
             // All processes together held at least what one of them did.
             let memory = &mut self.reading.memory;
             memory.floor_peak = memory.floor_peak.max(waited.rss_peak_bytes);
@@ -318,6 +319,9 @@ impl Polled {
             let value = if all_waited_for && by_rusage(metric) && !inherited {
                 let value = weigh_account::job_value(metric, &reading, wall_seconds);
                 self.value(metric, value, Mechanism::Rusage, Quality::Exact, None)
+            } else if !was_seen {
+                let reason = "needs BPF; the job ended before /proc was first looked at";
+                Value::unavailable(metric.unit, reason)
             } else if self.sampled(metric) {
                 let value = weigh_account::job_value(metric, &self.reading, wall_seconds);
                 let reason = "looked at in /proc now and then; what happened between two looks \

@@ -1,6 +1,6 @@
 //! The end of a run: the recording is finished, the table printed, the exit status chosen.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -11,7 +11,7 @@ use weigh_schema::summary::{ExitKind, Summary};
 use weigh_show::table::{self, Style};
 
 use super::settings::Settings;
-use crate::show::{color, width, write_page};
+use crate::show::{color, print, width, write_page};
 
 /// As `timeout` does.
 const LIMIT_STATUS: u8 = 124;
@@ -88,7 +88,7 @@ fn write_json(summary: &Summary, to: &str) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(summary)?;
     text.push('\n');
     match (to, to.strip_prefix("fd:")) {
-        ("-", _) => std::io::stdout().write_all(text.as_bytes()).context("standard output"),
+        ("-", _) => print(&text),
         (_, Some(number)) => {
             let Ok(number) = number.parse::<u32>() else {
                 bail!("--json {to}: '{number}' is no descriptor; expected a number as in fd:3")

@@ -218,7 +218,7 @@ impl Running {
                 until = moment.map_or(until, |m| until.min(m));
             }
             self.wait(until)?;
-            while let Some(signal) = self.signals.next() {
+            while let Some(signal) = self.signals.receive() {
                 self.signal(signal);
             }
             self.reap()?;
@@ -421,7 +421,7 @@ impl Running {
             && Instant::now() < until
             && self.wait(until.min(Instant::now() + SETTLE / 10)).is_ok()
         {
-            while self.signals.next().is_some() {}
+            while self.signals.receive().is_some() {}
             self.events();
             let now_left = self.job.unsettled();
             if now_left < left {
