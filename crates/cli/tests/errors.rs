@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use support::run::{Measured, Scratch, Weigh, weigh};
-use support::{patience, processes, wait_until, workload};
+use support::{patience, processes, wait_until, workload, worth_the_time};
 use weigh_keep::Recording;
 use weigh_schema::summary::ExitKind;
 
@@ -311,7 +311,7 @@ fn is_gone(kind: &str, id: u32) -> bool {
 #[test]
 fn killed_while_it_gets_ready() {
     needs_root!();
-    for milliseconds in [0, 5, 20, 50, 80, 110, 140, 170] {
+    for milliseconds in worth_the_time(&[0, 80, 140, 5, 20, 50, 110, 170], 3) {
         killed_after(milliseconds * u64::from(support::slowness()));
     }
 }

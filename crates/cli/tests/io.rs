@@ -7,7 +7,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::run::{Measured, Weigh};
+use support::run::{Measured, Scratch, Weigh, truths};
+use weigh_schema::Quality;
+use weigh_schema::recording::ProcessRow;
 
 /// The metrics, and the truths they are held against.
 const METRICS: [(&str, &str); 4] = [
@@ -17,124 +19,150 @@ const METRICS: [(&str, &str); 4] = [
     ("io_write_calls_total", "io_write_calls"),
 ];
 
-/// Sizes of the kinds of calls that are most used, each with an odd chunk.
+/// Sizes, each with an odd chunk.
 const SIZES: [(u64, u64); 3] = [(1_000_003, 1021), (33_554_467, 4099), (1 << 30, 65_537)];
 
-/// A run of `io`, and what it did beyond a run of 0 bytes.
+/// One use of `io`.
+struct Use {
+    program: &'static str,
+    kind: &'static str,
+    bytes: u64,
+    chunk: u64,
+    paths: String,
+}
+
+impl Use {
+    fn command(&self, bytes: u64) -> String {
+        let Use { program, kind, chunk, paths, .. } = self;
+        let program = support::workload(program);
+        format!("{program} {kind} {bytes} {chunk} {paths}").trim_end().to_string()
+    }
+}
+
+/// Uses of `io` in one job, each of them also with 0 bytes.
 struct Moved {
+    uses: Vec<Use>,
     run: Measured,
-    baseline: Measured,
+    rows: BTreeMap<String, ProcessRow>,
 }
 
 impl Moved {
-    /// `PROGRAM KIND BYTES CHUNK PATHS…`
     #[track_caller]
-    fn new(program: &str, kind: &str, bytes: u64, chunk: u64, paths: &str) -> Moved {
-        let run = |bytes| Weigh::workload(&format!("{program} {kind} {bytes} {chunk} {paths}"));
-        Moved { run: run(bytes).measure(), baseline: run(0).measure() }
+    fn new(uses: Vec<Use>) -> Moved {
+        let mut script = String::new();
+        for (i, one) in uses.iter().enumerate() {
+            for (bytes, truth) in [(0, "nothing"), (one.bytes, "moved")] {
+                let command = one.command(bytes);
+                script += &format!("TRUTH_FILE=../{truth}-{i} {command} || exit 1\n");
+            }
+        }
+        let run = Weigh::bash(&script).measure();
+        let rows = run.processes().into_iter().map(|row| (row.command.clone(), row)).collect();
+        Moved { uses, run, rows }
     }
 
-    /// Beyond the baseline: what weigh counted, and what the program did.
+    /// What is off: the use, the metric, what was counted beyond the run of 0 bytes, and what
+    /// should have been.
     #[track_caller]
-    fn counted_and_true(&self, metric: &str, truth: &str) -> (i64, i64) {
-        let counted = self.run.number(metric) - self.baseline.number(metric);
-        let truth = self.run.truth(truth) as i64 - self.baseline.truth(truth) as i64;
-        (counted as i64, truth)
+    fn errors(&self) -> Vec<(&Use, &'static str, f64, f64)> {
+        let mut errors = Vec::new();
+        for (i, one) in self.uses.iter().enumerate() {
+            let row = |bytes| {
+                let command = one.command(bytes);
+                let row = self.rows.get(&command);
+                row.unwrap_or_else(|| panic!("no row of {command}\n{}", self.run.everything()))
+            };
+            let [nothing, moved] = ["nothing", "moved"]
+                .map(|name| truths(&self.run.scratch.text(&format!("{name}-{i}"))));
+            for (metric, truth) in METRICS {
+                let [before, after] =
+                    [row(0), row(one.bytes)].map(|row| row.metrics[metric].as_f64());
+                let counted = after - before;
+                let expected = moved[truth] as f64 - nothing[truth] as f64;
+                if counted != expected {
+                    errors.push((one, metric, counted, expected));
+                }
+            }
+        }
+        errors
     }
 
-    /// What is off, by metric.
-    #[track_caller]
-    fn errors(&self) -> BTreeMap<&'static str, (i64, i64)> {
-        METRICS
-            .iter()
-            .map(|(metric, truth)| (*metric, self.counted_and_true(metric, truth)))
-            .filter(|(_, (counted, truth))| counted != truth)
-            .collect()
-    }
-
+    /// Nothing is off.
     #[track_caller]
     fn is_exact(&self) {
         let errors = self.errors();
+        let line = |(one, metric, counted, expected): &(&Use, &str, f64, f64)| {
+            format!("{} {}: {metric} {counted}, expected {expected}\n", one.program, one.kind)
+        };
         self.run.check(errors.is_empty(), || {
-            format!("beyond a run of 0 bytes (counted, expected): {errors:?}")
+            let lines: String = errors.iter().map(line).collect();
+            format!("beyond a run of 0 bytes:\n{lines}")
         });
-        for (metric, _) in METRICS {
-            let quality = self.run.value(metric).quality.to_string();
-            self.run.check(["exact", "estimated"].contains(&quality.as_str()), || {
-                format!("{metric} is {quality}")
-            });
-        }
     }
 }
 
-#[track_caller]
-fn a_common_kind_is_exact(kind: &str) {
-    for (bytes, chunk) in SIZES {
+/// The most used kinds, from `/dev/zero` and to `/dev/null`.
+#[test]
+fn six_kinds_in_three_sizes() {
+    needs_root!();
+    let mut uses = Vec::new();
+    for kind in ["read", "pread", "readv", "write", "pwrite", "writev"] {
         for program in ["io", "io-static"] {
-            Moved::new(program, kind, bytes, chunk, "").is_exact();
+            for (bytes, chunk) in SIZES {
+                uses.push(Use { program, kind, bytes, chunk, paths: String::new() });
+            }
+        }
+    }
+    Moved::new(uses).is_exact();
+}
+
+/// The job as a whole, where it is one process.
+#[test]
+fn a_job_of_one_process() {
+    needs_root!();
+    let mut cases = vec![("io", "read"), ("io-static", "write")];
+    if !support::is_slow() {
+        cases.extend([("io-static", "read"), ("io", "write")]);
+    }
+    for (program, kind) in cases {
+        let run = |bytes| Weigh::workload(&format!("{program} {kind} {bytes} 65537")).measure();
+        let (nothing, moved) = (run(0), run(1 << 30));
+        for (metric, truth) in METRICS {
+            let counted = moved.number(metric) - nothing.number(metric);
+            let expected = moved.truth(truth) as f64 - nothing.truth(truth) as f64;
+            moved.check(counted == expected, || {
+                format!("{program} {kind}: {metric} {counted}, expected {expected}")
+            });
+            let quality = moved.value(metric).quality;
+            moved.check(quality == Quality::Exact, || format!("{metric} is {quality}"));
         }
     }
 }
 
-#[test]
-fn read() {
-    needs_root!();
-    a_common_kind_is_exact("read");
-}
-
-#[test]
-fn pread() {
-    needs_root!();
-    a_common_kind_is_exact("pread");
-}
-
-#[test]
-fn readv() {
-    needs_root!();
-    a_common_kind_is_exact("readv");
-}
-
-#[test]
-fn write() {
-    needs_root!();
-    a_common_kind_is_exact("write");
-}
-
-#[test]
-fn pwrite() {
-    needs_root!();
-    a_common_kind_is_exact("pwrite");
-}
-
-#[test]
-fn writev() {
-    needs_root!();
-    a_common_kind_is_exact("writev");
-}
-
-/// Runs each kind once, on files; fails with all that are off.
-#[track_caller]
-fn kinds_are_exact(kinds: &[&str]) {
-    let folder = support::run::Scratch::new();
+/// Uses of each kind, on files, by a dynamic and a static program.
+fn on_files(folder: &Scratch, kinds: &[&'static str]) -> Vec<Use> {
+    const BYTES: u64 = 3_000_017;
     let source = folder.path("source");
-    std::fs::write(&source, vec![7; 3_000_017]).expect("a file to read");
-    let target = folder.path("target");
-    let mut wrong = Vec::new();
+    std::fs::write(&source, vec![7; BYTES as usize]).expect("a file to read");
+    let (source, target) = (source.display(), folder.path("target"));
+    let mut uses = Vec::new();
     for kind in kinds {
         let paths = if kind.contains("write") && *kind != "socket-write" {
             target.display().to_string()
         } else {
-            format!("{} {}", source.display(), target.display())
+            format!("{source} {}", target.display())
         };
         for program in ["io", "io-static"] {
-            let moved = Moved::new(program, kind, 3_000_017, 8191, &paths);
-            let errors = moved.errors();
-            if !errors.is_empty() {
-                wrong.push(format!("{program} {kind} (counted, expected): {errors:?}"));
-            }
+            uses.push(Use { program, kind, bytes: BYTES, chunk: 8191, paths: paths.clone() });
         }
     }
-    assert!(wrong.is_empty(), "beyond a run of 0 bytes:\n{}", wrong.join("\n"));
+    uses
+}
+
+#[track_caller]
+fn kinds_are_exact(kinds: &[&'static str]) {
+    let folder = Scratch::new();
+    Moved::new(on_files(&folder, kinds)).is_exact();
 }
 
 #[test]
@@ -173,24 +201,14 @@ fn io_uring() {
 #[test]
 fn pipes_and_asynchronous_io_are_exact_or_declared() {
     needs_root!();
-    let folder = support::run::Scratch::new();
-    let source = folder.path("source");
-    std::fs::write(&source, vec![7; 3_000_017]).expect("a file to read");
-    let words = "splice, tee, vmsplice and AIO";
-    for kind in ["splice", "tee", "vmsplice", "aio-read", "aio-write"] {
-        let path = match kind {
-            "aio-write" => folder.path("target"),
-            _ => source.clone(),
-        };
-        let moved = Moved::new("io", kind, 3_000_017, 8191, &path.display().to_string());
-        for metric in moved.errors().keys() {
-            let value = moved.run.value(metric);
-            let reason = value.reason.clone().unwrap_or_default();
-            moved.run.check(reason.contains(&format!("without {words}")), || {
-                let (counted, expected) = moved.errors()[metric];
-                format!("{metric}: {counted} of {expected} with {kind}, and it does not say so")
-            });
-        }
+    let folder = Scratch::new();
+    let kinds = ["splice", "tee", "vmsplice", "aio-read", "aio-write"];
+    let moved = Moved::new(on_files(&folder, &kinds));
+    for (one, metric, counted, expected) in moved.errors() {
+        let reason = moved.run.value(metric).reason.clone().unwrap_or_default();
+        moved.run.check(reason.contains("without splice, tee, vmsplice and AIO"), || {
+            format!("{metric} by {}: {counted} of {expected}, and it does not say so", one.kind)
+        });
     }
 }
 
@@ -201,10 +219,10 @@ fn a_whole_process_agrees_with_the_kernel() {
     for program in ["io", "io-static"] {
         let command = format!("{} read 5000011 4099", support::workload(program));
         let words: Vec<&str> = command.split(' ').collect();
-        let scratch = support::run::Scratch::new();
+        let scratch = Scratch::new();
         let witness = support::workload("witness");
         let bare = support::run::bare(&scratch, &[&[witness.as_str()], words.as_slice()].concat());
-        let kernel = support::run::truths(&String::from_utf8_lossy(&bare));
+        let kernel = truths(&String::from_utf8_lossy(&bare));
         // As a child of the command, so that all of its exec is in the job.
         let measured = Weigh::bash(&format!("{command}; true")).measure();
         let row = measured.process(&command);

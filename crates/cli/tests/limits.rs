@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::run::{Measured, Scratch, Weigh};
-use support::{patience, processes, workload};
+use support::{patience, processes, workload, worth_the_time};
 use weigh_schema::summary::{ExitKind, LimitOutcome};
 
 const LIMIT: u64 = 100_000_000;
@@ -86,7 +86,7 @@ fn names_the_offender(measured: &Measured) {
 #[test]
 fn a_program_that_grows_by_a_megabyte_a_millisecond() {
     needs_root!();
-    for program in ["grow", "grow-static"] {
+    for program in worth_the_time(&["grow", "grow-static"], 1) {
         let grow = format!("{program} step 1000000 1000 2000000000");
         let measured = grows_into("memory_peak_bytes=100MB", "", &grow);
         ended_by(&measured, "memory_peak_bytes");
@@ -103,9 +103,9 @@ fn a_program_that_grows_by_a_megabyte_a_millisecond() {
 #[test]
 fn a_program_that_takes_two_gigabytes_at_once() {
     needs_root!();
-    for metric in
-        ["memory_peak_bytes", "memory_peak_rss_sum_bytes", "memory_peak_process_rss_bytes"]
-    {
+    let metrics =
+        ["memory_peak_bytes", "memory_peak_rss_sum_bytes", "memory_peak_process_rss_bytes"];
+    for metric in worth_the_time(&metrics, 1) {
         let measured = grows_into(&format!("{metric}=100MB"), "", "grow once 2000000000");
         ended_by(&measured, metric);
         assert_eq!(touched(&measured.scratch), 0, "it was let come to the end");

@@ -66,6 +66,16 @@ pub fn slowness() -> u32 {
     }
 }
 
+/// Whether this machine is so slow that not every variant of a test is worth its time.
+pub fn is_slow() -> bool {
+    slowness() > 2
+}
+
+/// All of these, or, on a slow machine, the first few.
+pub fn worth_the_time<T>(all: &[T], few: usize) -> &[T] {
+    if is_slow() { &all[..few.min(all.len())] } else { all }
+}
+
 /// A time that is longer on a slow machine.
 pub fn patience(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds) * slowness()

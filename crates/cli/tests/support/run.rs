@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use weigh_keep::Recording;
-use weigh_schema::Value;
+use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::summary::Summary;
+use weigh_schema::{Mechanism, Value};
 
 use super::{patience, processes, weigh_binary};
 
@@ -168,11 +169,15 @@ impl Weigh {
         self.start().end()
     }
 
-    /// Runs it to its end; fails unless weigh exits with 0.
+    /// Runs it to its end; fails unless weigh exits with 0, and, started as root, measured by BPF.
     #[track_caller]
     pub fn measure(self) -> Measured {
+        let by_the_kernel = super::is_root() && self.user.is_none();
         let measured = self.end();
         assert!(measured.status.success(), "weigh did not exit with 0\n{}", measured.everything());
+        if by_the_kernel {
+            measured.was_followed_by_the_kernel();
+        }
         measured
     }
 }
@@ -290,6 +295,18 @@ impl Measured {
             self.scratch.text("truth"),
             self.remarks()
         )
+    }
+
+    /// Fails if weigh made do with less than it has as root.
+    #[track_caller]
+    pub fn was_followed_by_the_kernel(&self) {
+        let works = |c: &&CollectorStatus| {
+            c.mechanism == Mechanism::Bpf
+                && c.name == "processes"
+                && c.status == CollectorState::Active
+        };
+        let found = self.summary().collectors.iter().find(works);
+        self.check(found.is_some(), || "the kernel did not follow the job".to_string());
     }
 
     /// What weigh and the job said on standard error, without the table for people.

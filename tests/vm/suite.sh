@@ -1,0 +1,94 @@
+#!/bin/bash
+# The integration tests of weigh on Debian's stock 6.1 kernel (see run.sh): the same compiled test
+# programs and the same binary that the host's tests use. Shows each test's result as it comes and
+# closes with one line, `N passed, N failed`; the status is 1 if any failed.
+#
+# usage: suite.sh [--scale N] [--weigh FILE] [TEST-PROGRAM...] [-- FILTER...]
+#   --weigh FILE    this binary; default: the release build, made now
+#   TEST-PROGRAM    these compiled tests; default: all tests of the package weigh, built now in the
+#                   release profile
+#   --scale N       how many times slower than a real machine to take the guest for (default 6)
+#   FILTER          only tests whose names contain one of these
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../.."
+
+weigh= scale=6 tests=() filters=()
+while (($#)); do
+	case $1 in
+	--weigh) weigh=$2 && shift 2 ;;
+	--scale) scale=$2 && shift 2 ;;
+	--)
+		shift
+		filters=("$@")
+		break
+		;;
+	--*)
+		sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2
+		exit 2
+		;;
+	*) tests+=("$1") && shift ;;
+	esac
+done
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+[[ -d tests/workloads/bin ]] || make --silent -C tests/workloads
+if [[ -z $weigh || ${#tests[@]} -eq 0 ]]; then
+	cargo test --release --locked -p weigh --no-run --message-format=json >"$scratch/build"
+	# The paths of what was built, of one kind: a line of JSON for each.
+	built() { sed -n "/\"kind\":\[\"$1\"\]/s/.*\"executable\":\"\([^\"]*\)\".*/\1/p" "$scratch/build"; }
+	((${#tests[@]})) || mapfile -t tests < <(built test)
+	# The binary comes twice: as itself, and with its unit tests in it, under deps/.
+	[[ -n $weigh ]] || weigh=$(built bin | grep -v /deps/)
+fi
+((${#tests[@]})) || {
+	echo "suite.sh: no test programs" >&2
+	exit 2
+}
+
+mkdir "$scratch/tests"
+for test in "${tests[@]}"; do
+	name=$(basename "$test")
+	# Without the hash, and without what only a debugger reads.
+	strip --strip-debug -o "$scratch/tests/${name%-*}" "$test"
+done
+strip --strip-debug -o "$scratch/weigh" "$weigh"
+
+cat >"$scratch/suite" <<'SUITE'
+#!/bin/bash
+# In the guest. /var/tmp is on a disk, /tmp is not.
+export WEIGH_BIN=/usr/local/bin/weigh WEIGH_WORKLOADS=/workloads TMPDIR=/var/tmp RUST_BACKTRACE=0
+status=0
+for test in /tests/*; do
+	echo "== ${test##*/}"
+	"$test" --test-threads=4 --color=never "$@" </dev/null 2>&1 || status=1
+done
+exit $status
+SUITE
+chmod +x "$scratch/suite"
+
+files=(--file "$scratch/weigh:/usr/local/bin/weigh" --file "$scratch/suite:/suite" --file "$scratch/tests:/tests")
+bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)
+[[ -z $bpftool ]] || files+=(--file "$bpftool:/usr/local/bin/bpftool")
+
+status=0
+"$here/run.sh" --timeout 1800 --memory 4096 --disk 2048 --env "WEIGH_TEST_SCALE=$scale" "${files[@]}" \
+	-- /suite ${filters[@]+"${filters[@]}"} | tee "$scratch/said" || status=$?
+
+# A program that ended without a result is a failure; so is a machine that did.
+awk -v programs="${#tests[@]}" -v status="$status" '
+	/^test result: / {
+		results++
+		for (i = 2; i <= NF; i++) {
+			if ($i ~ /^passed/) passed += $(i - 1)
+			if ($i ~ /^failed/) failed += $(i - 1)
+		}
+	}
+	END {
+		failed += programs - results
+		if (status && !failed) failed = 1
+		printf "%d passed, %d failed\n", passed, failed
+		exit failed > 0
+	}' "$scratch/said"
