@@ -43,7 +43,7 @@ pub fn estimate_peak(memory: &MemoryReading, looks: &[SharedMemoryReading]) -> M
             }
         }
         Some(look) if look.rss_sum_bytes > 0 => {
-            let share = look.union_bytes as f64 / look.rss_sum_bytes as f64;
+            let share = (look.union_bytes as f64 / look.rss_sum_bytes as f64).min(1.0);
             MemoryEstimate {
                 bytes: (upper * share).clamp(lower, upper),
                 quality: Quality::Estimated,

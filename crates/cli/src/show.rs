@@ -55,7 +55,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     };
     let mut text = table::render(recording.summary(), style);
     if let Some(because) = recording.incomplete_because() {
-        text.push_str(&format!("\nThis recording is incomplete: {because}\n"));
+        text.push_str(&format!("\nThis recording is {because}\n"));
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)

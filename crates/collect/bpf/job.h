@@ -38,11 +38,18 @@ enum phase {
 	PHASE_KILLING, /* whoever forks is killed */
 };
 
+/* What crossing a limit does to who crosses it. */
+enum hold {
+	HOLD_NOT,
+	HOLD_STOP,
+	HOLD_KILL, /* stop, and kill who grows on */
+};
+
 /* Written by user space. */
 struct control {
 	__u64 limits[N_LIMITED]; /* 0: none */
 	__u64 warnings[N_LIMITED];
-	__u32 hold; /* whether crossing a limit stops the offender */
+	enum hold hold;
 	enum phase phase;
 };
 

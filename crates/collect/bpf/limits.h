@@ -11,6 +11,9 @@
 #include "job.h"
 
 #define SLACK_BYTES (256 << 10)
+#define NEAR_SHIFT 4 /* within a sixteenth of the limit */
+
+__u32 precise; /* a limit is near: updates are not passed over */
 
 int announce(enum event_kind kind, enum limited limited, struct job *job, __s64 observed,
 	     __u32 held)
@@ -58,7 +61,12 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 		if (!(__sync_fetch_and_or(&job->warned, 1ull << limited) & (1ull << limited)))
 			announce(EVENT_WARNING, limited, job, value, 0);
 	}
-	if (!limit || value <= (__s64)limit)
+	if (!limit)
+		return 0;
+	/* This near, every single page is looked at. */
+	if (value > (__s64)(limit - (limit >> NEAR_SHIFT)) && !precise)
+		precise = 1;
+	if (value <= (__s64)limit)
 		return 0;
 	task = bpf_get_current_task_btf();
 	if (__sync_val_compare_and_swap(&job->crossed, 0, limited) == 0) {
@@ -71,7 +79,8 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	}
 	if (!control->hold || !member(task))
 		return 0;
-	if (control->phase >= PHASE_ENDING || value > (__s64)(limit + SLACK_BYTES))
+	if (control->hold == HOLD_KILL &&
+	    (control->phase >= PHASE_ENDING || value > (__s64)(limit + SLACK_BYTES)))
 		bpf_send_signal(SIGKILL);
 	else
 		bpf_send_signal(SIGSTOP);

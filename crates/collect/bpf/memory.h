@@ -137,6 +137,7 @@ static __always_inline __s64 replace(__s64 *place, __s64 *sum, __s64 value)
 
 #define PEAK_STEP_BYTES (256 << 10)
 #define PEAK_QUIET_NS 2000000ull
+#define UNCERTAIN_BYTES (512 << 10)
 
 /*
  * Tell user space of a peak that is noticeably higher than the one it knows. It is woken only
@@ -174,7 +175,7 @@ int announce_peak(struct job *job, __s64 rss, __s64 floor)
 	event->tid = 0;
 	event->held = 0;
 	event->frames = 0;
-	bpf_ringbuf_submit(event, rss - floor > rss >> 5 && rss - floor > 4 << 20 ?
+	bpf_ringbuf_submit(event, rss - floor > rss >> 6 && rss - floor > UNCERTAIN_BYTES ?
 					  BPF_RB_FORCE_WAKEUP :
 					  BPF_RB_NO_WAKEUP);
 	return 0;
@@ -394,7 +395,7 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 	if (which < 0 || which >= NR_MM_COUNTERS)
 		return 0;
 	plain = plain_count(mm, which);
-	if (recent->mm == key && recent->counts[which] == plain)
+	if (recent->mm == key && recent->counts[which] == plain && !precise)
 		return 0;
 	memory = bpf_map_lookup_elem(&memories, &key);
 	if (!memory || !memory->dying) {

@@ -57,6 +57,17 @@ pub struct Wanted {
     pub files: bool,
 }
 
+/// What the kernel side does to a process that crosses a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Nothing.
+    Not,
+    /// It is stopped, and so is whoever grows on.
+    Stop,
+    /// It is stopped; whoever grows on is killed.
+    Kill,
+}
+
 /// A job that is followed by the kernel itself.
 pub struct KernelJob {
     skeleton: skeleton::JobSkel<'static>,
@@ -244,10 +255,14 @@ impl KernelJob {
     pub fn set_limits(
         &mut self,
         limits: &[(&str, f64, f64)],
-        hold: bool,
+        hold: Hold,
     ) -> Result<Vec<String>, JobError> {
         let mut taken = Vec::new();
-        self.control.hold = u32::from(hold);
+        self.control.hold = match hold {
+            Hold::Not => types::hold::HOLD_NOT,
+            Hold::Stop => types::hold::HOLD_STOP,
+            Hold::Kill => types::hold::HOLD_KILL,
+        };
         for (metric, limit, warning) in limits {
             if let Some(index) = layout::limited_index(metric) {
                 self.control.limits[index] = (*limit as u64).max(1);
@@ -257,6 +272,12 @@ impl KernelJob {
         }
         self.write_control()?;
         Ok(taken)
+    }
+
+    /// From now on nobody is stopped any more.
+    pub fn release(&mut self) -> Result<(), JobError> {
+        self.control.hold = types::hold::HOLD_NOT;
+        self.write_control()
     }
 
     /// From now on whoever grows past a limit is killed, not stopped.
@@ -317,8 +338,12 @@ impl KernelJob {
         Some(u64::from_ne_bytes(times.try_into().ok()?))
     }
 
-    /// Detaches everything.
+    /// Detaches everything. Probes of functions take the kernel a grace period each to be rid of:
+    /// where there are any, a child of weigh waits for that, so that nobody else has to.
     pub fn close(mut self) {
+        if self.functions.is_some() {
+            crate::spawn::leave_descriptors_to_child();
+        }
         self.links.clear();
     }
 

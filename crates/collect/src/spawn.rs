@@ -170,6 +170,22 @@ fn become_command(
     }
 }
 
+/// Makes a child that holds all of weigh's descriptors but the standard ones until the kernel has
+/// closed them: closing them in weigh itself then costs nothing.
+pub(crate) fn leave_descriptors_to_child() {
+    // SAFETY: the child calls only functions that are safe after a fork. It is never waited for:
+    // weigh ends next, and whoever adopts it reaps it.
+    unsafe {
+        if libc::fork() == 0 {
+            libc::setsid();
+            for standard in 0..=2 {
+                libc::close(standard);
+            }
+            libc::_exit(0);
+        }
+    }
+}
+
 impl Waiting {
     /// A descriptor for the child.
     pub fn pidfd(&self) -> BorrowedFd<'_> {

@@ -21,13 +21,6 @@ pub enum OnLimit {
     Stop,
 }
 
-impl OnLimit {
-    /// Whether the process that crosses a limit is stopped at that point.
-    pub fn holds(self) -> bool {
-        self != OnLimit::Warn
-    }
-}
-
 /// One limit.
 #[derive(Clone, Debug)]
 pub struct Limit {

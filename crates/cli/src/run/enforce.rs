@@ -116,6 +116,8 @@ impl Enforcer {
             }
             (OnLimit::Stop, Stage::Quiet) => {
                 job.signal_all(&[SIGSTOP]);
+                // Whoever continues it wants it to go on.
+                let _ = job.release();
                 self.stage = Stage::Stopped;
             }
             _ => {}

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use weigh_collect::job::{JobError, KernelJob, Wanted};
+use weigh_collect::job::{Hold, JobError, KernelJob, Wanted};
 use weigh_collect::poll::JobPoller;
 use weigh_collect::rusage;
 use weigh_collect::signals;
@@ -202,11 +202,19 @@ impl Follower {
     pub fn set_limits(
         &mut self,
         limits: &[(&str, f64, f64)],
-        hold: bool,
+        hold: Hold,
     ) -> anyhow::Result<Vec<String>> {
         match self {
             Follower::Kernel(job) => Ok(job.set_limits(limits, hold)?),
             Follower::Poll(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Nobody is stopped any more.
+    pub fn release(&mut self) -> anyhow::Result<()> {
+        match self {
+            Follower::Kernel(job) => job.release().context("while letting go of the job"),
+            Follower::Poll(_) => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ const RECHECK: Duration = Duration::from_millis(5);
 const GROWN: f64 = 1.02;
 
 /// A part of the sum that is certain not to be shared, beyond which a look would tell nothing new.
-const CERTAIN: f64 = 0.97;
+const CERTAIN: f64 = 0.985;
 
 /// Makes looks, none too often.
 pub struct Looks {
@@ -72,7 +72,8 @@ impl Looks {
         self.to_recheck = outcome.as_ref().ok().map(|count| count.rss_sum_bytes);
         let reading = outcome.as_ref().ok().map(|count| SharedMemoryReading {
             at_ns: now.at_ns,
-            union_bytes: count.union_bytes,
+            // Processes that grow while others are looked at can make the union the larger.
+            union_bytes: count.union_bytes.min(count.rss_sum_bytes),
             rss_sum_bytes: count.rss_sum_bytes,
         });
         self.last = Some(outcome);

@@ -12,10 +12,12 @@ use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use weigh_account::LimitWatch;
+use weigh_collect::job::Hold;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, spawn};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{Event, JobReading};
+use weigh_schema::limit::OnLimit;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 
 use super::collectors::{self, Findings, JobCollector};
@@ -66,7 +68,14 @@ impl Session {
         }
         let mut summary = facts::provisional(&settings, job.statuses())?;
         let marks = LimitWatch::marks(&settings.limits);
-        let taken = job.set_limits(&marks, settings.on_limit.holds())?;
+        let taken = job.set_limits(
+            &marks,
+            match settings.on_limit {
+                OnLimit::Kill => Hold::Kill,
+                OnLimit::Stop => Hold::Stop,
+                OnLimit::Warn => Hold::Not,
+            },
+        )?;
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
             limit.enforced_by = "bpf".to_string();
         }
@@ -81,6 +90,14 @@ impl Session {
     pub fn run(mut self) -> anyhow::Result<Conclusion> {
         self.writer.append(&Entry::Started(Box::new(self.summary.clone())));
         self.writer.flush();
+        if let Some(error) = self.writer.error() {
+            let error = anyhow::anyhow!(
+                "the recording can not be written to {}: {error}; the command was not run",
+                self.settings.directory.display()
+            );
+            self.writer.discard();
+            return Err(error);
+        }
         // Kept to the end of the run.
         let _delays = collectors::turn_on_delays(self.settings.arguments.delays)?;
         let waiting = match spawn(&self.settings.arguments.command, &self.mask) {
