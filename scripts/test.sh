@@ -39,9 +39,15 @@ layer() {
 	printf '%4d passed, %d failed  (%d s)\n' "$ok" "$bad" $((SECONDS - began))
 	if ((bad)); then
 		echo "--- $log"
-		tail -n 300 "$log"
+		what_failed "$log" | tail -n 600
 		echo "---"
 	fi
+}
+
+# Of the tests of cargo what each failed one said; of others, and if it did not build, all.
+what_failed() {
+	grep -q '^---- .* stdout ----$' "$1" || { cat "$1"; return; }
+	awk '/^---- .* stdout ----$/ { on = 1 } /^(test result|failures):/ { on = 0 } on' "$1"
 }
 
 # The command is one test.

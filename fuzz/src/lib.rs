@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use weigh_collect::{fanotify, inspect, procfs};
+use weigh_collect::{fanotify, inspect, job, procfs};
 use weigh_keep::journal;
 use weigh_schema::amount;
+use weigh_schema::event::Event;
 use weigh_schema::limit::Limit;
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Unit};
@@ -124,6 +125,23 @@ pub fn proc_machine(data: &[u8]) {
 pub fn fanotify_records(data: &[u8]) {
     // The shortest record is its metadata, 24 bytes.
     assert!(fanotify::parse_records(data).len() <= data.len() / 24);
+}
+
+/// Records of the BPF programs' ring buffer.
+pub fn kernel_events(data: &[u8]) {
+    match job::decode_record(data, 1) {
+        Some(Event::Exec { command, .. }) => {
+            let bytes: usize = command.iter().map(String::len).sum();
+            // A byte that is no UTF-8 is written as three.
+            assert!(bytes <= 3 * data.len());
+        }
+        Some(Event::Limit(crossing) | Event::Warning(crossing)) => {
+            assert!(crossing.stack.len() * 8 <= data.len());
+            assert!(METRICS.iter().any(|m| m.name == crossing.metric), "{}", crossing.metric);
+        }
+        Some(Event::File { path, .. }) => assert!(path.len() <= 3 * data.len()),
+        _ => {}
+    }
 }
 
 /// A metric's name that is not one: the nearest that are.
