@@ -6,8 +6,10 @@
 
 mod accuracy;
 mod machine;
+mod neighbour;
 mod overhead;
 mod page;
+mod probes;
 mod runs;
 mod spread;
 mod witness;
@@ -71,6 +73,7 @@ struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     Overhead,
+    Programs,
     Fixed,
     Limits,
     Accuracy,
@@ -102,6 +105,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         }
         match part {
             Part::Overhead => overhead::write(&bench, &arguments.work, &mut tables)?,
+            Part::Programs => probes::write(&bench, &mut tables)?,
             Part::Fixed => overhead::write_fixed(&bench, &mut tables)?,
             Part::Limits => accuracy::write_limits(&bench, &mut tables)?,
             Part::Accuracy => accuracy::write(&bench, &mut tables)?,

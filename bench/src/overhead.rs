@@ -12,9 +12,11 @@ use crate::runs::{Arm, Bench, Run};
 use crate::spread::Spread;
 
 /// A fixed amount of work, and the most that measuring may add to it, in percent.
-struct Work {
-    name: &'static str,
-    command: Vec<String>,
+pub struct Work {
+    /// What is done.
+    pub name: &'static str,
+    /// How.
+    pub command: Vec<String>,
     measured: f64,
     beside: f64,
     /// How often it is done in one run: work that takes long enough to be told from noise.
@@ -26,7 +28,14 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(String::from).to_vec()
 }
 
-fn works(bench: &Bench) -> Vec<Work> {
+/// So many blocks of 4 KiB, read and written.
+fn copying(blocks: u32) -> Vec<String> {
+    let count = format!("count={blocks}");
+    words(["dd", "if=/dev/zero", "of=/dev/null", "bs=4096", &count, "status=none"])
+}
+
+/// The work of which the overhead is promised.
+pub fn works(bench: &Bench) -> Vec<Work> {
     let work = |name, command, (measured, beside), repeats, rounds| Work {
         name,
         command,
@@ -37,8 +46,7 @@ fn works(bench: &Bench) -> Vec<Work> {
     };
     let quick = bench.quick;
     let computing = bench.spin(Duration::from_millis(if quick { 300 } else { 3000 }));
-    let blocks = if quick { "count=16384" } else { "count=262144" };
-    let copying = words(["dd", "if=/dev/zero", "of=/dev/null", "bs=4096", blocks, "status=none"]);
+    let copying = copying(if quick { 16_384 } else { 262_144 });
     let count = if quick { 50 } else { 500 };
     let loops = format!("i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done");
     let forking = words(["sh", "-c", &loops]);
@@ -76,6 +84,7 @@ fn alternate(
             continue;
         }
         disturbed += 1;
+        eprintln!("another weigh ran: round made again");
         if disturbed > 2 * rounds.max(10) {
             bail!("another weigh runs on this machine all the time: no bare run can be made");
         }
@@ -87,6 +96,12 @@ fn alternate(
 /// By how many percent one way takes longer than the first one of the same round.
 fn more(rounds: &[Vec<Run>], arm: usize, figure: impl Fn(&Run) -> f64) -> Spread {
     Spread::of(rounds.iter().map(|runs| (figure(&runs[arm]) / figure(&runs[0]) - 1.0) * 100.0))
+}
+
+/// How much more that is, in the middle.
+fn added(rounds: &[Vec<Run>], arm: usize, figure: impl Fn(&Run) -> f64) -> String {
+    let more = rounds.iter().map(|runs| (figure(&runs[arm]) - figure(&runs[0])) * 1e3);
+    format!("{:+.1} ms", Spread::of(more).median)
 }
 
 fn of_arm(rounds: &[Vec<Run>], arm: usize, figure: impl Fn(&Run) -> f64) -> Spread {
@@ -177,8 +192,9 @@ pub fn write(bench: &Bench, only: &str, page: &mut Page) -> Result<()> {
 pub fn write_peers(bench: &Bench, page: &mut Page) -> Result<()> {
     page.heading(2, "Peers");
     page.paragraph(
-        "The same work, with everything around it: “all” is from the start of the tool to its end. \
-         The fixed cost of weigh is in “all” here.",
+        "The same work under other tools: by how much the command itself takes longer, and how many \
+         milliseconds more it takes from the start of the tool to its end, what the tool itself \
+         does included.",
     );
     let mut peers = vec![("weigh run", Arm::Weigh(Vec::new()))];
     for (name, line) in [
@@ -198,13 +214,17 @@ pub fn write_peers(bench: &Bench, page: &mut Page) -> Result<()> {
     let mut table = Table::new([
         "work",
         "tool",
-        "command, CPU",
-        "command, wall",
-        "all, CPU",
-        "all, wall",
+        "command: CPU",
+        "wall",
+        "with the tool: CPU",
+        "wall",
         "rounds",
     ]);
-    for work in works(bench) {
+    let mut works = works(bench);
+    // strace takes a minute for a whole GiB; computing gives none of them anything to do.
+    works[1].name = "64 MiB by 4 KiB";
+    works[1].command = copying(16_384);
+    for work in works.into_iter().skip(1) {
         eprintln!("peers: {}", work.name);
         let rounds = alternate(bench, &arms, (&work.command, 1), bench.times(3))?;
         for (arm, (name, _)) in peers.iter().enumerate() {
@@ -214,8 +234,8 @@ pub fn write_peers(bench: &Bench, page: &mut Page) -> Result<()> {
                 name.to_string(),
                 percent(&more(&rounds, arm, |run| run.command.cpu)),
                 percent(&more(&rounds, arm, |run| run.command.wall)),
-                percent(&more(&rounds, arm, |run| run.all.cpu)),
-                percent(&more(&rounds, arm, |run| run.all.wall)),
+                added(&rounds, arm, |run| run.all.cpu),
+                added(&rounds, arm, |run| run.all.wall),
                 rounds.len().to_string(),
             ]);
         }
@@ -253,14 +273,10 @@ pub fn write_collectors(bench: &Bench, page: &mut Page) -> Result<()> {
     ]);
     for (arm, name) in without.iter().enumerate() {
         let arm = arm + 1;
-        let difference = |figure: fn(&Run) -> f64| {
-            let runs = columns[0].iter().map(|runs| (figure(&runs[arm]) - figure(&runs[0])) * 1e3);
-            format!("{:+.1} ms", Spread::of(runs).median)
-        };
         table.row([
             name.to_string(),
-            difference(|run| run.all.wall),
-            difference(|run| run.all.cpu),
+            added(&columns[0], arm, |run| run.all.wall),
+            added(&columns[0], arm, |run| run.all.cpu),
             percent(&more(&columns[1], arm, |run| run.command.cpu)),
             percent(&more(&columns[2], arm, |run| run.command.cpu)),
             columns[0].len().to_string(),

@@ -3,7 +3,6 @@
 //! A run ends with an error if the command, or what is around it, fails.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use weigh_schema::summary::Summary;
 
+use crate::neighbour::Neighbour;
 use crate::witness::{self, Times};
 
 /// Let the kernel free what the last run had attached before the next one begins.
@@ -132,7 +132,7 @@ impl Bench {
         words.extend([repeats.to_string(), "--".to_string()]);
         words.extend(command.iter().cloned());
         let _ = fs::remove_file(&times);
-        let neighbour = (*arm == Arm::Beside).then(|| Neighbour::start(self)).transpose()?;
+        let neighbour = (*arm == Arm::Beside).then(|| Neighbour::start(self, &[])).transpose()?;
         std::thread::sleep(SETTLE);
         let (all, status) = witness::timed(|| self.start(&words)?.wait().context("waiting"))?;
         self.succeeded(&words, status)?;
@@ -172,19 +172,30 @@ impl Bench {
 
     /// `weigh run` and its options, up to the command.
     pub fn weigh_words(&self, options: &[String]) -> Vec<String> {
+        self.weigh_into(&self.recording(), options)
+    }
+
+    /// The same with the recording's place.
+    pub fn weigh_into(&self, recording: &Path, options: &[String]) -> Vec<String> {
         let mut words = vec![self.weigh.display().to_string()];
         words.extend(["run", "--quiet", "-o"].map(String::from));
-        words.push(self.recording().display().to_string());
+        words.push(recording.display().to_string());
         words.extend(options.iter().cloned());
         words.push("--".to_string());
         words
+    }
+
+    /// A path in the folder for what is left.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
     }
 
     fn recording(&self) -> PathBuf {
         self.scratch.path().join("recording")
     }
 
-    fn command(&self, words: &[String]) -> Result<Command> {
+    /// The words as a command to start, with no input, and its errors kept.
+    pub fn command(&self, words: &[String]) -> Result<Command> {
         let (program, arguments) = words.split_first().context("no command")?;
         let errors = File::create(self.scratch.path().join("stderr")).context("stderr")?;
         let mut command = Command::new(program);
@@ -200,7 +211,8 @@ impl Bench {
         self.command(words)?.spawn().with_context(|| words.join(" "))
     }
 
-    fn succeeded(&self, words: &[String], status: ExitStatus) -> Result<()> {
+    /// Refuses a status that is not success, with what was said on stderr.
+    pub fn succeeded(&self, words: &[String], status: ExitStatus) -> Result<()> {
         ensure!(status.success(), self.said(words, status));
         Ok(())
     }
@@ -216,38 +228,5 @@ impl Bench {
             fs::remove_dir_all(&recording).with_context(|| recording.display().to_string())?;
         }
         Ok(())
-    }
-}
-
-/// A job that weigh measures and that does nothing: a shell that waits for its standard input.
-struct Neighbour {
-    weigh: Child,
-    recording: PathBuf,
-}
-
-impl Neighbour {
-    /// Starts it; back when it is being measured.
-    fn start(bench: &Bench) -> Result<Neighbour> {
-        let mut words = bench.weigh_words(&[]);
-        let recording = bench.scratch.path().join("neighbour");
-        if let Some(path) = words.iter_mut().find(|w| Path::new(w.as_str()) == bench.recording()) {
-            *path = recording.display().to_string();
-        }
-        words.extend(["sh", "-c", "echo ready; read -r line || :"].map(String::from));
-        let mut command = bench.command(&words)?;
-        let mut weigh = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        let output = weigh.stdout.take().context("a pipe")?;
-        BufReader::new(output).read_line(&mut line).context("waiting for the neighbour")?;
-        ensure!(line == "ready\n", "the neighbour did not start: '{line}'");
-        Ok(Neighbour { weigh, recording })
-    }
-
-    /// Ends it, which must have been measured all the time.
-    fn end(mut self, bench: &Bench) -> Result<()> {
-        drop(self.weigh.stdin.take());
-        let status = self.weigh.wait().context("waiting for the neighbour")?;
-        bench.succeeded(&["the neighbour".to_string()], status)?;
-        fs::remove_dir_all(&self.recording).context("the neighbour's recording")
     }
 }
