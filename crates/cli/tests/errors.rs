@@ -259,13 +259,27 @@ fn a_recording_that_is_none() {
 /// A job that takes a while, has children, and says when it has begun and when it is done.
 const STEADY: &str = "echo > begun; for ((i = 0; i < 150; i++)); do /bin/true; done; FILL 20000000; sleep 0.3; echo done > finished";
 
-/// Kills weigh after that time; what must be so then is checked, what was recorded is returned.
+/// When weigh is killed.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    AfterItsStart(Duration),
+    AfterTheJobs(Duration),
+}
+
+/// Kills weigh at that moment; what must be so then is checked, what was recorded is returned.
 #[track_caller]
-fn killed_after(milliseconds: u64) -> Option<(Scratch, Recording)> {
+fn killed(moment: Moment) -> Option<(Scratch, Recording)> {
     let script = STEADY.replace("FILL", &workload("fill"));
     let run = Weigh::bash(&script).options("--interval 20ms --limit memory_peak_bytes=10GB");
     let mut running = run.start();
-    std::thread::sleep(Duration::from_millis(milliseconds));
+    match moment {
+        Moment::AfterItsStart(time) => std::thread::sleep(time),
+        Moment::AfterTheJobs(time) => {
+            let begun = running.scratch.path("work/begun");
+            running.wait_until("the job has begun", 20.0, || begun.exists());
+            std::thread::sleep(time);
+        }
+    }
     let held = processes::bpf_identifiers(running.pid());
     assert!(running.child.try_wait().expect("our child").is_none(), "killed too late");
     running.child.kill().expect("it is killed");
@@ -276,7 +290,7 @@ fn killed_after(milliseconds: u64) -> Option<(Scratch, Recording)> {
     // The job goes on to its end, if it has begun; else it has never been.
     wait_until("all of the job has ended", 30.0, || scratch.survivors().is_empty());
     let (begun, done) = (scratch.path("work/begun").exists(), scratch.text("work/finished"));
-    assert!(!begun || done == "done\n", "the job was harmed by a kill after {milliseconds} ms");
+    assert!(!begun || done == "done\n", "the job was harmed by a kill {moment:?}");
     if begun {
         // Some moments before that, weigh had everything attached.
         assert!(held.iter().any(|(kind, _)| kind == "prog_id"), "weigh held no programs: {held:?}");
@@ -312,7 +326,7 @@ fn is_gone(kind: &str, id: u32) -> bool {
 fn killed_while_it_gets_ready() {
     needs_root!();
     for milliseconds in worth_the_time(&[0, 80, 140, 5, 20, 50, 110, 170], 3) {
-        killed_after(milliseconds * u64::from(support::slowness()));
+        killed(Moment::AfterItsStart(patience(*milliseconds as f64 * 1e-3)));
     }
 }
 
@@ -320,9 +334,9 @@ fn killed_while_it_gets_ready() {
 fn killed_while_the_job_runs() {
     needs_root!();
     let mut most = 0;
-    for milliseconds in [250, 350, 450] {
-        let milliseconds = milliseconds * u64::from(support::slowness());
-        let Some((_scratch, recording)) = killed_after(milliseconds) else { continue };
+    for seconds in [0.0, 0.1, 0.3] {
+        let moment = Moment::AfterTheJobs(patience(seconds));
+        let (_scratch, recording) = killed(moment).expect("the job had begun");
         let samples = recording.samples(None).expect("they can be read").rows;
         let rows = recording.processes(None).expect("they can be read").rows;
         most = most.max(samples.len().min(rows.len()));
