@@ -69,6 +69,39 @@ static __always_inline __u32 pid_at(struct task_struct *task, __u32 level)
 	return number;
 }
 
+int tell_end(struct process *process, struct job *job)
+{
+	struct process_end *end;
+
+	if (!process || !job)
+		return 0;
+	end = bpf_ringbuf_reserve(&events, sizeof(*end), 0);
+	if (!end) {
+		atomic_add(&job->lost_processes, 1);
+		return 0;
+	}
+	end->kind = EVENT_PROCESS_END;
+	end->unused = 0;
+	__builtin_memcpy(&end->process, process, sizeof(end->process));
+	bpf_ringbuf_submit(end, wake_flags(sizeof(*end)));
+	return 0;
+}
+
+/*
+ * Another process has the address by which an ended one was known, so its last thread was freed
+ * without on_free being called: some kernels call no program from an interrupt that comes while
+ * another program runs. What it used until its memory was gone is accounted for.
+ */
+static __always_inline void tell_forgotten(__u64 key, struct job *job)
+{
+	struct process *process = bpf_map_lookup_elem(&processes, &key);
+
+	if (!process)
+		return;
+	tell_end(process, job);
+	__sync_fetch_and_add(&job->unsettled, -(__u64)process->unsettled);
+}
+
 static __always_inline struct process *new_process(struct task_struct *task, struct job *job,
 						   __u32 job_index, __u32 parent)
 {
@@ -78,6 +111,7 @@ static __always_inline struct process *new_process(struct task_struct *task, str
 
 	if (!space)
 		return 0;
+	tell_forgotten(key, job);
 	process = &space->process;
 	__builtin_memset(process, 0, sizeof(*process));
 	process->started = task->start_boottime;
@@ -312,24 +346,6 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	return 0;
 }
 
-int tell_end(struct process *process, struct job *job)
-{
-	struct process_end *end;
-
-	if (!process || !job)
-		return 0;
-	end = bpf_ringbuf_reserve(&events, sizeof(*end), 0);
-	if (!end) {
-		atomic_add(&job->lost_processes, 1);
-		return 0;
-	}
-	end->kind = EVENT_PROCESS_END;
-	end->unused = 0;
-	__builtin_memcpy(&end->process, process, sizeof(end->process));
-	bpf_ringbuf_submit(end, wake_flags(sizeof(*end)));
-	return 0;
-}
-
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_free, struct task_struct *task)
 {
@@ -358,6 +374,62 @@ int BPF_PROG(on_free, struct task_struct *task)
 	}
 	if (__sync_fetch_and_add(&job->unsettled, -1) == 1 && !job->processes)
 		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0);
+	return 0;
+}
+
+/* Since 6.16 a process gives back its memory after its exit was told: that is part of its time. */
+static __always_inline void torn_down(struct memory *memory, struct job *job)
+{
+	__u64 key = memory->process;
+	struct process *process = bpf_map_lookup_elem(&processes, &key);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	memory->dying = 1;
+	if (!process || !process->ended || process->mm_id != memory->id)
+		return;
+	process->ended = bpf_ktime_get_boot_ns();
+	if (process->ended > job->ended)
+		job->ended = process->ended;
+	thread = member(task);
+	if (thread && (__u64)task->signal == key)
+		settle(task, thread, process, job);
+}
+
+SEC("tp_btf/rss_stat")
+int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
+{
+	__u64 key = (__u64)mm;
+	struct recent *recent = recent_of(key);
+	struct memory *memory;
+	__s64 plain, now;
+	struct job *job;
+
+	if (which < 0 || which >= NR_MM_COUNTERS)
+		return 0;
+	plain = plain_count(mm, which);
+	if (recent->mm == key && recent->counts[which] == plain && !precise)
+		return 0;
+	memory = bpf_map_lookup_elem(&memories, &key);
+	if (!memory || !memory->dying) {
+		recent->mm = key;
+		recent->counts[which] = plain;
+	}
+	if (!memory)
+		return 0;
+	job = job_of(memory->job);
+	if (!job)
+		return 0;
+	now = exact_count(mm, which);
+	/* One that was torn down does not grow: another process has its address now. */
+	if (memory->dying && now > memory->pages[which]) {
+		forget_memory(memory, job);
+		return 0;
+	}
+	memory->pages[which] = now;
+	account_memory(memory, job, virtual_bytes(mm));
+	if (is_empty(memory))
+		torn_down(memory, job);
 	return 0;
 }
 

@@ -38,8 +38,9 @@ const SIGTSTP: i32 = 20;
 const SIGTTIN: i32 = 21;
 const SIGTTOU: i32 = 22;
 
-/// How long to wait at the end for the last threads to be reaped.
-const SETTLE: Duration = Duration::from_millis(300);
+/// How long to wait at the end for the next of the last threads to be reaped: several of the
+/// kernel's grace periods.
+const SETTLE: Duration = Duration::from_millis(120);
 
 /// How long left-over processes may run before a line says that they are waited for.
 const PATIENCE: Duration = Duration::from_millis(1500);
