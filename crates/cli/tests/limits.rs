@@ -13,8 +13,14 @@ use support::{patience, processes, workload, worth_the_time};
 use weigh_schema::summary::{ExitKind, LimitOutcome};
 
 const LIMIT: u64 = 100_000_000;
-/// What may be held, at most, when a limit of 100 MB ends a job.
-const ENDED_AT: u64 = 100_500_000;
+
+/// What may be held, at most, when a limit of 100 MB ends a job of so many processes that grow. No
+/// one can stop them inside a page, and where the kernel gives huge pages unasked, that is 2 MiB.
+fn ended_at(processes: u64) -> u64 {
+    let policy = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let page = if policy.is_ok_and(|text| text.contains("[always]")) { 2 << 20 } else { 0 };
+    100_500_000 + processes * page
+}
 
 /// What the processes of `grow` had touched, in all.
 fn touched(scratch: &Scratch) -> u64 {
@@ -91,11 +97,12 @@ fn a_program_that_grows_by_a_megabyte_a_millisecond() {
         let measured = grows_into("memory_peak_bytes=100MB", "", &grow);
         ended_by(&measured, "memory_peak_bytes");
         let touched = touched(&measured.scratch);
-        measured.check((95_000_000..=ENDED_AT).contains(&touched), || {
+        measured.check((95_000_000..=ended_at(1)).contains(&touched), || {
             format!("ended when it had touched {touched} bytes")
         });
-        measured.is_between("memory_peak_bytes", LIMIT as f64, ENDED_AT as f64);
-        measured.is_between("memory_peak_process_rss_bytes", LIMIT as f64, ENDED_AT as f64);
+        for metric in ["memory_peak_bytes", "memory_peak_process_rss_bytes"] {
+            measured.is_between(metric, LIMIT as f64, ended_at(1) as f64);
+        }
         names_the_offender(&measured);
     }
 }
@@ -109,7 +116,7 @@ fn a_program_that_takes_two_gigabytes_at_once() {
         let measured = grows_into(&format!("{metric}=100MB"), "", "grow once 2000000000");
         ended_by(&measured, metric);
         assert_eq!(touched(&measured.scratch), 0, "it was let come to the end");
-        measured.is_between("memory_peak_process_rss_bytes", LIMIT as f64, ENDED_AT as f64);
+        measured.is_between("memory_peak_process_rss_bytes", LIMIT as f64, ended_at(1) as f64);
         names_the_offender(&measured);
     }
 }
@@ -125,7 +132,7 @@ fn a_stopped_offender_holds_what_is_allowed() {
     let grow = running.process("grow once");
     running.wait_until("the program is stopped", 5.0, || processes::state(grow) == Some('T'));
     let held = processes::mapped_bytes(grow, "Rss:");
-    assert!((99_000_000..=ENDED_AT).contains(&held), "it holds {held} bytes");
+    assert!((99_000_000..=ended_at(1)).contains(&held), "it holds {held} bytes");
     // It is the user's now: let go on, it ends as the user wants.
     processes::signal(grow, 15);
     processes::signal(grow, 18);
@@ -144,10 +151,10 @@ fn the_sum_of_four_processes() {
         let measured = grows_into(&format!("{metric}=100MB"), "", grow);
         ended_by(&measured, metric);
         let observed = measured.summary().limits[0].observed.map_or(0.0, |n| n.as_f64());
-        measured.check((1e8..=ENDED_AT as f64).contains(&observed), || {
+        measured.check((1e8..=ended_at(4) as f64).contains(&observed), || {
             format!("{metric} was {observed} when the limit was found to be passed")
         });
-        measured.is_between(metric, LIMIT as f64 * 0.99, ENDED_AT as f64);
+        measured.is_between(metric, LIMIT as f64 * 0.99, ended_at(4) as f64);
         measured.is("processes_total", 5);
         names_the_offender(&measured);
         // Those that ended first left room for the others: no more than that.
@@ -179,7 +186,7 @@ fn four_that_are_stopped_hold_what_is_allowed() {
         crossed(&measured, metric);
         // Pages of libraries belong to other processes of the machine too, and so in part only to
         // these: up to 2 MB of what is counted once is not in the proportional sum.
-        measured.check((97_000_000..=ENDED_AT).contains(&held), || {
+        measured.check((97_000_000..=ended_at(4)).contains(&held), || {
             format!("{field} of all is {held} bytes when {metric} stops them at 100 MB")
         });
     }
@@ -188,9 +195,9 @@ fn four_that_are_stopped_hold_what_is_allowed() {
 #[test]
 fn nothing_but_the_job_is_ended() {
     needs_root!();
-    let scratch = Scratch::new();
+    // Grows past the limit at once, and lives for 10 s a step.
     let mut bystander = Command::new(workload("grow"));
-    bystander.args(["step", "1000000", "1000", "150000000"]);
+    bystander.args(["step", "150000000", "10000000", "1000000000"]);
     let mut bystander = bystander.spawn().expect("a bystander");
     let measured =
         grows_into("memory_peak_bytes=100MB", "", "grow children 4 1000000 1000 1000000000");
@@ -200,7 +207,6 @@ fn nothing_but_the_job_is_ended() {
     let _ = bystander.kill();
     let _ = bystander.wait();
     assert!(alive && state != Some('T'), "the bystander was touched: {state:?}");
-    drop(scratch);
 }
 
 #[test]
@@ -245,7 +251,7 @@ fn a_program_that_ignores_term_is_killed_after_the_grace() {
     assert!(begun.elapsed() < patience(5.0), "it took {:?}", begun.elapsed());
     // What it does with the grace must not be to grow.
     let touched = touched(&measured.scratch);
-    measured.check(touched <= ENDED_AT, || format!("it touched {touched} bytes"));
+    measured.check(touched <= ended_at(1), || format!("it touched {touched} bytes"));
 }
 
 #[test]

@@ -143,7 +143,8 @@ fn sizes(measured: &Measured) -> Vec<u64> {
 
 #[track_caller]
 fn sharing_is_counted_once(kind: &str) {
-    let measured = Weigh::workload(&format!("shared 5 500000000 {kind} 600")).measure();
+    let hold = support::patience(2.0).as_millis();
+    let measured = Weigh::workload(&format!("shared 5 500000000 {kind} {hold}")).measure();
     measured.is_near("memory_peak_bytes", measured.truth("filled_bytes"), SHARED);
     let rss = measured.truth("rss_sum_peak_bytes");
     measured.is_near("memory_peak_rss_sum_bytes", rss, TOGETHER);
