@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use weigh_collect::{fanotify, inspect, job, procfs};
-use weigh_keep::journal;
 use weigh_schema::amount;
 use weigh_schema::event::Event;
 use weigh_schema::limit::Limit;
@@ -16,14 +15,17 @@ use weigh_schema::{METRICS, Unit};
 use weigh_show::report::{self, Totals};
 use weigh_show::table::{self, Style};
 
-// `weigh` is a program, not a library: the two files of it that read a limits file are taken in
-// as they are.
+// `weigh` is a program, not a library, and `weigh-keep` takes minutes to build for the sake of
+// Parquet: the files with their parsers are taken in as they are.
 #[allow(dead_code, missing_docs, clippy::all)]
 #[path = "../../crates/cli/src/arguments.rs"]
 mod arguments;
 #[allow(dead_code, missing_docs, clippy::all)]
-#[path = "../../crates/cli/src/run/settings.rs"]
-mod settings;
+#[path = "../../crates/keep/src/journal.rs"]
+mod journal;
+#[allow(dead_code, missing_docs, clippy::all)]
+#[path = "../../crates/cli/src/run/limits_file.rs"]
+mod limits_file;
 
 /// Sizes, durations and counts as people write them.
 pub fn amounts(data: &[u8]) {
@@ -56,7 +58,7 @@ pub fn limit(data: &[u8]) {
 
 /// A limits file.
 pub fn limits_file(data: &[u8]) {
-    if let Err(error) = settings::parse_limits(&String::from_utf8_lossy(data)) {
+    if let Err(error) = limits_file::parse(&String::from_utf8_lossy(data)) {
         assert!(!format!("{error:#}").is_empty());
     }
 }

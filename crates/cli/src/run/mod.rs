@@ -8,6 +8,7 @@ mod collectors;
 mod enforce;
 mod facts;
 mod follow;
+mod limits_file;
 mod looks;
 mod opened;
 mod outcome;
