@@ -67,7 +67,12 @@ fn counters_header() -> String {
     header.push_str("#define FOR_EACH_TASK_COUNTER(DO)");
     for counter in of_task {
         let field = counter.task_field().expect("partitioned by it");
-        let _ = write!(header, " \\\n\tDO(COUNTER_{}, {field})", counter.slot_name());
+        // Behind a pointer it is read with a call: see process_key() in bpf/job.h.
+        let read = match field.split_once("->") {
+            Some((pointer, field)) => format!("BPF_CORE_READ(task, {pointer}, {field})"),
+            None => format!("task->{field}"),
+        };
+        let _ = write!(header, " \\\n\tDO(COUNTER_{}, {read})", counter.slot_name());
     }
     header.push('\n');
     header

@@ -128,6 +128,11 @@ pub struct RunArguments {
     #[arg(long)]
     pub files: bool,
 
+    /// Put the job into a control group of its own, for the peak that its memory controller records.
+    /// The job can see that, and all forks of the machine wait some milliseconds for the move.
+    #[arg(long)]
+    pub cgroup: bool,
+
     /// Turn the kernel's delay accounting on for the time of the run (needs root).
     #[arg(long)]
     pub delays: bool,

@@ -71,7 +71,7 @@ int BPF_PROG(on_open, struct file *file)
 		return 0;
 	}
 	count(job, process, COUNTER_FILES_OPENED, 1);
-	key.process = (__u64)task->signal;
+	key.process = process_key(task);
 	key.inode = file->f_inode->i_ino;
 	key.device = file->f_inode->i_sb->s_dev;
 	times = bpf_map_lookup_elem(&opened, &key);

@@ -112,7 +112,7 @@ int BPF_PROG(before_aio, struct kiocb *request)
 
 	if (!thread)
 		return 0;
-	process = (__u64)task->signal;
+	process = process_key(task);
 	job = job_of(thread->job);
 	if (bpf_map_update_elem(&requests, &key, &process, BPF_ANY) && job)
 		atomic_add(&job->lost_events, 1);

@@ -281,9 +281,18 @@ static __always_inline struct thread *member(struct task_struct *task)
 	return thread && thread->stage == STAGE_MEMBER ? thread : 0;
 }
 
+/*
+ * Pointers that are only passed on or compared are read with BPF_CORE_READ: a plain load of a
+ * pointer makes the verifier search all of the kernel's type names, each time it comes by.
+ */
+static __always_inline __u64 process_key(struct task_struct *task)
+{
+	return (__u64)BPF_CORE_READ(task, signal);
+}
+
 static __always_inline struct process *process_of(struct task_struct *task)
 {
-	__u64 key = (__u64)task->signal;
+	__u64 key = process_key(task);
 
 	return bpf_map_lookup_elem(&processes, &key);
 }

@@ -36,7 +36,7 @@ int settle_values(struct thread *thread, struct process *process, struct job *jo
 	return 0;
 }
 
-#define READ_COUNTER(slot, field) counters.values[slot] = task->field;
+#define READ_COUNTER(slot, value) counters.values[slot] = value;
 
 static __always_inline struct task_counters counters_of(struct task_struct *task)
 {
@@ -56,7 +56,7 @@ static __always_inline void settle(struct task_struct *task, struct thread *thre
 
 static __always_inline __u32 pid_at(struct task_struct *task, __u32 level)
 {
-	struct pid *pid = task->group_leader->thread_pid;
+	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
 	__u64 offset;
 	int number = 0;
 
@@ -105,7 +105,7 @@ static __always_inline void tell_forgotten(__u64 key, struct job *job)
 static __always_inline struct process *new_process(struct task_struct *task, struct job *job,
 						   __u32 job_index, __u32 parent)
 {
-	__u64 key = (__u64)task->signal;
+	__u64 key = process_key(task);
 	union scratch *space = scratch(0);
 	struct process *process;
 
@@ -155,6 +155,7 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct thread *creator = member(parent), *thread;
+	struct mm_struct *mm;
 	struct process *process, *origin;
 	struct control *control;
 	struct job *job;
@@ -175,7 +176,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	thread->job = creator->job;
 	thread->stage = STAGE_MEMBER;
 	origin = process_of(parent);
-	if (child->signal == parent->signal) {
+	if (process_key(child) == process_key(parent)) {
 		if (origin) {
 			atomic_add(&origin->threads, 1);
 			atomic_add(&origin->unsettled, 1);
@@ -184,9 +185,10 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	}
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
-	if (process && child->mm)
-		enter_memory(process, (__u64)child->signal, job, child->mm,
-			     child->mm != parent->mm);
+	mm = child->mm;
+	if (process && mm)
+		enter_memory(process, process_key(child), job, mm,
+			     (__u64)mm != (__u64)BPF_CORE_READ(parent, mm));
 	more_threads(job, control);
 	more_processes(job, control);
 	return 0;
@@ -232,7 +234,7 @@ static __always_inline struct process *start_job(struct task_struct *task, struc
 	struct process *process;
 
 	thread->stage = STAGE_MEMBER;
-	job->level = task->thread_pid->level;
+	job->level = BPF_CORE_READ(task, thread_pid, level);
 	process = new_process(task, job, thread->job, 0);
 	more_threads(job, control);
 	more_processes(job, control);
@@ -246,6 +248,7 @@ static __always_inline struct process *start_job(struct task_struct *task, struc
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
+	struct mm_struct *mm;
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	struct control *control;
 	struct process *process;
@@ -265,9 +268,10 @@ int BPF_PROG(on_exec, struct task_struct *task)
 		return 0;
 	process->execs++;
 	bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
-	if (task->mm && process->mm != (__u64)task->mm) {
+	mm = task->mm;
+	if (mm && process->mm != (__u64)mm) {
 		leave_memory(process, job, 0);
-		enter_memory(process, (__u64)task->signal, job, task->mm, false);
+		enter_memory(process, process_key(task), job, mm, false);
 	}
 	tell_arguments(task, process, job);
 	return 0;
@@ -284,13 +288,13 @@ static __always_inline void one_less(struct job *job, __u64 now)
 static __always_inline void end_process(struct task_struct *task, struct process *process,
 					struct job *job)
 {
-	struct signal_struct *signal = task->signal;
 
 	process->ended = bpf_ktime_get_boot_ns();
-	process->uid = task->cred->uid.val;
-	process->wait_status = signal->flags & SIGNAL_GROUP_EXIT ? signal->group_exit_code :
-								   task->group_leader->exit_code;
-	bpf_probe_read_kernel(process->name, sizeof(process->name), task->group_leader->comm);
+	process->uid = BPF_CORE_READ(task, cred, uid.val);
+	process->wait_status = BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT ?
+				       BPF_CORE_READ(task, signal, group_exit_code) :
+				       BPF_CORE_READ(task, group_leader, exit_code);
+	BPF_CORE_READ_STR_INTO(&process->name, task, group_leader, comm);
 	leave_memory(process, job, task->mm);
 	one_less(job, process->ended);
 }
@@ -339,7 +343,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	if (process) {
 		if (__sync_fetch_and_add(&process->threads, -1) == 1)
 			end_process(task, process, job);
-	} else if (task->group_leader == task) {
+	} else if (task->pid == task->tgid) {
 		/* one that did not fit into the map: counted as lost when it began */
 		one_less(job, bpf_ktime_get_boot_ns());
 	}
@@ -369,7 +373,7 @@ int BPF_PROG(on_free, struct task_struct *task)
 	if (process && __sync_fetch_and_add(&process->unsettled, -1) == 1) {
 		bury_memory(process, job);
 		tell_end(process, job);
-		key = (__u64)task->signal;
+		key = process_key(task);
 		bpf_map_delete_elem(&processes, &key);
 	}
 	if (__sync_fetch_and_add(&job->unsettled, -1) == 1 && !job->processes)
@@ -392,7 +396,7 @@ static __always_inline void torn_down(struct memory *memory, struct job *job)
 	if (process->ended > job->ended)
 		job->ended = process->ended;
 	thread = member(task);
-	if (thread && (__u64)task->signal == key)
+	if (thread && process_key(task) == key)
 		settle(task, thread, process, job);
 }
 
@@ -438,6 +442,7 @@ SEC("iter/task")
 int on_tick(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
+	struct mm_struct *mm;
 	struct process *process;
 	struct memory *memory;
 	struct thread *thread;
@@ -462,12 +467,13 @@ int on_tick(struct bpf_iter__task *ctx)
 	}
 	process = process_of(task);
 	settle(task, thread, process, job);
-	if (!process || !task->mm || task->group_leader != task)
+	mm = task->mm;
+	if (!process || !mm || task->pid != task->tgid)
 		return 0;
-	key = (__u64)task->mm;
+	key = (__u64)mm;
 	memory = bpf_map_lookup_elem(&memories, &key);
 	if (memory && memory->id == process->mm_id)
-		refresh_memory(memory, job, task->mm);
+		refresh_memory(memory, job, mm);
 	return 0;
 }
 

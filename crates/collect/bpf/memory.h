@@ -119,7 +119,7 @@ static __always_inline __s64 exact_count(struct mm_struct *mm, int which)
 		switch (which) {
 #define NEW_SHARE(which)                                                                           \
 	case which:                                                                                \
-		total += with_cpus((__u64)new->rss_stat[which].counters);                          \
+		total += with_cpus((__u64)BPF_CORE_READ(new, rss_stat[which].counters));           \
 		break;
 			MEMBER_CASES(NEW_SHARE)
 		}

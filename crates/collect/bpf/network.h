@@ -37,7 +37,7 @@ int BPF_PROG(on_sock_receive, struct sock *sk, int result, int flags)
 static __always_inline struct listener listener_of(const struct sock *sk)
 {
 	struct listener listener = {
-		.network = sk->__sk_common.skc_net.net->ns.inum,
+		.network = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum),
 		.port = sk->__sk_common.skc_num,
 	};
 

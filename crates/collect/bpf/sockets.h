@@ -74,7 +74,7 @@ static __always_inline void own(struct sock *sk, struct task_struct *task, __u32
 		return;
 	owner = bpf_sk_storage_get(&owners, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (owner) {
-		owner->process = (__u64)task->signal;
+		owner->process = process_key(task);
 		owner->job = job;
 	}
 }

@@ -14,6 +14,9 @@ pub(super) const KIND: Kind =
     Kind { collector: Collector::Cgroup, mechanism: Mechanism::Cgroup, metrics: &[PEAK], start };
 
 fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+    if !with.settings.arguments.cgroup {
+        return Err("--cgroup puts the job into a control group of its own for it".to_string());
+    }
     let group = JobCgroup::create(&with.settings.id).map_err(|e| e.to_string())?;
     match group.add(with.pid) {
         Ok(()) => Ok(Box::new(Group(group))),
