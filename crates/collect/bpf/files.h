@@ -11,7 +11,7 @@
 struct file_key {
 	__u64 process;
 	__u64 inode;
-	__u64 device;
+	__u64 device; /* and the inode's generation: numbers are used again */
 };
 
 struct {
@@ -73,7 +73,8 @@ int BPF_PROG(on_open, struct file *file)
 	count(job, process, COUNTER_FILES_OPENED, 1);
 	key.process = process_key(task);
 	key.inode = file->f_inode->i_ino;
-	key.device = file->f_inode->i_sb->s_dev;
+	key.device = (__u64)file->f_inode->i_generation << 32 |
+		     BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 	times = bpf_map_lookup_elem(&opened, &key);
 	if (times) {
 		atomic_add(times, 1);

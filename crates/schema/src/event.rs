@@ -214,7 +214,7 @@ pub struct FileKey {
     pub process: u64,
     /// The inode number.
     pub inode: u64,
-    /// The device of its file system.
+    /// The device of its file system, and the inode's generation.
     pub device: u64,
 }
 

@@ -9,8 +9,9 @@ use weigh_schema::event::{CollectorStatus, JobReading, SharedMemoryReading};
 /// After a look that took t none follows for this many t.
 const PAUSE_PER_LOOK: u32 = 3;
 
-/// How long a job gets to grow further before it is looked at whether it has.
-const RECHECK: Duration = Duration::from_millis(5);
+/// How long a job gets to grow further before it is looked at whether it has; each time that it
+/// has not, four times as long, up to the second.
+const RECHECK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(2));
 
 /// Growth since a look that makes it worth another.
 const GROWN: f64 = 1.02;
@@ -25,6 +26,7 @@ pub struct Looks {
     not_before: Instant,
     /// What the last look found, until it is certain that the job did not grow past it.
     to_recheck: Option<u64>,
+    recheck_after: Duration,
     last: Option<Result<PageCount, PagesError>>,
 }
 
@@ -36,6 +38,7 @@ impl Looks {
             wanted: false,
             not_before: Instant::now(),
             to_recheck: None,
+            recheck_after: RECHECK.0,
             last: None,
         }
     }
@@ -60,15 +63,21 @@ impl Looks {
             return None;
         }
         // The kernel side does not tell of every small step, and the last one may be the peak.
-        if let Some(found) = self.to_recheck.take() {
+        if let Some(found) = self.to_recheck {
             self.wanted |= now.memory.rss_sum as f64 > found as f64 * GROWN;
         }
         if !std::mem::take(&mut self.wanted) {
+            self.recheck_after *= 4;
+            self.not_before = Instant::now() + self.recheck_after;
+            if self.recheck_after > RECHECK.1 {
+                self.to_recheck = None;
+            }
             return None;
         }
         let outcome = self.counter.count(&pids());
         let took = outcome.as_ref().map_or(Duration::ZERO, |count| count.took);
-        self.not_before = Instant::now() + (took * PAUSE_PER_LOOK).max(RECHECK);
+        self.recheck_after = (took * PAUSE_PER_LOOK).max(RECHECK.0);
+        self.not_before = Instant::now() + self.recheck_after;
         self.to_recheck = outcome.as_ref().ok().map(|count| count.rss_sum_bytes);
         let reading = outcome.as_ref().ok().map(|count| SharedMemoryReading {
             at_ns: now.at_ns,
