@@ -15,7 +15,7 @@ use weigh_schema::summary::ExitKind;
 const NOBODY: u32 = 65534;
 
 fn nobody(line: &str) -> Weigh {
-    Weigh::workload(line).as_user(NOBODY)
+    Weigh::workload(line).run_by(NOBODY)
 }
 
 /// A number that is not known is said not to be, with the reason; it is never 0.
@@ -31,15 +31,15 @@ fn is_right_or_unknown(measured: &Measured, metric: &str, truth: u64) {
 
 #[test]
 fn the_command_runs_as_ever() {
-    let measured = Weigh::bash("echo out; echo err >&2; exit 7").as_user(NOBODY).end();
+    let measured = Weigh::bash("echo out; echo err >&2; exit 7").run_by(NOBODY).end();
     measured.check(measured.status.code() == Some(7), || "expected 7".to_string());
     assert_eq!(measured.stdout, b"out\n");
     measured.said("err\n");
     measured.check(measured.recording().is_complete(), || "the recording is cut".to_string());
 
-    let killed = Weigh::run(["sh", "-c", "kill -USR1 $$"]).as_user(NOBODY).end();
+    let killed = Weigh::run(["sh", "-c", "kill -USR1 $$"]).run_by(NOBODY).end();
     killed.check(killed.status.signal() == Some(10), || "expected signal 10".to_string());
-    let absent = Weigh::run(["/no/such/command"]).as_user(NOBODY).end();
+    let absent = Weigh::run(["/no/such/command"]).run_by(NOBODY).end();
     absent.check(absent.status.code() == Some(127), || "expected 127".to_string());
 }
 
@@ -143,14 +143,14 @@ fn limits_are_kept_as_well_as_can_be() {
     measured.check(left.is_empty(), || format!("alive: {left:?}"));
 
     let measured =
-        Weigh::run(["sleep", "60"]).as_user(NOBODY).options("--limit wall_seconds=500ms").end();
+        Weigh::run(["sleep", "60"]).run_by(NOBODY).options("--limit wall_seconds=500ms").end();
     measured.check(measured.status.code() == Some(124), || "expected 124".to_string());
     assert_eq!(measured.summary().exit.as_ref().map(|exit| exit.kind), Some(ExitKind::Limit));
 }
 
 #[test]
 fn signals_are_passed_on() {
-    let mut running = Weigh::run(["sleep", "60"]).as_user(NOBODY).start();
+    let mut running = Weigh::run(["sleep", "60"]).run_by(NOBODY).start();
     running.process("sleep 60");
     assert!(processes::signal(running.pid(), 15));
     let measured = running.end();

@@ -124,7 +124,7 @@ impl Weigh {
     }
 
     /// Runs weigh as that user, who has no capabilities. Without root: as who runs the tests.
-    pub fn as_user(mut self, uid: u32) -> Weigh {
+    pub fn run_by(mut self, uid: u32) -> Weigh {
         self.user = super::is_root().then_some(uid);
         self
     }
