@@ -256,8 +256,16 @@ fn a_recording_that_is_none() {
     says(&show(&empty), &[&empty, "summary.json"]);
 }
 
-/// A job that takes a while, has children, and says when it has begun and when it is done.
-const STEADY: &str = "echo > begun; for ((i = 0; i < 150; i++)); do /bin/true; done; FILL 20000000; sleep 0.3; echo done > finished";
+/// A job that takes a while, has children, and says when it has begun and when it is done; and how
+/// many processes it is.
+fn steady() -> (String, u64) {
+    let children = support::amount(150);
+    let fill = workload("fill");
+    let script = format!(
+        "echo > begun; for ((i = 0; i < {children}; i++)); do /bin/true; done; {fill} 20000000; sleep 0.3; echo done > finished"
+    );
+    (script, children + 3)
+}
 
 /// When weigh is killed.
 #[derive(Clone, Copy, Debug)]
@@ -269,7 +277,7 @@ enum Moment {
 /// Kills weigh at that moment; what must be so then is checked, what was recorded is returned.
 #[track_caller]
 fn killed(moment: Moment) -> Option<(Scratch, Recording)> {
-    let script = STEADY.replace("FILL", &workload("fill"));
+    let (script, _) = steady();
     let run = Weigh::bash(&script).options("--interval 20ms --limit memory_peak_bytes=10GB");
     let mut running = run.start();
     match moment {
@@ -352,23 +360,22 @@ fn killed_while_the_job_runs() {
 fn a_job_that_is_frozen_with_weigh_lives_on() {
     needs_root!();
     // Stopped, weigh can not write; killed then, it leaves what it had written.
-    let script = STEADY.replace("FILL", &workload("fill"));
+    let (script, processes) = steady();
     let mut running = Weigh::bash(&script).options("--interval 20ms").start();
     let begun = running.scratch.path("work/begun");
     running.wait_until("the job has begun", 20.0, || begun.exists());
-    processes::signal(running.pid(), 19);
+    support::processes::signal(running.pid(), 19);
     let finished = running.scratch.path("work/finished");
     let end = std::time::Instant::now() + patience(20.0);
     while !finished.exists() {
         assert!(std::time::Instant::now() < end, "the job waits for weigh");
         std::thread::sleep(Duration::from_millis(10));
     }
-    processes::signal(running.pid(), 18);
+    support::processes::signal(running.pid(), 18);
     let measured = running.end();
     assert!(measured.status.success(), "{}", measured.everything());
     // Nothing was lost meanwhile: the kernel side went on counting.
-    measured.is("processes_total", 153);
-    measured.check(measured.processes().len() == 153, || {
-        format!("{} rows, expected 153", measured.processes().len())
-    });
+    measured.is("processes_total", processes);
+    let rows = measured.processes().len() as u64;
+    measured.check(rows == processes, || format!("{rows} rows, expected {processes}"));
 }

@@ -4,10 +4,12 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use support::run::{Measured, Weigh, bare, truths};
-use support::{amount, patience, processes, slowness, wait_until, workload, worth_the_time};
+use support::{
+    amount, is_slow, patience, processes, slowness, wait_until, workload, worth_the_time,
+};
 
 /// Rows are true to the tree: one for each process, each parent known, times in order.
 #[track_caller]
@@ -49,7 +51,7 @@ fn short_processes_are_seen(count: u64) {
 #[test]
 fn five_hundred_short_processes() {
     needs_root!();
-    short_processes_are_seen(500);
+    short_processes_are_seen(amount(500));
 }
 
 #[test]
@@ -191,20 +193,23 @@ fn a_daemon_that_is_not_waited_for() {
 #[test]
 fn wait_for_ends_when_interrupted() {
     needs_root!();
-    let run = Weigh::workload("daemon 8000 daemon-output");
+    let lives = support::patience(8.0);
+    let run = Weigh::workload(&format!("daemon {} daemon-output", lives.as_millis()));
     let begun = Instant::now();
     let mut running = run.start();
     running.wait_for("waiting for");
     assert!(processes::signal(running.pid(), 2));
     let measured = running.end();
-    assert!(begun.elapsed() < Duration::from_secs(7), "took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < lives, "took {:?}", begun.elapsed());
     let alive = measured.processes().iter().filter(|row| row.ended_ns.is_none()).count();
     measured.check(alive == 1, || format!("{alive} processes are alive, expected the daemon"));
 }
 
-/// Of nanosecond clocks: 1 %, or what two readers of one clock may differ by.
+/// Of nanosecond clocks: 1 %, or 2 ms; on a slow machine what a process does after its last look
+/// at the clock takes longer.
 fn cpu_slack(seconds: f64) -> f64 {
-    (seconds * 0.01).max(0.002 * f64::from(slowness()))
+    let end = if is_slow() { 0.005 * f64::from(slowness()) } else { 0.002 };
+    (seconds * 0.01).max(end)
 }
 
 #[test]
