@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use support::run::{Measured, Scratch, Weigh, weigh};
+use support::measured::Measured;
+use support::run::{Scratch, Weigh, weigh};
 use support::{patience, processes, wait_until, workload, worth_the_time};
 use weigh_keep::Recording;
 use weigh_schema::summary::ExitKind;

@@ -4,7 +4,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::run::{Measured, Scratch, Weigh};
+use support::measured::Measured;
+use support::run::{Scratch, Weigh};
 use support::workload;
 use weigh_schema::Quality;
 

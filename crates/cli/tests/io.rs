@@ -7,7 +7,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::run::{Measured, Scratch, Weigh, truths};
+use support::measured::{Measured, truths};
+use support::run::{Scratch, Weigh};
 use weigh_schema::Quality;
 use weigh_schema::recording::ProcessRow;
 

@@ -8,7 +8,8 @@ mod support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::run::{Measured, Scratch, Weigh};
+use support::measured::Measured;
+use support::run::{Scratch, Weigh};
 use support::{patience, processes, workload, worth_the_time};
 use weigh_schema::summary::{ExitKind, LimitOutcome};
 

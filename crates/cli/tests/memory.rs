@@ -4,7 +4,8 @@
 
 mod support;
 
-use support::run::{Measured, Weigh};
+use support::measured::Measured;
+use support::run::Weigh;
 use support::worth_the_time;
 
 /// What a process of its own may be off by.

@@ -6,7 +6,8 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use support::run::{Measured, Weigh, bare, truths};
+use support::measured::{Measured, truths};
+use support::run::{Weigh, bare};
 use support::{
     amount, is_slow, patience, processes, slowness, wait_until, workload, worth_the_time,
 };

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use serde_json::Value as Json;
-use support::run::{Measured, Weigh, weigh};
+use support::measured::Measured;
+use support::run::{Weigh, weigh};
 use support::workload;
 use weigh_keep::Recording;
 use weigh_schema::recording::{SampleRow, files};

@@ -6,7 +6,8 @@ mod support;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 
-use support::run::{Measured, Scratch, Weigh, weigh_as};
+use support::measured::Measured;
+use support::run::{Scratch, Weigh, weigh_as};
 use support::{is_root, patience, processes, slowness};
 use weigh_schema::Quality;
 use weigh_schema::event::CollectorState;

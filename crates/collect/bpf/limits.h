@@ -47,6 +47,19 @@ int announce(enum event_kind kind, enum limited limited, struct job *job, __s64 
 	return 0;
 }
 
+static __always_inline bool is_memory(enum limited limited)
+{
+	return limited <= LIMITED_VIRTUAL;
+}
+
+/* What a job that is being ended may still take: 0.4 % of its memory, a few processes. */
+static __always_inline __u64 last_wish(enum limited limited, __u64 limit)
+{
+	if (!is_memory(limited))
+		return 16;
+	return limit >> 8 > SLACK_BYTES ? limit >> 8 : SLACK_BYTES;
+}
+
 /* Called with each new value of something that a limit can be set on. */
 int check(enum limited limited, struct job *job, struct control *control, __s64 value)
 {
@@ -79,11 +92,16 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	}
 	if (!control->hold || !member(task))
 		return 0;
-	if (control->hold == HOLD_KILL &&
-	    (control->phase >= PHASE_ENDING || value > (__s64)(limit + SLACK_BYTES)))
+	if (control->phase >= PHASE_ENDING) {
+		/* Who was told to end may need a little to do so; more he does not get. */
+		if (control->hold == HOLD_KILL && value > (__s64)(limit + last_wish(limited, limit)))
+			bpf_send_signal(SIGKILL);
+	} else if (control->hold == HOLD_KILL && is_memory(limited) &&
+		   value > (__s64)(limit + SLACK_BYTES)) {
 		bpf_send_signal(SIGKILL);
-	else
+	} else {
 		bpf_send_signal(SIGSTOP);
+	}
 	return 0;
 }
 

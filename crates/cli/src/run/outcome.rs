@@ -3,7 +3,6 @@
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
 use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::event::JobReading;
 use weigh_schema::recording::files;
@@ -11,7 +10,7 @@ use weigh_schema::summary::{ExitKind, Summary};
 use weigh_show::table::{self, Style};
 
 use super::settings::Settings;
-use crate::show::{color, print, width, write_page};
+use crate::show::{color, width, write_page};
 
 /// As `timeout` does.
 const LIMIT_STATUS: u8 = 124;
@@ -60,7 +59,9 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
             .and_then(|recording| write_page(&recording, &directory.join(files::REPORT))),
         Some(_) => Ok(()),
     };
-    let json = settings.arguments.json.as_deref().map_or(Ok(()), |to| write_json(&summary, to));
+    let json = settings.json.map_or(Ok(()), |destination| {
+        destination.write(&(serde_json::to_string_pretty(&summary)? + "\n"))
+    });
 
     if settings.arguments.progress && std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
@@ -82,22 +83,6 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         None => page.and(json)?,
     }
     Ok(status(&summary, settings.arguments.preserve_status))
-}
-
-fn write_json(summary: &Summary, to: &str) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(summary)?;
-    text.push('\n');
-    match (to, to.strip_prefix("fd:")) {
-        ("-", _) => print(&text),
-        (_, Some(number)) => {
-            let Ok(number) = number.parse::<u32>() else {
-                bail!("--json {to}: '{number}' is no descriptor; expected a number as in fd:3")
-            };
-            std::fs::write(format!("/proc/self/fd/{number}"), text)
-                .with_context(|| format!("--json {to}: descriptor {number} can not be written"))
-        }
-        (path, None) => std::fs::write(path, text).with_context(|| format!("--json {path}")),
-    }
 }
 
 fn status(summary: &Summary, preserve: bool) -> ExitCode {

@@ -393,7 +393,10 @@ impl Running {
     }
 
     fn tick(&mut self) -> anyhow::Result<()> {
-        let reading = self.job.read()?;
+        let mut reading = self.job.read()?;
+        if let Some(ended) = self.job.ended_ns() {
+            reading.at_ns = reading.at_ns.min(ended);
+        }
         let more = self.sample_others();
         self.recorder.tick(&reading, more);
         if self.settings.arguments.progress {

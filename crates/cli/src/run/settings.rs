@@ -2,9 +2,12 @@
 //!
 //! Reads the parsed options and the limits file; refuses what one of them does not allow.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use weigh_schema::limit::{Limit, OnLimit};
 
@@ -28,6 +31,47 @@ pub struct Settings {
     pub on_limit: OnLimit,
     /// Time between TERM and KILL.
     pub grace: Duration,
+    /// Where the summary goes as JSON.
+    pub json: Option<Destination>,
+}
+
+/// A place for the summary, opened before the command runs.
+pub struct Destination {
+    name: String,
+    /// None: standard output.
+    file: Option<File>,
+}
+
+impl Destination {
+    fn open(name: &str) -> anyhow::Result<Destination> {
+        let file = match name.strip_prefix("fd:") {
+            None if name == "-" => None,
+            None => Some(File::create(name).with_context(|| format!("--json {name}"))?),
+            Some(number) => {
+                let Ok(number) = number.parse::<u32>() else {
+                    bail!(
+                        "--json {name}: '{number}' is no descriptor; expected a number as in fd:3"
+                    )
+                };
+                let place = format!("/proc/self/fd/{number}");
+                let opened = File::options().write(true).open(place);
+                Some(opened.with_context(|| {
+                    format!("--json {name}: descriptor {number} can not be written")
+                })?)
+            }
+        };
+        Ok(Destination { name: name.to_string(), file })
+    }
+
+    /// Writes the text.
+    pub fn write(self, text: &str) -> anyhow::Result<()> {
+        match self.file {
+            None => crate::show::print(text),
+            Some(mut file) => {
+                file.write_all(text.as_bytes()).with_context(|| format!("--json {}", self.name))
+            }
+        }
+    }
 }
 
 impl Settings {
@@ -45,8 +89,9 @@ impl Settings {
         file.limits.retain(|l| !arguments.limits.iter().any(|o| o.metric.name == l.metric.name));
         let limits = arguments.limits.iter().cloned().chain(file.limits).collect();
         let on_limit = arguments.on_limit.or(file.on_limit).unwrap_or_default();
+        let json = arguments.json.as_deref().map(Destination::open).transpose()?;
         let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
-        Ok(Settings { arguments, id, directory, limits, on_limit, grace })
+        Ok(Settings { arguments, id, directory, limits, on_limit, grace, json })
     }
 
     /// Whether a collector was not turned off.

@@ -10,6 +10,7 @@
 // Each test binary has this module, and none uses all of it.
 #![allow(dead_code)]
 
+pub mod measured;
 pub mod processes;
 pub mod run;
 pub mod terminal;
