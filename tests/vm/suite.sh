@@ -60,6 +60,7 @@ cat >"$scratch/suite" <<'SUITE'
 #!/bin/bash
 # In the guest. /var/tmp is on a disk, /tmp is not.
 export WEIGH_BIN=/usr/local/bin/weigh WEIGH_WORKLOADS=/workloads TMPDIR=/var/tmp RUST_BACKTRACE=0
+chmod 1777 /var/tmp
 status=0
 for test in /tests/*; do
 	echo "== ${test##*/}"
