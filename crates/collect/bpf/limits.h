@@ -52,12 +52,12 @@ static __always_inline bool is_memory(enum limited limited)
 	return limited <= LIMITED_VIRTUAL;
 }
 
-/* What a job that is being ended may still take: 0.4 % of its memory, a few processes. */
+/* What a job that is being ended may still take: 0.2 % of its memory (256 KiB at least), a few processes. */
 static __always_inline __u64 last_wish(enum limited limited, __u64 limit)
 {
 	if (!is_memory(limited))
 		return 16;
-	return limit >> 8 > SLACK_BYTES ? limit >> 8 : SLACK_BYTES;
+	return limit >> 9 > SLACK_BYTES ? limit >> 9 : SLACK_BYTES;
 }
 
 /* Called with each new value of something that a limit can be set on. */
