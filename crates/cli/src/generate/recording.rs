@@ -8,13 +8,13 @@ use weigh_schema::summary::SCHEMA;
 
 /// The reference of a recording's files.
 pub fn markdown() -> String {
-    let mut out = format!(
+    let mut out = String::from(
         "# A recording\n\n\
          Derived from the declarations in `crates/keep/src/table.rs` and \
          `crates/schema/src/recording.rs`; do not edit by hand.\n\n\
          `weigh run` leaves a directory (`-o DIR`; by default a new one below \
          `$XDG_STATE_HOME/weigh`, else `~/.local/state/weigh`).\n\n\
-         | file | holds |\n|---|---|\n"
+         | file | holds |\n|---|---|\n",
     );
     let rows = [
         (files::SUMMARY, format!("the totals, schema `{SCHEMA}`: see [metrics.md](metrics.md)")),
