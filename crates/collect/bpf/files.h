@@ -23,7 +23,7 @@ struct {
 } opened SEC(".maps");
 
 static __always_inline void tell_file(struct file *file, struct file_key *key,
-				      struct process *process, struct job *job)
+				      __u32 pid, struct job *job)
 {
 	union scratch *space = scratch(0);
 	struct file_opened *event;
@@ -38,7 +38,7 @@ static __always_inline void tell_file(struct file *file, struct file_key *key,
 		return;
 	}
 	event->kind = EVENT_FILE;
-	event->pid = process->pid;
+	event->pid = pid;
 	event->process = key->process;
 	event->inode = key->inode;
 	event->device = key->device;
@@ -66,10 +66,6 @@ int BPF_PROG(on_open, struct file *file)
 	process = process_of(task);
 	if (!job)
 		return 0;
-	if (!process) { /* the exec of the command itself, which makes the first process */
-		count(job, 0, COUNTER_FILES_OPENED, 1);
-		return 0;
-	}
 	count(job, process, COUNTER_FILES_OPENED, 1);
 	key.process = process_key(task);
 	key.inode = file->f_inode->i_ino;
@@ -83,7 +79,8 @@ int BPF_PROG(on_open, struct file *file)
 	if (bpf_map_update_elem(&opened, &key, &once, BPF_NOEXIST))
 		atomic_add(&job->lost_files, 1);
 	else
-		tell_file(file, &key, process, job);
+		/* The exec of the command itself comes before its process is known: 0. */
+		tell_file(file, &key, process ? process->pid : 0, job);
 	return 0;
 }
 

@@ -198,7 +198,7 @@ pub enum Event {
     Empty,
     /// A process opened a file it had not opened before.
     File {
-        /// The process.
+        /// The process; 0 for the command itself while it is being executed.
         pid: u32,
         /// The path, as the process saw it.
         path: String,

@@ -366,7 +366,11 @@ impl Running {
                 }
                 Event::Limit(crossing) => self.enforcer.crossed(crossing, &mut self.job),
                 Event::Warning(crossing) => self.enforcer.warn(&crossing.metric, crossing.observed),
-                Event::File { pid, path, key } => self.opened.first(pid, key, path),
+                Event::File { pid, path, key } => {
+                    // What the exec of the command itself opens comes before it is known by PID.
+                    let main = self.main.pid.as_raw_nonzero().get() as u32;
+                    self.opened.first(if pid == 0 { main } else { pid }, key, path);
+                }
                 Event::Empty => {}
             }
         }
