@@ -100,7 +100,7 @@ struct {
 	__type(value, __u64);
 } requests SEC(".maps");
 
-#define IOCB_WRITE (1 << 6)
+#define IOCB_WRITE (1 << 18)
 
 SEC("?fentry/aio_prep_rw")
 int BPF_PROG(before_aio, struct kiocb *request)
