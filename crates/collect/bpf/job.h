@@ -71,6 +71,7 @@ struct job {
 	__u32 level; /* PID namespaces between the initial one and the first process */
 	__u32 unused;
 	__u64 crossed; /* the first limit that was crossed */
+	__s64 crossed_value; /* and by how much: a huge page is a long step */
 	__u64 warned; /* bit set of limits warned of */
 	__u64 lost_threads, lost_processes, lost_mms, lost_events, lost_files;
 };

@@ -85,6 +85,7 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	if (__sync_val_compare_and_swap(&job->crossed, 0, limited) == 0) {
 		__u32 hold = control->hold && member(task);
 
+		job->crossed_value = value;
 		if (hold)
 			bpf_send_signal(SIGSTOP);
 		announce(EVENT_LIMIT, limited, job, value, hold);
@@ -92,6 +93,8 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	}
 	if (!control->hold || !member(task))
 		return 0;
+	if (job->crossed == limited && job->crossed_value > (__s64)limit)
+		limit = job->crossed_value;
 	if (control->phase >= PHASE_ENDING) {
 		/* Who was told to end may need a little to do so; more he does not get. */
 		if (control->hold == HOLD_KILL && value > (__s64)(limit + last_wish(limited, limit)))

@@ -230,8 +230,10 @@ impl KernelJob {
     /// of the job after its descriptor was opened can not have given its PID to another before.
     /// Returns how many processes it was.
     pub fn signal_all(&self, signals: &[i32]) -> usize {
-        let opened: Vec<_> = self
-            .living()
+        // The oldest first: who waits for others hears of it before they are gone.
+        let mut living = self.living();
+        living.sort_by_key(|process| process.started_ns);
+        let opened: Vec<_> = living
             .into_iter()
             .filter_map(|process| {
                 let pid = rustix::process::Pid::from_raw(process.pid as i32)?;
