@@ -85,7 +85,7 @@ fn bytes_that_go_to_storage() {
 fn the_footprint_of_watched_directories() {
     needs_root!();
     // It comes all at once: a scan that took long is followed by the next only after a while.
-    let hold = support::patience(1.0).as_secs_f64();
+    let hold = support::patience(3.0).as_secs_f64();
     let script = format!("mv ../prepared .; sleep {hold}; rm -r prepared");
     let run = Weigh::bash(&script).options("--interval 100ms");
     let prepared = run.scratch().path("prepared");

@@ -249,7 +249,7 @@ fn a_program_that_ignores_term_is_killed_after_the_grace() {
     ended_by(&measured, "memory_peak_bytes");
     let exit = measured.summary().exit.clone().expect("the job has ended");
     measured.check(exit.signal == Some(9), || format!("exit: {exit:?}, expected by SIGKILL"));
-    assert!(begun.elapsed() < patience(5.0), "it took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < patience(20.0), "it took {:?}", begun.elapsed());
     // What it does with the grace must not be to grow.
     let touched = touched(&measured.scratch);
     measured.check(touched <= ended_at(1), || format!("it touched {touched} bytes"));

@@ -79,9 +79,7 @@ pub fn worth_the_time<T>(all: &[T], few: usize) -> &[T] {
 
 /// A time that is longer on a slow machine.
 pub fn patience(seconds: f64) -> Duration {
-    // A machine that is emulated shares its processors with whatever else runs beside it.
-    let beside_others = if is_slow() { 4 } else { 1 };
-    Duration::from_secs_f64(seconds) * slowness() * beside_others
+    Duration::from_secs_f64(seconds) * slowness()
 }
 
 /// An amount of work that is less on a slow machine.
