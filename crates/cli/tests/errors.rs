@@ -262,8 +262,9 @@ fn a_recording_that_is_none() {
 fn steady() -> (String, u64) {
     let children = support::amount(150);
     let fill = workload("fill");
+    let rest = patience(0.3).as_secs_f64();
     let script = format!(
-        "echo > begun; for ((i = 0; i < {children}; i++)); do /bin/true; done; {fill} 20000000; sleep 0.3; echo done > finished"
+        "echo > begun; for ((i = 0; i < {children}; i++)); do /bin/true; done; {fill} 20000000; sleep {rest}; echo done > finished"
     );
     (script, children + 3)
 }
