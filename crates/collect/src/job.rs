@@ -230,8 +230,18 @@ impl KernelJob {
     /// of the job after its descriptor was opened can not have given its PID to another before.
     /// Returns how many processes it was.
     pub fn signal_all(&self, signals: &[i32]) -> usize {
+        self.signal(signals, |_| true)
+    }
+
+    /// Sends signals to one process, if it is of the job still.
+    pub fn signal_one(&self, pid: u32, signals: &[i32]) -> usize {
+        self.signal(signals, |process| process.pid == pid)
+    }
+
+    fn signal(&self, signals: &[i32], to: impl Fn(&ProcessEnd) -> bool) -> usize {
         // The oldest first: who waits for others hears of it before they are gone.
         let mut living = self.living();
+        living.retain(to);
         living.sort_by_key(|process| process.started_ns);
         let opened: Vec<_> = living
             .into_iter()

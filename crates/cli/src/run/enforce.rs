@@ -2,7 +2,9 @@
 //!
 //! With `kill`: the offender, stopped at that very point by the kernel side, is looked at; then
 //! the whole job gets TERM (and CONT), and after the grace KILL, again and again until nothing of
-//! it is left. With `stop` the whole job is stopped. With `warn` a line is written.
+//! it is left. Where the limit is one of memory the others go on only when the offender is gone,
+//! so that what they need to clean up does not come on top of what it holds. With `stop` the whole
+//! job is stopped. With `warn` a line is written.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,9 +14,9 @@ use weigh_collect::inspect::{inspect, symbolize};
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
-use weigh_schema::metric;
 use weigh_schema::quality::Value;
 use weigh_schema::summary::{LimitOutcome, Offender};
+use weigh_schema::{Group, metric};
 
 use super::follow::Follower;
 
@@ -26,10 +28,24 @@ const SIGSTOP: i32 = 19;
 /// Time between attempts to end what is still left.
 const AGAIN: Duration = Duration::from_millis(5);
 
+/// How long the others wait for the offender to be gone, at most.
+const WAY_OUT: Duration = Duration::from_millis(500);
+
 enum Stage {
     Quiet,
-    Ending { kill_at: Instant },
-    Killing { again_at: Instant },
+    /// All have TERM, but only the offender runs.
+    Parting {
+        offender: u32,
+        look_at: Instant,
+        until: Instant,
+        kill_at: Instant,
+    },
+    Ending {
+        kill_at: Instant,
+    },
+    Killing {
+        again_at: Instant,
+    },
     Stopped,
 }
 
@@ -106,13 +122,13 @@ impl Enforcer {
             show_amount(outcome.limit.as_f64(), unit),
             show_amount(observed, unit),
         );
+        let offender = outcome.offender.as_ref().map(|o| o.pid);
         match (self.on_limit, &self.stage) {
             (OnLimit::Kill, Stage::Quiet) => {
-                self.ended_by = Some(name.to_string());
                 // Who grows from here on is killed at once by the kernel side.
                 let _ = job.set_ending();
-                job.signal_all(&[SIGTERM, SIGCONT]);
-                self.stage = Stage::Ending { kill_at: Instant::now() + self.grace };
+                self.stage = self.tell_to_end(offender.filter(|_| holds_memory(name)), job);
+                self.ended_by = Some(name.to_string());
             }
             (OnLimit::Stop, Stage::Quiet) => {
                 job.signal_all(&[SIGSTOP]);
@@ -124,9 +140,29 @@ impl Enforcer {
         }
     }
 
+    /// TERM for all; if there is one who holds what the others may need, he goes first.
+    fn tell_to_end(&self, offender: Option<u32>, job: &mut Follower) -> Stage {
+        let now = Instant::now();
+        let kill_at = now + self.grace;
+        match offender.filter(|pid| job.living().iter().any(|p| p.pid != *pid)) {
+            Some(offender) => {
+                job.signal_all(&[SIGSTOP]);
+                job.signal_all(&[SIGTERM]);
+                job.signal_one(offender, &[SIGCONT]);
+                let until = now + WAY_OUT.min(self.grace);
+                Stage::Parting { offender, look_at: now + AGAIN, until, kill_at }
+            }
+            None => {
+                job.signal_all(&[SIGTERM, SIGCONT]);
+                Stage::Ending { kill_at }
+            }
+        }
+    }
+
     /// When there is something to do next.
     pub fn next(&self) -> Option<Instant> {
         match self.stage {
+            Stage::Parting { look_at, .. } => Some(look_at),
             Stage::Ending { kill_at } => Some(kill_at),
             Stage::Killing { again_at } => Some(again_at),
             Stage::Quiet | Stage::Stopped => None,
@@ -137,6 +173,15 @@ impl Enforcer {
     pub fn pursue(&mut self, job: &mut Follower) -> anyhow::Result<()> {
         let now = Instant::now();
         match self.stage {
+            Stage::Parting { offender, look_at, until, kill_at } if now >= look_at => {
+                if now < until && job.living().iter().any(|p| p.pid == offender) {
+                    self.stage = Stage::Parting { offender, look_at: now + AGAIN, until, kill_at };
+                } else {
+                    job.signal_all(&[SIGCONT]);
+                    self.stage = Stage::Ending { kill_at };
+                }
+                return Ok(());
+            }
             Stage::Ending { kill_at } if now >= kill_at => job.set_killing()?,
             Stage::Killing { again_at } if now >= again_at => {}
             _ => return Ok(()),
@@ -153,7 +198,7 @@ impl Enforcer {
 
     /// Whether the job is being ended.
     pub fn is_ending(&self) -> bool {
-        matches!(self.stage, Stage::Ending { .. } | Stage::Killing { .. })
+        !matches!(self.stage, Stage::Quiet | Stage::Stopped)
     }
 
     /// The metric whose limit ended the job.
@@ -168,6 +213,11 @@ impl Enforcer {
         }
         self.outcomes
     }
+}
+
+/// Whether a limit on it is one on what a process gives back by ending.
+fn holds_memory(name: &str) -> bool {
+    metric(name).is_some_and(|m| m.group == Group::Memory)
 }
 
 /// What the process was doing; it is stopped at that point if the kernel side could stop it.

@@ -198,6 +198,19 @@ impl Follower {
         }
     }
 
+    /// Sends signals to one process, if it is of the job still.
+    pub fn signal_one(&mut self, pid: u32, list: &[i32]) -> usize {
+        match self {
+            Follower::Kernel(job) => job.signal_one(pid, list),
+            Follower::Poll(polled) => {
+                polled.look();
+                let of_job: Vec<u32> =
+                    polled.living.iter().copied().filter(|p| *p == pid).collect();
+                signals::send_to_all(&of_job, list)
+            }
+        }
+    }
+
     /// Sets limits; returns those that are checked in the kernel.
     pub fn set_limits(
         &mut self,
