@@ -53,9 +53,9 @@ pub fn works(bench: &Bench) -> Vec<Work> {
     let filling = bench.workload(if quick { "fill 100000000" } else { "fill 1000000000" });
     vec![
         work("computing for 3 s", computing, (0.5, 0.5), 1, 15),
-        work("1 GiB from /dev/zero to /dev/null by 4 KiB", copying, (1.0, 0.5), 6, 21),
-        work("500 × /bin/true from a shell", forking, (5.0, 2.0), 2, 21),
-        work("filling 1 GB", filling, (5.0, 5.0), 2, 21),
+        work("1 GiB from /dev/zero to /dev/null by 4 KiB", copying, (1.0, 0.5), 6, 31),
+        work("500 × /bin/true from a shell", forking, (5.0, 2.0), 2, 61),
+        work("filling 1 GB", filling, (5.0, 5.0), 2, 41),
     ]
 }
 

@@ -27,22 +27,28 @@ pub fn estimate_peak(memory: &MemoryReading, looks: &[SharedMemoryReading]) -> M
     let best_look = looks.iter().max_by_key(|look| look.rss_sum_bytes);
     let seen = looks.iter().map(|look| look.union_bytes).max().unwrap_or(0) as f64;
     let lower = (memory.floor_peak as f64).max(seen).min(upper);
+    // What was counted more than once, seen where the sum was near its greatest.
+    let at_peak = best_look
+        .filter(|look| look.rss_sum_bytes as f64 >= upper * (1.0 - LOOK_AT_PEAK_WITHIN))
+        .map(|look| {
+            let surplus = look.rss_sum_bytes.saturating_sub(look.union_bytes);
+            (upper - surplus as f64).clamp(lower, upper)
+        });
     if upper - lower <= upper * EXACT_WITHIN {
-        return MemoryEstimate { bytes: upper, quality: Quality::Exact, reason: None };
+        let bytes = at_peak.unwrap_or(upper);
+        return MemoryEstimate { bytes, quality: Quality::Exact, reason: None };
     }
     let bounds = format!("between {} and {} bytes, by the kernel's counters", lower, upper);
-    match best_look {
-        Some(look) if look.rss_sum_bytes as f64 >= upper * (1.0 - LOOK_AT_PEAK_WITHIN) => {
-            MemoryEstimate {
-                bytes: lower,
-                quality: Quality::Sampled,
-                reason: Some(format!(
-                    "pages are shared; looked at {} times, also at the peak; {bounds}",
-                    looks.len()
-                )),
-            }
-        }
-        Some(look) if look.rss_sum_bytes > 0 => {
+    match (at_peak, best_look) {
+        (Some(bytes), _) => MemoryEstimate {
+            bytes,
+            quality: Quality::Sampled,
+            reason: Some(format!(
+                "pages are shared; looked at {} times, also at the peak; {bounds}",
+                looks.len()
+            )),
+        },
+        (None, Some(look)) if look.rss_sum_bytes > 0 => {
             let share = (look.union_bytes as f64 / look.rss_sum_bytes as f64).min(1.0);
             MemoryEstimate {
                 bytes: (upper * share).clamp(lower, upper),
@@ -75,10 +81,17 @@ mod tests {
     }
 
     #[test]
+    fn a_look_says_where_between_near_bounds() {
+        let look = SharedMemoryReading { at_ns: 1, union_bytes: 985, rss_sum_bytes: 990 };
+        let peak = estimate_peak(&reading(993, 1000), &[look]);
+        assert_eq!((peak.bytes, peak.quality, peak.reason), (995.0, Quality::Exact, None));
+    }
+
+    #[test]
     fn a_look_at_the_peak_settles_it() {
         let look = SharedMemoryReading { at_ns: 1, union_bytes: 503, rss_sum_bytes: 2500 };
         let peak = estimate_peak(&reading(500, 2510), &[look]);
-        assert_eq!((peak.bytes, peak.quality), (503.0, Quality::Sampled));
+        assert_eq!((peak.bytes, peak.quality), (513.0, Quality::Sampled));
         assert!(peak.reason.unwrap().contains("between 503 and 2510"));
     }
 

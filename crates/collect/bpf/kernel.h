@@ -60,7 +60,6 @@ enum bpf_map_type {
 #define MSG_PEEK 2
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
-#define TCP_SYN_RECV 3
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
 
@@ -184,6 +183,7 @@ typedef struct {
 
 struct sock_common {
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	__u16 skc_num;
 	possible_net_t skc_net;
 };

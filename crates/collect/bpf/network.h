@@ -7,19 +7,6 @@
 
 #include "sockets.h"
 
-struct listener {
-	__u32 network; /* the namespace */
-	__u32 port;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4096);
-	__type(key, struct listener);
-	__type(value, struct owner);
-} listeners SEC(".maps");
-
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(on_sock_send, struct sock *sk, int result)
 {
@@ -34,32 +21,13 @@ int BPF_PROG(on_sock_receive, struct sock *sk, int result, int flags)
 	return 0;
 }
 
-static __always_inline struct listener listener_of(const struct sock *sk)
-{
-	struct listener listener = {
-		.network = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum),
-		.port = sk->__sk_common.skc_num,
-	};
-
-	return listener;
-}
-
-static __always_inline void count_connection(struct owner *owner)
-{
-	struct job *job = job_of(owner->job);
-	__u64 key = owner->process;
-
-	if (job)
-		count(job, bpf_map_lookup_elem(&processes, &key), COUNTER_NET_CONNECTIONS, 1);
-}
-
 SEC("?tp_btf/inet_sock_set_state")
 int BPF_PROG(on_sock_state, struct sock *sk, int before, int now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct owner *owner, *found;
 	struct listener listener;
 	struct thread *thread;
+	struct owner *owner;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
@@ -76,21 +44,8 @@ int BPF_PROG(on_sock_state, struct sock *sk, int before, int now)
 			listener = listener_of(sk);
 			bpf_map_update_elem(&listeners, &listener, owner, BPF_ANY);
 		}
-	} else if (now == TCP_ESTABLISHED && before == TCP_SYN_SENT) {
-		owner = bpf_sk_storage_get(&owners, sk, 0, 0);
-		if (owner && owner->connecting) {
-			owner->connecting = 0;
-			count_connection(owner);
-		}
-	} else if (now == TCP_ESTABLISHED && before == TCP_SYN_RECV) {
-		listener = listener_of(sk);
-		found = bpf_map_lookup_elem(&listeners, &listener);
-		if (!found)
-			return 0;
-		count_connection(found);
-		owner = bpf_sk_storage_get(&owners, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (owner)
-			*owner = *found;
+	} else if (now == TCP_ESTABLISHED || before == TCP_ESTABLISHED) {
+		connected(sk);
 	} else if (now == TCP_CLOSE && before == TCP_LISTEN) {
 		listener = listener_of(sk);
 		bpf_map_delete_elem(&listeners, &listener);

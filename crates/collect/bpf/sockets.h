@@ -26,6 +26,19 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
+struct listener {
+	__u32 network; /* the namespace */
+	__u32 port;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct listener);
+	__type(value, struct owner);
+} listeners SEC(".maps");
+
 /* Whether the thread is in a 32-bit system call, whose numbers are others. */
 static __always_inline bool is_compat(struct task_struct *task)
 {
@@ -79,6 +92,54 @@ static __always_inline void own(struct sock *sk, struct task_struct *task, __u32
 	}
 }
 
+static __always_inline struct listener listener_of(const struct sock *sk)
+{
+	struct listener listener = {
+		.network = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum),
+		.port = sk->__sk_common.skc_num,
+	};
+
+	return listener;
+}
+
+static __always_inline void count_connection(struct owner *owner)
+{
+	struct job *job = job_of(owner->job);
+	__u64 key = owner->process;
+
+	if (job)
+		count(job, bpf_map_lookup_elem(&processes, &key), COUNTER_NET_CONNECTIONS, 1);
+}
+
+/*
+ * A connection stands, or stood. It is counted once, the first time that this is seen: some
+ * kernels call no program from an interrupt that comes while another program runs, and it is in
+ * one that a connection is made. What it sends and receives, and its end, tell of it too.
+ */
+static __always_inline void connected(struct sock *sk)
+{
+	struct owner *owner = bpf_sk_storage_get(&owners, sk, 0, 0), *found;
+	struct listener listener;
+
+	if (owner) {
+		if (owner->connecting) {
+			owner->connecting = 0;
+			count_connection(owner);
+		}
+		return;
+	}
+	listener = listener_of(sk);
+	found = bpf_map_lookup_elem(&listeners, &listener);
+	if (!found)
+		return;
+	owner = bpf_sk_storage_get(&owners, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!owner)
+		return;
+	*owner = *found;
+	owner->connecting = 0;
+	count_connection(owner);
+}
+
 /* A thread of the job has sent or received; `result` is what the call will return. */
 static __always_inline void moved(struct sock *sk, __s64 result, bool sent, bool peeked)
 {
@@ -99,8 +160,11 @@ static __always_inline void moved(struct sock *sk, __s64 result, bool sent, bool
 	if (family == AF_INET || family == AF_INET6) {
 		if (!peeked)
 			count(job, process, sent ? COUNTER_NET_SENT : COUNTER_NET_RECEIVED, bytes);
-		if (sk->sk_protocol == IPPROTO_TCP)
+		if (sk->sk_protocol == IPPROTO_TCP) {
+			if (sk->__sk_common.skc_state != TCP_SYN_SENT)
+				connected(sk);
 			own(sk, task, thread->job);
+		}
 	}
 	if (in_socket_call(task)) {
 		count(job, process, sent ? COUNTER_SOCKET_WRITE_CHARS : COUNTER_SOCKET_READ_CHARS,

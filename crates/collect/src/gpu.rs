@@ -20,7 +20,10 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 /// Why GPUs can not be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuError {
-    /// The library can not be loaded or started.
+    /// The library can not be loaded; the loader's text names it.
+    #[error("{0}")]
+    NoLibrary(String),
+    /// The library can not be started.
     #[error("{library}: {source}")]
     Open {
         /// The library.
@@ -72,10 +75,11 @@ impl Gpus {
     pub fn open(library: Option<&Path>) -> Result<Gpus, GpuError> {
         let path = library.unwrap_or(Path::new(LIBRARY));
         let library = path.display().to_string();
-        let nvml = Nvml::builder()
-            .lib_path(path.as_os_str())
-            .init()
-            .map_err(|source| GpuError::Open { library: library.clone(), source })?;
+        let nvml =
+            Nvml::builder().lib_path(path.as_os_str()).init().map_err(|source| match source {
+                NvmlError::LibloadingError(why) => GpuError::NoLibrary(why.to_string()),
+                source => GpuError::Open { library: library.clone(), source },
+            })?;
         let count = nvml
             .device_count()
             .map_err(|source| GpuError::Open { library: library.clone(), source })?;

@@ -120,18 +120,26 @@ impl KeepError {
         KeepError::Damaged { path: path.to_path_buf(), reason: reason.to_string() }
     }
 
-    /// The Parquet library wraps what the system said; this takes it out again.
-    pub(crate) fn from_parquet(
-        path: &Path,
-        error: ParquetError,
-        on_io: fn(&Path, io::Error) -> KeepError,
-    ) -> KeepError {
-        match error {
-            ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-                Ok(source) => on_io(path, *source),
-                Err(other) => KeepError::damaged(path, other),
-            },
-            other => KeepError::damaged(path, other),
+    /// The Parquet library could not read a file; what the system said is taken out of its error.
+    pub(crate) fn from_reading(path: &Path, error: ParquetError) -> KeepError {
+        match system_error(error) {
+            Ok(source) => KeepError::read(path, source),
+            Err(other) => KeepError::damaged(path, other),
         }
+    }
+
+    /// The same when it could not write one: nothing can be damaged that is not there yet.
+    pub(crate) fn from_writing(path: &Path, error: ParquetError) -> KeepError {
+        KeepError::write(path, system_error(error).unwrap_or_else(io::Error::other))
+    }
+}
+
+fn system_error(error: ParquetError) -> Result<io::Error, String> {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(source) => Ok(*source),
+            Err(other) => Err(other.to_string()),
+        },
+        other => Err(other.to_string()),
     }
 }

@@ -109,7 +109,7 @@ fn read_group<R: Row>(
 /// length, a dictionary that is missing). What it worked on is not used again after that.
 fn guarded<T>(path: &Path, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, KeepError> {
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result.map_err(|e| KeepError::from_parquet(path, e, KeepError::read)),
+        Ok(result) => result.map_err(|e| KeepError::from_reading(path, e)),
         Err(_) => Err(KeepError::damaged(path, "the Parquet library gave up on it")),
     }
 }

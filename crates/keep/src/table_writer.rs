@@ -120,8 +120,8 @@ impl<R: Row> TableWriter<R> {
                 (column, pending)
             })
             .collect();
-        let file = open_parquet::<R>(&columns, sink)
-            .map_err(|e| KeepError::from_parquet(&path, e, KeepError::write))?;
+        let file =
+            open_parquet::<R>(&columns, sink).map_err(|e| KeepError::from_writing(&path, e))?;
         Ok(TableWriter { path, file, columns, rows_pending: 0, text_pending: 0, rows: 0 })
     }
 
@@ -140,10 +140,7 @@ impl<R: Row> TableWriter<R> {
     /// Writes what is left and gives the file its name; returns how many rows it has.
     pub(crate) fn finish(mut self) -> Result<u64, KeepError> {
         self.end_group()?;
-        let sink = self
-            .file
-            .into_inner()
-            .map_err(|e| KeepError::from_parquet(&self.path, e, KeepError::write))?;
+        let sink = self.file.into_inner().map_err(|e| KeepError::from_writing(&self.path, e))?;
         sink.commit()?;
         Ok(self.rows)
     }
@@ -152,7 +149,7 @@ impl<R: Row> TableWriter<R> {
         if self.rows_pending == 0 {
             return Ok(());
         }
-        self.write_group().map_err(|e| KeepError::from_parquet(&self.path, e, KeepError::write))?;
+        self.write_group().map_err(|e| KeepError::from_writing(&self.path, e))?;
         self.rows_pending = 0;
         self.text_pending = 0;
         Ok(())

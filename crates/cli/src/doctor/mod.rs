@@ -107,7 +107,7 @@ fn find() -> Findings {
         }
         Err(error) => Findings {
             run: Verdict::Fails,
-            said: vec![format!("{error:#}")],
+            said: vec![crate::in_full(&error)],
             host: weigh_collect::host::host().ok(),
             collectors: Vec::new(),
             unknown: Vec::new(),

@@ -52,7 +52,7 @@ impl Follower {
             match KernelJob::open(wanted) {
                 Ok(job) => return Ok(Follower::Kernel(Box::new(job))),
                 Err(error @ JobError::Missing(_)) => error.to_string(),
-                Err(error) => format!("{:#}", anyhow::Error::new(error)),
+                Err(error) => crate::in_full(&error.into()),
             }
         } else {
             "turned off by --without bpf".to_string()

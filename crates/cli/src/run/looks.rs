@@ -19,6 +19,12 @@ const GROWN: f64 = 1.02;
 /// A part of the sum that is certain not to be shared, beyond which a look would tell nothing new.
 const CERTAIN: f64 = 0.985;
 
+/// The same, where a limit is at stake.
+const CERTAIN_AT_LIMIT: f64 = 0.999;
+
+/// More than this is not looked at while the job waits for its end: it would take too long.
+const MOST_AT_LIMIT: u64 = 4 << 30;
+
 /// Makes looks, none too often.
 pub struct Looks {
     counter: PageCounter,
@@ -74,7 +80,21 @@ impl Looks {
             }
             return None;
         }
-        let outcome = self.counter.count(&pids());
+        self.count(now, &pids())
+    }
+
+    /// Looks at once: the job is held at this point, and will not come back to it.
+    pub fn look_now(&mut self, now: &JobReading, pids: &[u32]) -> Option<SharedMemoryReading> {
+        let sum = now.memory.rss_sum;
+        let is_certain = now.memory.floor_peak as f64 >= sum as f64 * CERTAIN_AT_LIMIT;
+        if is_certain || sum > MOST_AT_LIMIT {
+            return None;
+        }
+        self.count(now, pids)
+    }
+
+    fn count(&mut self, now: &JobReading, pids: &[u32]) -> Option<SharedMemoryReading> {
+        let outcome = self.counter.count(pids);
         let took = outcome.as_ref().map_or(Duration::ZERO, |count| count.took);
         self.recheck_after = (took * PAUSE_PER_LOOK).max(RECHECK.0);
         self.not_before = Instant::now() + self.recheck_after;

@@ -346,6 +346,16 @@ impl Running {
         }
     }
 
+    fn look_at_what_is_held(&mut self) {
+        if !self.settings.wants(Collector::Pages) {
+            return;
+        }
+        let living: Vec<u32> = self.job.living().iter().map(|p| p.pid).collect();
+        if let Some(reading) = self.looks.look_now(&self.job.glance(), &living) {
+            self.recorder.look(reading);
+        }
+    }
+
     fn events(&mut self) {
         for event in self.job.events() {
             match event {
@@ -364,7 +374,12 @@ impl Running {
                         self.looks.peak(rss_sum, floor);
                     }
                 }
-                Event::Limit(crossing) => self.enforcer.crossed(crossing, &mut self.job),
+                Event::Limit(crossing) => {
+                    if crossing.held && crossing.metric == "memory_peak_bytes" {
+                        self.look_at_what_is_held();
+                    }
+                    self.enforcer.crossed(crossing, &mut self.job);
+                }
                 Event::Warning(crossing) => self.enforcer.warn(&crossing.metric, crossing.observed),
                 Event::File { pid, path, key } => {
                     // What the exec of the command itself opens comes before it is known by PID.
