@@ -147,6 +147,7 @@ fn noted(metric: &Metric, mut value: Value, notes: &[Note]) -> Value {
         if value.quality == Quality::Exact {
             value.quality = note.quality;
         }
+        value.source = note.source.unwrap_or(value.source);
         value.reason = Some(match value.reason.take() {
             Some(before) => format!("{before}; {}", note.reason),
             None => note.reason.clone(),
@@ -211,6 +212,7 @@ mod tests {
         let note = |quality| Note {
             metric: "net_sent_bytes_total".into(),
             quality,
+            source: None,
             reason: "no tracepoint".into(),
         };
         let notes = [note(Quality::Unavailable)];

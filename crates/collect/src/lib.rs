@@ -11,6 +11,7 @@ pub mod cgroup;
 mod complaints;
 pub mod delays;
 pub mod fanotify;
+pub mod follow;
 pub mod footprint;
 pub mod gpu;
 pub mod hardware;

@@ -146,6 +146,7 @@ impl Part {
         let note = |metric: &&str| Note {
             metric: (*metric).to_string(),
             quality,
+            source: None,
             reason: format!("{without}{reason}"),
         };
         self.metrics.iter().map(note).collect()
@@ -313,6 +314,7 @@ impl Parts {
             notes.extend(IO.iter().map(|metric| Note {
                 metric: (*metric).to_string(),
                 quality: Quality::Estimated,
+                source: None,
                 reason: reason.to_string(),
             }));
         }

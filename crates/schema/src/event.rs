@@ -149,6 +149,9 @@ pub struct Note {
     pub metric: String,
     /// `Unavailable` takes the value away; the others qualify it.
     pub quality: Quality,
+    /// Where the value comes from, if not from what most do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Mechanism>,
     /// What is missing, and why.
     pub reason: String,
 }

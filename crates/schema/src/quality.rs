@@ -56,6 +56,10 @@ impl fmt::Display for Quality {
 pub enum Mechanism {
     /// BPF programs at the kernel's tracepoints and functions.
     Bpf,
+    /// ptrace(2) events of the job's threads.
+    Ptrace,
+    /// A library that is loaded into the job's programs.
+    Preload,
     /// Hardware counters by `perf_event_open`.
     Perf,
     /// Control group files.
@@ -80,6 +84,8 @@ impl fmt::Display for Mechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Mechanism::Bpf => "bpf",
+            Mechanism::Ptrace => "ptrace",
+            Mechanism::Preload => "preload",
             Mechanism::Perf => "perf",
             Mechanism::Cgroup => "cgroup",
             Mechanism::Proc => "proc",

@@ -1,0 +1,129 @@
+//! What all mechanisms that follow a job have in common: a process tree, readings, events.
+//!
+//! Emits [`JobReading`]s and [`Event`]s. A mechanism that does not know a value says so by a
+//! [`Note`]; it never leaves a counter at 0 without one.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use weigh_schema::Mechanism;
+use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
+
+use crate::job::{Hold, JobError};
+use crate::poll::PollError;
+
+/// Why a job can not be followed, or not any more.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// By the kernel.
+    #[error(transparent)]
+    Kernel(#[from] JobError),
+    /// By looking at `/proc`.
+    #[error(transparent)]
+    Poll(#[from] PollError),
+}
+
+/// One who follows a job.
+pub trait Follow {
+    /// What most values come from.
+    fn mechanism(&self) -> Mechanism;
+
+    /// Gets ready to follow a process that waits to execute the command.
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError>;
+
+    /// Becomes readable when there is something that should not wait.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When the job has to be looked at again on the follower's own account.
+    fn next_look(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The next child of weigh that has ended or stopped; none if there is no more now.
+    fn next_child(&mut self) -> io::Result<Option<(Pid, WaitStatus)>> {
+        loop {
+            match waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(changed) => return Ok(changed),
+                Err(rustix::io::Errno::CHILD) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What has happened since the last call, in order.
+    fn events(&mut self) -> Vec<Event>;
+
+    /// Brings everything up to date and reads the job.
+    fn read(&mut self) -> Result<JobReading, FollowError>;
+
+    /// The job as last known, without bringing anything up to date.
+    fn glance(&self) -> JobReading;
+
+    /// Threads whose last accounting is still to come.
+    fn unsettled(&self) -> u64 {
+        0
+    }
+
+    /// When the last process ended, if none is left and that is known: nanoseconds since the start.
+    fn ended_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The processes that are alive.
+    fn living(&self) -> Vec<ProcessEnd>;
+
+    /// The processes whose end was not told of by an event: living ones, and ended ones that
+    /// nobody has reaped.
+    fn processes(&mut self) -> Vec<ProcessEnd>;
+
+    /// Sends signals to every living process of the job, or to one if it is still of the job.
+    /// Returns how many processes were reached.
+    fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize;
+
+    /// Sets limits and warning marks: (metric, limit, mark). Returns those that the follower
+    /// looks after by itself; the others are left to whoever reads the job.
+    fn set_limits(
+        &mut self,
+        _limits: &[(&str, f64, f64)],
+        _hold: Hold,
+    ) -> Result<Vec<String>, FollowError> {
+        Ok(Vec::new())
+    }
+
+    /// From now on nobody is stopped any more.
+    fn release(&mut self) -> Result<(), FollowError> {
+        Ok(())
+    }
+
+    /// From now on whoever grows past a limit is killed, not stopped.
+    fn set_ending(&mut self) -> Result<(), FollowError> {
+        Ok(())
+    }
+
+    /// From now on whoever forks is killed.
+    fn set_killing(&mut self) -> Result<(), FollowError> {
+        Ok(())
+    }
+
+    /// How the collectors on this side fare.
+    fn statuses(&self) -> Vec<CollectorStatus>;
+
+    /// What is to be said about values that follow from the readings.
+    fn notes(&mut self) -> Vec<Note>;
+
+    /// Whether every open of a file is counted; else why not.
+    fn counts_opens(&self) -> Result<(), String>;
+
+    /// How often a process has opened a file so far; after this it is forgotten.
+    fn take_opens(&mut self, _key: &FileKey) -> Option<u64> {
+        None
+    }
+
+    /// Stops following.
+    fn close(self: Box<Self>) {}
+}
