@@ -2,10 +2,13 @@
  * grow once BYTES
  * grow children N STEP STEP_US MAX
  * grow trap-term STEP STEP_US MAX
+ * grow copies N BYTES
  *
  * For limits. step: takes STEP bytes more of private memory every STEP_US us, touching each page
  * once, until it holds MAX, and then waits 10 s to be ended. once: BYTES by one memset, and waits.
- * children: N children that do as step, MAX each, begun together. trap-term: as step, with SIGTERM
+ * children: N children that do as step, MAX each, begun together. copies: N children that inherit
+ * BYTES and, after a fifth of a second, make copies of them by writing, which changes nobody's
+ * resident size; they wait then. trap-term: as step, with SIGTERM
  * ignored. Ends with status 3 if nobody has ended it.
  *
  * If the environment variable GROW_PROGRESS names a file, it holds one unsigned 64-bit number
@@ -69,6 +72,26 @@ static void at_once(uint64_t bytes)
 	sleep_us(PATIENCE_US);
 }
 
+static void copies(uint64_t n, uint64_t bytes)
+{
+	char *memory = map_pages(bytes, MAP_PRIVATE);
+	touch_pages(memory, bytes);
+	for (uint64_t i = 0; i < n; i++) {
+		pid_t child = fork();
+		if (child < 0)
+			die("fork");
+		if (child == 0) {
+			sleep_us(200000);
+			touch_pages(memory, bytes);
+			report(i, bytes);
+			sleep_us(PATIENCE_US);
+			_exit(3);
+		}
+	}
+	for (uint64_t i = 0; i < n; i++)
+		wait(NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -94,8 +117,12 @@ int main(int argc, char **argv)
 		}
 		for (uint64_t i = 0; i < n; i++)
 			wait(NULL);
+	} else if (!strcmp(how, "copies") && argc == 4) {
+		uint64_t n = number(argv[2], "N");
+		open_progress(n);
+		copies(n, number(argv[3], "BYTES"));
 	} else {
-		die("usage: grow step|trap-term STEP STEP_US MAX, grow once BYTES, or grow children N STEP STEP_US MAX");
+		die("usage: grow step|trap-term STEP STEP_US MAX, grow once BYTES, grow copies N BYTES, or grow children N STEP STEP_US MAX");
 	}
 	return 3;
 }

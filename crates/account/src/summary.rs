@@ -148,6 +148,9 @@ fn noted(metric: &Metric, mut value: Value, notes: &[Note]) -> Value {
             value.quality = note.quality;
         }
         value.source = note.source.unwrap_or(value.source);
+        if note.reason.is_empty() {
+            continue;
+        }
         value.reason = Some(match value.reason.take() {
             Some(before) => format!("{before}; {}", note.reason),
             None => note.reason.clone(),

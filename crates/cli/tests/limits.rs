@@ -164,6 +164,19 @@ fn the_sum_of_four_processes() {
     }
 }
 
+/// No counter of the kernel tells of the copies: only a look at the pages does.
+#[test]
+fn copies_of_what_was_inherited() {
+    needs_root!();
+    let measured = grows_into("memory_peak_bytes=100MB", "", "grow copies 4 40000000");
+    ended_by(&measured, "memory_peak_bytes");
+    // While they have only inherited, five processes hold 40 MB.
+    let outcome = &measured.summary().limits[0];
+    let at = outcome.at_seconds.unwrap_or_default();
+    measured.check(at > 0.15, || format!("ended after {at} s, before there were copies"));
+    measured.is_between("memory_peak_bytes", LIMIT as f64, 205e6);
+}
+
 /// While all of them are stopped, the page tables say what they hold together.
 #[test]
 fn four_that_are_stopped_hold_what_is_allowed() {

@@ -51,6 +51,13 @@ struct control {
 	__u64 warnings[N_LIMITED];
 	enum hold hold;
 	enum phase phase;
+	/*
+	 * Memory that a look at the pages found beyond the lower bound, while no address space was
+	 * given up since: copies that processes made of what they had inherited, files that only
+	 * some of them have mapped.
+	 */
+	__u64 unseen;
+	__u64 departures;
 };
 
 /* Written by the programs only. Memory is in bytes, time in nanoseconds since boot. */
@@ -68,6 +75,8 @@ struct job {
 	__s64 announced_peak;
 	__u64 announced_at;
 	__u64 mm_ids;
+	__u64 departures; /* address spaces that were given up */
+	__s64 held_peak; /* greatest lower bound with what looks have found: what a limit is held to */
 	__u32 level; /* PID namespaces between the initial one and the first process */
 	__u32 unused;
 	__u64 crossed; /* the first limit that was crossed */

@@ -11,7 +11,6 @@
 #include "job.h"
 
 #define SLACK_BYTES (256 << 10)
-#define NEAR_SHIFT 4 /* within a sixteenth of the limit */
 
 __u32 precise; /* a limit is near: updates are not passed over */
 
@@ -70,15 +69,15 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 		return 0;
 	limit = control->limits[limited];
 	warning = control->warnings[limited];
+	/* This near, every single page is looked at. */
+	if (warning && value > (__s64)warning && !precise)
+		precise = 1;
 	if (warning && value > (__s64)warning && !(job->warned & (1ull << limited))) {
 		if (!(__sync_fetch_and_or(&job->warned, 1ull << limited) & (1ull << limited)))
 			announce(EVENT_WARNING, limited, job, value, 0);
 	}
 	if (!limit)
 		return 0;
-	/* This near, every single page is looked at. */
-	if (value > (__s64)(limit - (limit >> NEAR_SHIFT)) && !precise)
-		precise = 1;
 	if (value <= (__s64)limit)
 		return 0;
 	task = bpf_get_current_task_btf();

@@ -184,7 +184,7 @@ int announce_peak(struct job *job, __s64 rss, __s64 floor)
 /* Brings the sums up to date after the pages of an address space were changed. */
 int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 {
-	__s64 anonymous, common, own, swapped, unshared, sum, floor, swap, virtual_sum;
+	__s64 anonymous, common, own, swapped, unshared, sum, floor, held, swap, virtual_sum;
 	struct control *control;
 
 	if (!memory || !job)
@@ -209,9 +209,14 @@ int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 		job->common = common;
 	}
 	floor += job->common;
+	held = floor;
+	if (control->departures == job->departures)
+		held += control->unseen;
 	/* What one process holds is a lower bound too, and the better one after a fork. */
 	if (own > floor)
 		floor = own;
+	if (floor > held)
+		held = floor;
 
 	if (own > memory->rss_peak)
 		memory->rss_peak = own;
@@ -231,9 +236,11 @@ int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 		raise_to(&job->virtual_peak, virtual_sum);
 		check(LIMITED_VIRTUAL, job, control, virtual_sum);
 	}
-	if (floor > job->floor_peak) {
+	if (floor > job->floor_peak)
 		raise_to(&job->floor_peak, floor);
-		check(LIMITED_MEMORY, job, control, floor);
+	if (held > job->held_peak) {
+		raise_to(&job->held_peak, held);
+		check(LIMITED_MEMORY, job, control, held);
 	}
 	if (sum > job->rss_peak) {
 		raise_to(&job->rss_peak, sum);
@@ -343,6 +350,7 @@ static __always_inline void leave_memory(struct process *process, struct job *jo
 		process->swap_peak = memory->swap_peak;
 	if (__sync_fetch_and_add(&memory->users, -1) != 1)
 		return;
+	atomic_add(&job->departures, 1);
 	if (mm)
 		memory->dying = 1;
 	else

@@ -11,8 +11,28 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 
-use crate::job::{Hold, JobError};
+use crate::job::JobError;
 use crate::poll::PollError;
+
+/// What of the optional parts is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Sockets: bytes, connections, retransmissions.
+    pub network: bool,
+    /// Opened files, where function probes work.
+    pub files: bool,
+}
+
+/// What the kernel side does to a process that crosses a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Nothing.
+    Not,
+    /// It is stopped, and so is whoever grows on.
+    Stop,
+    /// It is stopped; whoever grows on is killed.
+    Kill,
+}
 
 /// Why a job can not be followed, or not any more.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +61,12 @@ pub trait Follow {
     /// When the job has to be looked at again on the follower's own account.
     fn next_look(&self) -> Option<Instant> {
         None
+    }
+
+    /// Whether the command has to be looked at once more before it is waited for, because what is
+    /// known of it is gone after that.
+    fn is_last_look_due(&self) -> bool {
+        false
     }
 
     /// The next child of weigh that has ended or stopped; none if there is no more now.
@@ -93,6 +119,17 @@ pub trait Follow {
         _hold: Hold,
     ) -> Result<Vec<String>, FollowError> {
         Ok(Vec::new())
+    }
+
+    /// Address spaces that were given up so far.
+    fn departures(&self) -> u64 {
+        0
+    }
+
+    /// A look at the pages, begun after so many departures, has found so much memory beyond the
+    /// lower bound. It is added to it where a limit is checked, until the next departure.
+    fn set_unseen(&mut self, _bytes: u64, _departures: u64) -> Result<(), FollowError> {
+        Ok(())
     }
 
     /// From now on nobody is stopped any more.

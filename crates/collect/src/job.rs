@@ -3,7 +3,7 @@
 //! Reads the maps and the ring buffer of `bpf/job.bpf.c`; emits [`JobReading`]s and [`Event`]s.
 //! Refuses to start where the programs that hold the process tree together do not load or attach,
 //! and says which capability or kernel feature is missing; what is optional is given up one by
-//! one, each with its reason in [`KernelJob::statuses`].
+//! one, each with its reason in its statuses.
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
@@ -20,6 +20,7 @@ use weigh_schema::event::{
 };
 
 use crate::complaints;
+use crate::follow::{Follow, FollowError, Hold, Wanted};
 use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
 use crate::optional::{Offers, Parts};
@@ -46,26 +47,6 @@ pub enum JobError {
 
 fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> JobError {
     move |error| JobError::Bpf { step, error, said: complaints::last_words() }
-}
-
-/// What of the optional parts is wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// Sockets: bytes, connections, retransmissions.
-    pub network: bool,
-    /// Opened files, where function probes work.
-    pub files: bool,
-}
-
-/// What the kernel side does to a process that crosses a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// Nothing.
-    Not,
-    /// It is stopped, and so is whoever grows on.
-    Stop,
-    /// It is stopped; whoever grows on is killed.
-    Kill,
 }
 
 /// A job that is followed by the kernel itself.
@@ -126,7 +107,7 @@ fn run_iterator(link: &Link) -> Result<(), JobError> {
 }
 
 impl KernelJob {
-    /// Loads and attaches the programs. Nothing is followed until [`KernelJob::arm`].
+    /// Loads and attaches the programs. Nothing is followed until it is armed.
     pub fn open(wanted: Wanted) -> Result<KernelJob, JobError> {
         requirements::check()?;
         complaints::collect();
@@ -159,56 +140,8 @@ impl KernelJob {
         Ok(KernelJob { skeleton, functions, links, tick, ring, arrived, parts, control })
     }
 
-    /// Makes a process the first of the job, from its next exec on.
-    pub fn arm(&self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
-        let first = types::thread { stage: types::stage::STAGE_ARMED, ..types::thread::default() };
-        self.skeleton
-            .maps
-            .threads
-            .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
-            .map_err(bpf("arming the command"))?;
-        // The tick takes note of what the process has used so far, which is not the job's.
-        run_iterator(&self.tick)
-    }
-
-    /// Becomes readable when there is something that should not wait for the next tick.
-    pub fn wake_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is open as long as the ring buffer, which `self` owns.
-        unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
-    }
-
-    /// What has happened since the last call, in order.
-    pub fn events(&mut self) -> Vec<Event> {
-        let _ = self.ring.consume();
-        let started = self.raw_job().started;
-        let arrived = std::mem::take(&mut *self.arrived.borrow_mut());
-        arrived.iter().filter_map(|record| layout::event(record, started)).collect()
-    }
-
-    /// Brings the counters of living threads up to date and reads the job.
-    pub fn read(&self) -> Result<JobReading, JobError> {
-        run_iterator(&self.tick)?;
-        Ok(layout::reading(&self.raw_job(), requirements::boot_time_ns()))
-    }
-
-    /// The job as it stands, without bringing anything up to date.
-    pub fn glance(&self) -> JobReading {
-        layout::reading(&self.raw_job(), requirements::boot_time_ns())
-    }
-
-    /// Threads that have ended but whose last accounting has not come yet, and living ones.
-    pub fn unsettled(&self) -> u64 {
-        self.raw_job().unsettled
-    }
-
-    /// When the last process ended, if none is left: nanoseconds since the start.
-    pub fn ended_ns(&self) -> Option<u64> {
-        let job = self.raw_job();
-        (job.processes == 0 && job.ended != 0).then(|| job.ended.saturating_sub(job.started))
-    }
-
     /// The processes that are still kept: living ones, and ended ones not yet reaped.
-    pub fn processes(&self) -> Vec<ProcessEnd> {
+    fn kept(&self) -> Vec<ProcessEnd> {
         let started = self.raw_job().started;
         let maps = &self.skeleton.maps;
         maps.processes
@@ -219,29 +152,90 @@ impl KernelJob {
             .collect()
     }
 
-    /// The processes that are alive.
-    pub fn living(&self) -> Vec<ProcessEnd> {
-        let mut processes = self.processes();
+    fn read_job(&self) -> JobReading {
+        layout::reading(&self.raw_job(), requirements::boot_time_ns())
+    }
+
+    fn write_control(&self) -> Result<(), FollowError> {
+        let control = layout::bytes_of(&self.control);
+        let controls = &self.skeleton.maps.controls;
+        Ok(controls.update(&SLOT, control, MapFlags::ANY).map_err(bpf("writing the limits"))?)
+    }
+
+    fn raw_job(&self) -> types::job {
+        self.skeleton
+            .maps
+            .jobs
+            .lookup(&SLOT, MapFlags::ANY)
+            .ok()
+            .flatten()
+            .and_then(|value| layout::from_bytes(&value))
+            .unwrap_or_default()
+    }
+}
+
+impl Follow for KernelJob {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Bpf
+    }
+
+    fn arm(&mut self, _pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        let first = types::thread { stage: types::stage::STAGE_ARMED, ..types::thread::default() };
+        self.skeleton
+            .maps
+            .threads
+            .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
+            .map_err(bpf("arming the command"))?;
+        // The tick takes note of what the process has used so far, which is not the job's.
+        Ok(run_iterator(&self.tick)?)
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the descriptor is open as long as the ring buffer, which `self` owns.
+        Some(unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) })
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        let _ = self.ring.consume();
+        let started = self.raw_job().started;
+        let arrived = std::mem::take(&mut *self.arrived.borrow_mut());
+        arrived.iter().filter_map(|record| layout::event(record, started)).collect()
+    }
+
+    fn read(&mut self) -> Result<JobReading, FollowError> {
+        run_iterator(&self.tick)?;
+        Ok(self.read_job())
+    }
+
+    fn glance(&self) -> JobReading {
+        self.read_job()
+    }
+
+    fn unsettled(&self) -> u64 {
+        self.raw_job().unsettled
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        let job = self.raw_job();
+        (job.processes == 0 && job.ended != 0).then(|| job.ended.saturating_sub(job.started))
+    }
+
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut processes = self.kept();
         processes.retain(|process| process.ended_ns.is_none());
         processes
     }
 
-    /// Sends signals to every living process of the job, and to no other: a process that is still
-    /// of the job after its descriptor was opened can not have given its PID to another before.
-    /// Returns how many processes it was.
-    pub fn signal_all(&self, signals: &[i32]) -> usize {
-        self.signal(signals, |_| true)
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.kept()
     }
 
-    /// Sends signals to one process, if it is of the job still.
-    pub fn signal_one(&self, pid: u32, signals: &[i32]) -> usize {
-        self.signal(signals, |process| process.pid == pid)
-    }
-
-    fn signal(&self, signals: &[i32], to: impl Fn(&ProcessEnd) -> bool) -> usize {
+    /// A process that is still of the job after its descriptor was opened can not have given its
+    /// PID to another before.
+    fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
         // The oldest first: who waits for others hears of it before they are gone.
         let mut living = self.living();
-        living.retain(to);
+        living.retain(|process| to.is_none_or(|pid| process.pid == pid));
         living.sort_by_key(|process| process.started_ns);
         let opened: Vec<_> = living
             .into_iter()
@@ -262,13 +256,11 @@ impl KernelJob {
             .count()
     }
 
-    /// Sets limits and warning marks: (metric, limit, mark). Returns those that the kernel side
-    /// looks after; the others are left to whoever reads the job.
-    pub fn set_limits(
+    fn set_limits(
         &mut self,
         limits: &[(&str, f64, f64)],
         hold: Hold,
-    ) -> Result<Vec<String>, JobError> {
+    ) -> Result<Vec<String>, FollowError> {
         let mut taken = Vec::new();
         self.control.hold = match hold {
             Hold::Not => types::hold::HOLD_NOT,
@@ -286,34 +278,34 @@ impl KernelJob {
         Ok(taken)
     }
 
-    /// From now on nobody is stopped any more.
-    pub fn release(&mut self) -> Result<(), JobError> {
+    fn departures(&self) -> u64 {
+        self.raw_job().departures
+    }
+
+    fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), FollowError> {
+        if departures != self.departures() {
+            return Ok(());
+        }
+        (self.control.unseen, self.control.departures) = (bytes, departures);
+        self.write_control()
+    }
+
+    fn release(&mut self) -> Result<(), FollowError> {
         self.control.hold = types::hold::HOLD_NOT;
         self.write_control()
     }
 
-    /// From now on whoever grows past a limit is killed, not stopped.
-    pub fn set_ending(&mut self) -> Result<(), JobError> {
+    fn set_ending(&mut self) -> Result<(), FollowError> {
         self.control.phase = types::phase::PHASE_ENDING;
         self.write_control()
     }
 
-    /// From now on whoever forks is killed.
-    pub fn set_killing(&mut self) -> Result<(), JobError> {
+    fn set_killing(&mut self) -> Result<(), FollowError> {
         self.control.phase = types::phase::PHASE_KILLING;
         self.write_control()
     }
 
-    fn write_control(&self) -> Result<(), JobError> {
-        self.skeleton
-            .maps
-            .controls
-            .update(&SLOT, layout::bytes_of(&self.control), MapFlags::ANY)
-            .map_err(bpf("writing the limits"))
-    }
-
-    /// How the collectors on this side fare.
-    pub fn statuses(&self) -> Vec<CollectorStatus> {
+    fn statuses(&self) -> Vec<CollectorStatus> {
         let job = self.raw_job();
         let lost = job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
         let processes = CollectorStatus {
@@ -328,45 +320,29 @@ impl KernelJob {
         statuses
     }
 
-    /// What is to be said about values that follow from the readings.
-    pub fn notes(&self) -> Vec<Note> {
+    fn notes(&mut self) -> Vec<Note> {
         self.parts.notes()
     }
 
-    /// Whether every open of a file is counted.
-    pub fn counts_opens(&self) -> bool {
-        self.parts.files.is_working()
+    fn counts_opens(&self) -> Result<(), String> {
+        match self.parts.files.is_working() {
+            true => Ok(()),
+            false => Err(self.parts.files.status(0).reason.unwrap_or_default()),
+        }
     }
 
-    /// Why they are not, for people.
-    pub fn why_opens_are_not_counted(&self) -> String {
-        self.parts.files.status(0).reason.unwrap_or_default()
-    }
-
-    /// How often a process has opened a file so far; after this it is forgotten.
-    pub fn take_opens(&self, key: &FileKey) -> Option<u64> {
+    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
         let opened = &self.functions.as_ref()?.maps.opened;
         let times = opened.lookup_and_delete(&layout::file_key(key)).ok()??;
         Some(u64::from_ne_bytes(times.try_into().ok()?))
     }
 
-    /// Detaches everything. Probes of functions take the kernel a grace period each to be rid of:
-    /// where there are any, a child of weigh waits for that, so that nobody else has to.
-    pub fn close(mut self) {
+    /// Probes of functions take the kernel a grace period each to be rid of: where there are any,
+    /// a child of weigh waits for that, so that nobody else has to.
+    fn close(mut self: Box<Self>) {
         if self.functions.is_some() {
             crate::spawn::leave_descriptors_to_child();
         }
         self.links.clear();
-    }
-
-    fn raw_job(&self) -> types::job {
-        self.skeleton
-            .maps
-            .jobs
-            .lookup(&SLOT, MapFlags::ANY)
-            .ok()
-            .flatten()
-            .and_then(|value| layout::from_bytes(&value))
-            .unwrap_or_default()
     }
 }

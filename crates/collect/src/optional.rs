@@ -11,7 +11,7 @@ use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::{Mechanism, Quality};
 
 use crate::canary;
-use crate::job::Wanted;
+use crate::follow::Wanted;
 use crate::layout::functions::{FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
 use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
 

@@ -12,6 +12,7 @@
 //! users' processes do (set-user-ID programs, `hidepid`) may be hidden, and then the I/O counters
 //! are unknown, not 0.
 
+mod job;
 mod process;
 mod tree;
 
@@ -24,6 +25,7 @@ use weigh_schema::event::{
 use weigh_schema::{Counter, CounterValues};
 
 use crate::procfs::{self, ProcError, Stat};
+pub use job::PolledJob;
 use process::Process;
 
 /// Why a tree can not be followed.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weigh_account::Crossed;
+use weigh_collect::follow::Follow;
 use weigh_collect::inspect::{inspect, symbolize};
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::Crossing;
@@ -17,8 +18,6 @@ use weigh_schema::limit::OnLimit;
 use weigh_schema::quality::Value;
 use weigh_schema::summary::{LimitOutcome, Offender};
 use weigh_schema::{Group, metric};
-
-use super::follow::Follower;
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -65,16 +64,34 @@ impl Enforcer {
     }
 
     /// The kernel side saw a limit crossed.
-    pub fn crossed(&mut self, crossing: Crossing, job: &mut Follower) {
+    pub fn crossed(&mut self, crossing: Crossing, job: &mut dyn Follow) {
         let offender = crossing.pid.map(|pid| look_at(pid, &crossing));
-        self.record(&crossing.metric, crossing.observed, crossing.at_ns, offender);
-        self.act(&crossing.metric, crossing.observed, job);
+        if self.record(&crossing.metric, crossing.observed, crossing.at_ns, offender) {
+            self.act(&crossing.metric, crossing.observed, job);
+        }
     }
 
     /// A reading was found past a limit.
-    pub fn found(&mut self, crossed: &Crossed, at_ns: u64, job: &mut Follower) {
-        self.record(crossed.metric, crossed.observed, at_ns, None);
-        self.act(crossed.metric, crossed.observed, job);
+    pub fn found(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn Follow) {
+        if self.record(crossed.metric, crossed.observed, at_ns, None) {
+            self.act(crossed.metric, crossed.observed, job);
+        }
+    }
+
+    /// A look at the pages found more than a limit on memory allows: the offender is the process
+    /// that holds most.
+    pub fn found_by_look(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn Follow) {
+        let greatest = job.living().into_iter().max_by_key(|process| process.rss_peak_bytes);
+        let offender = greatest.map(|process| inspect(process.pid, process.pid));
+        if self.record(crossed.metric, crossed.observed, at_ns, offender) {
+            self.act(crossed.metric, crossed.observed, job);
+        }
+    }
+
+    /// Whether a value is past a limit that was not crossed before.
+    pub fn is_new(&self, crossed: &Crossed) -> bool {
+        self.outcome(crossed.metric)
+            .is_some_and(|(o, _)| !o.exceeded && crossed.observed > o.limit.as_f64())
     }
 
     /// A value is near its limit.
@@ -93,19 +110,25 @@ impl Enforcer {
         Some((outcome, metric(name)?.unit))
     }
 
-    fn record(&mut self, name: &str, observed: f64, at_ns: u64, offender: Option<Offender>) {
+    /// Whether it was crossed for the first time.
+    fn record(
+        &mut self,
+        name: &str,
+        observed: f64,
+        at_ns: u64,
+        offender: Option<Offender>,
+    ) -> bool {
         let unit = metric(name).map(|m| m.unit);
-        if let Some(outcome) = self.outcomes.iter_mut().find(|o| o.metric == name)
-            && !outcome.exceeded
-        {
-            outcome.exceeded = true;
-            outcome.observed = unit.map(|u| u.number(observed));
-            outcome.at_seconds = Some(at_ns as f64 * 1e-9);
-            outcome.offender = offender;
-        }
+        let outcome = self.outcomes.iter_mut().find(|o| o.metric == name && !o.exceeded);
+        let Some(outcome) = outcome else { return false };
+        outcome.exceeded = true;
+        outcome.observed = unit.map(|u| u.number(observed));
+        outcome.at_seconds = Some(at_ns as f64 * 1e-9);
+        outcome.offender = offender;
+        true
     }
 
-    fn act(&mut self, name: &str, observed: f64, job: &mut Follower) {
+    fn act(&mut self, name: &str, observed: f64, job: &mut dyn Follow) {
         let Some((outcome, unit)) = self.outcome(name) else { return };
         let by = outcome.offender.as_ref().map_or_else(String::new, |o| {
             format!(" by {} (PID {})", weigh_account::shell_words(&o.command), o.pid)
@@ -131,7 +154,7 @@ impl Enforcer {
                 self.ended_by = Some(name.to_string());
             }
             (OnLimit::Stop, Stage::Quiet) => {
-                job.signal_all(&[SIGSTOP]);
+                job.signal(None, &[SIGSTOP]);
                 // Whoever continues it wants it to go on.
                 let _ = job.release();
                 self.stage = Stage::Stopped;
@@ -141,19 +164,19 @@ impl Enforcer {
     }
 
     /// TERM for all; if there is one who holds what the others may need, he goes first.
-    fn tell_to_end(&self, offender: Option<u32>, job: &mut Follower) -> Stage {
+    fn tell_to_end(&self, offender: Option<u32>, job: &mut dyn Follow) -> Stage {
         let now = Instant::now();
         let kill_at = now + self.grace;
         match offender.filter(|pid| job.living().iter().any(|p| p.pid != *pid)) {
             Some(offender) => {
-                job.signal_all(&[SIGSTOP]);
-                job.signal_all(&[SIGTERM]);
-                job.signal_one(offender, &[SIGCONT]);
+                job.signal(None, &[SIGSTOP]);
+                job.signal(None, &[SIGTERM]);
+                job.signal(Some(offender), &[SIGCONT]);
                 let until = now + WAY_OUT.min(self.grace);
                 Stage::Parting { offender, look_at: now + AGAIN, until, kill_at }
             }
             None => {
-                job.signal_all(&[SIGTERM, SIGCONT]);
+                job.signal(None, &[SIGTERM, SIGCONT]);
                 Stage::Ending { kill_at }
             }
         }
@@ -170,14 +193,14 @@ impl Enforcer {
     }
 
     /// Goes on ending the job, if it is time.
-    pub fn pursue(&mut self, job: &mut Follower) -> anyhow::Result<()> {
+    pub fn pursue(&mut self, job: &mut dyn Follow) -> anyhow::Result<()> {
         let now = Instant::now();
         match self.stage {
             Stage::Parting { offender, look_at, until, kill_at } if now >= look_at => {
                 if now < until && job.living().iter().any(|p| p.pid == offender) {
                     self.stage = Stage::Parting { offender, look_at: now + AGAIN, until, kill_at };
                 } else {
-                    job.signal_all(&[SIGCONT]);
+                    job.signal(None, &[SIGCONT]);
                     self.stage = Stage::Ending { kill_at };
                 }
                 return Ok(());
@@ -186,7 +209,7 @@ impl Enforcer {
             Stage::Killing { again_at } if now >= again_at => {}
             _ => return Ok(()),
         }
-        job.signal_all(&[SIGKILL]);
+        job.signal(None, &[SIGKILL]);
         self.stage = Stage::Killing { again_at: now + AGAIN };
         Ok(())
     }

@@ -33,18 +33,21 @@ pub struct Looks {
     /// What the last look found, until it is certain that the job did not grow past it.
     to_recheck: Option<u64>,
     recheck_after: Duration,
+    /// A limit on the memory, which what the kernel side does not see may cross.
+    limit: Option<u64>,
     last: Option<Result<PageCount, PagesError>>,
 }
 
 impl Looks {
-    /// Nothing was looked at yet.
-    pub fn new() -> Looks {
+    /// Nothing was looked at yet; the limit is one on `memory_peak_bytes`.
+    pub fn new(limit: Option<u64>) -> Looks {
         Looks {
             counter: PageCounter::new(),
             wanted: false,
             not_before: Instant::now(),
             to_recheck: None,
             recheck_after: RECHECK.0,
+            limit,
             last: None,
         }
     }
@@ -72,6 +75,8 @@ impl Looks {
         if let Some(found) = self.to_recheck {
             self.wanted |= now.memory.rss_sum as f64 > found as f64 * GROWN;
         }
+        let is_threatened = self.is_threatened(now);
+        self.wanted |= is_threatened;
         if !std::mem::take(&mut self.wanted) {
             self.recheck_after *= 4;
             self.not_before = Instant::now() + self.recheck_after;
@@ -80,7 +85,29 @@ impl Looks {
             }
             return None;
         }
-        self.count(now, &pids())
+        let reading = self.count(now, &pids());
+        if is_threatened {
+            self.not_before = self.not_before.max(Instant::now() + self.between_threats());
+        }
+        reading
+    }
+
+    /// Whether the sum is past a limit that the certain part of it has not reached: processes
+    /// that make copies of what they had inherited tell nobody.
+    fn is_threatened(&self, now: &JobReading) -> bool {
+        let memory = &now.memory;
+        self.limit.is_some_and(|limit| memory.rss_sum > limit && memory.floor < limit)
+    }
+
+    /// There is no limit any more that could be crossed unseen.
+    pub fn limit_is_crossed(&mut self) {
+        self.limit = None;
+    }
+
+    /// Looks for the sake of a limit alone take a twentieth of a CPU.
+    fn between_threats(&self) -> Duration {
+        let took = self.last.iter().flatten().map(|count| count.took).max();
+        (took.unwrap_or_default() * 19).max(RECHECK.0)
     }
 
     /// Looks at once: the job is held at this point, and will not come back to it.

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
+use weigh_collect::follow::Follow;
 use weigh_schema::event::FileKey;
 use weigh_schema::quality::Quality;
 use weigh_schema::recording::FileRow;
 
-use super::follow::Follower;
 use super::recorder::Recorder;
 
 /// Files of processes that have not ended.
@@ -23,7 +23,7 @@ impl Opened {
     }
 
     /// A process has ended: its rows are written.
-    pub fn ended(&mut self, pid: u32, follower: &Follower, recorder: &mut Recorder) {
+    pub fn ended(&mut self, pid: u32, follower: &mut dyn Follow, recorder: &mut Recorder) {
         for (key, path) in self.by_process.remove(&pid).unwrap_or_default() {
             if let Some(opened_total) = follower.take_opens(&key) {
                 recorder.file(FileRow { pid, path, opened_total, quality: Quality::Exact });
@@ -32,7 +32,7 @@ impl Opened {
     }
 
     /// The recording ends: so do all rows.
-    pub fn finish(&mut self, follower: &Follower, recorder: &mut Recorder) {
+    pub fn finish(&mut self, follower: &mut dyn Follow, recorder: &mut Recorder) {
         for pid in self.by_process.keys().copied().collect::<Vec<_>>() {
             self.ended(pid, follower, recorder);
         }

@@ -10,20 +10,21 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
-use weigh_account::LimitWatch;
-use weigh_collect::job::Hold;
+use rustix::process::{Pid, WaitStatus};
+use weigh_account::{Crossed, LimitWatch};
+use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, spawn};
 use weigh_keep::{Entry, RecordingWriter};
-use weigh_schema::event::{Event, JobReading};
-use weigh_schema::limit::OnLimit;
+use weigh_schema::Mechanism;
+use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
+use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 
 use super::collectors::{self, Findings, JobCollector};
 use super::enforce::Enforcer;
 use super::facts;
-use super::follow::Follower;
+use super::follow;
 use super::looks::Looks;
 use super::opened::Opened;
 use super::outcome::Conclusion;
@@ -48,7 +49,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 /// A run that is ready to start.
 pub struct Session {
     settings: Settings,
-    job: Follower,
+    job: Box<dyn Follow>,
     writer: RecordingWriter,
     summary: Summary,
     mask: SignalMask,
@@ -59,14 +60,7 @@ impl Session {
     /// Opens everything that can be opened before the command runs.
     pub fn prepare(settings: Settings) -> anyhow::Result<Session> {
         let writer = RecordingWriter::create(&settings.directory)?;
-        let mut job = Follower::open(&settings)?;
-        if let Some(why) = job.gave_up() {
-            eprintln!(
-                "weigh: the kernel does not follow this job: {why}.\n\
-                 weigh: looking at /proc instead: processes and peaks between two looks are \
-                 missed. `weigh doctor` says more."
-            );
-        }
+        let mut job = follow::open(&settings);
         let mut summary = facts::provisional(&settings, job.statuses())?;
         let marks = LimitWatch::marks(&settings.limits);
         let taken = job.set_limits(
@@ -107,12 +101,12 @@ impl Session {
         };
         let pid = waiting.pid;
         let number = pid.as_raw_nonzero().get() as u32;
-        let others = collectors::start(&self.settings, number, &self.job);
+        let others = collectors::start(&self.settings, number, &*self.job);
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
             drop(waiting);
             self.writer.discard();
-            return Err(error);
+            return Err(error.into());
         }
         let (pid, pidfd) = match waiting.go() {
             Ok(started) => started,
@@ -134,6 +128,8 @@ impl Session {
             .limits
             .iter()
             .filter(|l| !kernel_limits.iter().any(|k| k == l.metric.name));
+        let is_memory = |l: &&Limit| l.metric.name == "memory_peak_bytes";
+        let memory_limit = self.settings.limits.iter().find(is_memory).map(|l| l.value as u64);
         let running = Running {
             watch: LimitWatch::new(watched.cloned()),
             enforcer: Enforcer::new(
@@ -146,7 +142,7 @@ impl Session {
             signals: self.signals,
             main: Main { pid, pidfd, status: None, ended: None },
             others,
-            looks: Looks::new(),
+            looks: Looks::new(memory_limit),
             opened: Opened::default(),
             begun: Instant::now(),
             last_tick: None,
@@ -204,7 +200,7 @@ struct Main {
 struct Running {
     settings: Settings,
     summary: Summary,
-    job: Follower,
+    job: Box<dyn Follow>,
     recorder: Recorder,
     signals: SignalReader,
     main: Main,
@@ -232,7 +228,7 @@ impl Running {
             if !self.watch.is_empty() {
                 until = until.min(next_look);
             }
-            for moment in [self.enforcer.next(), self.looks.next(), self.job.next()] {
+            for moment in [self.enforcer.next(), self.looks.next(), self.job.next_look()] {
                 until = moment.map_or(until, |m| until.min(m));
             }
             self.wait(until)?;
@@ -247,7 +243,7 @@ impl Running {
                 self.look_at_limits()?;
                 next_look = Instant::now() + self.watch.next_look();
             }
-            self.enforcer.pursue(&mut self.job)?;
+            self.enforcer.pursue(&mut *self.job)?;
             if now >= next_tick {
                 self.tick()?;
                 next_tick += interval;
@@ -300,21 +296,17 @@ impl Running {
     }
 
     fn reap(&mut self) -> anyhow::Result<()> {
-        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
-        if self.job.gave_up().is_some() && self.main.status.is_none() && self.main_has_ended() {
+        if self.job.is_last_look_due() && self.main.status.is_none() && self.main_has_ended() {
             // What /proc tells of it is gone once it is waited for.
             self.job.read()?;
         }
-        loop {
-            // Without BPF weigh adopts orphans of the job, and so has to wait for them.
-            match waitpid(None, options) {
-                Ok(Some((pid, status))) if pid == self.main.pid => self.main_changed(status),
-                Ok(Some(_)) => {}
-                Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(()),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("waiting for the command"),
+        // Without BPF weigh adopts orphans of the job, and so has to wait for them.
+        while let Some((pid, status)) = self.job.next_child().context("waiting for the command")? {
+            if pid == self.main.pid {
+                self.main_changed(status);
             }
         }
+        Ok(())
     }
 
     fn main_has_ended(&self) -> bool {
@@ -340,10 +332,33 @@ impl Running {
         if self.looks.next().is_none() {
             return;
         }
+        let departures = self.job.departures();
+        let before = self.job.glance();
         let living = || self.job.living().iter().map(|p| p.pid).collect();
-        if let Some(reading) = self.looks.look(&self.job.glance(), &living) {
-            self.recorder.look(reading);
+        if let Some(reading) = self.looks.look(&before, &living) {
+            self.looked(&before, departures, reading);
         }
+    }
+
+    /// What a look has found is recorded, and limits are held to it from now on.
+    fn looked(&mut self, before: &JobReading, departures: u64, reading: SharedMemoryReading) {
+        // Growth while the pages were looked at is in both of its sums.
+        let twice = reading.rss_sum_bytes.saturating_sub(reading.union_bytes);
+        let apart = before.memory.rss_sum.saturating_sub(before.memory.floor);
+        // If it can not be told the kernel side holds to its lower bound, as before.
+        let _ = self.job.set_unseen(apart.saturating_sub(twice), departures);
+        // It may have told of a crossing meanwhile, and of the process at that very point.
+        self.events();
+        let crossed = Crossed {
+            metric: "memory_peak_bytes",
+            observed: reading.union_bytes as f64,
+            fully: true,
+        };
+        if self.enforcer.is_new(&crossed) {
+            self.enforcer.found_by_look(&crossed, reading.at_ns, &mut *self.job);
+            self.looks.limit_is_crossed();
+        }
+        self.recorder.look(reading);
     }
 
     fn look_at_what_is_held(&mut self) {
@@ -363,7 +378,7 @@ impl Running {
                 Event::ProcessEnd(process) => {
                     let now = process.ended_ns.unwrap_or(0);
                     self.recorder.process(&process, now);
-                    self.opened.ended(process.pid, &self.job, &mut self.recorder);
+                    self.opened.ended(process.pid, &mut *self.job, &mut self.recorder);
                     if self.is_concluding {
                         self.written.insert((process.pid, process.started_ns));
                     }
@@ -375,12 +390,19 @@ impl Running {
                     }
                 }
                 Event::Limit(crossing) => {
-                    if crossing.held && crossing.metric == "memory_peak_bytes" {
-                        self.look_at_what_is_held();
+                    if crossing.metric == "memory_peak_bytes" {
+                        if crossing.held {
+                            self.look_at_what_is_held();
+                        }
+                        self.looks.limit_is_crossed();
                     }
-                    self.enforcer.crossed(crossing, &mut self.job);
+                    self.enforcer.crossed(crossing, &mut *self.job);
                 }
-                Event::Warning(crossing) => self.enforcer.warn(&crossing.metric, crossing.observed),
+                Event::Warning(crossing) => {
+                    self.enforcer.warn(&crossing.metric, crossing.observed);
+                    // From here on the kernel side looks at each page, of those who take any.
+                    let _ = self.job.read();
+                }
                 Event::File { pid, path, key } => {
                     // What the exec of the command itself opens comes before it is known by PID.
                     let main = self.main.pid.as_raw_nonzero().get() as u32;
@@ -398,7 +420,7 @@ impl Running {
         let known = |name: &str| others.iter().find_map(|other| other.value(name));
         for crossed in self.watch.look(&reading, wall, &known) {
             if crossed.fully {
-                self.enforcer.found(&crossed, reading.at_ns, &mut self.job);
+                self.enforcer.found(&crossed, reading.at_ns, &mut *self.job);
             } else {
                 self.enforcer.warn(crossed.metric, crossed.observed);
             }
@@ -497,9 +519,9 @@ impl Running {
         for other in self.others.drain(..) {
             statuses.push(other.finish(&mut findings, &mut self.recorder));
         }
-        self.opened.finish(&self.job, &mut self.recorder);
-        self.job.finish(wall_seconds, &mut findings);
-        if self.settings.wants(Collector::Pages) && self.job.gave_up().is_none() {
+        self.opened.finish(&mut *self.job, &mut self.recorder);
+        findings.notes.extend(self.job.notes());
+        if self.settings.wants(Collector::Pages) && self.job.mechanism() == Mechanism::Bpf {
             statuses.push(self.looks.status());
         }
         let memory = &reading.memory;
@@ -510,7 +532,7 @@ impl Running {
         summary.metrics = weigh_account::metrics(&weigh_account::Measured {
             wall_seconds,
             reading: &reading,
-            source: self.job.source(),
+            source: self.job.mechanism(),
             looks: self.recorder.looks(),
             cores_peak: self.recorder.cores_peak(),
             given: findings.given,

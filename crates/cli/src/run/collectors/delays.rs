@@ -16,7 +16,7 @@ pub(super) const KIND: Kind =
 /// when they are created.
 fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     match delays::is_on() {
-        Ok(true) if with.follower.gave_up().is_none() => Ok(Box::new(Delays)),
+        Ok(true) if with.follower.mechanism() == Mechanism::Bpf => Ok(Box::new(Delays)),
         Ok(true) => Err("needs BPF".to_string()),
         Ok(false) => Err("kernel.task_delayacct is 0; --delays turns it on for the run, \
                           `sysctl kernel.task_delayacct=1` for good"

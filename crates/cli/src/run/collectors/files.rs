@@ -18,11 +18,10 @@ pub(super) const KIND: Kind =
     Kind { collector: Collector::Files, mechanism: Mechanism::Fanotify, metrics: &[OPENED], start };
 
 fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
-    if with.follower.counts_opens() {
+    let Err(why) = with.follower.counts_opens() else {
         return Ok(Box::new(CountedByKernel));
-    }
+    };
     if !with.settings.arguments.files {
-        let why = with.follower.why_opens_are_not_counted();
         return Err(format!(
             "{why}. --files follows opens by fanotify, which costs every process of the machine \
              about a microsecond an open"

@@ -11,13 +11,13 @@ mod hardware;
 
 use std::collections::BTreeMap;
 
+use weigh_collect::follow::Follow;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::quality::Value;
 use weigh_schema::{Mechanism, metric};
 
 pub use delays::turn_on as turn_on_delays;
 
-use super::follow::Follower;
 use super::recorder::Recorder;
 use super::settings::Settings;
 use crate::arguments::Collector;
@@ -87,7 +87,7 @@ struct Start<'a> {
     settings: &'a Settings,
     /// The command's process, which waits to execute it.
     pid: u32,
-    follower: &'a Follower,
+    follower: &'a dyn Follow,
 }
 
 /// What a collector is, whether or not it is wanted and works.
@@ -102,7 +102,7 @@ const KINDS: &[Kind] =
     &[hardware::KIND, footprint::KIND, files::KIND, cgroup::KIND, delays::KIND, gpu::KIND];
 
 /// Starts all collectors on the command, which is created but not yet executed.
-pub fn start(settings: &Settings, pid: u32, follower: &Follower) -> Vec<Box<dyn JobCollector>> {
+pub fn start(settings: &Settings, pid: u32, follower: &dyn Follow) -> Vec<Box<dyn JobCollector>> {
     let start = Start { settings, pid, follower };
     KINDS
         .iter()
