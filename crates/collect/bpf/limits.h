@@ -69,8 +69,11 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 		return 0;
 	limit = control->limits[limited];
 	warning = control->warnings[limited];
-	/* This near, every single page is looked at. */
-	if (warning && value > (__s64)warning && !precise)
+	/*
+	 * From half of it on every single page is looked at: whoever took some before, and waits for
+	 * a CPU since then, must not come up with them when the limit is reached.
+	 */
+	if (value > (__s64)(limit >> 1) && limit && !precise && is_memory(limited))
 		precise = 1;
 	if (warning && value > (__s64)warning && !(job->warned & (1ull << limited))) {
 		if (!(__sync_fetch_and_or(&job->warned, 1ull << limited) & (1ull << limited)))
