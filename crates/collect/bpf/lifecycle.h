@@ -277,10 +277,11 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	return 0;
 }
 
-static __always_inline void one_less(struct job *job, __u64 now)
+static __always_inline void one_less(struct job *job)
 {
 	if (__sync_fetch_and_add(&job->processes, -1) == 1) {
-		job->ended = now;
+		/* Later than every moment at which a reader found a process alive. */
+		job->ended = bpf_ktime_get_boot_ns();
 		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0);
 	}
 }
@@ -296,7 +297,7 @@ static __always_inline void end_process(struct task_struct *task, struct process
 				       BPF_CORE_READ(task, group_leader, exit_code);
 	BPF_CORE_READ_STR_INTO(&process->name, task, group_leader, comm);
 	leave_memory(process, job, task->mm);
-	one_less(job, process->ended);
+	one_less(job);
 }
 
 /*
@@ -345,7 +346,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 			end_process(task, process, job);
 	} else if (task->pid == task->tgid) {
 		/* one that did not fit into the map: counted as lost when it began */
-		one_less(job, bpf_ktime_get_boot_ns());
+		one_less(job);
 	}
 	return 0;
 }
