@@ -5,7 +5,7 @@
 #
 # Why the binary is not linked wholly statically: weigh opens NVIDIA's library at run time, which
 # brings its own libc. A static glibc has no place for a second one, and weigh ended by SIGSEGV as
-# soon as such a library started a thread. So glibc and libgcc_s, which no Debian is without because
+# soon as such a library had a thread, or data of a thread. So glibc and libgcc_s, which no Debian is without because
 # its essential packages need them, stay shared; all else is in the binary, held to by
 # `check_libraries`.
 
