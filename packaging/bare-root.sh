@@ -34,6 +34,7 @@ debootstrap --variant=minbase "$suite" "$scratch" "$mirror" >"$file.log" 2>&1 ||
 	fail "debootstrap failed"
 }
 rm -rf "$scratch"/var/cache/apt/* "$scratch"/var/lib/apt/lists/* "$scratch"/var/log/*
+chmod 755 "$scratch"
 # Device files come from the machine.
 tar -C "$scratch" --one-file-system --exclude='./dev/*' -cf "$file.part" .
 mv "$file.part" "$file"

@@ -56,12 +56,12 @@ control() {
 		Description: $(sed -n 's/^description = "\(.*\)"/\1/p' "$top/crates/cli/Cargo.toml" | sed 's/^A/a/')
 		 weigh runs a command and accounts for what it uses: time, CPU, memory, I/O,
 		 storage, files, network, processes, waiting, GPU. The whole job is measured:
-		 every process that descends from the command, however it got there and however
-		 short it lived. The kernel itself follows the job, by BPF.
+		 every process that descends from the command, however it got there and
+		 however short it lived. The kernel itself follows the job, by BPF.
 		 .
-		 Each value says where it comes from and how far it can be trusted. Limits on any
-		 of them end the job. Without root weigh measures what /proc and wait(2) tell;
-		 "weigh doctor" says what works on a machine, and why the rest does not.
+		 Each value says where it comes from and how far it can be trusted. Limits on
+		 any of them end the job. Without root weigh measures what /proc and wait(2)
+		 tell; "weigh doctor" says what works on a machine, and why the rest does not.
 	TEXT
 }
 

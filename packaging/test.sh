@@ -68,6 +68,7 @@ well_formed() {
 	local option shown
 	# All warnings; lines that are not folded; no overstriking.
 	shown=$(zcat -f "$1" | groff -man -K utf8 -T utf8 -ww -rLL=500n -P -cbou 2>"$scratch/complaints")
+	zcat -f "$1" | grep -qE "^\.TH [^ ]+ 1 +\"weigh $version\"" || { echo "the title names no version"; return 1; }
 	[[ ! -s $scratch/complaints ]] || { cat "$scratch/complaints"; return 1; }
 	for option in NAME SYNOPSIS DESCRIPTION $("$weigh" ${2:+"$2"} --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
 		grep -qF -- "$option" <<<"$shown" || { echo "$option is not in it"; return 1; }
@@ -76,7 +77,7 @@ well_formed() {
 for verb in "" run show report doctor; do
 	check "the page of weigh${verb:+ $verb} is well formed" well_formed "$deb_root/usr/share/man/man1/weigh${verb:+-$verb}.1.gz" "$verb"
 done
-printf '.TH x 1\n.SH NAME\nx\n.QQ\n' >"$scratch/bad.1"
+printf '.TH x 1 "weigh %s"\n.SH NAME\nx\n.QQ\n' "$version" >"$scratch/bad.1"
 check_status "a page that is not is found out" 1 well_formed "$scratch/bad.1"
 
 completions=$deb_root/usr/share
@@ -98,7 +99,7 @@ cc -shared -fPIC -O1 -o "$scratch/stub.so" "$here/nvml-stub.c" || exit 1
 # The mounts are gone with the namespace before the folder is.
 root=$(mktemp -d -p "$target") && mkdir "$scratch/results"
 trap '"${as_root[@]}" rm -rf --one-file-system "$root"; rm -rf "$scratch" "$said"' EXIT
-"${as_root[@]}" tar -C "$root" -xf "$bare" && chmod 755 "$root"
+"${as_root[@]}" tar -C "$root" -xpf "$bare"
 "${as_root[@]}" unshare --mount --net "$here/test-bare.sh" "$root" "$version" "$deb" "$tarball" "$scratch/stub.so" "$scratch/results" || failures=1
 
 # The bare system takes nothing away: there weigh measures all that it measures here.
