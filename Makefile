@@ -3,7 +3,7 @@
 #   make run     installs what is missing, builds, and measures a real program
 #   make test    the same, and then every test
 #
-# The others: build, check, bench, test-vm, fuzz, docs, clean.
+# The others: build, package, check, bench, test-vm, fuzz, docs, clean.
 
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 WEIGH := $(CARGO_TARGET_DIR)/release/weigh
 BUNDLE := dashboard/dist/report.js.sha256
 
-.PHONY: run test build check bench test-vm fuzz docs clean workloads dependencies test-dependencies
+.PHONY: run test build package check bench test-vm fuzz docs clean workloads dependencies test-dependencies
 .DEFAULT_GOAL := build
 
 run: build
@@ -23,6 +23,11 @@ test: test-dependencies $(BUNDLE)
 
 build: dependencies $(BUNDLE)
 	cargo build --release --locked -p weigh
+
+# A Debian package and a tarball, in target/package/.
+package: build
+	@packaging/deb.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
+	@packaging/tarball.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
 
 # What needs no run of weigh: formatting, lints, dependencies, the page's types.
 check: test-dependencies $(BUNDLE)

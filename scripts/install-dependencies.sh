@@ -51,6 +51,12 @@ check_test() {
 	PATH=$PATH:/sbin:/usr/sbin have mke2fs || want e2fsprogs
 	[[ -x /bin/busybox ]] && ! ldd /bin/busybox >/dev/null 2>&1 || want busybox-static
 	have_any "${CHROMIUM:-chromium}" chromium || want chromium
+	# What the packages are made and looked at with.
+	have dpkg-deb || want dpkg
+	PATH=$PATH:/usr/sbin have debootstrap || want debootstrap
+	have groff || want groff-base
+	have zsh || want zsh
+	have fish || want fish
 }
 
 install_missing() {

@@ -100,6 +100,7 @@ layer workloads command make -C tests/workloads
 layer rust cargo cargo test --locked --workspace --no-fail-fast
 layer build command cargo build --release --locked -p weigh
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
+layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 layer fuzz lines scripts/fuzz.sh smoke
 layer vm tally vm

@@ -45,7 +45,9 @@ fn man_pages(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     std::iter::once(command.clone())
         .chain(verbs)
         .map(|page| {
-            let page = clap_mangen::Man::new(page).manual("weigh manual");
+            // A verb has no version of its own.
+            let source = concat!("weigh ", env!("CARGO_PKG_VERSION"));
+            let page = clap_mangen::Man::new(page).manual("weigh manual").source(source);
             page.generate_to(directory)
                 .with_context(|| format!("cannot write to {}", directory.display()))
         })

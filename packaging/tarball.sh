@@ -1,0 +1,21 @@
+#!/bin/bash
+# Packs a built weigh for Linux systems without dpkg, or without root:
+# OUTPUT_DIR/weigh-VERSION-MACHINE-linux.tar.gz, whose name it prints. Unpacked anywhere, bin/weigh
+# runs where glibc is at least as new as the one it was built with; below /usr/local, the shells and
+# man find the rest too.
+#
+# usage: tarball.sh WEIGH_BINARY OUTPUT_DIR
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin "$@"
+
+name=weigh-$version-$machine-linux
+file=$output/$name.tar.gz
+stage "$scratch/$name" site-functions
+cp "$top/LICENSE-APACHE" "$top/LICENSE-MIT" "$scratch/$name/share/doc/weigh/"
+settle "$scratch/$name"
+# gzip, because a bare Debian has no xz.
+tar -C "$scratch" --format=gnu --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" |
+	gzip -9n >"$file.part"
+mv "$file.part" "$file"
+echo "$file"

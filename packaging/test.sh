@@ -1,0 +1,115 @@
+#!/bin/bash
+# The packages of weigh: made twice and the same, what is in them, and, given root, installed and
+# used on a bare Debian with no toolchain and no network. Prints `ok NAME` or `FAIL NAME` for each.
+#
+# usage: test.sh WEIGH
+#
+# The bare root is made once, from the distribution's archive, and kept under target/.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+target=$(realpath -m "${CARGO_TARGET_DIR:-$here/../target}")/package-test
+weigh=$1
+source "$here/lib.sh"
+source "$here/test-lib.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch" "$said"' EXIT
+as_root=()
+((EUID == 0)) || as_root=(sudo -n)
+
+check "a Debian package is made" "$here/deb.sh" "$weigh" "$scratch/a"
+check "a tarball is made" "$here/tarball.sh" "$weigh" "$scratch/a"
+deb=$(echo "$scratch"/a/*.deb) tarball=$(echo "$scratch"/a/*.tar.gz)
+[[ -s $deb && -s $tarball ]] || exit 1
+
+# From elsewhere, later, by someone else's habits.
+again() (
+	cd / && umask 077 && sleep 1.1
+	export TZ=Asia/Kathmandu LANG=de_DE.UTF-8 TMPDIR=$scratch
+	"$here/deb.sh" "$weigh" "$scratch/b" && "$here/tarball.sh" "$weigh" "$scratch/b" &&
+		cmp "$deb" "$scratch/b/${deb##*/}" && cmp "$tarball" "$scratch/b/${tarball##*/}"
+)
+check "made again they are the same, byte by byte" again
+
+deb_root=$scratch/deb tar_root=$scratch/tar
+mkdir "$deb_root" "$tar_root"
+dpkg-deb -R "$deb" "$deb_root"
+tar -C "$tar_root" --strip-components=1 -xzf "$tarball"
+packed=$deb_root/usr/bin/weigh
+field() { dpkg-deb -f "$deb" "$1"; }
+version=$("$weigh" --version | cut -d' ' -f2)
+
+check "either package has the same binary" cmp "$packed" "$tar_root/bin/weigh"
+check "it needs no library but glibc and libgcc_s" same "" "$(libraries "$packed" | grep -vxE "$allowed_libraries")"
+check "it asks for no place where its libraries lie" same "" "$(readelf -d "$packed" | grep -E 'RPATH|RUNPATH')"
+other_library_is_refused() {
+	echo 'int main(void) { return (int)compress; }' | cc -include zlib.h -x c -w - -o "$scratch/other" -lz &&
+		! (check_libraries "$scratch/other")
+}
+check "a binary that needs another library is refused" other_library_is_refused
+check "the version is Cargo.toml's" same "$version-1" "$(field Version)"
+check "what it depends on is what its symbols ask for" same "libc6 (>= $(glibc_least "$packed")), libgcc-s1" "$(field Depends)"
+# Debian's own tool, where it is there; it adds versions that every release had for long.
+shlibdeps() {
+	mkdir -p "$scratch/source/debian" && touch "$scratch/source/debian/control"
+	(cd "$scratch/source" && dpkg-shlibdeps -O "$packed" 2>/dev/null) |
+		sed 's/^shlibs:Depends=//; s/libgcc-s1 ([^)]*)/libgcc-s1/'
+}
+! command -v dpkg-shlibdeps >/dev/null || check "dpkg-shlibdeps says the same" same "$(shlibdeps)" "$(field Depends)"
+check "there are no maintainer scripts and no conffiles" same "control md5sums" "$(ls "$deb_root/DEBIAN" | paste -sd' ')"
+check "everything is root's" same "" "$(dpkg-deb -c "$deb" | awk '$2 != "root/root"'; tar --numeric-owner -tvf "$tarball" | awk '$2 != "0/0"')"
+check "modes are 755 of folders and programs, 644 of the rest" same "" "$(find "$deb_root/usr" "$tar_root"/* \
+	\( -type d ! -perm 755 -o -type f -path '*/bin/*' ! -perm 755 -o -type f ! -path '*/bin/*' ! -perm 644 \))"
+check "changelogs and licences are readable" bash -c "zcat '$deb_root'/usr/share/doc/weigh/*.gz | grep -q 'Keep a Changelog'"
+check "the licences of what is linked are there" bash -c \
+	"for who in libbpf-sys clap libelf zlib uPlot; do zgrep -q \"^\$who \\|^\$who,\" '$deb_root/usr/share/doc/weigh/licences-of-others.gz' || { echo \$who; exit 1; }; done"
+
+# well_formed PAGE VERB: the formatter has no complaint, and each long option is in what it shows.
+well_formed() {
+	local option shown
+	# All warnings; lines that are not folded; no overstriking.
+	shown=$(zcat -f "$1" | groff -man -K utf8 -T utf8 -ww -rLL=500n -P -cbou 2>"$scratch/complaints")
+	zcat -f "$1" | grep -qE "^\.TH [^ ]+ 1 +\"weigh $version\"" || { echo "the title names no version"; return 1; }
+	[[ ! -s $scratch/complaints ]] || { cat "$scratch/complaints"; return 1; }
+	for option in NAME SYNOPSIS DESCRIPTION $("$weigh" ${2:+"$2"} --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+		grep -qF -- "$option" <<<"$shown" || { echo "$option is not in it"; return 1; }
+	done
+}
+for verb in "" run show report doctor; do
+	check "the page of weigh${verb:+ $verb} is well formed" well_formed "$deb_root/usr/share/man/man1/weigh${verb:+-$verb}.1.gz" "$verb"
+done
+printf '.TH x 1 "weigh %s"\n.SH NAME\nx\n.QQ\n' "$version" >"$scratch/bad.1"
+check_status "a page that is not is found out" 1 well_formed "$scratch/bad.1"
+
+completions=$deb_root/usr/share
+check "bash parses its completions" bash -n "$completions/bash-completion/completions/weigh"
+check "zsh parses its completions" zsh -n "$completions/zsh/vendor-completions/_weigh"
+check "zsh's say what they are for" same "#compdef weigh" "$(head -n 1 "$completions/zsh/vendor-completions/_weigh")"
+check "fish completes" same "report run" "$(HOME=$scratch fish --no-config -c \
+	"source $completions/fish/vendor_completions.d/weigh.fish; complete -C 'weigh r'" | cut -f1 | sort | paste -sd' ')"
+
+if ((EUID)) && ! sudo -n true 2>/dev/null; then
+	echo "neither root nor sudo: tests on a bare system are left out"
+	exit $failures
+fi
+
+bare=$target/bare-$(source /etc/os-release && echo "${VERSION_CODENAME:-$ID}").tar
+check "a bare system is there" "${as_root[@]}" env PATH="$PATH" "$here/bare-root.sh" "$bare"
+[[ -s $bare ]] || exit 1
+cc -shared -fPIC -O1 -o "$scratch/stub.so" "$here/nvml-stub.c" || exit 1
+# The mounts are gone with the namespace before the folder is.
+root=$(mktemp -d -p "$target") && mkdir "$scratch/results"
+trap '"${as_root[@]}" rm -rf --one-file-system "$root"; rm -rf "$scratch" "$said"' EXIT
+"${as_root[@]}" tar -C "$root" -xpf "$bare"
+"${as_root[@]}" unshare --mount --net "$here/test-bare.sh" "$root" "$version" "$deb" "$tarball" "$scratch/stub.so" "$scratch/results" || failures=1
+
+# The bare system takes nothing away: there weigh measures all that it measures here.
+"${as_root[@]}" "$weigh" run --quiet --interval 100ms --json "$scratch/here.json" -o "$scratch/here" -- sleep 1
+"${as_root[@]}" "$weigh" doctor >/dev/null 2>&1
+status=$?
+known() { node -e 'const s = JSON.parse(require("fs").readFileSync(process.argv[1]));
+	for (const [n, v] of Object.entries(s.metrics)) if (v.value !== null) console.log(n)' "$1"; }
+for package in deb tarball; do
+	check "$package: as much is measured as where it was built" same "$(known "$scratch/here.json")" "$(known "$scratch/results/$package.json")"
+	check "$package: doctor finds as well" same "$status" "$(cat "$scratch/results/$package.doctor-status")"
+done
+exit $failures
