@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
+use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.
@@ -53,7 +55,7 @@ Examples:
   weigh run --limit memory_peak_bytes=2GiB --limit wall_seconds=1h -- python train.py
   weigh run --quiet --json - -- true | jq .metrics.cpu_seconds
 
-docs/metrics.md says exactly what each metric counts.";
+docs/metrics.md says exactly what each metric counts, docs/mechanisms.md what each mechanism sees and loses.";
 
 /// Options of `weigh run`.
 #[derive(Args, Debug)]
@@ -118,6 +120,15 @@ pub struct RunArguments {
     /// Attach a label to the recording.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
+
+    /// How to follow the job; `auto` takes the best that works here and says which.
+    #[arg(long, value_name = "MECHANISM", default_value = AUTO, value_parser = mechanisms(), help_heading = "Mechanisms")]
+    pub mechanism: String,
+
+    /// How deep to look: 1 polls, 2 is told of each process, 3 sees calls and files too [default:
+    /// the deepest that the mechanism can].
+    #[arg(long, value_name = "LEVEL", value_parser = level, help_heading = "Mechanisms")]
+    pub level: Option<Level>,
 
     /// Do without a collector.
     #[arg(long = "without", value_enum, value_name = "COLLECTOR")]
@@ -227,6 +238,19 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub fn on_limit(text: &str) -> Result<OnLimit, String> {
     serde_json::from_value(serde_json::Value::String(text.to_string()))
         .map_err(|_| format!("'{text}' is no action; expected kill, warn or stop"))
+}
+
+/// The mechanism that is none: the best that works.
+pub const AUTO: &str = "auto";
+
+fn mechanisms() -> PossibleValuesParser {
+    let names = FOLLOWINGS.iter().map(|following| following.name);
+    PossibleValuesParser::new(std::iter::once(AUTO).chain(names))
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    let found = Level::ALL.into_iter().find(|level| level.number().to_string() == text);
+    found.ok_or_else(|| format!("'{text}' is no level; expected 1, 2 or 3"))
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

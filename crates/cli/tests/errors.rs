@@ -381,3 +381,15 @@ fn a_job_that_is_frozen_with_weigh_lives_on() {
     let rows = measured.processes().len() as u64;
     measured.check(rows == processes, || format!("{rows} rows, expected {processes}"));
 }
+
+#[test]
+fn mechanisms_and_levels_that_do_not_go_together() {
+    let scratch = Scratch::new();
+    says(
+        &refused(&scratch, &["--mechanism", "magic"]),
+        &["magic", "auto", "bpf", "ptrace", "poll"],
+    );
+    says(&refused(&scratch, &["--level", "4"]), &["'4'", "1, 2 or 3"]);
+    says(&refused(&scratch, &["--mechanism", "poll", "--level", "3"]), &["poll", "level 3", "bpf"]);
+    says(&refused(&scratch, &["--mechanism", "bpf", "--level", "1"]), &["bpf", "level 1", "poll"]);
+}

@@ -17,6 +17,8 @@ use crate::poll::PollError;
 /// What of the optional parts is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
+    /// Calls and files too (level 3); else the rest is left out whatever it says.
+    pub calls: bool,
     /// Sockets: bytes, connections, retransmissions.
     pub network: bool,
     /// Opened files, where function probes work.

@@ -67,18 +67,34 @@ pub(crate) struct Part {
     name: &'static str,
     missing: Vec<String>,
     working: usize,
-    disabled: bool,
+    /// Why it is left out, if nobody wants it.
+    disabled: Option<String>,
     metrics: &'static [&'static str],
 }
 
 impl Part {
-    pub(crate) fn new(name: &'static str, metrics: &'static [&'static str], wanted: bool) -> Part {
-        Part { name, missing: Vec::new(), working: 0, disabled: !wanted, metrics }
+    pub(crate) fn new(name: &'static str, metrics: &'static [&'static str]) -> Part {
+        Part { name, missing: Vec::new(), working: 0, disabled: None, metrics }
+    }
+
+    /// One that is part of what level 3 sees, and can be turned off.
+    fn of_calls(
+        name: &'static str,
+        metrics: &'static [&'static str],
+        wanted: Wanted,
+        is_on: bool,
+    ) -> Part {
+        let disabled = match (wanted.calls, is_on) {
+            (false, _) => Some("left out at this level; --level 3 follows it".to_string()),
+            (_, false) => Some(format!("turned off by --without {name}")),
+            _ => None,
+        };
+        Part { disabled, ..Part::new(name, metrics) }
     }
 
     /// Has a program loaded if the kernel offers what it is attached to.
     pub(crate) fn choose(&mut self, program: &mut OpenProgramMut<'_>, offered: bool, what: &str) {
-        if self.disabled {
+        if self.is_disabled() {
             return;
         }
         if offered {
@@ -110,7 +126,7 @@ impl Part {
     }
 
     pub(crate) fn is_disabled(&self) -> bool {
-        self.disabled
+        self.disabled.is_some()
     }
 
     pub(crate) fn is_working(&self) -> bool {
@@ -118,14 +134,14 @@ impl Part {
     }
 
     fn reason(&self) -> Option<String> {
-        if self.disabled {
-            return Some(format!("turned off by --without {}", self.name));
+        if self.disabled.is_some() {
+            return self.disabled.clone();
         }
         (!self.missing.is_empty()).then(|| self.missing.join("; "))
     }
 
     pub(crate) fn status(&self, lost: u64) -> CollectorStatus {
-        let status = match (self.disabled, self.working, self.missing.is_empty()) {
+        let status = match (self.is_disabled(), self.working, self.missing.is_empty()) {
             (true, ..) => CollectorState::Disabled,
             (_, 0, _) => CollectorState::Unavailable,
             (_, _, true) => CollectorState::Active,
@@ -181,10 +197,10 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn new(wanted: Wanted) -> Parts {
         Parts {
-            network: Part::new("network", NET, wanted.network),
-            uring: Part::new("io_uring", IO, true),
-            files: Part::new("files", OPENED, wanted.files),
-            calls: Part::new("calls", IO, true),
+            network: Part::of_calls("network", NET, wanted, wanted.network),
+            uring: Part::new("io_uring", IO),
+            files: Part::of_calls("files", OPENED, wanted, wanted.files),
+            calls: Part::new("calls", IO),
             sockets_by_function: false,
         }
     }

@@ -13,6 +13,7 @@
 pub mod amount;
 mod counter;
 pub mod event;
+pub mod following;
 pub mod limit;
 mod metric;
 pub mod quality;

@@ -4,6 +4,7 @@
 //! Reads the declarations of the command line, the metrics and the tables; emits files below a directory, which it
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
 
+mod mechanisms;
 mod recording;
 
 use std::path::{Path, PathBuf};
@@ -21,8 +22,11 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 /// A reference and how its text is made; `docs/` holds a copy of each.
 type Reference = (&'static str, fn() -> String);
 
-const REFERENCES: &[Reference] =
-    &[("metrics.md", weigh_show::docs::metrics_markdown), ("recording.md", recording::markdown)];
+const REFERENCES: &[Reference] = &[
+    ("metrics.md", weigh_show::docs::metrics_markdown),
+    ("mechanisms.md", mechanisms::markdown),
+    ("recording.md", recording::markdown),
+];
 
 /// Writes all of it and names each file.
 pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {

@@ -1,32 +1,62 @@
-//! Who follows the job: the kernel itself by BPF, or, without the rights for that, weigh by
-//! looking at `/proc` now and then.
+//! Who follows the job: the best of the mechanisms that were asked for and work here.
+//!
+//! Emits one who is ready to follow; says on standard error why it is not a better one. Refuses if
+//! the mechanism that the user named does not work.
 
+use anyhow::Context as _;
 use weigh_collect::follow::{Follow, Wanted};
-use weigh_collect::job::{JobError, KernelJob};
+use weigh_collect::job::KernelJob;
 use weigh_collect::poll::PolledJob;
+use weigh_schema::Mechanism;
+use weigh_schema::following::Level;
 
-use super::settings::Settings;
+use super::settings::{Settings, Way};
 use crate::arguments::Collector;
 
-/// The kernel if it can, else weigh; the reason is told.
-pub fn open(settings: &Settings) -> Box<dyn Follow> {
-    let why = if settings.wants(Collector::Bpf) {
-        let wanted = Wanted {
-            network: settings.wants(Collector::Network),
-            files: settings.wants(Collector::Files),
-        };
-        match KernelJob::open(wanted) {
-            Ok(job) => return Box::new(job),
-            Err(error @ JobError::Missing(_)) => error.to_string(),
-            Err(error) => crate::in_full(&error.into()),
-        }
-    } else {
-        "turned off by --without bpf".to_string()
+/// The first that works; why the others do not is told.
+pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
+    let mut why = match settings.wants(Collector::Bpf) {
+        true => String::new(),
+        false => "turned off by --without bpf".to_string(),
     };
-    eprintln!(
-        "weigh: the kernel does not follow this job: {why}.\n\
-         weigh: looking at /proc instead: processes and peaks between two looks are missed. \
-         `weigh doctor` says more."
-    );
-    Box::new(PolledJob::open(&why))
+    for way in &settings.ways {
+        let name = way.following.name;
+        match open_way(settings, way, &why) {
+            Ok(follower) => {
+                if !why.is_empty() {
+                    eprintln!(
+                        "weigh: the kernel does not follow this job: {why}.\n\
+                         weigh: by {name} instead, which loses: {}. `weigh doctor` says more.",
+                        way.following.loses
+                    );
+                }
+                return Ok(follower);
+            }
+            Err(error) if way.is_asked_for => {
+                return Err(error)
+                    .with_context(|| format!("--mechanism {name} does not work here"));
+            }
+            Err(error) if why.is_empty() => why = crate::in_full(&error),
+            Err(error) => eprintln!("weigh: not by {name} either: {}", crate::in_full(&error)),
+        }
+    }
+    anyhow::bail!("no mechanism works here: {why}")
+}
+
+fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn Follow>> {
+    let why = match why {
+        "" => "not asked for (--mechanism, --level)",
+        why => why,
+    };
+    Ok(match way.following.mechanism {
+        Mechanism::Bpf => {
+            let wanted = Wanted {
+                calls: way.level == Level::Interposition,
+                network: settings.wants(Collector::Network),
+                files: settings.wants(Collector::Files),
+            };
+            Box::new(KernelJob::open(wanted)?)
+        }
+        _ => Box::new(PolledJob::open(why)),
+    })
 }

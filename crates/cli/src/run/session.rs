@@ -60,7 +60,7 @@ impl Session {
     /// Opens everything that can be opened before the command runs.
     pub fn prepare(settings: Settings) -> anyhow::Result<Session> {
         let writer = RecordingWriter::create(&settings.directory)?;
-        let mut job = follow::open(&settings);
+        let mut job = follow::open(&settings)?;
         let mut summary = facts::provisional(&settings, job.statuses())?;
         let marks = LimitWatch::marks(&settings.limits);
         let taken = job.set_limits(

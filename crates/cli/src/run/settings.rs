@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use weigh_schema::Mechanism;
+use weigh_schema::following::{FOLLOWINGS, Following, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
 use super::limits_file::{self, LimitsFile};
-use crate::arguments::RunArguments;
+use crate::arguments::{AUTO, Collector, RunArguments};
 
 /// Time between TERM and KILL, unless the user says otherwise.
 const GRACE: Duration = Duration::from_secs(5);
@@ -31,8 +33,50 @@ pub struct Settings {
     pub on_limit: OnLimit,
     /// Time between TERM and KILL.
     pub grace: Duration,
+    /// The ways of following the job that may be tried, the best first.
+    pub ways: Vec<Way>,
     /// Where the summary goes as JSON.
     pub json: Option<Destination>,
+}
+
+/// A way of following, at a level.
+#[derive(Clone, Copy)]
+pub struct Way {
+    /// The way.
+    pub following: &'static Following,
+    /// The level.
+    pub level: Level,
+    /// Whether the user asked for this way and no other.
+    pub is_asked_for: bool,
+}
+
+/// The ways that were asked for; refuses a level that a mechanism does not have.
+fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
+    let name = arguments.mechanism.as_str();
+    let is_asked_for = name != AUTO;
+    let has = |following: &&Following| {
+        arguments.level.is_none_or(|level| following.levels.contains(&level))
+    };
+    let without_bpf = arguments.without.contains(&Collector::Bpf);
+    let ways: Vec<Way> = FOLLOWINGS
+        .iter()
+        .filter(|following| !is_asked_for || following.name == name)
+        .filter(|following| is_asked_for || !without_bpf || following.mechanism != Mechanism::Bpf)
+        .filter(has)
+        .filter_map(|following| {
+            let level = arguments.level.or(following.levels.last().copied())?;
+            Some(Way { following, level, is_asked_for })
+        })
+        .collect();
+    if let (true, Some(level)) = (ways.is_empty(), arguments.level) {
+        let able: Vec<_> = FOLLOWINGS.iter().filter(has).map(|f| f.name).collect();
+        bail!(
+            "--mechanism {name} has no level {}; it can be had with {}",
+            level.number(),
+            able.join(", ")
+        );
+    }
+    Ok(ways)
 }
 
 /// A place for the summary, opened before the command runs.
@@ -91,7 +135,8 @@ impl Settings {
         let on_limit = arguments.on_limit.or(file.on_limit).unwrap_or_default();
         let json = arguments.json.as_deref().map(Destination::open).transpose()?;
         let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
-        Ok(Settings { arguments, id, directory, limits, on_limit, grace, json })
+        let ways = ways(&arguments)?;
+        Ok(Settings { arguments, id, directory, limits, on_limit, grace, ways, json })
     }
 
     /// Whether a collector was not turned off.

@@ -1,0 +1,104 @@
+//! The ways in which a job can be followed: what each sees, what it loses, what it needs.
+//!
+//! Declared once: the command line's check of `--mechanism` and `--level`, its help, and
+//! `docs/mechanisms.md` follow from this table.
+
+use crate::Mechanism;
+
+/// How deep a way of following looks into a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The job is asked now and then; it is not touched.
+    Query,
+    /// The beginning and the end of each process are told.
+    Notification,
+    /// Calls and files too.
+    Interposition,
+}
+
+impl Level {
+    /// All levels.
+    pub const ALL: [Level; 3] = [Level::Query, Level::Notification, Level::Interposition];
+
+    /// Its number, as on the command line.
+    pub fn number(self) -> u8 {
+        match self {
+            Level::Query => 1,
+            Level::Notification => 2,
+            Level::Interposition => 3,
+        }
+    }
+
+    /// What it is, in a line.
+    pub fn help(self) -> &'static str {
+        match self {
+            Level::Query => "polling of /proc, wait4 and rusage, stat; the job is not touched",
+            Level::Notification => "the beginning and the end of each process are told",
+            Level::Interposition => "calls and files too",
+        }
+    }
+}
+
+/// One way to follow a job.
+#[derive(Debug)]
+pub struct Following {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What most of its values come from.
+    pub mechanism: Mechanism,
+    /// The levels it can work at.
+    pub levels: &'static [Level],
+    /// What it sees.
+    pub sees: &'static str,
+    /// What it does not see, or sees late.
+    pub loses: &'static str,
+    /// What it needs.
+    pub needs: &'static str,
+    /// How soon a limit on memory is noticed.
+    pub limits: &'static str,
+}
+
+/// All ways, the best first.
+pub const FOLLOWINGS: &[Following] = &[
+    Following {
+        name: "bpf",
+        mechanism: Mechanism::Bpf,
+        levels: &[Level::Notification, Level::Interposition],
+        sees: "every process and thread, whatever it does; memory at each update of the kernel's own counters; all I/O by calls to the byte; sockets, and opened files where functions can be probed",
+        loses: "nothing of the job; copies of inherited pages until the pages are looked at",
+        needs: "root, or CAP_BPF and CAP_PERFMON; a kernel with BTF",
+        limits: "in the kernel, at the update that crosses it",
+    },
+    Following {
+        name: "ptrace",
+        mechanism: Mechanism::Ptrace,
+        levels: &[Level::Notification],
+        sees: "every process and thread from its birth to its end: memory peak, CPU time, I/O totals of each, exactly, static programs and killed ones included",
+        loses: "the concurrent memory peak between two looks (bounded from both sides); sockets and opened files; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc; set-user-ID programs run without that bit",
+        needs: "no rights; not with kernel.yama.ptrace_scope 2 or 3, nor where a seccomp profile forbids ptrace",
+        limits: "at the next look",
+    },
+    Following {
+        name: "preload",
+        mechanism: Mechanism::Preload,
+        levels: &[Level::Notification, Level::Interposition],
+        sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
+        loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs: each is named and looked at in /proc instead; the last moments of killed ones",
+        needs: "no rights; programs that use the GNU C library",
+        limits: "at the next look",
+    },
+    Following {
+        name: "poll",
+        mechanism: Mechanism::Proc,
+        levels: &[Level::Query],
+        sees: "what /proc shows at each look, and what wait4 adds up at the end: CPU time, faults and context switches of all that were waited for are exact",
+        loses: "processes that live between two looks, except their CPU time; peaks between two looks, except each process's own; I/O of the last moments",
+        needs: "nothing",
+        limits: "at the next look",
+    },
+];
+
+/// The way of that name.
+pub fn following(name: &str) -> Option<&'static Following> {
+    FOLLOWINGS.iter().find(|following| following.name == name)
+}
