@@ -152,7 +152,7 @@ impl Job {
         if former != pid {
             // The thread that called exec goes on under the number of the first one, whose zombie
             // nobody gets to see.
-            self.thread_ends(pid, true);
+            self.thread_ends(pid);
             if let Some(thread) = self.threads.remove(&former) {
                 self.threads.insert(pid, thread);
             }
@@ -168,14 +168,9 @@ impl Job {
     }
 
     /// A thread is no more; its last counters are those it was last given.
-    pub fn thread_ends(&mut self, tid: u32, was_replaced: bool) {
+    pub fn thread_ends(&mut self, tid: u32) {
         let Some(thread) = self.threads.remove(&tid) else { return };
-        let mut seen = thread.own_counters();
-        if thread.is_leaving && !was_replaced {
-            // The switch by which it left its CPU for good comes after the last look.
-            let last = seen.get(Counter::VoluntarySwitches) + 1;
-            seen.set(Counter::VoluntarySwitches, last);
-        }
+        let seen = thread.own_counters();
         self.unseen_ends += u64::from(!thread.is_leaving);
         self.population.threads = self.population.threads.saturating_sub(1);
         let Some(process) = self.processes.get_mut(&thread.process) else { return };
@@ -224,7 +219,7 @@ impl Job {
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.is_leaving = true;
             }
-            self.thread_ends(tid, true);
+            self.thread_ends(tid);
         }
         if let Some(mut process) = self.processes.remove(&untraced.pid) {
             let untraced = Untraced { started_ns: process.started_ns, ..untraced };

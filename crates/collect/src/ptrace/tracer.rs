@@ -242,8 +242,8 @@ impl Tracer {
         sys::resume(tid, 0);
     }
 
-    /// A thread that has ended: CPU time and faults hold its end too, the giving back of its
-    /// memory included.
+    /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
+    /// its memory included.
     fn ended(&mut self, job: &mut Job, tid: u32) {
         if !self.unplaced.is_empty() {
             self.place_all(job);
@@ -263,8 +263,9 @@ impl Tracer {
             thread.seen.set(Counter::Runtime, user + system);
             job.cpu_by_ticks = true;
         }
+        // Its last switch, by which it left its CPU for good, is in it too.
+        self.files.status(pid, tid, &mut thread.seen);
         if !thread.is_leaving {
-            self.files.status(pid, tid, &mut thread.seen);
             if !self.files.io(pid, tid, &mut thread.seen) {
                 job.hidden.insert(stat.as_ref().map(|s| s.name.clone()).unwrap_or_default());
             }
@@ -275,7 +276,7 @@ impl Tracer {
             process.name = stat.name;
         }
         let (status, reach) = sys::take(tid).unzip();
-        job.thread_ends(tid, false);
+        job.thread_ends(tid);
         if tid == pid {
             job.process_ends(pid, status, reach);
             if pid == job.main {
