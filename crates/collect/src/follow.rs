@@ -5,14 +5,17 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::time::Instant;
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Pid, WaitOptions, waitpid};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 
 use crate::job::JobError;
 use crate::poll::PollError;
+use crate::ptrace::TraceError;
 
 /// What of the optional parts is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,9 @@ pub enum FollowError {
     /// By looking at `/proc`.
     #[error(transparent)]
     Poll(#[from] PollError),
+    /// By ptrace(2).
+    #[error(transparent)]
+    Trace(#[from] TraceError),
 }
 
 /// One who follows a job.
@@ -71,11 +77,14 @@ pub trait Follow {
         false
     }
 
-    /// The next child of weigh that has ended or stopped; none if there is no more now.
-    fn next_child(&mut self) -> io::Result<Option<(Pid, WaitStatus)>> {
+    /// The next child of weigh that has ended or stopped; none if there is no more now. Whoever
+    /// waits for children by himself takes away from a tracer what it waits for.
+    fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
         loop {
             match waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-                Ok(changed) => return Ok(changed),
+                Ok(changed) => {
+                    return Ok(changed.map(|(pid, s)| (pid, ExitStatus::from_raw(s.as_raw()))));
+                }
                 Err(rustix::io::Errno::CHILD) => return Ok(None),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

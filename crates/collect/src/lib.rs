@@ -23,6 +23,7 @@ mod optional;
 pub mod pages;
 pub mod poll;
 pub mod procfs;
+pub mod ptrace;
 pub mod requirements;
 pub mod rusage;
 pub mod signals;

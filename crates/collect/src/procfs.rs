@@ -141,14 +141,22 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
 pub struct Status {
     /// Real user.
     pub uid: Option<u32>,
+    /// Effective user.
+    pub effective_uid: Option<u32>,
     /// Process the thread belongs to.
     pub process: Option<u32>,
+    /// Who traces it; 0 if nobody does.
+    pub tracer: Option<u32>,
     /// Parent.
     pub parent_pid: Option<u32>,
     /// Resident size.
     pub rss_bytes: Option<u64>,
+    /// Of the resident size, what is no part of a file and not shared memory.
+    pub anonymous_bytes: Option<u64>,
     /// Greatest resident size.
     pub rss_peak_bytes: Option<u64>,
+    /// Virtual size.
+    pub virtual_bytes: Option<u64>,
     /// Greatest virtual size.
     pub virtual_peak_bytes: Option<u64>,
     /// Swapped-out size.
@@ -167,15 +175,22 @@ pub fn parse_status(text: &[u8]) -> Status {
     for line in text.split(|b| *b == b'\n') {
         let Some((key, value)) = split_once(line, b':') else { continue };
         let Ok(value) = std::str::from_utf8(value) else { continue };
-        let first = value.split_ascii_whitespace().next();
+        let mut words = value.split_ascii_whitespace();
+        let first = words.next();
         let number = first.and_then(|t| t.parse::<u64>().ok());
         let small = first.and_then(|t| t.parse::<u32>().ok());
         let kilobytes = number.and_then(|n| n.checked_mul(1024));
         match key {
-            b"Uid" => status.uid = small,
+            b"Uid" => {
+                status.uid = small;
+                status.effective_uid = words.next().and_then(|t| t.parse().ok());
+            }
+            b"TracerPid" => status.tracer = small,
             b"Tgid" => status.process = small,
             b"PPid" => status.parent_pid = small,
             b"VmRSS" => status.rss_bytes = kilobytes,
+            b"RssAnon" => status.anonymous_bytes = kilobytes,
+            b"VmSize" => status.virtual_bytes = kilobytes,
             b"VmHWM" => status.rss_peak_bytes = kilobytes,
             b"VmPeak" => status.virtual_peak_bytes = kilobytes,
             b"VmSwap" => status.swap_bytes = kilobytes,

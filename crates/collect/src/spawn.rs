@@ -203,12 +203,20 @@ impl Waiting {
             }
         };
         if length == error.len() {
-            let _ = rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty());
+            self.reap();
             return Err(SpawnError::Exec {
                 command: self.command,
                 error: io::Error::from_raw_os_error(i32::from_ne_bytes(error)),
             });
         }
         Ok((self.pid, self.pidfd))
+    }
+
+    /// Waits for the child's end by its descriptor: waitpid would take the stops of a child that
+    /// is traced away from its tracer, which may reap it too.
+    fn reap(&self) {
+        let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
+        while rustix::event::poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
+        let _ = rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::NOHANG);
     }
 }

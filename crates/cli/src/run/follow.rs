@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use weigh_collect::follow::{Follow, Wanted};
 use weigh_collect::job::KernelJob;
 use weigh_collect::poll::PolledJob;
+use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 
@@ -56,6 +57,10 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
                 files: settings.wants(Collector::Files),
             };
             Box::new(KernelJob::open(wanted)?)
+        }
+        Mechanism::Ptrace => {
+            TracedJob::check()?;
+            Box::new(TracedJob::new()?)
         }
         _ => Box::new(PolledJob::open(why)),
     })

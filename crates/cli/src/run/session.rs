@@ -5,12 +5,14 @@
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, WaitStatus};
+use rustix::process::Pid;
 use weigh_account::{Crossed, LimitWatch};
 use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::signals::{self, Received, SignalReader};
@@ -192,7 +194,7 @@ impl Session {
 struct Main {
     pid: Pid,
     pidfd: OwnedFd,
-    status: Option<WaitStatus>,
+    status: Option<ExitStatus>,
     ended: Option<Instant>,
 }
 
@@ -314,14 +316,14 @@ impl Running {
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 
-    fn main_changed(&mut self, status: WaitStatus) {
-        if !status.stopped() {
+    fn main_changed(&mut self, status: ExitStatus) {
+        let by = status.stopped_signal();
+        if by.is_none() {
             self.main.status = Some(status);
             self.main.ended = Some(Instant::now());
             return;
         }
         // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
-        let by = status.stopping_signal();
         let job_control = [SIGTSTP, SIGTTIN, SIGTTOU].map(Some).contains(&by);
         if job_control && !self.enforcer.is_holding() {
             signals::stop_self();
@@ -552,9 +554,9 @@ impl Running {
     }
 }
 
-fn exit(status: Option<WaitStatus>, limit: Option<String>, interrupted: bool) -> Exit {
-    let code = status.and_then(WaitStatus::exit_status);
-    let signal = status.and_then(WaitStatus::terminating_signal);
+fn exit(status: Option<ExitStatus>, limit: Option<String>, interrupted: bool) -> Exit {
+    let code = status.and_then(|s| s.code());
+    let signal = status.and_then(|s| s.signal());
     let kind = match (&limit, interrupted, signal) {
         (Some(_), _, _) => ExitKind::Limit,
         (_, true, _) => ExitKind::Interrupted,

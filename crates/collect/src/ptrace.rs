@@ -1,0 +1,372 @@
+//! Measuring without rights, exactly: the job is traced with ptrace(2).
+//!
+//! Each thread stops at births, execs and its own end, and nowhere else; there the numbers that
+//! the kernel keeps of it are read from `/proc` while it can not change or vanish. Emits counters,
+//! population, bounds of memory and a row for each process. Signals, job control, exit statuses
+//! and the order of things are the job's own; if weigh is killed, the kernel detaches and the job
+//! goes on.
+//!
+//! What it gives up: a process can have one tracer only, so programs that trace others (`strace`,
+//! debuggers, leak checkers) are let go at their exec and looked at in `/proc` with all their
+//! descendants (one that is linked statically is not recognised, and fails); set-user-ID programs
+//! do not get their rights, because Linux gives none under an ordinary user's tracer (a warning
+//! says so); what is in no file of `/proc` is unknown (network, opened files, …); peaks of several
+//! processes together are bounded, not exact. Being stopped costs the job some microseconds for
+//! each process and signal. While weigh itself is stopped, so is whoever comes to such a point.
+//! Refuses where ptrace(2) is forbidden, and says by whom.
+
+mod files;
+mod job;
+mod looks;
+mod notes;
+mod peak;
+mod process;
+mod program;
+mod refusal;
+mod sys;
+mod tracer;
+mod untraced;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::thread::JoinHandleExt as _;
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
+};
+use weigh_schema::{CounterValues, Mechanism};
+
+use crate::follow::{Follow, FollowError};
+use crate::{host, rusage, signals};
+use files::Files;
+use job::{Birth, Job};
+use looks::Looks;
+pub use refusal::TraceError;
+use tracer::{Shared, Tracer};
+use untraced::UntracedTrees;
+
+/// A job that is traced.
+pub struct TracedJob {
+    shared: Arc<Shared>,
+    tracer: Option<JoinHandle<()>>,
+    files: Files,
+    looks: Looks,
+    untraced: UntracedTrees,
+    /// Counters only grow, whatever moves from the living to the ended meanwhile.
+    highest: CounterValues,
+    reading: JobReading,
+    events: VecDeque<Event>,
+}
+
+impl TracedJob {
+    /// Whether a process can be traced here at all, tried with one.
+    pub fn check() -> Result<(), TraceError> {
+        sys::try_out().map_err(|error| refusal::why(None, error))
+    }
+
+    /// One that traces nobody yet. From here on weigh adopts the job's orphans.
+    pub fn new() -> Result<TracedJob, TraceError> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| TraceError::Call { call: "eventfd", error: error.into() })?;
+        let files = open_proc()?;
+        rusage::adopt_orphans();
+        Ok(TracedJob {
+            shared: Arc::new(Shared::new(Job::new(0, 0), wake)),
+            tracer: None,
+            files,
+            looks: Looks::new(),
+            untraced: UntracedTrees::new(),
+            highest: CounterValues::default(),
+            reading: JobReading::default(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Looks at what is due.
+    fn look(&mut self, at_once: bool) {
+        if at_once || Instant::now() >= self.looks.next() {
+            self.looks.look(&self.shared, &mut self.files);
+        }
+        self.untraced.look(&self.shared, &mut self.files, &mut self.events);
+    }
+
+    /// The counters of all threads, living and ended.
+    fn counters(&mut self) -> CounterValues {
+        let (mut sum, living) = {
+            let job = self.shared.job();
+            let living: Vec<_> = job.threads.iter().map(|(tid, t)| (*tid, t.clone())).collect();
+            (job.ended.clone(), living)
+        };
+        let mut hidden = Vec::new();
+        let mut read = Vec::with_capacity(living.len());
+        for (tid, mut thread) in living {
+            match self.files.all(thread.process, tid, &mut thread.seen) {
+                Some(true) => {}
+                Some(false) if !thread.is_leaving => hidden.push(thread.process),
+                _ => {}
+            }
+            read.push((tid, thread));
+        }
+        let mut job = self.shared.job();
+        for pid in hidden {
+            job.hidden.insert(host::process_name(pid).unwrap_or_default());
+        }
+        for (tid, thread) in read {
+            // Who is not there any more may have been somebody else when he was read.
+            if job.threads.get(&tid).is_some_and(|now| now.id == thread.id) {
+                untraced::add(&mut sum, &thread.own_counters());
+            }
+        }
+        sum
+    }
+
+    /// The job as it is known without looking again.
+    fn sum_up(&self, counters: CounterValues) -> JobReading {
+        let job = self.shared.job();
+        let mut memory = self.looks.memory.clone();
+        memory.process_peak = job.process_peak();
+        memory.virtual_peak = memory.virtual_peak.max(job.single.0);
+        memory.swap_peak = memory.swap_peak.max(job.single.1);
+        memory.floor_peak = memory.floor_peak.max(memory.process_peak);
+        memory.rss_sum_peak = memory.rss_sum_peak.max(job.upper_bound()).max(memory.floor_peak);
+        let mut reading = JobReading {
+            at_ns: job.now_ns(),
+            counters,
+            population: job.population.clone(),
+            memory,
+        };
+        // Let go, and not taken over yet.
+        reading.population.processes += job.let_go.len() as u64;
+        reading.population.processes_total += job.let_go.len() as u64;
+        drop(job);
+        self.untraced.add_to(&mut reading);
+        reading
+    }
+
+    fn findings(&self) -> notes::Findings {
+        let job = self.shared.job();
+        let mut hidden: Vec<String> = job.hidden.iter().cloned().collect();
+        hidden.sort();
+        let upper = job.upper_bound();
+        let seen = self.looks.memory.rss_sum_peak.max(job.process_peak());
+        notes::Findings {
+            hidden,
+            untraced: self.untraced.reasons(),
+            cpu_by_ticks: job.cpu_by_ticks,
+            rss_sum: (seen, upper),
+        }
+    }
+
+    /// Lets go of everybody: the kernel does it when the thread that traces ends.
+    fn stop_tracing(&mut self) {
+        let Some(tracer) = self.tracer.take() else { return };
+        self.shared.is_over.store(true, Ordering::Release);
+        // A signal that comes just before the thread begins to wait is lost: send it again.
+        while !tracer.is_finished() {
+            // SAFETY: the thread is joined below only.
+            unsafe { sys::interrupt(tracer.as_pthread_t()) };
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let _ = tracer.join();
+    }
+}
+
+fn open_proc() -> Result<Files, TraceError> {
+    Files::open().map_err(|error| TraceError::Call { call: "open /proc", error: error.into() })
+}
+
+/// Begins to trace; says so, or why not, and then follows until nobody is left.
+fn trace(shared: Arc<Shared>, files: Files, pid: u32, said: mpsc::Sender<Result<(), TraceError>>) {
+    sys::be_interruptible();
+    let outcome = seize(&shared, pid);
+    let is_traced = outcome.is_ok();
+    let _ = said.send(outcome);
+    if is_traced {
+        Tracer::new(shared, files).run();
+    }
+}
+
+fn seize(shared: &Shared, pid: u32) -> Result<(), TraceError> {
+    sys::seize(pid).map_err(|error| refusal::why(Some(pid), error))?;
+    let mut files = open_proc()?;
+    let mut before = CounterValues::default();
+    files.all(pid, pid, &mut before);
+    let inherited = files.status_of(pid).and_then(|s| s.rss_peak_bytes).unwrap_or_default();
+    let mut job = shared.job();
+    *job = Job::new(pid, inherited);
+    job.born(pid, std::process::id(), Birth::Own(0, 0));
+    if let Some(thread) = job.threads.get_mut(&pid) {
+        (thread.seen, thread.before) = (before.clone(), before);
+    }
+    Ok(())
+}
+
+impl Follow for TracedJob {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Ptrace
+    }
+
+    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        sys::hear_of_ends_only();
+        let (say, said) = mpsc::channel();
+        let (shared, files) = (Arc::clone(&self.shared), open_proc()?);
+        let thread = std::thread::Builder::new()
+            .name("tracer".into())
+            .spawn(move || trace(shared, files, pid, say))
+            .map_err(|error| TraceError::Call { call: "create a thread", error })?;
+        self.tracer = Some(thread);
+        let lost = || TraceError::Call { call: "trace", error: io::ErrorKind::BrokenPipe.into() };
+        said.recv().map_err(|_| lost())??;
+        self.looks = Looks::new();
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.shared.wake_fd())
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        Some(self.looks.next().min(self.untraced.next()))
+    }
+
+    fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
+        let change = self.shared.job().changes.pop_front();
+        Ok(change.and_then(|(pid, status)| {
+            Some((Pid::from_raw(pid as i32)?, ExitStatus::from_raw(status)))
+        }))
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
+        self.look(false);
+        let mut events: Vec<Event> = std::mem::take(&mut self.shared.job().events).into();
+        events.extend(self.events.drain(..));
+        events
+    }
+
+    fn read(&mut self) -> Result<JobReading, FollowError> {
+        self.look(true);
+        let counters = self.counters();
+        self.highest = counters.at_least(&self.highest);
+        self.reading = self.sum_up(self.highest.clone());
+        Ok(self.reading.clone())
+    }
+
+    fn glance(&self) -> JobReading {
+        self.sum_up(self.highest.clone())
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        if self.untraced.processes() > 0 {
+            return None;
+        }
+        self.shared.job().ended_ns.max(self.untraced.ended_ns)
+    }
+
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut living = self.shared.job().living();
+        let untraced = self.untraced.living().into_iter();
+        living.extend(untraced.map(|pid| ProcessEnd { pid, ..ProcessEnd::default() }));
+        for process in &mut living {
+            process.name = host::process_name(process.pid).unwrap_or_default();
+        }
+        living
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        let mut rows = self.living();
+        let is_traced = |row: &ProcessEnd| self.shared.job().processes.contains_key(&row.pid);
+        rows.retain(is_traced);
+        for row in &mut rows {
+            let threads: Vec<_> = {
+                let job = self.shared.job();
+                let of_it = job.threads.iter().filter(|(_, thread)| thread.process == row.pid);
+                of_it.map(|(tid, thread)| (*tid, thread.clone())).collect()
+            };
+            for (tid, mut thread) in threads {
+                self.files.all(row.pid, tid, &mut thread.seen);
+                untraced::add(&mut row.counters, &thread.own_counters());
+            }
+        }
+        rows.extend(self.untraced.remaining());
+        rows
+    }
+
+    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        let is_meant = |pid: &u32| to.is_none_or(|to| to == *pid);
+        // While the job is held nobody is reaped, so no number is given to somebody else.
+        let job = self.shared.job();
+        let pids: Vec<u32> = job.processes.keys().copied().filter(is_meant).collect();
+        let reached = pids.iter().filter(|pid| send(**pid, list)).count();
+        drop(job);
+        let untraced: Vec<u32> = self.untraced.living().into_iter().filter(is_meant).collect();
+        reached + signals::send_to_all(&untraced, list)
+    }
+
+    fn statuses(&self) -> Vec<CollectorStatus> {
+        let findings = self.findings();
+        let job = self.shared.job();
+        let mut reasons = job.warnings.clone();
+        reasons.extend(findings.untraced);
+        if !findings.hidden.is_empty() {
+            let hidden = findings.hidden.join(", ");
+            reasons.push(format!("the I/O of these is hidden from this user: {hidden}"));
+        }
+        if job.unseen_ends > 0 {
+            reasons.push(format!(
+                "{} threads were killed at their end before they could be looked at: their peak of \
+                 memory is the last one seen",
+                job.unseen_ends
+            ));
+        }
+        let status =
+            if reasons.is_empty() { CollectorState::Active } else { CollectorState::Degraded };
+        vec![CollectorStatus {
+            name: "processes".to_owned(),
+            mechanism: Mechanism::Ptrace,
+            status,
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            lost: 0,
+        }]
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        notes::notes(&self.findings())
+    }
+
+    fn counts_opens(&self) -> Result<(), String> {
+        Err("a tracer is not told of opened files: needs BPF".to_owned())
+    }
+
+    fn take_opens(&mut self, _key: &FileKey) -> Option<u64> {
+        None
+    }
+
+    fn close(mut self: Box<Self>) {
+        self.stop_tracing();
+    }
+}
+
+impl Drop for TracedJob {
+    fn drop(&mut self) {
+        self.stop_tracing();
+    }
+}
+
+/// Sends signals to a process that can not be reaped meanwhile.
+fn send(pid: u32, list: &[i32]) -> bool {
+    let opened: Option<OwnedFd> =
+        Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    opened.is_some_and(|pidfd| {
+        list.iter().filter(|signal| signals::send(pidfd.as_fd(), **signal).is_ok()).count() > 0
+    })
+}

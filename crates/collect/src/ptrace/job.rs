@@ -1,0 +1,289 @@
+//! The job as its tracer knows it: threads, processes, sums.
+//!
+//! Takes births, ends and what was read at them; emits counters, population, bounds of memory,
+//! and a row for each process that has ended. Knows no system call.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use weigh_schema::event::{Event, Population, ProcessEnd};
+use weigh_schema::{Counter, CounterValues};
+
+use super::peak::UpperBound;
+use super::process::{Process, Thread};
+
+/// A process that is not traced, and why.
+#[derive(Clone, Debug)]
+pub struct Untraced {
+    /// The process.
+    pub pid: u32,
+    /// Its program.
+    pub program: PathBuf,
+    /// Why it can not be traced.
+    pub why: &'static str,
+    /// When it was started.
+    pub started_ns: u64,
+}
+
+/// How a process or thread came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Birth {
+    /// A thread.
+    Thread,
+    /// A process that uses its parent's memory until its exec.
+    Sharing,
+    /// A process with memory of its own; what it got from its parent: all, and the part that is
+    /// neither a file's nor shared memory.
+    Own(u64, u64),
+}
+
+/// The job.
+pub struct Job {
+    /// When it began.
+    pub begun: Instant,
+    /// The process that executes the command.
+    pub main: u32,
+    /// All that is traced, by thread number.
+    pub threads: HashMap<u32, Thread>,
+    /// All that is traced, by process number.
+    pub processes: HashMap<u32, Process>,
+    /// What all ended threads have done.
+    pub ended: CounterValues,
+    /// Processes and threads.
+    pub population: Population,
+    /// The greatest resident size of one process.
+    pub process_peak: u64,
+    /// The greatest sizes of single processes: virtual, swapped out.
+    pub single: (u64, u64),
+    /// When the last process ended, if none is left.
+    pub ended_ns: Option<u64>,
+    /// What is to be told.
+    pub events: VecDeque<Event>,
+    /// Children of weigh that have ended or stopped, with their status words.
+    pub changes: VecDeque<(u32, i32)>,
+    /// Processes that were let go, to be followed otherwise.
+    pub let_go: Vec<Untraced>,
+    /// Sentences for the user.
+    pub warnings: Vec<String>,
+    /// Processes whose I/O may not be read.
+    pub hidden: HashSet<String>,
+    /// Threads whose end came without the stop at which they are looked at.
+    pub unseen_ends: u64,
+    /// Whether CPU time had to be taken from clock ticks.
+    pub cpu_by_ticks: bool,
+    /// What weigh itself held when it made the process for the command.
+    inherited: u64,
+    upper: UpperBound,
+    /// By how much marks of memory that was given up at an exec were too low.
+    missing: UpperBound,
+    next_id: u64,
+}
+
+impl Job {
+    /// A job that is to begin with one process; `inherited` is the resident size of that one.
+    pub fn new(main: u32, inherited: u64) -> Job {
+        Job {
+            begun: Instant::now(),
+            main,
+            threads: HashMap::new(),
+            processes: HashMap::new(),
+            ended: CounterValues::default(),
+            population: Population::default(),
+            process_peak: 0,
+            single: (0, 0),
+            ended_ns: None,
+            events: VecDeque::new(),
+            changes: VecDeque::new(),
+            let_go: Vec::new(),
+            warnings: Vec::new(),
+            hidden: HashSet::new(),
+            unseen_ends: 0,
+            cpu_by_ticks: false,
+            inherited,
+            upper: UpperBound::default(),
+            missing: UpperBound::default(),
+            next_id: 0,
+        }
+    }
+
+    /// Nanoseconds since the beginning.
+    pub fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// One more thread, in `process` or, if it is a process of its own, started by it.
+    pub fn born(&mut self, tid: u32, process: u32, birth: Birth) {
+        let pid = if birth == Birth::Thread { process } else { tid };
+        let id = self.new_id();
+        self.threads.insert(tid, Thread { process: pid, id, ..Thread::default() });
+        self.population.threads += 1;
+        self.population.threads_peak = self.population.threads_peak.max(self.population.threads);
+        if birth == Birth::Thread {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.threads += 1;
+                process.running += 1;
+            }
+            return;
+        }
+        let mut child = Process::new(pid, process, id, self.now_ns(), birth);
+        child.moment = self.upper.begin();
+        child.missing = self.missing.begin();
+        if let Some(parent) = self.processes.get_mut(&process) {
+            parent.children += 1;
+            child.ancestor = Some(process);
+            child.uid = parent.uid;
+        }
+        self.processes.insert(pid, child);
+        let population = &mut self.population;
+        population.processes += 1;
+        population.processes_total += 1;
+        population.processes_peak = population.processes_peak.max(population.processes);
+        self.ended_ns = None;
+    }
+
+    /// A process executes a program: what it held before is given up.
+    pub fn execs(&mut self, pid: u32, former: u32, command: Vec<String>, cut: bool) {
+        if former != pid {
+            // The thread that called exec goes on under the number of the first one, whose zombie
+            // nobody gets to see.
+            self.thread_ends(pid);
+            if let Some(thread) = self.threads.remove(&former) {
+                self.threads.insert(pid, thread);
+            }
+        }
+        let at_ns = self.now_ns();
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let own_before = pid != self.main || process.execs > 0;
+        let held = if own_before { process.memory.held() } else { 0 };
+        self.upper.end(process.moment, held);
+        process.moment = self.upper.begin();
+        process.executes(held, &command);
+        self.events.push_back(Event::Exec { pid, at_ns, command, cut });
+    }
+
+    /// A thread is no more; its last counters are those it was last given.
+    pub fn thread_ends(&mut self, tid: u32) {
+        let Some(thread) = self.threads.remove(&tid) else { return };
+        let seen = thread.own_counters();
+        self.unseen_ends += u64::from(!thread.is_leaving);
+        self.population.threads = self.population.threads.saturating_sub(1);
+        let Some(process) = self.processes.get_mut(&thread.process) else { return };
+        process.threads = process.threads.saturating_sub(1);
+        if !thread.is_leaving {
+            process.running = process.running.saturating_sub(1);
+        }
+        for &counter in Counter::ALL {
+            let value = seen.get(counter);
+            process.counters.set(counter, process.counters.get(counter) + value);
+            self.ended.set(counter, self.ended.get(counter) + value);
+        }
+    }
+
+    /// A process is no more. `reach` is the greatest resident size of it or of any child it has
+    /// waited for, over all its execs; none if that is not known.
+    pub fn process_ends(&mut self, pid: u32, status: Option<i32>, reach: Option<u64>) {
+        let now_ns = self.now_ns();
+        let Some(mut process) = self.processes.remove(&pid) else { return };
+        let is_copy_of_weigh = pid == self.main && process.execs == 0;
+        let held = if is_copy_of_weigh { 0 } else { process.memory.held() };
+        self.upper.end(process.moment, held);
+        let not_its_own = if pid == self.main {
+            // Kernels count some pages later than they are taken: leave room for them.
+            process.descendants_peak.max(self.inherited + self.inherited / 16 + (1 << 20))
+        } else {
+            process.descendants_peak
+        };
+        let (peak, missing) = process.peak(held, reach, not_its_own);
+        self.missing.end(process.missing, missing);
+        process.memory.resident_peak = peak;
+        self.process_peak = self.process_peak.max(peak);
+        self.single.0 = self.single.0.max(process.memory.virtual_peak);
+        self.single.1 = self.single.1.max(process.memory.swap_peak);
+        self.part_from_family(&process, peak);
+        self.forget(&mut process, now_ns);
+        let end = process.row(Some(now_ns), status);
+        self.events.push_back(Event::ProcessEnd(Box::new(end)));
+    }
+
+    /// A process is no longer traced, and does not end.
+    pub fn let_go(&mut self, untraced: Untraced) {
+        let now_ns = self.now_ns();
+        let tids: Vec<u32> = self.tids_of(untraced.pid);
+        for tid in tids {
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                thread.is_leaving = true;
+            }
+            self.thread_ends(tid);
+        }
+        if let Some(mut process) = self.processes.remove(&untraced.pid) {
+            let untraced = Untraced { started_ns: process.started_ns, ..untraced };
+            self.upper.end(process.moment, 0);
+            self.missing.end(process.missing, 0);
+            self.forget(&mut process, now_ns);
+            // From here on it is counted, and its row given, by whoever follows it.
+            self.population.processes_total -= 1;
+            self.let_go.push(untraced);
+        }
+    }
+
+    fn forget(&mut self, process: &mut Process, now_ns: u64) {
+        self.population.processes = self.population.processes.saturating_sub(1);
+        // Threads that the kernel told nothing more of, as when somebody else has reaped them.
+        for tid in self.tids_of(process.pid) {
+            self.threads.remove(&tid);
+            self.population.threads = self.population.threads.saturating_sub(1);
+        }
+        if self.population.processes == 0 {
+            self.ended_ns = Some(now_ns);
+        }
+    }
+
+    fn tids_of(&self, pid: u32) -> Vec<u32> {
+        self.threads.iter().filter(|(_, t)| t.process == pid).map(|(tid, _)| *tid).collect()
+    }
+
+    /// Those above it may have waited for it; those below it go to the one above.
+    fn part_from_family(&mut self, process: &Process, peak: u64) {
+        let peak = peak.max(process.descendants_peak);
+        if let Some(above) = process.ancestor.and_then(|pid| self.processes.get_mut(&pid)) {
+            above.descendants_peak = above.descendants_peak.max(peak);
+            above.children += process.children;
+            above.children -= 1;
+        }
+        if process.children > 0 {
+            for below in self.processes.values_mut().filter(|p| p.ancestor == Some(process.pid)) {
+                below.ancestor = process.ancestor;
+            }
+        }
+    }
+
+    /// No sum of resident sizes was ever greater.
+    pub fn upper_bound(&self) -> u64 {
+        let held: HashMap<u64, u64> = self
+            .processes
+            .values()
+            .filter(|p| p.pid != self.main || p.execs > 0)
+            .map(|p| (p.moment, p.memory.held()))
+            .collect();
+        let of = |moment| held.get(&moment).copied().unwrap_or_default();
+        self.upper.with_living(of) + self.missing.with_living(|_| 0)
+    }
+
+    /// The greatest resident size that one process is known to have had.
+    pub fn process_peak(&self) -> u64 {
+        let living = self.processes.values().filter(|p| p.pid != self.main || p.execs > 0);
+        let known = living.map(|p| p.memory.resident_peak.max(p.held_before));
+        known.max().unwrap_or_default().max(self.process_peak)
+    }
+
+    /// The rows of the living.
+    pub fn living(&self) -> Vec<ProcessEnd> {
+        self.processes.values().map(|process| process.row(None, None)).collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! A thread and a process as their tracer knows them.
+
+use weigh_schema::event::ProcessEnd;
+use weigh_schema::{Counter, CounterValues};
+
+use super::job::Birth;
+use crate::procfs::Status;
+
+/// A traced thread.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// Its process.
+    pub process: u32,
+    /// Told apart from any other that has or will have its number.
+    pub id: u64,
+    /// How often it was stopped: each time it has given up its CPU for weigh's sake.
+    pub stops: u64,
+    /// Whether it has passed the stop at its end.
+    pub is_leaving: bool,
+    /// Its counters when they were last read.
+    pub seen: CounterValues,
+    /// Its counters when the job began, if it is older.
+    pub before: CounterValues,
+}
+
+impl Thread {
+    /// What it has done for the job, without what is weigh's doing.
+    pub fn own_counters(&self) -> CounterValues {
+        own(&self.seen, &self.before, self.stops)
+    }
+}
+
+/// What is left of counters without those from before the job, and without the stops.
+pub fn own(seen: &CounterValues, before: &CounterValues, stops: u64) -> CounterValues {
+    let mut own = CounterValues::default();
+    for &counter in Counter::ALL {
+        own.set(counter, seen.get(counter).saturating_sub(before.get(counter)));
+    }
+    let switches = own.get(Counter::VoluntarySwitches).saturating_sub(stops);
+    own.set(Counter::VoluntarySwitches, switches);
+    own
+}
+
+/// Memory of a process since its last exec, as last seen, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// Resident.
+    pub resident: u64,
+    /// Its high-water mark.
+    pub resident_peak: u64,
+    /// Of the resident size, what is neither a file's nor shared memory.
+    pub anonymous: u64,
+    /// The same when it was forked: still its parent's, perhaps.
+    pub anonymous_at_birth: u64,
+    /// Size of the address space.
+    pub size: u64,
+    /// Its high-water mark.
+    pub virtual_peak: u64,
+    /// Swapped out.
+    pub swap: u64,
+    /// The most that was seen of that.
+    pub swap_peak: u64,
+    /// Whether it is the parent's memory.
+    pub is_shared: bool,
+}
+
+impl Memory {
+    /// What it adds to a sum of resident sizes, at most.
+    pub fn held(&self) -> u64 {
+        if self.is_shared { 0 } else { self.resident_peak }
+    }
+
+    /// Takes in what was read.
+    pub fn see(&mut self, status: &Status) {
+        let Some(resident) = status.rss_bytes else { return };
+        self.resident = resident;
+        self.resident_peak =
+            self.resident_peak.max(resident).max(status.rss_peak_bytes.unwrap_or_default());
+        self.anonymous = status.anonymous_bytes.unwrap_or_default();
+        self.size = status.virtual_bytes.unwrap_or_default();
+        self.virtual_peak =
+            self.virtual_peak.max(self.size).max(status.virtual_peak_bytes.unwrap_or_default());
+        self.swap = status.swap_bytes.unwrap_or_default();
+        self.swap_peak = self.swap_peak.max(self.swap);
+    }
+}
+
+/// A traced process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// The one that started it.
+    pub parent_pid: u32,
+    /// Told apart from any other that has or will have its number.
+    pub id: u64,
+    /// When it was started.
+    pub started_ns: u64,
+    /// Its threads that were not reaped yet.
+    pub threads: u64,
+    /// Of these, those that have not come to their end.
+    pub running: u64,
+    /// What its ended threads have done.
+    pub counters: CounterValues,
+    /// Its memory.
+    pub memory: Memory,
+    /// The most that it is known to have held before its last exec.
+    pub held_before: u64,
+    /// The greatest that a descendant held which it may have waited for.
+    pub descendants_peak: u64,
+    /// The nearest living one it descends from, and how many say so of this one.
+    pub ancestor: Option<u32>,
+    /// See `ancestor`.
+    pub children: u64,
+    /// Number in the bound of what was held.
+    pub moment: u64,
+    /// Number in the bound of what was missed.
+    pub missing: u64,
+    /// How many programs it has executed.
+    pub execs: u64,
+    /// Whether it ever used its parent's memory.
+    pub has_shared: bool,
+    /// Whether it was last known to be stopped.
+    pub is_stopped: bool,
+    /// Its user.
+    pub uid: Option<u32>,
+    /// The kernel's name for it.
+    pub name: String,
+    /// Its arguments.
+    pub command: Vec<String>,
+}
+
+impl Process {
+    /// A process that was just born.
+    pub fn new(pid: u32, parent_pid: u32, id: u64, started_ns: u64, birth: Birth) -> Process {
+        let is_shared = birth == Birth::Sharing;
+        let mut memory = Memory { is_shared, ..Memory::default() };
+        if let Birth::Own(resident, anonymous) = birth {
+            memory.resident_peak = resident;
+            memory.anonymous_at_birth = anonymous;
+        }
+        Process {
+            pid,
+            parent_pid,
+            id,
+            started_ns,
+            threads: 1,
+            running: 1,
+            counters: CounterValues::default(),
+            memory,
+            held_before: 0,
+            descendants_peak: 0,
+            ancestor: None,
+            children: 0,
+            moment: 0,
+            missing: 0,
+            execs: 0,
+            has_shared: is_shared,
+            is_stopped: false,
+            uid: None,
+            name: String::new(),
+            command: Vec::new(),
+        }
+    }
+
+    /// It has new memory and a new program.
+    pub fn executes(&mut self, held: u64, command: &[String]) {
+        self.held_before = self.held_before.max(held);
+        let before = self.memory;
+        self.memory = Memory {
+            virtual_peak: before.virtual_peak,
+            swap_peak: before.swap_peak,
+            ..Memory::default()
+        };
+        self.execs += 1;
+        self.command = command.to_vec();
+    }
+
+    /// The greatest resident size it ever had, and by how much the marks that were counted with
+    /// may be too low.
+    ///
+    /// The mark of memory that an exec gives up is gone when the tracer hears of the exec. The
+    /// kernel keeps the greatest over all execs (`ru_maxrss`), but wait4(2) gives only the greater
+    /// of that and of the same of all children that the process has waited for; and a process that
+    /// used its parent's memory until its exec is charged with that. So it is taken where it is
+    /// greater than anything that could have come from there.
+    pub fn peak(&self, held: u64, reach: Option<u64>, not_its_own: u64) -> (u64, u64) {
+        let known = self.memory.resident_peak.max(self.held_before);
+        match reach.filter(|reach| *reach > not_its_own && *reach > known && !self.has_shared) {
+            // Without an exec it is but a newer reading of the same mark.
+            Some(reach) => (reach, reach - if self.execs > 0 { self.held_before } else { held }),
+            None => (known, 0),
+        }
+    }
+
+    /// Its row.
+    pub fn row(&self, ended_ns: Option<u64>, status: Option<i32>) -> ProcessEnd {
+        ProcessEnd {
+            pid: self.pid,
+            parent_pid: self.parent_pid,
+            started_ns: self.started_ns,
+            ended_ns,
+            wait_status: status.map(|status| status as u32),
+            uid: self.uid.unwrap_or(u32::MAX),
+            name: self.name.clone(),
+            command: self.command.clone(),
+            counters: self.counters.clone(),
+            rss_peak_bytes: self.memory.resident_peak.max(self.held_before),
+            virtual_peak_bytes: self.memory.virtual_peak,
+            swap_peak_bytes: self.memory.swap_peak,
+        }
+    }
+}

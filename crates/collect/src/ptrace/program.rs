@@ -1,0 +1,139 @@
+//! Whether a program will want to trace others itself: a process can have one tracer only.
+//!
+//! Reads the executable file, once for each version of it: the strings of its dynamic symbols
+//! and of the libraries it needs. What can not be read or understood counts as a program that
+//! does not trace.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use object::read::elf::{ElfFile32, ElfFile64, FileHeader, ProgramHeader as _};
+use object::{Endianness, FileKind, ReadCache, ReadRef};
+
+/// More programs than this are not remembered.
+const MOST: usize = 1024;
+
+/// What a program is known to want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Where it lies, as `/proc` names it.
+    pub path: PathBuf,
+    /// Why it has to be left alone, if it has to.
+    pub traces: Option<&'static str>,
+    /// The user it is to run as, if it is a set-user-ID program on a file system that lets it.
+    pub runs_as: Option<u32>,
+}
+
+/// A version of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Version {
+    device: u64,
+    inode: u64,
+    modified: (i64, i64),
+}
+
+/// What is known of programs.
+#[derive(Default)]
+pub struct Programs {
+    known: HashMap<Version, Option<&'static str>>,
+}
+
+impl Programs {
+    /// The program that a process has just begun to execute.
+    pub fn of(&mut self, pid: u32) -> Option<Program> {
+        let link = format!("/proc/{pid}/exe");
+        let facts = std::fs::metadata(&link).ok()?;
+        let version = Version {
+            device: facts.dev(),
+            inode: facts.ino(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+        };
+        if self.known.len() >= MOST {
+            self.known.clear();
+        }
+        let traces = *self.known.entry(version).or_insert_with(|| why_it_traces(Path::new(&link)));
+        let runs_as =
+            (facts.mode() & libc::S_ISUID != 0 && may_change_user(&link)).then_some(facts.uid());
+        // Asked for only where it is told.
+        let path = (traces.is_some() || runs_as.is_some()).then(|| std::fs::read_link(&link).ok());
+        Some(Program { path: path.flatten().unwrap_or_default(), traces, runs_as })
+    }
+}
+
+fn may_change_user(path: &str) -> bool {
+    use rustix::fs::StatVfsMountFlags;
+    rustix::fs::statvfs(path).is_ok_and(|fs| !fs.f_flag.contains(StatVfsMountFlags::NOSUID))
+}
+
+fn why_it_traces(path: &Path) -> Option<&'static str> {
+    let file = ReadCache::new(File::open(path).ok()?);
+    match FileKind::parse(&file).ok()? {
+        FileKind::Elf64 => {
+            let elf = ElfFile64::<Endianness, _>::parse(&file).ok()?;
+            why_by_strings(elf.elf_header(), &file)
+        }
+        FileKind::Elf32 => {
+            let elf = ElfFile32::<Endianness, _>::parse(&file).ok()?;
+            why_by_strings(elf.elf_header(), &file)
+        }
+        _ => None,
+    }
+}
+
+/// Looks through the strings that the dynamic linker uses: symbols and libraries alike.
+fn why_by_strings<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> Option<&'static str> {
+    use object::elf::{DT_STRSZ, DT_STRTAB, PT_LOAD};
+    use object::read::elf::Dyn as _;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, file).ok()?;
+    let dynamic = segments.iter().find_map(|s| s.dynamic(endian, file).ok().flatten())?;
+    let value = |tag: u32| {
+        let entry = dynamic.iter().find(|d| d.tag32(endian) == Some(tag))?;
+        Some(entry.d_val(endian).into())
+    };
+    let (address, length): (u64, u64) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
+    let strings = segments.iter().filter(|s| s.p_type(endian) == PT_LOAD).find_map(|segment| {
+        let into = address.checked_sub(segment.p_vaddr(endian).into())?;
+        let room = Into::<u64>::into(segment.p_filesz(endian)).checked_sub(into)?;
+        let offset = Into::<u64>::into(segment.p_offset(endian)) + into;
+        file.read_bytes_at(offset, length.min(room)).ok()
+    })?;
+    why_by_names(strings)
+}
+
+fn why_by_names(strings: &[u8]) -> Option<&'static str> {
+    for name in strings.split(|byte| *byte == 0) {
+        if name == b"ptrace" {
+            return Some("traces other processes");
+        }
+        let is_of = |prefix: &[u8]| name.starts_with(prefix);
+        if is_of(b"__lsan_") || is_of(b"__asan_") || is_of(b"libasan.so") || is_of(b"liblsan.so") {
+            return Some("looks for leaks by tracing itself");
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_trace_are_known_by_their_symbols() {
+        assert_eq!(why_it_traces(Path::new("/bin/sh")), None);
+        assert_eq!(why_it_traces(Path::new("/etc/passwd")), None);
+        assert_eq!(why_it_traces(Path::new("/nonexistent")), None);
+        // The test itself is linked with the tracer of this crate.
+        let own = why_it_traces(&std::env::current_exe().unwrap());
+        assert_eq!(own, Some("traces other processes"));
+    }
+
+    #[test]
+    fn names_are_compared_as_a_whole() {
+        assert_eq!(why_by_names(b"\0printf\0xptrace\0ptraced\0"), None);
+        assert!(why_by_names(b"\0printf\0ptrace\0").is_some());
+        assert!(why_by_names(b"\0libasan.so.8\0libc.so.6\0").is_some());
+    }
+}

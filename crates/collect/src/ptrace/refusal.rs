@@ -1,0 +1,88 @@
+//! Why a job can not be traced.
+//!
+//! Reads what the kernel tells of its own rules; emits an error that says what to do.
+
+use std::io;
+
+use crate::procfs;
+
+/// Why a job can not be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// Tracing is forbidden.
+    #[error("cannot trace process {pid}: {error}; {why}")]
+    Refused {
+        /// The process.
+        pid: u32,
+        /// What the kernel said.
+        error: io::Error,
+        /// By whom, and what to do.
+        why: String,
+    },
+    /// A call failed that has nothing to do with tracing.
+    #[error("cannot {call}: {error}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+/// Finds out who forbids it.
+pub fn why(pid: Option<u32>, error: io::Error) -> TraceError {
+    let traced_by = pid.and_then(|pid| {
+        let status = procfs::parse_status(&procfs::read_of(pid, "status").ok()?);
+        status.tracer.filter(|tracer| *tracer != 0)
+    });
+    let scope = procfs::read("/proc/sys/kernel/yama/ptrace_scope").ok();
+    let scope = scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok());
+    let own = procfs::read("/proc/self/status").unwrap_or_default();
+    let why = reason(traced_by, scope, String::from_utf8_lossy(&own).contains("Seccomp:\t2"));
+    TraceError::Refused { pid: pid.unwrap_or_default(), error, why }
+}
+
+fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> String {
+    match (traced_by, scope, has_filter) {
+        (Some(tracer), ..) => format!(
+            "process {tracer} traces it already, and there can be but one tracer: leave that one \
+             out, or use --mechanism poll"
+        ),
+        (_, Some(scope @ 2..), _) => format!(
+            "kernel.yama.ptrace_scope is {scope}, which forbids tracing{}; --mechanism poll needs \
+             no tracing",
+            if scope == 2 {
+                " without CAP_SYS_PTRACE: `sysctl kernel.yama.ptrace_scope=1` allows it for a \
+                 process's own descendants"
+            } else {
+                " to everybody until the next boot"
+            }
+        ),
+        (.., true) => "a seccomp filter is in force, as in some containers, and may forbid \
+                       ptrace(2): allow it there (docker run --cap-add SYS_PTRACE), or use \
+                       --mechanism poll"
+            .to_owned(),
+        _ => "a security module may forbid it; --mechanism poll needs no tracing".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_who_forbids_it_is_named() {
+        assert!(reason(Some(7), Some(3), true).contains("process 7"));
+        assert!(reason(None, Some(2), true).contains("ptrace_scope=1"));
+        assert!(reason(None, Some(3), false).contains("next boot"));
+        assert!(reason(None, Some(1), true).contains("seccomp"));
+        assert!(reason(None, None, false).contains("--mechanism poll"));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_can_not_be_traced() {
+        let error = super::super::sys::seize(u32::MAX >> 1).unwrap_err();
+        let error = why(Some(u32::MAX >> 1), error).to_string();
+        assert!(error.contains("cannot trace process 2147483647"), "{error}");
+    }
+}

@@ -1,0 +1,186 @@
+//! The calls that the tracer is made of: ptrace(2), waitid(2), wait4(2).
+//!
+//! Emits what a thread did; refuses with the kernel's own error.
+
+use std::io;
+use std::ptr::{null, null_mut};
+
+use libc::{c_int, c_long, pid_t};
+
+/// What is asked of each thread: to stop at births, execs and ends. Never that the job is killed
+/// when weigh is, and no stop at any other system call.
+const OPTIONS: c_int = libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEEXIT;
+
+/// A child or a traced thread that has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The thread.
+    pub tid: u32,
+    /// What became of it.
+    pub what: What,
+}
+
+/// What became of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It has ended and is still there to be looked at.
+    Ended,
+    /// It waits for the tracer because of a signal that it is to get.
+    Signal(c_int),
+    /// It waits for the tracer at an event; for a stop of its group, the signal.
+    Event(c_int, c_int),
+    /// It was stopped, and is not traced.
+    Stopped,
+}
+
+fn checked(result: c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Begins to trace a process, without stopping it.
+pub fn seize(pid: u32) -> io::Result<()> {
+    // SAFETY: this request reads no memory of ours.
+    checked(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid as pid_t, 0, OPTIONS as c_long) })
+}
+
+/// Whether a child of weigh can be traced, tried with one that does nothing.
+pub fn try_out() -> io::Result<()> {
+    // SAFETY: the child calls only functions that are safe after a fork, and is ended here.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            loop {
+                libc::pause();
+            }
+        }
+        checked(child.into())?;
+        let outcome = seize(child as u32);
+        libc::kill(child, libc::SIGKILL);
+        // The first wait may be for the stop at its end; without a tracer's word it goes no further.
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, libc::__WALL) == child && libc::WIFSTOPPED(status) {
+            resume(child as u32, 0);
+        }
+        outcome
+    }
+}
+
+/// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is gone.
+pub fn resume(tid: u32, signal: c_int) {
+    // SAFETY: this request reads no memory of ours.
+    let _ = unsafe { libc::ptrace(libc::PTRACE_CONT, tid as pid_t, 0, signal as c_long) };
+}
+
+/// Leaves a thread in the stop of its group, until SIGCONT.
+pub fn leave_stopped(tid: u32) {
+    // SAFETY: this request reads no memory of ours.
+    let _ = unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid as pid_t, 0, 0) };
+}
+
+/// Lets go of a stopped thread for good.
+pub fn detach(tid: u32) {
+    // SAFETY: this request reads no memory of ours.
+    let _ = unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as pid_t, 0, 0) };
+}
+
+/// The number that goes with an event: the new thread at a birth, the former one at an exec.
+pub fn message(tid: u32) -> Option<u32> {
+    let mut value: libc::c_ulong = 0;
+    // SAFETY: the request writes one unsigned long to the address it is given.
+    let result = unsafe {
+        libc::ptrace(libc::PTRACE_GETEVENTMSG, tid as pid_t, 0, &mut value as *mut libc::c_ulong)
+    };
+    (result == 0).then_some(value as u32)
+}
+
+/// Waits until a child or a traced thread changes, and leaves the change where it is: a stop is
+/// gone once the thread goes on, and what has ended can be looked at before it is reaped.
+pub fn wait() -> io::Result<Change> {
+    // SAFETY: the structure is plain data, filled by the call.
+    let (result, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
+        (libc::waitid(libc::P_ALL, 0, &mut info, options), info)
+    };
+    checked(result.into())?;
+    // SAFETY: after a successful waitid these fields are the ones that are filled.
+    let (tid, status) = unsafe { (info.si_pid() as u32, info.si_status()) };
+    let what = match info.si_code {
+        libc::CLD_TRAPPED if status >> 8 == 0 => What::Signal(status),
+        libc::CLD_TRAPPED => What::Event(status >> 8, status & 0xff),
+        libc::CLD_STOPPED => What::Stopped,
+        _ => What::Ended,
+    };
+    Ok(Change { tid, what })
+}
+
+/// Takes note of a change for good: reaps what has ended. Gives the status word and, of a process,
+/// the greatest resident size that it and the children it has waited for ever had.
+pub fn take(tid: u32) -> Option<(c_int, u64)> {
+    // SAFETY: status and usage are plain data, filled by the call.
+    unsafe {
+        let mut status = 0;
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let options = libc::__WALL | libc::WNOHANG | libc::WUNTRACED;
+        let taken = libc::wait4(tid as pid_t, &mut status, options, &mut usage);
+        (taken == tid as pid_t).then_some((status, usage.ru_maxrss as u64 * 1024))
+    }
+}
+
+/// Whether two processes use the same memory; none if the kernel does not say.
+pub fn share_memory(a: u32, b: u32) -> Option<bool> {
+    const KCMP_VM: c_long = 1;
+    // SAFETY: the call reads no memory of ours.
+    match unsafe { libc::syscall(libc::SYS_kcmp, a as c_long, b as c_long, KCMP_VM, 0, 0) } {
+        0 => Some(true),
+        1..=3 => Some(false),
+        _ => None,
+    }
+}
+
+/// No SIGCHLD for children that merely stop: a traced job does so all the time, and weigh asks the
+/// tracer. The job is not touched by it: an exec sets the handling of signals anew.
+pub fn hear_of_ends_only() {
+    // SAFETY: the structure is plain data; the handler that was there stays.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGCHLD, null(), &mut action) == 0 {
+            action.sa_flags |= libc::SA_NOCLDSTOP;
+            libc::sigaction(libc::SIGCHLD, &action, null_mut());
+        }
+    }
+}
+
+/// The signal that ends the tracer's wait.
+fn interrupting_signal() -> c_int {
+    libc::SIGRTMAX() - 1
+}
+
+/// Lets this thread be woken from [`wait`] by [`interrupt`], and by no other signal of weigh's.
+pub fn be_interruptible() -> libc::pthread_t {
+    extern "C" fn nothing(_: c_int) {}
+    // SAFETY: the structures are plain data; a handler that does nothing may run at any time.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(c_int) as usize;
+        libc::sigaction(interrupting_signal(), &action, null_mut());
+        let mut all_but_this: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all_but_this);
+        libc::sigdelset(&mut all_but_this, interrupting_signal());
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all_but_this, null_mut());
+        libc::pthread_self()
+    }
+}
+
+/// Ends the wait of a thread that has called [`be_interruptible`].
+///
+/// # Safety
+/// The thread has not been joined yet.
+pub unsafe fn interrupt(thread: libc::pthread_t) {
+    // SAFETY: the caller vouches for the thread; its handler does nothing.
+    unsafe { libc::pthread_kill(thread, interrupting_signal()) };
+}

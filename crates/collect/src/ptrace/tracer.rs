@@ -1,0 +1,315 @@
+//! The thread that traces: waits for stops, looks, lets go on.
+//!
+//! Reads what waitid(2) and `/proc` say at births, execs and ends; emits them into the [`Job`].
+//! Signals pass through as they came, and a stopped group stays stopped. It alone waits for
+//! children: a wait by another thread would take stops away from it.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use libc::c_int;
+use weigh_schema::{Counter, CounterValues};
+
+use super::files::Files;
+use super::job::{Birth, Job, Untraced};
+use super::program::Programs;
+use super::sys::{self, Change, What};
+
+/// What the tracer and the rest of weigh share.
+pub struct Shared {
+    job: Mutex<Job>,
+    /// Whether the tracer is to let go of everybody.
+    pub is_over: AtomicBool,
+    wake: OwnedFd,
+}
+
+impl Shared {
+    /// For a new job; the descriptor is an eventfd.
+    pub fn new(job: Job, wake: OwnedFd) -> Shared {
+        Shared { job: Mutex::new(job), is_over: AtomicBool::new(false), wake }
+    }
+
+    /// The job. No change to it can be left half done but by a panic, which keeps its numbers.
+    pub fn job(&self) -> MutexGuard<'_, Job> {
+        self.job.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What becomes readable when something should not wait.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd as _;
+        self.wake.as_fd()
+    }
+
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// The tracer.
+pub struct Tracer {
+    shared: Arc<Shared>,
+    files: Files,
+    programs: Programs,
+    /// Stopped at their birth, of which their parents have not told yet; with the signal.
+    unplaced: Vec<(u32, c_int)>,
+    /// Placed before their parents have told of them.
+    placed_early: Vec<u32>,
+}
+
+impl Tracer {
+    /// One that has seized nobody yet.
+    pub fn new(shared: Arc<Shared>, files: Files) -> Tracer {
+        Tracer {
+            shared,
+            files,
+            programs: Programs::default(),
+            unplaced: Vec::new(),
+            placed_early: Vec::new(),
+        }
+    }
+
+    /// Follows until no child is left, or it is told to let go: the kernel detaches what a thread
+    /// has traced when that thread ends.
+    pub fn run(&mut self) {
+        while !self.shared.is_over.load(Ordering::Acquire) {
+            match sys::wait() {
+                Ok(change) => {
+                    let shared = Arc::clone(&self.shared);
+                    self.handle(&mut shared.job(), change);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                // No child is left. Nobody who is still in the list will be heard of again.
+                Err(_) => {
+                    let mut job = self.shared.job();
+                    let left: Vec<u32> = job.processes.keys().copied().collect();
+                    for pid in left {
+                        job.process_ends(pid, None, None);
+                    }
+                    break;
+                }
+            }
+        }
+        self.shared.wake();
+    }
+
+    fn handle(&mut self, job: &mut Job, Change { tid, what }: Change) {
+        if let Some(thread) = job.threads.get_mut(&tid)
+            && what != What::Ended
+        {
+            thread.stops += 1;
+        }
+        match what {
+            What::Ended => self.ended(job, tid),
+            What::Stopped => self.untraced_child(job, tid),
+            What::Signal(signal) => sys::resume(tid, signal),
+            What::Event(libc::PTRACE_EVENT_STOP, signal) => self.stopped(job, tid, signal),
+            What::Event(libc::PTRACE_EVENT_EXEC, _) => self.execs(job, tid),
+            What::Event(libc::PTRACE_EVENT_EXIT, _) => self.leaves(job, tid),
+            What::Event(event, _) => self.gives_birth(job, tid, event),
+        }
+    }
+
+    /// A new thread at its beginning, or a thread whose group was stopped or goes on again.
+    fn stopped(&mut self, job: &mut Job, tid: u32, signal: c_int) {
+        let Some(thread) = job.threads.get(&tid) else {
+            // Its parent is about to tell of it; until then it stays as it is.
+            sys::take(tid);
+            self.unplaced.push((tid, signal));
+            return;
+        };
+        let pid = thread.process;
+        let is_stop = is_stop_signal(signal);
+        if let Some(process) = job.processes.get_mut(&pid) {
+            let is_news = is_stop && !process.is_stopped;
+            process.is_stopped = is_stop;
+            if is_news && pid == job.main {
+                job.changes.push_back((pid, signal << 8 | 0x7f));
+                self.shared.wake();
+            }
+        }
+        go_on(tid, signal);
+    }
+
+    fn gives_birth(&mut self, job: &mut Job, tid: u32, event: c_int) {
+        let born = sys::message(tid);
+        let parent = job.threads.get(&tid).map(|thread| thread.process);
+        let (Some(born), Some(parent)) = (born, parent) else {
+            sys::resume(tid, 0);
+            return;
+        };
+        let is_thread = event == libc::PTRACE_EVENT_CLONE && self.files.is_thread_of(parent, born);
+        let is_sharing = !is_thread
+            && event != libc::PTRACE_EVENT_FORK
+            && sys::share_memory(parent, born).unwrap_or(event == libc::PTRACE_EVENT_VFORK);
+        sys::resume(tid, 0);
+        if let Some(at) = self.placed_early.iter().position(|early| *early == born) {
+            self.placed_early.swap_remove(at);
+            return;
+        }
+        self.place(job, born, parent, is_thread, is_sharing);
+    }
+
+    fn place(&mut self, job: &mut Job, tid: u32, parent: u32, is_thread: bool, is_sharing: bool) {
+        let birth = match (is_thread, is_sharing) {
+            (true, _) => Birth::Thread,
+            (false, true) => Birth::Sharing,
+            (false, false) => {
+                let (resident, anonymous) = self.files.resident(tid).unwrap_or_default();
+                Birth::Own(resident, anonymous)
+            }
+        };
+        job.born(tid, parent, birth);
+        if let Some(at) = self.unplaced.iter().position(|(unplaced, _)| *unplaced == tid) {
+            let (_, signal) = self.unplaced.swap_remove(at);
+            if let Some(thread) = job.threads.get_mut(&tid) {
+                thread.stops += 1;
+            }
+            go_on(tid, signal);
+        }
+    }
+
+    /// A parent that was killed may never tell of a child: then the child's own word counts.
+    fn place_by_own_word(&mut self, job: &mut Job, tid: u32) {
+        let Some(status) = self.files.status_of(tid) else { return };
+        let (Some(pid), Some(parent)) = (status.process, status.parent_pid) else { return };
+        if status.tracer == Some(0) {
+            return;
+        }
+        let is_sharing = pid == tid && sys::share_memory(parent, tid).unwrap_or(false);
+        self.placed_early.push(tid);
+        self.place(job, tid, if pid == tid { parent } else { pid }, pid != tid, is_sharing);
+    }
+
+    fn execs(&mut self, job: &mut Job, tid: u32) {
+        let former = sys::message(tid).unwrap_or(tid);
+        let (command, cut) = self.files.command(tid);
+        job.execs(tid, former, command, cut);
+        let program = self.programs.of(tid);
+        if let Some(program) = program {
+            if let Some(why) = program.traces {
+                let mut seen = CounterValues::default();
+                self.files.all(tid, tid, &mut seen);
+                if let Some(thread) = job.threads.get_mut(&tid) {
+                    thread.seen = seen;
+                }
+                job.let_go(Untraced { pid: tid, program: program.path, why, started_ns: 0 });
+                sys::detach(tid);
+                self.shared.wake();
+                return;
+            }
+            let runs_as = self.files.status_of(tid).filter(|_| program.runs_as.is_some());
+            if runs_as.is_some_and(|status| status.effective_uid != program.runs_as) {
+                job.warnings.push(format!(
+                    "{} (PID {tid}) did not get the rights of user {}: Linux gives none to a \
+                     program that is traced by an ordinary user; measure it with --mechanism poll",
+                    program.path.display(),
+                    program.runs_as.unwrap_or_default()
+                ));
+            }
+        }
+        sys::resume(tid, 0);
+    }
+
+    /// A thread at its end, all its own counters still there; at the end of the last one of its
+    /// process the memory is complete.
+    fn leaves(&mut self, job: &mut Job, tid: u32) {
+        if !self.unplaced.is_empty() {
+            self.place_all(job);
+        }
+        if let Some(thread) = job.threads.get_mut(&tid) {
+            let pid = thread.process;
+            let is_io_seen = self.files.io(pid, tid, &mut thread.seen);
+            let status = self.files.status(pid, tid, &mut thread.seen);
+            thread.is_leaving = true;
+            if let Some(process) = job.processes.get_mut(&pid) {
+                process.running = process.running.saturating_sub(1);
+                if tid == pid && process.running > 0 {
+                    // If another thread is calling exec, this one's zombie will not be seen.
+                    self.files.cpu(pid, tid, &mut thread.seen);
+                    self.files.stat(pid, tid, &mut thread.seen);
+                }
+                if let Some(status) = status {
+                    process.memory.see(&status);
+                    process.uid = status.uid;
+                }
+                if !is_io_seen {
+                    job.hidden.insert(process.command.first().cloned().unwrap_or_default());
+                }
+            }
+        }
+        sys::resume(tid, 0);
+    }
+
+    /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
+    /// its memory included.
+    fn ended(&mut self, job: &mut Job, tid: u32) {
+        if !self.unplaced.is_empty() {
+            self.place_all(job);
+        }
+        if !job.threads.contains_key(&tid) {
+            self.place_by_own_word(job, tid);
+        }
+        let Some(thread) = job.threads.get_mut(&tid) else {
+            self.untraced_child(job, tid);
+            return;
+        };
+        let pid = thread.process;
+        let stat = self.files.stat(pid, tid, &mut thread.seen);
+        if !self.files.cpu(pid, tid, &mut thread.seen) {
+            let [user, system] =
+                [Counter::UserTicks, Counter::SystemTicks].map(|c| thread.seen.get(c));
+            thread.seen.set(Counter::Runtime, user + system);
+            job.cpu_by_ticks = true;
+        }
+        // Its last switch, by which it left its CPU for good, is in it too.
+        self.files.status(pid, tid, &mut thread.seen);
+        if !thread.is_leaving {
+            if !self.files.io(pid, tid, &mut thread.seen) {
+                job.hidden.insert(stat.as_ref().map(|s| s.name.clone()).unwrap_or_default());
+            }
+        }
+        if let (Some(process), Some(stat)) = (job.processes.get_mut(&pid), stat)
+            && tid == pid
+        {
+            process.name = stat.name;
+        }
+        let (status, reach) = sys::take(tid).unzip();
+        job.thread_ends(tid);
+        if tid == pid {
+            job.process_ends(pid, status, reach);
+            if pid == job.main {
+                job.changes.extend(status.map(|status| (pid, status)));
+            }
+            if pid == job.main || job.population.processes == 0 {
+                self.shared.wake();
+            }
+        }
+    }
+
+    fn place_all(&mut self, job: &mut Job) {
+        for (tid, _) in self.unplaced.clone() {
+            self.place_by_own_word(job, tid);
+        }
+    }
+
+    /// A child of weigh that is not traced: the command itself after it was let go, or an orphan
+    /// that came to weigh.
+    fn untraced_child(&mut self, job: &mut Job, tid: u32) {
+        if let Some((status, _)) = sys::take(tid)
+            && tid == job.main
+        {
+            job.changes.push_back((tid, status));
+            self.shared.wake();
+        }
+    }
+}
+
+fn is_stop_signal(signal: c_int) -> bool {
+    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
+}
+
+/// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT.
+fn go_on(tid: u32, signal: c_int) {
+    if is_stop_signal(signal) { sys::leave_stopped(tid) } else { sys::resume(tid, 0) }
+}

@@ -1,0 +1,159 @@
+//! Runs a command under a tracer, to its end.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use weigh_collect::follow::Follow as _;
+use weigh_collect::ptrace::TracedJob;
+use weigh_collect::spawn::{SignalMask, spawn};
+use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
+use weigh_schema::{Counter, CounterValues};
+
+/// A tracer waits for all children of this process: one at a time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A program of `tests/workloads`, built if it has to be.
+pub fn workload(name: &str) -> String {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/workloads");
+        if !folder.join("bin/witness-static").exists() {
+            let made = std::process::Command::new("make").arg("-sC").arg(&folder).status();
+            assert!(made.unwrap().success(), "workloads");
+        }
+        folder.canonicalize().unwrap().join("bin")
+    });
+    folder.join(name).display().to_string()
+}
+
+/// What came of a run.
+pub struct Run {
+    pub status: ExitStatus,
+    pub stops: Vec<i32>,
+    pub rows: Vec<ProcessEnd>,
+    pub execs: usize,
+    pub reading: JobReading,
+    pub readings: Vec<JobReading>,
+    pub notes: Vec<Note>,
+    pub statuses: Vec<CollectorStatus>,
+    pub truth: String,
+}
+
+impl Run {
+    /// A counter of the whole job.
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.reading.counters.get(counter)
+    }
+
+    /// What the program says it did.
+    pub fn truth(&self, key: &str) -> u64 {
+        let line = self.truth.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {key} in {:?}", self.truth)).parse().unwrap()
+    }
+
+    /// The rows of processes with that name.
+    pub fn named(&self, name: &str) -> Vec<&ProcessEnd> {
+        self.rows.iter().filter(|row| row.name == name).collect()
+    }
+
+    /// Everything fits together: nothing is left, and the rows add up to the job.
+    pub fn check(&self) {
+        let population = &self.reading.population;
+        assert_eq!((population.processes, population.threads), (0, 0));
+        assert_eq!(population.processes_total as usize, self.rows.len());
+        let mut sum = CounterValues::default();
+        for &counter in Counter::ALL {
+            sum.set(counter, self.rows.iter().map(|row| row.counters.get(counter)).sum());
+            assert_eq!(sum.get(counter), self.count(counter), "{counter:?}");
+        }
+        for pair in self.readings.windows(2) {
+            for &counter in Counter::ALL {
+                assert!(pair[0].counters.get(counter) <= pair[1].counters.get(counter));
+            }
+        }
+        let memory = &self.reading.memory;
+        assert!(memory.floor_peak <= memory.rss_sum_peak, "{memory:?}");
+        assert!(memory.process_peak <= memory.floor_peak, "{memory:?}");
+    }
+}
+
+/// What a test does while a command runs: it gets the job and the command's PID.
+pub type Meanwhile<'a> = &'a mut dyn FnMut(&mut TracedJob, u32);
+
+pub fn trace(command: &[&str]) -> Run {
+    trace_with(command, &mut |_, _| {})
+}
+
+pub fn trace_with(command: &[&str], meanwhile: Meanwhile<'_>) -> Run {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let truth = folder.path().join("truth");
+    let mut arguments: Vec<OsString> = vec!["/usr/bin/env".into()];
+    arguments.push(format!("TRUTH_FILE={}", truth.display()).into());
+    // The same process: `env` executes the command in its own place.
+    arguments.extend(command.iter().map(OsString::from));
+    let mask = SignalMask::block(&[]).unwrap();
+    let waiting = spawn(&arguments, &mask).unwrap();
+    let pid = waiting.pid.as_raw_nonzero().get() as u32;
+    let mut job = TracedJob::new().unwrap();
+    job.arm(pid, waiting.pidfd()).unwrap();
+    waiting.go().unwrap();
+
+    let (mut status, mut stops) = (None, Vec::new());
+    let (mut rows, mut execs, mut readings) = (Vec::new(), 0, Vec::new());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut next_reading = Instant::now();
+    loop {
+        wait(&job);
+        while let Some((changed, change)) = job.next_child().unwrap() {
+            assert_eq!(changed.as_raw_nonzero().get() as u32, pid);
+            match change.stopped_signal() {
+                Some(signal) => stops.push(signal),
+                None => status = Some(change),
+            }
+        }
+        meanwhile(&mut job, pid);
+        for event in job.events() {
+            match event {
+                Event::ProcessEnd(row) => rows.push(*row),
+                Event::Exec { .. } => execs += 1,
+                _ => {}
+            }
+        }
+        if status.is_some() && job.glance().population.processes == 0 {
+            break;
+        }
+        if Instant::now() >= next_reading {
+            readings.push(job.read().unwrap());
+            next_reading = Instant::now() + Duration::from_millis(20);
+        }
+        assert!(Instant::now() < deadline, "{command:?} does not end: {:?}", job.living());
+    }
+    let reading = job.read().unwrap();
+    readings.push(reading.clone());
+    rows.extend(job.events().into_iter().filter_map(|event| match event {
+        Event::ProcessEnd(row) => Some(*row),
+        _ => None,
+    }));
+    let (notes, statuses) = (job.notes(), job.statuses());
+    Box::new(job).close();
+    let truth = std::fs::read_to_string(truth).unwrap_or_default();
+    Run { status: status.unwrap(), stops, rows, execs, reading, readings, notes, statuses, truth }
+}
+
+fn wait(job: &TracedJob) {
+    let until = job.next_look().unwrap().saturating_duration_since(Instant::now());
+    let until = until.min(Duration::from_millis(20));
+    let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: until.subsec_nanos().into() };
+    let wake: BorrowedFd<'_> = job.wake_fd().unwrap();
+    let _ = poll(&mut [PollFd::new(&wake.as_fd(), PollFlags::IN)], Some(&timeout));
+}
