@@ -64,7 +64,11 @@ chmod 1777 /var/tmp
 status=0
 for test in /tests/*; do
 	echo "== ${test##*/}"
-	"$test" --test-threads=4 --color=never "$@" </dev/null 2>&1 || status=1
+	# Whoever attaches to a function makes the kernel pass over the calls that are in it: runs
+	# beside each other would take calls from each other.
+	threads=4
+	[[ ${test##*/} != @(io|network) ]] || threads=1
+	"$test" --test-threads=$threads --color=never "$@" </dev/null 2>&1 || status=1
 done
 exit $status
 SUITE

@@ -145,34 +145,88 @@ int BPF_PROG(after_aio, struct kiocb *request, long result)
 	return 0;
 }
 
-/* Sockets before 6.3. Only the protocols' functions are sure not to be built into their callers. */
-#define SENDS(name, function)                                                                      \
-	SEC("?fexit/" #function)                                                                   \
-	int BPF_PROG(name, struct socket *socket, void *message, unsigned long size, int result)  \
+/*
+ * Somebody who attaches to a function, or detaches from it, makes the kernel pass over the exit
+ * programs of the calls that are in it at that moment. So who comes in again without having been
+ * seen to leave was not counted.
+ */
+enum inside {
+	INSIDE_INET_SEND,
+	INSIDE_INET6_SEND,
+	INSIDE_STREAM_SEND,
+	INSIDE_DATAGRAM_SEND,
+	INSIDE_NETLINK_SEND,
+	INSIDE_INET_RECEIVE,
+	INSIDE_INET6_RECEIVE,
+	INSIDE_STREAM_RECEIVE,
+	INSIDE_DATAGRAM_RECEIVE,
+	INSIDE_NETLINK_RECEIVE,
+};
+
+static __always_inline void enter_call(enum inside function)
+{
+	struct thread *thread = member(bpf_get_current_task_btf());
+	struct job *job;
+
+	if (!thread)
+		return;
+	if (thread->inside & (1ull << function)) {
+		job = job_of(thread->job);
+		if (job)
+			atomic_add(&job->lost_calls, 1);
+	}
+	thread->inside |= 1ull << function;
+}
+
+static __always_inline void leave_call(enum inside function)
+{
+	struct thread *thread = member(bpf_get_current_task_btf());
+
+	if (thread)
+		thread->inside &= ~(1ull << function);
+}
+
+#define ENTERS(name, inside, function)                                                             \
+	SEC("?fentry/" #function)                                                                  \
+	int BPF_PROG(before_##name)                                                                \
 	{                                                                                          \
+		enter_call(inside);                                                                \
+		return 0;                                                                          \
+	}
+
+/* Sockets before 6.3. Only the protocols' functions are sure not to be built into their callers. */
+#define SENDS(name, inside, function)                                                              \
+	ENTERS(name, inside, function)                                                             \
+	SEC("?fexit/" #function)                                                                   \
+	int BPF_PROG(after_##name, struct socket *socket, void *message, unsigned long size,      \
+		     int result)                                                                   \
+	{                                                                                          \
+		leave_call(inside);                                                                \
 		moved(socket->sk, result, true, false);                                            \
 		return 0;                                                                          \
 	}
 
-#define RECEIVES(name, function)                                                                   \
+#define RECEIVES(name, inside, function)                                                           \
+	ENTERS(name, inside, function)                                                             \
 	SEC("?fexit/" #function)                                                                   \
-	int BPF_PROG(name, struct socket *socket, void *message, unsigned long size, int flags,   \
+	int BPF_PROG(after_##name, struct socket *socket, void *message, unsigned long size, int flags,   \
 		     int result)                                                                   \
 	{                                                                                          \
+		leave_call(inside);                                                                \
 		moved(socket->sk, result, false, flags & MSG_PEEK);                                \
 		return 0;                                                                          \
 	}
 
-SENDS(after_inet_send, inet_sendmsg)
-SENDS(after_inet6_send, inet6_sendmsg)
-SENDS(after_stream_send, unix_stream_sendmsg)
-SENDS(after_datagram_send, unix_dgram_sendmsg)
-SENDS(after_netlink_send, netlink_sendmsg)
-RECEIVES(after_inet_receive, inet_recvmsg)
-RECEIVES(after_inet6_receive, inet6_recvmsg)
-RECEIVES(after_stream_receive, unix_stream_recvmsg)
-RECEIVES(after_datagram_receive, unix_dgram_recvmsg)
-RECEIVES(after_netlink_receive, netlink_recvmsg)
+SENDS(inet_send, INSIDE_INET_SEND, inet_sendmsg)
+SENDS(inet6_send, INSIDE_INET6_SEND, inet6_sendmsg)
+SENDS(stream_send, INSIDE_STREAM_SEND, unix_stream_sendmsg)
+SENDS(datagram_send, INSIDE_DATAGRAM_SEND, unix_dgram_sendmsg)
+SENDS(netlink_send, INSIDE_NETLINK_SEND, netlink_sendmsg)
+RECEIVES(inet_receive, INSIDE_INET_RECEIVE, inet_recvmsg)
+RECEIVES(inet6_receive, INSIDE_INET6_RECEIVE, inet6_recvmsg)
+RECEIVES(stream_receive, INSIDE_STREAM_RECEIVE, unix_stream_recvmsg)
+RECEIVES(datagram_receive, INSIDE_DATAGRAM_RECEIVE, unix_dgram_recvmsg)
+RECEIVES(netlink_receive, INSIDE_NETLINK_RECEIVE, netlink_recvmsg)
 
 /* sendfile and splice to a socket took this way before 6.5 (dc97391e6610). */
 SEC("?fexit/inet_sendpage")

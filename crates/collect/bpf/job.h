@@ -82,7 +82,7 @@ struct job {
 	__u64 crossed; /* the first limit that was crossed */
 	__s64 crossed_value; /* and by how much: a huge page is a long step */
 	__u64 warned; /* bit set of limits warned of */
-	__u64 lost_threads, lost_processes, lost_mms, lost_events, lost_files;
+	__u64 lost_threads, lost_processes, lost_mms, lost_events, lost_files, lost_calls;
 };
 
 enum stage {
@@ -99,6 +99,7 @@ struct task_counters {
 struct thread {
 	enum stage stage;
 	__u32 job;
+	__u64 inside; /* bit set of probed functions it has entered and not left */
 	struct task_counters seen; /* what is already in the process's and the job's counters */
 };
 

@@ -339,6 +339,8 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	if (!job)
 		return 0;
 	process = process_of(task);
+	if (thread->inside)
+		atomic_add(&job->lost_calls, 1);
 	settle(task, thread, process, job);
 	__sync_fetch_and_add(&job->threads, -1);
 	if (process) {

@@ -316,12 +316,12 @@ impl Follow for KernelJob {
             lost,
         };
         let mut statuses = vec![processes];
-        statuses.extend(self.parts.statuses(job.lost_files));
+        statuses.extend(self.parts.statuses(job.lost_files, job.lost_calls));
         statuses
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.parts.notes()
+        self.parts.notes(self.raw_job().lost_calls)
     }
 
     fn counts_opens(&self) -> Result<(), String> {

@@ -313,8 +313,9 @@ impl Parts {
         }
     }
 
-    pub(crate) fn statuses(&self, lost_files: u64) -> Vec<CollectorStatus> {
-        let mut statuses = vec![self.network.status(0), self.uring.status(0), self.calls.status(0)];
+    pub(crate) fn statuses(&self, lost_files: u64, lost_calls: u64) -> Vec<CollectorStatus> {
+        let mut statuses =
+            vec![self.network.status(lost_calls), self.uring.status(0), self.calls.status(0)];
         // Where this does not work, another mechanism takes its place and speaks for both.
         if self.files.is_working() {
             statuses.push(self.files.status(lost_files));
@@ -322,8 +323,20 @@ impl Parts {
         statuses
     }
 
-    pub(crate) fn notes(&self) -> Vec<Note> {
+    pub(crate) fn notes(&self, lost_calls: u64) -> Vec<Note> {
         let mut notes = self.network.notes(Quality::Unavailable, "");
+        if lost_calls > 0 {
+            let sums = ["net_sent_bytes_total", "net_received_bytes_total"];
+            notes.extend(sums.iter().chain(IO).map(|metric| Note {
+                metric: (*metric).to_string(),
+                quality: Quality::Estimated,
+                source: None,
+                reason: format!(
+                    "without {lost_calls} socket calls that were under way while somebody attached \
+                     to these functions or detached from them"
+                ),
+            }));
+        }
         notes.extend(self.files.notes(Quality::Unavailable, ""));
         if !self.network.is_working() {
             let reason = "without send and recv calls on sockets, which were not followed";
