@@ -5,8 +5,8 @@
 //! that decide it: capabilities, kernel type information, switches. Emits a table, or JSON. Refuses
 //! nothing; if the trial itself fails, it says so and how.
 //!
-//! Exit status: 0 if a job is followed exactly, in the kernel; 1 if only by the fallback that looks
-//! at `/proc` now and then; 125 if `weigh run` does not work at all.
+//! Exit status: 0 if a job is followed exactly, in the kernel; 1 if by a mechanism that needs no
+//! rights and loses something; 125 if `weigh run` does not work at all.
 
 mod conditions;
 mod notes;
@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::following::{FOLLOWINGS, Following};
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{METRICS, Mechanism, Quality};
 
@@ -36,6 +37,7 @@ struct Findings {
     /// What weigh said during the run, or why it does not work.
     said: Vec<String>,
     host: Option<Host>,
+    mechanisms: Vec<Followed>,
     collectors: Vec<Finding>,
     /// Metrics without a value in the trial for a reason that no collector gives.
     unknown: Vec<Unknown>,
@@ -46,9 +48,24 @@ struct Findings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
+    /// In the kernel.
     Exact,
+    /// Every process is told of, but not all that it does.
+    Told,
+    /// The job is looked at now and then.
     Fallback,
     Fails,
+}
+
+/// A way of following a job, as its own trial found it.
+#[derive(Serialize)]
+struct Followed {
+    name: &'static str,
+    works: bool,
+    /// Why it does not.
+    reason: Option<String>,
+    sees: &'static str,
+    loses: &'static str,
 }
 
 /// A collector as the trial found it.
@@ -89,13 +106,14 @@ pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     }
     Ok(match findings.run {
         Verdict::Exact => ExitCode::SUCCESS,
-        Verdict::Fallback => ExitCode::from(1),
+        Verdict::Told | Verdict::Fallback => ExitCode::from(1),
         Verdict::Fails => ExitCode::from(crate::FAILED),
     })
 }
 
 fn find() -> Findings {
     let conditions = conditions::all();
+    let mechanisms = FOLLOWINGS.iter().map(follow).collect();
     match trial::run() {
         Ok(trial::Trial { summary, said }) => {
             let run = verdict(&summary);
@@ -103,12 +121,14 @@ fn find() -> Findings {
             let lost = share_out(&mut unknown, &summary.collectors);
             let statuses = summary.collectors.into_iter().zip(lost);
             let collectors = statuses.map(|(status, lost)| finding(status, lost)).collect();
-            Findings { run, said, host: Some(summary.host), collectors, unknown, conditions }
+            let host = Some(summary.host);
+            Findings { run, said, host, mechanisms, collectors, unknown, conditions }
         }
         Err(error) => Findings {
             run: Verdict::Fails,
             said: vec![crate::in_full(&error)],
             host: weigh_collect::host::host().ok(),
+            mechanisms,
             collectors: Vec::new(),
             unknown: Vec::new(),
             conditions,
@@ -118,8 +138,21 @@ fn find() -> Findings {
 
 fn verdict(summary: &Summary) -> Verdict {
     match summary.metrics.get(TELLTALE) {
-        Some(value) if value.quality == Quality::Exact => Verdict::Exact,
-        _ => Verdict::Fallback,
+        Some(value) if value.quality != Quality::Exact => Verdict::Fallback,
+        Some(value) if value.source == Mechanism::Bpf => Verdict::Exact,
+        Some(_) => Verdict::Told,
+        None => Verdict::Fallback,
+    }
+}
+
+fn follow(following: &'static Following) -> Followed {
+    let failure = trial::of_mechanism(following.name).err();
+    Followed {
+        name: following.name,
+        works: failure.is_none(),
+        reason: failure.map(|error| crate::in_full(&error)),
+        sees: following.sees,
+        loses: following.loses,
     }
 }
 

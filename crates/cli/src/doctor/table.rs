@@ -5,7 +5,7 @@ use weigh_schema::event::CollectorState;
 use weigh_schema::summary::Host;
 
 use super::conditions::Condition;
-use super::{Finding, Findings, Verdict};
+use super::{Finding, Findings, Followed, Verdict};
 
 /// Where, for collectors, the state and the text begin.
 const COLLECTOR_COLUMNS: (usize, usize) = (13, 24);
@@ -29,6 +29,8 @@ struct Page {
 pub fn render(findings: &Findings, width: usize, color: bool) -> String {
     let mut page = Page { text: String::new(), width, color };
     head(&mut page, findings);
+    page.heading("Mechanisms, each tried (--mechanism)");
+    findings.mechanisms.iter().for_each(|followed| mechanism(&mut page, followed));
     if !findings.collectors.is_empty() {
         page.heading("Collectors, as a trial run found them");
         findings.collectors.iter().for_each(|finding| collector(&mut page, finding));
@@ -51,6 +53,11 @@ fn head(page: &mut Page, findings: &Findings) {
     }
     let (words, color) = match findings.run {
         Verdict::Exact => ("weigh run follows a job exactly here, in the kernel.", GREEN),
+        Verdict::Told => (
+            "weigh run is told of every process here, but not by the kernel's own counters: see \
+             what each mechanism loses.",
+            YELLOW,
+        ),
         Verdict::Fallback => (
             "weigh run does not follow a job exactly here; it only looks at it now and then.",
             YELLOW,
@@ -72,6 +79,16 @@ fn host_words(host: &Host) -> String {
     ];
     words.extend(host.virtualisation.clone());
     words.join(", ")
+}
+
+fn mechanism(page: &mut Page, followed: &Followed) {
+    let state = if followed.works { ("works", GREEN) } else { ("not here", RED) };
+    page.row(COLLECTOR_COLUMNS, followed.name, state, followed.sees);
+    let loses = followed.works.then_some(followed.loses);
+    for (label, text) in [("loses", loses), ("why", followed.reason.as_deref())] {
+        let Some(text) = text else { continue };
+        page.row(COLLECTOR_COLUMNS, "", (label, DIM), text);
+    }
 }
 
 fn collector(page: &mut Page, finding: &Finding) {
@@ -186,6 +203,7 @@ mod tests {
             run: Verdict::Fallback,
             said: vec!["not enough rights: CAP_BPF missing".to_string()],
             host: None,
+            mechanisms: Vec::new(),
             collectors: vec![
                 finding("processes", CollectorState::Active, None),
                 finding("hardware", CollectorState::Unavailable, Some("no such counter")),

@@ -13,6 +13,9 @@ use weigh_schema::summary::Summary;
 /// Long enough for a few samples and a scan of the disk footprint.
 const JOB: [&str; 2] = ["sleep", "0.2"];
 
+/// Long enough to see whether a job can be followed at all.
+const SHORT_JOB: [&str; 1] = ["true"];
+
 /// Loading the programs takes well under a second, starting a GPU's driver a few.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,8 +27,17 @@ pub struct Trial {
     pub said: Vec<String>,
 }
 
-/// Makes the trial.
+/// A trial of all that `weigh run` does by itself.
 pub fn run() -> anyhow::Result<Trial> {
+    trial(&[], &JOB)
+}
+
+/// A trial of one mechanism.
+pub fn of_mechanism(name: &str) -> anyhow::Result<Trial> {
+    trial(&["--mechanism", name], &SHORT_JOB)
+}
+
+fn trial(options: &[&str], job: &[&str]) -> anyhow::Result<Trial> {
     let place = Scratch::new()?;
     let program = std::env::current_exe().context("where this program is")?;
     let summary = place.0.join("summary");
@@ -36,8 +48,9 @@ pub fn run() -> anyhow::Result<Trial> {
         .arg(place.0.join("recording"))
         .arg("--json")
         .arg(&summary)
+        .args(options)
         .arg("--")
-        .args(JOB)
+        .args(job)
         .current_dir(&place.0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

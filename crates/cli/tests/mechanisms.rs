@@ -1,0 +1,242 @@
+//! Each mechanism that needs no rights, as an ordinary user: what it promises is exact, what it can
+//! not know is said not to be known.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use support::measured::Measured;
+use support::run::Weigh;
+use support::{patience, processes, worth_the_time};
+use weigh_schema::Quality;
+use weigh_schema::summary::ExitKind;
+
+const NOBODY: u32 = 65534;
+
+/// Those that are told of every process.
+const TOLD: [&str; 1] = ["ptrace"];
+
+/// Ways to make processes that need no rights.
+const WAYS: [&str; 16] = [
+    "vfork",
+    "thread-exec",
+    "fastexit",
+    "clone_parent",
+    "nephew",
+    "doublefork",
+    "killed",
+    "posix_spawn",
+    "together",
+    "fork",
+    "clone3",
+    "exec",
+    "reexec",
+    "thread-fork",
+    "setsid",
+    "chain",
+];
+
+fn followed(by: &str, line: &str) -> Weigh {
+    Weigh::workload(line).run_by(NOBODY).options(&format!("--mechanism {by}"))
+}
+
+fn script(by: &str, script: &str) -> Weigh {
+    Weigh::bash(script).run_by(NOBODY).options(&format!("--mechanism {by}"))
+}
+
+#[track_caller]
+fn is_exact(measured: &Measured, metric: &str) {
+    let value = measured.value(metric);
+    measured.check(value.quality == Quality::Exact, || format!("{metric}: {value:?}"));
+}
+
+#[test]
+fn without_rights_the_best_that_works_is_taken() {
+    let measured = Weigh::workload("procs 23 fork").run_by(NOBODY).measure();
+    measured.said("by ptrace instead");
+    measured.is("processes_total", measured.truth("processes_total"));
+    is_exact(&measured, "processes_total");
+}
+
+#[test]
+fn the_memory_of_a_process() {
+    for by in TOLD {
+        for line in worth_the_time(
+            &["exit", "_exit", "kill", "free"].map(|how| format!("fill 257000000 {how}")),
+            2,
+        ) {
+            for line in [line.clone(), line.replace("fill", "fill-static")] {
+                let measured = followed(by, &line).end();
+                let truth = measured.truth("peak_rss_bytes");
+                measured.is_near("memory_peak_process_rss_bytes", truth, 0.005);
+                measured.is_near("memory_peak_bytes", truth, 0.005);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_concurrent_peak_lies_within_its_bounds() {
+    for by in TOLD {
+        let measured = followed(by, "children 3 60000000 together 300").measure();
+        let truth = measured.truth("pss_sum_peak_bytes");
+        measured.is_near("memory_peak_bytes", truth, 0.03);
+        measured.is("processes_total", 4);
+        measured.is("processes_peak", 4);
+    }
+}
+
+#[test]
+fn bytes_and_calls() {
+    for by in TOLD {
+        for program in ["io", "io-static"] {
+            for kind in worth_the_time(&["read", "pwrite", "readv"], 1) {
+                let moved = |bytes: u64| {
+                    followed(by, &format!("{program} {kind} {bytes} 4099 file")).measure()
+                };
+                let (nothing, some) = (moved(0), moved(10_000_019));
+                for (metric, key) in [
+                    ("io_read_bytes_total", "io_read_bytes"),
+                    ("io_written_bytes_total", "io_written_bytes"),
+                    ("io_read_calls_total", "io_read_calls"),
+                    ("io_write_calls_total", "io_write_calls"),
+                ] {
+                    let told = some.truth(key) as f64 - nothing.truth(key) as f64;
+                    let found = some.number(metric) - nothing.number(metric);
+                    some.check(told == found, || {
+                        format!("{by}, {program} {kind}: {metric} is {found}, expected {told}")
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_process_is_missed() {
+    for by in TOLD {
+        let measured =
+            script(by, "i=0; while [ $i -lt 500 ]; do /bin/true; i=$((i+1)); done").measure();
+        measured.is("processes_total", 501);
+        let rows = measured.processes();
+        measured.check(rows.len() == 501, || format!("{} rows, expected 501", rows.len()));
+        let ended = rows.iter().filter(|row| row.exit_code == Some(0)).count();
+        measured.check(ended == 501, || format!("{ended} rows with exit code 0, expected 501"));
+    }
+}
+
+#[test]
+fn every_way_to_make_a_process() {
+    for by in TOLD {
+        for how in worth_the_time(&WAYS, 9) {
+            let measured = followed(by, &format!("procs 7 {how}")).measure();
+            let value = measured.number("processes_total");
+            let truth = measured.truth("processes_total") as f64;
+            measured.check(value == truth, || format!("{by}, {how}: {value}, expected {truth}"));
+            is_exact(&measured, "processes_total");
+        }
+    }
+}
+
+#[test]
+fn cpu_time() {
+    for by in TOLD {
+        let measured = followed(by, "spin 300 3").measure();
+        let truth = measured.truth("cpu_ns") as f64 * 1e-9;
+        let slack = 0.02 * f64::from(support::slowness());
+        measured.is_between("cpu_seconds", truth - slack, truth + slack);
+        measured.is("threads_peak", measured.truth("threads_total"));
+    }
+}
+
+#[test]
+fn a_daemon_is_waited_for() {
+    for by in TOLD {
+        let measured = followed(by, "daemon 700 daemon-output").measure();
+        measured.is_between("wall_seconds", 0.7, 0.7 + patience(2.0).as_secs_f64());
+        measured.is("processes_total", measured.truth("processes_total"));
+        let size = measured.scratch.path("work/daemon-output").metadata().expect("a file").len();
+        assert_eq!(size, 1_000_003, "weigh ended before the daemon");
+    }
+}
+
+#[test]
+fn the_job_is_its_own() {
+    for by in TOLD {
+        let measured = script(by, "echo out; echo err >&2; exit 7").end();
+        measured.check(measured.status.code() == Some(7), || "expected 7".to_string());
+        assert_eq!(measured.stdout, b"out\n");
+        measured.said("err\n");
+        let killed = script(by, "kill -USR1 $$").end();
+        killed.check(killed.status.signal() == Some(10), || "expected signal 10".to_string());
+        let absent =
+            Weigh::run(["/no/such/command"]).run_by(NOBODY).options(&format!("--mechanism {by}"));
+        let absent = absent.end();
+        absent.check(absent.status.code() == Some(127), || "expected 127".to_string());
+        // It stops itself, and is let go on by another of the job.
+        let stopped = script(by, "(sleep 0.3; kill -CONT $$) & kill -STOP $$; wait; exit 5").end();
+        stopped.check(stopped.status.code() == Some(5), || "expected 5".to_string());
+    }
+}
+
+#[test]
+fn when_weigh_is_killed_the_job_goes_on() {
+    for by in TOLD {
+        let mut running = script(by, "echo $$ > pid; sleep 1; echo done > done").start();
+        let scratch = running.scratch.path("work/pid");
+        running.wait_until("the job runs", 5.0, || {
+            std::fs::read_to_string(&scratch).is_ok_and(|text| text.ends_with('\n'))
+        });
+        let pid: u32 =
+            std::fs::read_to_string(&scratch).expect("a PID").trim().parse().expect("a number");
+        processes::signal(running.pid(), 9);
+        let measured = running.end();
+        support::wait_until("the job has ended", 5.0, || !processes::is_alive(pid));
+        assert_eq!(measured.scratch.text("work/done"), "done\n", "{by}: the job was harmed");
+    }
+}
+
+#[test]
+fn a_job_that_traces_still_works() {
+    // A shell that a debugger would start: whoever traces it must be able to.
+    let strace = std::path::Path::new("/usr/bin/strace");
+    if !strace.exists() {
+        eprintln!("no strace here");
+        return;
+    }
+    for by in TOLD {
+        let measured = script(by, "strace -f -o trace sh -c '/bin/true; exit 3'").end();
+        measured.check(measured.status.code() == Some(3), || "expected 3".to_string());
+        let trace = measured.scratch.text("work/trace");
+        measured.check(trace.contains("execve"), || format!("the trace: {trace}"));
+    }
+}
+
+#[test]
+fn limits() {
+    for by in TOLD {
+        let measured = followed(by, "grow step 1000000 1000 2000000000")
+            .options("--limit memory_peak_bytes=100MB --grace 500ms")
+            .end();
+        measured.check(measured.status.code() == Some(124), || "expected 124".to_string());
+        let exit = measured.summary().exit.clone().expect("it has ended");
+        assert_eq!(exit.kind, ExitKind::Limit, "{}", measured.everything());
+        let most = 100e6 + 20e6 * f64::from(support::slowness());
+        measured.is_between("memory_peak_bytes", 100e6, most);
+        let left = measured.scratch.survivors();
+        measured.check(left.is_empty(), || format!("alive: {left:?}"));
+    }
+}
+
+#[test]
+fn what_is_not_known_is_not_zero() {
+    for by in TOLD {
+        let measured = followed(by, "net 1000003 2 tcp").measure();
+        for metric in ["net_sent_bytes_total", "net_connections_total", "files_opened_total"] {
+            let value = measured.value(metric);
+            measured.check(value.value.is_none() && value.reason.is_some(), || {
+                format!("{metric}: {value:?}")
+            });
+        }
+    }
+}
