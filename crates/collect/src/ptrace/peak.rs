@@ -102,12 +102,9 @@ mod tests {
                     bound.end(number, lives[index].2);
                 }
             }
-            let by_moment = (0..moments).map(|at| {
-                lives.iter().filter(|l| l.0 <= at && at < l.1).map(|l| l.2).sum::<u64>()
-            });
-            let of = |number| {
-                lives[living.iter().find(|l| l.0 == number).map(|l| l.1).unwrap()].2
-            };
+            let by_moment = (0..moments)
+                .map(|at| lives.iter().filter(|l| l.0 <= at && at < l.1).map(|l| l.2).sum::<u64>());
+            let of = |number| lives[living.iter().find(|l| l.0 == number).map(|l| l.1).unwrap()].2;
             assert_eq!(bound.with_living(of), by_moment.max().unwrap(), "{lives:?}");
         }
     }

@@ -54,8 +54,8 @@ impl Programs {
             self.known.clear();
         }
         let traces = *self.known.entry(version).or_insert_with(|| why_it_traces(Path::new(&link)));
-        let runs_as = (facts.mode() & libc::S_ISUID != 0 && may_change_user(&link))
-            .then_some(facts.uid());
+        let runs_as =
+            (facts.mode() & libc::S_ISUID != 0 && may_change_user(&link)).then_some(facts.uid());
         // Asked for only where it is told.
         let path = (traces.is_some() || runs_as.is_some()).then(|| std::fs::read_link(&link).ok());
         Some(Program { path: path.flatten().unwrap_or_default(), traces, runs_as })
@@ -83,10 +83,7 @@ fn why_it_traces(path: &Path) -> Option<&'static str> {
 }
 
 /// Looks through the strings that the dynamic linker uses: symbols and libraries alike.
-fn why_by_strings<'a, H: FileHeader, R: ReadRef<'a>>(
-    header: &H,
-    file: R,
-) -> Option<&'static str> {
+fn why_by_strings<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> Option<&'static str> {
     use object::elf::{DT_STRSZ, DT_STRTAB, PT_LOAD};
     use object::read::elf::Dyn as _;
     let endian = header.endian().ok()?;

@@ -69,10 +69,13 @@ pub fn try_out() -> io::Result<()> {
     }
 }
 
-/// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is gone.
+/// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is gone, and
+/// if it is not it shall not be told of for ever.
 pub fn resume(tid: u32, signal: c_int) {
     // SAFETY: this request reads no memory of ours.
-    let _ = unsafe { libc::ptrace(libc::PTRACE_CONT, tid as pid_t, 0, signal as c_long) };
+    if unsafe { libc::ptrace(libc::PTRACE_CONT, tid as pid_t, 0, signal as c_long) } != 0 {
+        take_stop(tid);
+    }
 }
 
 /// Leaves a thread in the stop of its group, until SIGCONT.
@@ -116,6 +119,17 @@ pub fn wait() -> io::Result<Change> {
         _ => What::Ended,
     };
     Ok(Change { tid, what })
+}
+
+/// Takes note of a stop, so that it is not told of again. After an exec by a thread other than the
+/// first, ptrace(2) denies that there is such a process until this was done.
+pub fn take_stop(tid: u32) {
+    // SAFETY: the structure is plain data, filled by the call.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WSTOPPED | libc::WNOHANG | libc::__WALL;
+        libc::waitid(libc::P_PID, tid, &mut info, options);
+    }
 }
 
 /// Takes note of a change for good: reaps what has ended. Gives the status word and, of a process,

@@ -12,7 +12,7 @@ use libc::c_int;
 use weigh_schema::{Counter, CounterValues};
 
 use super::files::Files;
-use super::job::{Birth, Job, Untraced};
+use super::job::{Birth, Job};
 use super::program::Programs;
 use super::sys::{self, Change, What};
 
@@ -114,7 +114,7 @@ impl Tracer {
     fn stopped(&mut self, job: &mut Job, tid: u32, signal: c_int) {
         let Some(thread) = job.threads.get(&tid) else {
             // Its parent is about to tell of it; until then it stays as it is.
-            sys::take(tid);
+            sys::take_stop(tid);
             self.unplaced.push((tid, signal));
             return;
         };
@@ -138,8 +138,7 @@ impl Tracer {
             sys::resume(tid, 0);
             return;
         };
-        let is_thread =
-            event == libc::PTRACE_EVENT_CLONE && self.files.is_thread_of(parent, born);
+        let is_thread = event == libc::PTRACE_EVENT_CLONE && self.files.is_thread_of(parent, born);
         let is_sharing = !is_thread
             && event != libc::PTRACE_EVENT_FORK
             && sys::share_memory(parent, born).unwrap_or(event == libc::PTRACE_EVENT_VFORK);
@@ -183,6 +182,7 @@ impl Tracer {
     }
 
     fn execs(&mut self, job: &mut Job, tid: u32) {
+        sys::take_stop(tid);
         let former = sys::message(tid).unwrap_or(tid);
         let (command, cut) = self.files.command(tid);
         job.execs(tid, former, command, cut);
@@ -191,10 +191,7 @@ impl Tracer {
             if let Some(why) = program.traces {
                 let mut seen = CounterValues::default();
                 self.files.all(tid, tid, &mut seen);
-                if let Some(thread) = job.threads.get_mut(&tid) {
-                    thread.seen = seen;
-                }
-                job.let_go(Untraced { pid: tid, program: program.path, why, started_ns: 0 });
+                job.let_go(tid, program.path, why, seen);
                 sys::detach(tid);
                 self.shared.wake();
                 return;
