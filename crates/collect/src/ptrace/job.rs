@@ -70,6 +70,8 @@ pub struct Job {
     pub hidden: HashSet<String>,
     /// Threads whose end came without the stop at which they are looked at.
     pub unseen_ends: u64,
+    /// Of these, those whose I/O could not be read later either.
+    pub unseen_io: u64,
     /// Whether CPU time had to be taken from clock ticks.
     pub cpu_by_ticks: bool,
     /// What weigh itself held when it made the process for the command.
@@ -99,6 +101,7 @@ impl Job {
             warnings: Vec::new(),
             hidden: HashSet::new(),
             unseen_ends: 0,
+            unseen_io: 0,
             cpu_by_ticks: false,
             inherited,
             upper: UpperBound::default(),

@@ -69,19 +69,17 @@ pub fn try_out() -> io::Result<()> {
     }
 }
 
-/// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is gone, and
-/// if it is not it shall not be told of for ever.
+/// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is on its way
+/// to its end, and will be heard of there.
 pub fn resume(tid: u32, signal: c_int) {
     // SAFETY: this request reads no memory of ours.
-    if unsafe { libc::ptrace(libc::PTRACE_CONT, tid as pid_t, 0, signal as c_long) } != 0 {
-        take_stop(tid);
-    }
+    let _ = unsafe { libc::ptrace(libc::PTRACE_CONT, tid as pid_t, 0, signal as c_long) };
 }
 
-/// Leaves a thread in the stop of its group, until SIGCONT.
-pub fn leave_stopped(tid: u32) {
+/// Leaves a thread in the stop of its group, until SIGCONT; false if it is in no such stop.
+pub fn leave_stopped(tid: u32) -> bool {
     // SAFETY: this request reads no memory of ours.
-    let _ = unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid as pid_t, 0, 0) };
+    unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid as pid_t, 0, 0) == 0 }
 }
 
 /// Lets go of a stopped thread for good.
@@ -119,6 +117,16 @@ pub fn wait() -> io::Result<Change> {
         _ => What::Ended,
     };
     Ok(Change { tid, what })
+}
+
+/// Whether there is something of a thread that was not taken note of.
+pub fn has_news(tid: u32) -> bool {
+    // SAFETY: the structure is plain data, filled by the call; without news it stays all zero.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+        libc::waitid(libc::P_PID, tid, &mut info, options) == 0 && info.si_pid() != 0
+    }
 }
 
 /// Takes note of a stop, so that it is not told of again. After an exec by a thread other than the

@@ -165,7 +165,11 @@ impl Tracer {
             if let Some(thread) = job.threads.get_mut(&tid) {
                 thread.stops += 1;
             }
-            go_on(tid, signal);
+            // If it was killed meanwhile it is at its end by now, and is to be looked at there; or
+            // that was taken note of together with its birth.
+            if !sys::has_news(tid) && !go_on(tid, signal) {
+                sys::resume(tid, 0);
+            }
         }
     }
 
@@ -262,10 +266,9 @@ impl Tracer {
         }
         // Its last switch, by which it left its CPU for good, is in it too.
         self.files.status(pid, tid, &mut thread.seen);
-        if !thread.is_leaving {
-            if !self.files.io(pid, tid, &mut thread.seen) {
-                job.hidden.insert(stat.as_ref().map(|s| s.name.clone()).unwrap_or_default());
-            }
+        // Killed in the few microseconds of another stop, it went past the one at its end.
+        if !thread.is_leaving && !self.files.io(pid, tid, &mut thread.seen) {
+            job.unseen_io += 1;
         }
         if let (Some(process), Some(stat)) = (job.processes.get_mut(&pid), stat)
             && tid == pid
@@ -307,7 +310,12 @@ fn is_stop_signal(signal: c_int) -> bool {
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
 }
 
-/// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT.
-fn go_on(tid: u32, signal: c_int) {
-    if is_stop_signal(signal) { sys::leave_stopped(tid) } else { sys::resume(tid, 0) }
+/// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT. False
+/// if it should stay so and is not stopped any more.
+fn go_on(tid: u32, signal: c_int) -> bool {
+    if is_stop_signal(signal) {
+        return sys::leave_stopped(tid);
+    }
+    sys::resume(tid, 0);
+    true
 }
