@@ -112,9 +112,11 @@ impl TracedJob {
             read.push((tid, thread, is_io_seen == Some(false)));
         }
         let mut job = self.shared.job();
-        for (tid, thread, is_hidden) in read {
+        for (tid, mut thread, is_hidden) in read {
             // Who is not there any more may have been somebody else when he was read.
             if let Some(now) = job.threads.get(&tid).filter(|now| now.id == thread.id) {
+                // It may be at one more stop, of which the tracer has not heard yet.
+                thread.stops = now.stops + 1;
                 untraced::add(&mut sum, &thread.own_counters());
                 // On its way to its end everything is hidden; by then it was looked at.
                 if is_hidden && !now.is_leaving {

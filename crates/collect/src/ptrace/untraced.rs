@@ -77,11 +77,7 @@ impl UntracedTrees {
                 continue;
             };
             tree.last = poll.reading;
-            let started = tree.root.row.started_ns;
-            events.extend(poll.ended.into_iter().map(|end| {
-                let started_ns = end.started_ns + started;
-                Event::ProcessEnd(Box::new(ProcessEnd { started_ns, ..end }))
-            }));
+            tell_of_ends(poll.ended, tree.root.row.started_ns, events);
         }
         if had_living && self.processes() == 0 {
             self.ended_ns = Some(at_ns);
@@ -102,6 +98,10 @@ impl UntracedTrees {
             self.trees.push(Tree { root, poller: None, last });
             return;
         };
+        tell_of_ends(first.ended, root.row.started_ns, events);
+        if first.reading.population.processes == 0 {
+            self.ended_ns = Some(at_ns);
+        }
         self.trees.push(Tree { root, poller, last: first.reading });
     }
 
@@ -191,6 +191,14 @@ impl UntracedTrees {
         reasons.dedup();
         reasons
     }
+}
+
+/// The poller counts time from the start of its first process.
+fn tell_of_ends(ended: Vec<ProcessEnd>, root_started_ns: u64, events: &mut VecDeque<Event>) {
+    events.extend(ended.into_iter().map(|end| {
+        let started_ns = end.started_ns + root_started_ns;
+        Event::ProcessEnd(Box::new(ProcessEnd { started_ns, ..end }))
+    }));
 }
 
 /// Adds counters to others.
