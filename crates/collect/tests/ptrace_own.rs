@@ -279,3 +279,11 @@ fn a_program_that_does_not_get_its_rights_is_named() {
         assert!(reason.contains(program) && reason.contains("--mechanism poll"), "{reason}");
     }
 }
+
+#[test]
+fn a_trial_says_whether_tracing_is_allowed_and_leaves_nobody() {
+    let _alone = traced::alone();
+    TracedJob::check().unwrap();
+    let left = rustix::process::waitpid(None, rustix::process::WaitOptions::NOHANG);
+    assert!(matches!(left, Err(rustix::io::Errno::CHILD)), "{left:?}");
+}
