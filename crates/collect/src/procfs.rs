@@ -174,6 +174,10 @@ pub fn parse_status(text: &[u8]) -> Status {
     let mut status = Status::default();
     for line in text.split(|b| *b == b'\n') {
         let Some((key, value)) = split_once(line, b':') else { continue };
+        // Most lines are none of these: a status is read at the end of each traced thread.
+        if !matches!(key.first(), Some(b'U' | b'T' | b'P' | b'R' | b'V' | b'S' | b'v' | b'n')) {
+            continue;
+        }
         let Ok(value) = std::str::from_utf8(value) else { continue };
         let mut words = value.split_ascii_whitespace();
         let first = words.next();

@@ -106,24 +106,22 @@ impl TracedJob {
             let living: Vec<_> = job.threads.iter().map(|(tid, t)| (*tid, t.clone())).collect();
             (job.ended.clone(), living)
         };
-        let mut hidden = Vec::new();
         let mut read = Vec::with_capacity(living.len());
         for (tid, mut thread) in living {
-            match self.files.all(thread.process, tid, &mut thread.seen) {
-                Some(true) => {}
-                Some(false) if !thread.is_leaving => hidden.push(thread.process),
-                _ => {}
-            }
-            read.push((tid, thread));
+            let is_io_seen = self.files.all(thread.process, tid, &mut thread.seen);
+            read.push((tid, thread, is_io_seen == Some(false)));
         }
         let mut job = self.shared.job();
-        for pid in hidden {
-            job.hidden.insert(host::process_name(pid).unwrap_or_default());
-        }
-        for (tid, thread) in read {
+        for (tid, mut thread, is_hidden) in read {
             // Who is not there any more may have been somebody else when he was read.
-            if job.threads.get(&tid).is_some_and(|now| now.id == thread.id) {
+            if let Some(now) = job.threads.get(&tid).filter(|now| now.id == thread.id) {
+                // It may be at one more stop, of which the tracer has not heard yet.
+                thread.stops = now.stops + 1;
                 untraced::add(&mut sum, &thread.own_counters());
+                // On its way to its end everything is hidden; by then it was looked at.
+                if is_hidden && !now.is_leaving {
+                    job.hidden.insert(host::process_name(thread.process).unwrap_or_default());
+                }
             }
         }
         sum
@@ -160,6 +158,7 @@ impl TracedJob {
         let seen = self.looks.memory.rss_sum_peak.max(job.process_peak());
         notes::Findings {
             hidden,
+            lost: job.unseen_io,
             untraced: self.untraced.reasons(),
             cpu_by_ticks: job.cpu_by_ticks,
             rss_sum: (seen, upper),
@@ -323,9 +322,9 @@ impl Follow for TracedJob {
         }
         if job.unseen_ends > 0 {
             reasons.push(format!(
-                "{} threads were killed at their end before they could be looked at: their peak of \
-                 memory is the last one seen",
-                job.unseen_ends
+                "{} threads were killed so soon after another stop that they were not looked at at \
+                 their end: their peak of memory is the last one seen, the I/O of {} is lost",
+                job.unseen_ends, job.unseen_io
             ));
         }
         let status =
@@ -335,7 +334,7 @@ impl Follow for TracedJob {
             mechanism: Mechanism::Ptrace,
             status,
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-            lost: 0,
+            lost: job.unseen_io,
         }]
     }
 

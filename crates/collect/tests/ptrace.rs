@@ -12,6 +12,7 @@ const FILLED: &str = "257000001";
 
 #[test]
 fn the_peak_of_a_process_is_known_however_it_ends() {
+    let _alone = traced::alone();
     for name in ["fill", "fill-static"] {
         for how in ["exit", "_exit", "kill", "free"] {
             let run = trace(&[&workload(name), FILLED, how]);
@@ -35,6 +36,7 @@ fn the_peak_of_a_process_is_known_however_it_ends() {
 #[test]
 #[ignore = "for people: what tracing costs"]
 fn cost() {
+    let _alone = traced::alone();
     let script = "i=0; while [ $i -lt 500 ]; do /bin/true; i=$((i+1)); done";
     let children = || {
         let usage = weigh_collect::rusage::waited().counters;
@@ -64,6 +66,7 @@ fn cost() {
 
 #[test]
 fn memory_that_an_exec_gives_up_counts() {
+    let _alone = traced::alone();
     const PROGRAM: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +94,7 @@ int main(int argc, char **argv) {
 
 #[test]
 fn bounds_of_several_processes_hold_the_truth() {
+    let _alone = traced::alone();
     let run = trace(&[&workload("children"), "3", "50000003", "together", "200"]);
     run.check();
     let (sum, filled) = (run.truth("rss_sum_peak_bytes"), run.truth("filled_peak_bytes"));
@@ -109,6 +113,7 @@ fn bounds_of_several_processes_hold_the_truth() {
 
 #[test]
 fn bytes_are_counted_to_the_last_one() {
+    let _alone = traced::alone();
     for program in ["io", "io-static"] {
         let run = |kind: &str, bytes: &str| {
             let run = trace(&[&workload(program), kind, bytes, "4099"]);
@@ -135,6 +140,7 @@ fn bytes_are_counted_to_the_last_one() {
 
 #[test]
 fn no_process_is_missed_however_it_comes_to_be() {
+    let _alone = traced::alone();
     let waits = [
         ("fork", 500),
         ("vfork", 100),
@@ -171,6 +177,7 @@ fn no_process_is_missed_however_it_comes_to_be() {
 
 #[test]
 fn the_command_s_own_siblings_belong() {
+    let _alone = traced::alone();
     // Nobody but weigh itself can wait for these.
     let run = trace(&[&workload("procs"), "50", "clone_parent"]);
     run.check();
@@ -179,6 +186,7 @@ fn the_command_s_own_siblings_belong() {
 
 #[test]
 fn threads_are_counted() {
+    let _alone = traced::alone();
     let run = trace(&[&workload("threads"), "200", "64000000"]);
     run.check();
     assert_eq!(run.reading.population.threads_peak, run.truth("threads_peak"));
@@ -189,6 +197,7 @@ fn threads_are_counted() {
 
 #[test]
 fn a_daemon_that_outlives_its_parents_is_followed() {
+    let _alone = traced::alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("written").display().to_string();
     let run = trace(&[&workload("daemon"), "400", &path]);
@@ -204,18 +213,15 @@ fn a_daemon_that_outlives_its_parents_is_followed() {
 
 #[test]
 fn cpu_time_is_that_of_the_kernel() {
-    use weigh_collect::rusage::waited;
+    let _alone = traced::alone();
     for script in [
         "i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done".to_string(),
         format!("{} {FILLED}", workload("fill")),
         format!("{} 150 4", workload("spin")),
     ] {
-        let _first = traced::alone();
-        drop(_first);
-        let before = waited().counters;
         let run = trace(&["sh", "-c", &script]);
         run.check();
-        let after = waited().counters;
+        let (before, after) = &run.waited;
         let kernel = (after.get(Counter::Runtime) - before.get(Counter::Runtime)) as f64;
         let counted = run.count(Counter::Runtime) as f64;
         // What the process did as a copy of this one, before it was armed, is not the job's.
@@ -230,6 +236,7 @@ fn cpu_time_is_that_of_the_kernel() {
 
 #[test]
 fn switches_are_the_job_s_own() {
+    let _alone = traced::alone();
     let run = trace(&[&workload("switches"), "1000"]);
     run.check();
     let own = run.rows[0].counters.get(Counter::VoluntarySwitches);

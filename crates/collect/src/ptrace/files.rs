@@ -158,9 +158,9 @@ mod tests {
         };
         // By another thread, and by a child that is waited for.
         std::thread::spawn(move || read("/dev/zero", 7_000_003)).join().unwrap();
-        let child = std::process::Command::new("head").args(["-c", "5000003", "/dev/zero"]);
-        let mut child = { child }.stdout(std::process::Stdio::null()).spawn().unwrap();
-        child.wait().unwrap();
+        let mut child = std::process::Command::new("head");
+        let child = child.args(["-c", "5000003", "/dev/zero"]).stdout(std::process::Stdio::null());
+        assert!(child.status().unwrap().success());
         read("/dev/zero", 3_000_003);
         let mut own = CounterValues::default();
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;

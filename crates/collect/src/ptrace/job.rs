@@ -22,8 +22,8 @@ pub struct Untraced {
     pub program: PathBuf,
     /// Why it can not be traced.
     pub why: &'static str,
-    /// When it was started.
-    pub started_ns: u64,
+    /// What was known of it by then.
+    pub row: ProcessEnd,
 }
 
 /// How a process or thread came to be.
@@ -70,6 +70,8 @@ pub struct Job {
     pub hidden: HashSet<String>,
     /// Threads whose end came without the stop at which they are looked at.
     pub unseen_ends: u64,
+    /// Of these, those whose I/O could not be read later either.
+    pub unseen_io: u64,
     /// Whether CPU time had to be taken from clock ticks.
     pub cpu_by_ticks: bool,
     /// What weigh itself held when it made the process for the command.
@@ -99,6 +101,7 @@ impl Job {
             warnings: Vec::new(),
             hidden: HashSet::new(),
             unseen_ends: 0,
+            unseen_io: 0,
             cpu_by_ticks: false,
             inherited,
             upper: UpperBound::default(),
@@ -211,25 +214,23 @@ impl Job {
         self.events.push_back(Event::ProcessEnd(Box::new(end)));
     }
 
-    /// A process is no longer traced, and does not end.
-    pub fn let_go(&mut self, untraced: Untraced) {
+    /// A process is no longer traced, and does not end. From here on it is counted, from its very
+    /// beginning, by whoever follows it; its present thread has done `seen`.
+    pub fn let_go(&mut self, pid: u32, program: PathBuf, why: &'static str, seen: CounterValues) {
         let now_ns = self.now_ns();
-        let tids: Vec<u32> = self.tids_of(untraced.pid);
-        for tid in tids {
-            if let Some(thread) = self.threads.get_mut(&tid) {
-                thread.is_leaving = true;
-            }
-            self.thread_ends(tid);
+        let Some(mut process) = self.processes.remove(&pid) else { return };
+        for &counter in Counter::ALL {
+            let by_ended_threads = process.counters.get(counter);
+            self.ended.set(counter, self.ended.get(counter) - by_ended_threads);
+            process.counters.set(counter, by_ended_threads + seen.get(counter));
         }
-        if let Some(mut process) = self.processes.remove(&untraced.pid) {
-            let untraced = Untraced { started_ns: process.started_ns, ..untraced };
-            self.upper.end(process.moment, 0);
-            self.missing.end(process.missing, 0);
-            self.forget(&mut process, now_ns);
-            // From here on it is counted, and its row given, by whoever follows it.
-            self.population.processes_total -= 1;
-            self.let_go.push(untraced);
-        }
+        self.upper.end(process.moment, 0);
+        self.missing.end(process.missing, 0);
+        self.part_from_family(&process, 0);
+        self.forget(&mut process, now_ns);
+        self.population.processes_total -= 1;
+        let row = process.row(None, None);
+        self.let_go.push(Untraced { pid, program, why, row });
     }
 
     fn forget(&mut self, process: &mut Process, now_ns: u64) {

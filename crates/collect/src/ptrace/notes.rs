@@ -30,6 +30,8 @@ const KNOWN: &[Counter] = &[
 pub struct Findings {
     /// Programs whose I/O may not be read.
     pub hidden: Vec<String>,
+    /// Threads whose I/O was lost when they were killed.
+    pub lost: u64,
     /// Why some processes were not traced.
     pub untraced: Vec<String>,
     /// Whether CPU time was counted in clock ticks.
@@ -64,7 +66,13 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
         if (is_io || of_io_file) && !findings.hidden.is_empty() {
             let reason = format!("may not be read of {}", findings.hidden.join(", "));
             add(metric.name, Quality::Unavailable, &reason);
-        } else if is_io {
+            continue;
+        }
+        if (is_io || of_io_file) && findings.lost > 0 {
+            let reason = format!("without that of {} threads that were killed", findings.lost);
+            add(metric.name, Quality::Estimated, &reason);
+        }
+        if is_io {
             let reason = "without what the kernel does not count as reading and writing: send and \
                           recv on sockets, io_uring, splice, tee, vmsplice and AIO";
             add(metric.name, Quality::Exact, reason);

@@ -69,16 +69,17 @@ pub fn try_out() -> io::Result<()> {
     }
 }
 
-/// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is gone.
+/// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is on its way
+/// to its end, and will be heard of there.
 pub fn resume(tid: u32, signal: c_int) {
     // SAFETY: this request reads no memory of ours.
     let _ = unsafe { libc::ptrace(libc::PTRACE_CONT, tid as pid_t, 0, signal as c_long) };
 }
 
-/// Leaves a thread in the stop of its group, until SIGCONT.
-pub fn leave_stopped(tid: u32) {
+/// Leaves a thread in the stop of its group, until SIGCONT; false if it is in no such stop.
+pub fn leave_stopped(tid: u32) -> bool {
     // SAFETY: this request reads no memory of ours.
-    let _ = unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid as pid_t, 0, 0) };
+    unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid as pid_t, 0, 0) == 0 }
 }
 
 /// Lets go of a stopped thread for good.
@@ -116,6 +117,27 @@ pub fn wait() -> io::Result<Change> {
         _ => What::Ended,
     };
     Ok(Change { tid, what })
+}
+
+/// Whether there is something of a thread that was not taken note of.
+pub fn has_news(tid: u32) -> bool {
+    // SAFETY: the structure is plain data, filled by the call; without news it stays all zero.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+        libc::waitid(libc::P_PID, tid, &mut info, options) == 0 && info.si_pid() != 0
+    }
+}
+
+/// Takes note of a stop, so that it is not told of again. After an exec by a thread other than the
+/// first, ptrace(2) denies that there is such a process until this was done.
+pub fn take_stop(tid: u32) {
+    // SAFETY: the structure is plain data, filled by the call.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WSTOPPED | libc::WNOHANG | libc::__WALL;
+        libc::waitid(libc::P_PID, tid, &mut info, options);
+    }
 }
 
 /// Takes note of a change for good: reaps what has ended. Gives the status word and, of a process,

@@ -12,7 +12,7 @@ use libc::c_int;
 use weigh_schema::{Counter, CounterValues};
 
 use super::files::Files;
-use super::job::{Birth, Job, Untraced};
+use super::job::{Birth, Job};
 use super::program::Programs;
 use super::sys::{self, Change, What};
 
@@ -114,7 +114,7 @@ impl Tracer {
     fn stopped(&mut self, job: &mut Job, tid: u32, signal: c_int) {
         let Some(thread) = job.threads.get(&tid) else {
             // Its parent is about to tell of it; until then it stays as it is.
-            sys::take(tid);
+            sys::take_stop(tid);
             self.unplaced.push((tid, signal));
             return;
         };
@@ -165,7 +165,11 @@ impl Tracer {
             if let Some(thread) = job.threads.get_mut(&tid) {
                 thread.stops += 1;
             }
-            go_on(tid, signal);
+            // If it was killed meanwhile it is at its end by now, and is to be looked at there; or
+            // that was taken note of together with its birth.
+            if !sys::has_news(tid) && !go_on(tid, signal) {
+                sys::resume(tid, 0);
+            }
         }
     }
 
@@ -182,6 +186,7 @@ impl Tracer {
     }
 
     fn execs(&mut self, job: &mut Job, tid: u32) {
+        sys::take_stop(tid);
         let former = sys::message(tid).unwrap_or(tid);
         let (command, cut) = self.files.command(tid);
         job.execs(tid, former, command, cut);
@@ -190,10 +195,7 @@ impl Tracer {
             if let Some(why) = program.traces {
                 let mut seen = CounterValues::default();
                 self.files.all(tid, tid, &mut seen);
-                if let Some(thread) = job.threads.get_mut(&tid) {
-                    thread.seen = seen;
-                }
-                job.let_go(Untraced { pid: tid, program: program.path, why, started_ns: 0 });
+                job.let_go(tid, program.path, why, seen);
                 sys::detach(tid);
                 self.shared.wake();
                 return;
@@ -264,10 +266,9 @@ impl Tracer {
         }
         // Its last switch, by which it left its CPU for good, is in it too.
         self.files.status(pid, tid, &mut thread.seen);
-        if !thread.is_leaving {
-            if !self.files.io(pid, tid, &mut thread.seen) {
-                job.hidden.insert(stat.as_ref().map(|s| s.name.clone()).unwrap_or_default());
-            }
+        // Killed in the few microseconds of another stop, it went past the one at its end.
+        if !thread.is_leaving && !self.files.io(pid, tid, &mut thread.seen) {
+            job.unseen_io += 1;
         }
         if let (Some(process), Some(stat)) = (job.processes.get_mut(&pid), stat)
             && tid == pid
@@ -309,7 +310,12 @@ fn is_stop_signal(signal: c_int) -> bool {
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
 }
 
-/// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT.
-fn go_on(tid: u32, signal: c_int) {
-    if is_stop_signal(signal) { sys::leave_stopped(tid) } else { sys::resume(tid, 0) }
+/// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT. False
+/// if it should stay so and is not stopped any more.
+fn go_on(tid: u32, signal: c_int) -> bool {
+    if is_stop_signal(signal) {
+        return sys::leave_stopped(tid);
+    }
+    sys::resume(tid, 0);
+    true
 }

@@ -60,12 +60,12 @@ impl UntracedTrees {
         };
         let is_news = !let_go.is_empty();
         for root in let_go {
-            self.follow(root);
+            self.follow(root, at_ns, events);
         }
         let now = Instant::now();
         if now >= self.next_search {
             self.next_search = now + BETWEEN_SEARCHES;
-            self.search(shared, files);
+            self.search(shared, files, events);
         }
         if !is_news && now < self.next_poll {
             return;
@@ -77,27 +77,36 @@ impl UntracedTrees {
                 continue;
             };
             tree.last = poll.reading;
-            let started = tree.root.started_ns;
-            events.extend(poll.ended.into_iter().map(|end| {
-                let started_ns = end.started_ns + started;
-                Event::ProcessEnd(Box::new(ProcessEnd { started_ns, ..end }))
-            }));
+            tell_of_ends(poll.ended, tree.root.row.started_ns, events);
         }
         if had_living && self.processes() == 0 {
             self.ended_ns = Some(at_ns);
         }
     }
 
-    fn follow(&mut self, root: Untraced) {
-        let poller = JobPoller::new(root.pid, &[]).ok();
-        let mut last = JobReading::default();
-        last.population.processes_total = 1;
-        last.population.processes = u64::from(poller.is_some());
-        self.trees.push(Tree { root, poller, last });
+    fn follow(&mut self, root: Untraced, at_ns: u64, events: &mut VecDeque<Event>) {
+        let mut poller = JobPoller::new(root.pid, &[]).ok();
+        let first = poller.as_mut().and_then(|poller| poller.poll(at_ns).ok());
+        let first = first.filter(|poll| poll.reading.population.processes_total > 0);
+        let Some(first) = first else {
+            // Gone already: what was known when it was let go is all there is.
+            let mut last = JobReading { counters: root.row.counters.clone(), ..Default::default() };
+            last.population.processes_total = 1;
+            let row = ProcessEnd { ended_ns: Some(at_ns), ..root.row.clone() };
+            events.push_back(Event::ProcessEnd(Box::new(row)));
+            self.ended_ns = Some(at_ns);
+            self.trees.push(Tree { root, poller: None, last });
+            return;
+        };
+        tell_of_ends(first.ended, root.row.started_ns, events);
+        if first.reading.population.processes == 0 {
+            self.ended_ns = Some(at_ns);
+        }
+        self.trees.push(Tree { root, poller, last: first.reading });
     }
 
     /// A process that is a child of a traced one, or of weigh, and is not traced.
-    fn search(&mut self, shared: &Shared, files: &mut Files) {
+    fn search(&mut self, shared: &Shared, files: &mut Files, events: &mut VecDeque<Event>) {
         let (threads, main): (Vec<(u32, u32)>, u32) = {
             let job = shared.job();
             (job.threads.iter().map(|(tid, thread)| (thread.process, *tid)).collect(), job.main)
@@ -112,13 +121,16 @@ impl UntracedTrees {
                 let status = (!is_followed).then(|| files.status_of(child)).flatten();
                 if status.is_some_and(|s| s.tracer == Some(0) && s.rss_bytes.is_some()) {
                     let program = std::fs::read_link(format!("/proc/{child}/exe"));
-                    let started_ns = shared.job().now_ns();
-                    self.follow(Untraced {
+                    let at_ns = shared.job().now_ns();
+                    let row = ProcessEnd {
                         pid: child,
-                        program: program.unwrap_or_default(),
-                        why: "was created with CLONE_UNTRACED",
-                        started_ns,
-                    });
+                        parent_pid: pid,
+                        started_ns: at_ns,
+                        ..Default::default()
+                    };
+                    let program = program.unwrap_or_default();
+                    let why = "was created with CLONE_UNTRACED";
+                    self.follow(Untraced { pid: child, program, why, row }, at_ns, events);
                 }
             }
         }
@@ -179,6 +191,14 @@ impl UntracedTrees {
         reasons.dedup();
         reasons
     }
+}
+
+/// The poller counts time from the start of its first process.
+fn tell_of_ends(ended: Vec<ProcessEnd>, root_started_ns: u64, events: &mut VecDeque<Event>) {
+    events.extend(ended.into_iter().map(|end| {
+        let started_ns = end.started_ns + root_started_ns;
+        Event::ProcessEnd(Box::new(ProcessEnd { started_ns, ..end }))
+    }));
 }
 
 /// Adds counters to others.

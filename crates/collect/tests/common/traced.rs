@@ -1,4 +1,5 @@
 //! Runs a command under a tracer, to its end.
+#![allow(dead_code)]
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,11 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use weigh_collect::follow::Follow as _;
 use weigh_collect::ptrace::TracedJob;
+use weigh_collect::rusage::waited;
 use weigh_collect::spawn::{SignalMask, spawn};
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
-/// A tracer waits for all children of this process: one at a time.
+/// A tracer waits for all children of this process, whoever started them: one test at a time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,6 +48,8 @@ pub struct Run {
     pub notes: Vec<Note>,
     pub statuses: Vec<CollectorStatus>,
     pub truth: String,
+    /// What the kernel has counted for all that was waited for, before and after.
+    pub waited: (CounterValues, CounterValues),
 }
 
 impl Run {
@@ -65,11 +69,16 @@ impl Run {
         self.rows.iter().filter(|row| row.name == name).collect()
     }
 
-    /// Everything fits together: nothing is left, and the rows add up to the job.
-    pub fn check(&self) {
+    /// Nobody is left, and each process has its row.
+    pub fn check_population(&self) {
         let population = &self.reading.population;
         assert_eq!((population.processes, population.threads), (0, 0));
-        assert_eq!(population.processes_total as usize, self.rows.len());
+        assert_eq!(population.processes_total as usize, self.rows.len(), "{:?}", self.rows);
+    }
+
+    /// Everything fits together: nothing is left, and the rows add up to the job.
+    pub fn check(&self) {
+        self.check_population();
         let mut sum = CounterValues::default();
         for &counter in Counter::ALL {
             sum.set(counter, self.rows.iter().map(|row| row.counters.get(counter)).sum());
@@ -94,13 +103,13 @@ pub fn trace(command: &[&str]) -> Run {
 }
 
 pub fn trace_with(command: &[&str], meanwhile: Meanwhile<'_>) -> Run {
-    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let truth = folder.path().join("truth");
     let mut arguments: Vec<OsString> = vec!["/usr/bin/env".into()];
     arguments.push(format!("TRUTH_FILE={}", truth.display()).into());
     // The same process: `env` executes the command in its own place.
     arguments.extend(command.iter().map(OsString::from));
+    let before = waited().counters;
     let mask = SignalMask::block(&[]).unwrap();
     let waiting = spawn(&arguments, &mask).unwrap();
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
@@ -147,7 +156,9 @@ pub fn trace_with(command: &[&str], meanwhile: Meanwhile<'_>) -> Run {
     let (notes, statuses) = (job.notes(), job.statuses());
     Box::new(job).close();
     let truth = std::fs::read_to_string(truth).unwrap_or_default();
-    Run { status: status.unwrap(), stops, rows, execs, reading, readings, notes, statuses, truth }
+    let status = status.unwrap();
+    let waited = (before, waited().counters);
+    Run { status, stops, rows, execs, reading, readings, notes, statuses, truth, waited }
 }
 
 fn wait(job: &TracedJob) {
