@@ -11,7 +11,7 @@ use crate::summary::job_value;
 const WARN_AT: f64 = 0.8;
 
 /// Looks between readings are never further apart than this, and never closer than the second.
-const LOOK_BETWEEN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(2));
+const LOOK_BETWEEN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(2));
 
 /// A limit that was found crossed, or nearly.
 #[derive(Clone, Debug, PartialEq)]

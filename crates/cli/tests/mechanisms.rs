@@ -91,9 +91,8 @@ fn bytes_and_calls() {
     for by in TOLD {
         for program in ["io", "io-static"] {
             for kind in worth_the_time(&["read", "pwrite", "readv"], 1) {
-                let moved = |bytes: u64| {
-                    followed(by, &format!("{program} {kind} {bytes} 4099 file")).measure()
-                };
+                let moved =
+                    |bytes: u64| followed(by, &format!("{program} {kind} {bytes} 4099")).measure();
                 let (nothing, some) = (moved(0), moved(10_000_019));
                 for (metric, key) in [
                     ("io_read_bytes_total", "io_read_bytes"),

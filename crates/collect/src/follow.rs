@@ -71,6 +71,11 @@ pub trait Follow {
         None
     }
 
+    /// Whether it waits for weigh's children by itself: then nobody else is to be woken by them.
+    fn waits_for_children(&self) -> bool {
+        false
+    }
+
     /// Whether the command has to be looked at once more before it is waited for, because what is
     /// known of it is gone after that.
     fn is_last_look_due(&self) -> bool {

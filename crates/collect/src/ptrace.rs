@@ -229,6 +229,10 @@ impl Follow for TracedJob {
         Ok(())
     }
 
+    fn waits_for_children(&self) -> bool {
+        true
+    }
+
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.shared.wake_fd())
     }

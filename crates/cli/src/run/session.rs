@@ -45,6 +45,9 @@ const SIGTTOU: i32 = 22;
 /// kernel's grace periods.
 const SETTLE: Duration = Duration::from_millis(120);
 
+/// Looks for the sake of limits take up to a twentieth of a CPU.
+const WAIT_PER_LOOK: u32 = 19;
+
 /// How long left-over processes may run before a line says that they are waited for.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
@@ -76,10 +79,12 @@ impl Session {
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
             limit.enforced_by = "bpf".to_string();
         }
-        let mut blocked = FORWARDED.to_vec();
-        blocked.push(SIGCHLD);
-        let mask = SignalMask::block(&blocked).context("cannot block signals")?;
-        let signals = SignalReader::new(&blocked).context("cannot read signals")?;
+        let mut read = FORWARDED.to_vec();
+        if !job.waits_for_children() {
+            read.push(SIGCHLD);
+        }
+        let mask = SignalMask::block(&read).context("cannot block signals")?;
+        let signals = SignalReader::new(&read).context("cannot read signals")?;
         Ok(Session { settings, job, writer, summary, mask, signals })
     }
 
@@ -243,7 +248,8 @@ impl Running {
             let now = Instant::now();
             if !self.watch.is_empty() && now >= next_look {
                 self.look_at_limits()?;
-                next_look = Instant::now() + self.watch.next_look();
+                let next = self.watch.next_look().max(now.elapsed() * WAIT_PER_LOOK);
+                next_look = Instant::now() + next;
             }
             self.enforcer.pursue(&mut *self.job)?;
             if now >= next_tick {
@@ -269,7 +275,7 @@ impl Running {
         let wake = self.job.wake_fd();
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)));
-        if self.main.status.is_none() {
+        if self.main.status.is_none() && !self.job.waits_for_children() {
             fds.push(PollFd::new(&self.main.pidfd, PollFlags::IN));
         }
         match poll(&mut fds, Some(&timeout)) {
