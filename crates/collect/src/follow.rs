@@ -13,6 +13,7 @@ use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, Pro
 
 use crate::job::{Hold, JobError};
 use crate::poll::PollError;
+use crate::preload::PreloadError;
 
 /// Why a job can not be followed, or not any more.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum FollowError {
     /// By looking at `/proc`.
     #[error(transparent)]
     Poll(#[from] PollError),
+    /// By a library in its programs.
+    #[error(transparent)]
+    Preload(#[from] PreloadError),
 }
 
 /// One who follows a job.

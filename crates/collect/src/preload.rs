@@ -1,0 +1,373 @@
+//! Following a job without rights by a library that is loaded into its programs (LD_PRELOAD).
+//!
+//! The library (`libweigh/preload`) puts what it hears into a file that it shares with weigh: who
+//! is started, executes and ends, how much memory he held, and on level 3 what he does with files
+//! and sockets. Nothing is sent, so nothing is lost on the way, whoever is killed. Emits a row for
+//! each process; sums come from the kernel's own counts of all that weigh has waited for (CPU
+//! time, faults, I/O). Where the library can not be (static programs, set-user-ID programs, other
+//! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
+
+#[allow(dead_code)]
+mod layout;
+mod notes;
+mod peak;
+mod place;
+mod process;
+mod program;
+mod tally;
+mod waited_io;
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use weigh_schema::event::{CollectorState, CollectorStatus, Event, JobReading, Note, ProcessEnd};
+use weigh_schema::{Counter, CounterValues, Mechanism};
+
+use crate::follow::{Follow, FollowError};
+use crate::poll::{IO_COUNTERS, JobPoller};
+use crate::{rusage, signals};
+use layout::{FLAG_OTHER_LOADER, STATE_EXECED};
+use notes::Grounds;
+use place::Place;
+use tally::Tally;
+use waited_io::WaitedIo;
+
+/// Time between looks, at most.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why a job can not be followed in this way.
+#[derive(Debug, thiserror::Error)]
+pub enum PreloadError {
+    /// The library can not be put anywhere.
+    #[error("no place for the library that is loaded into the job's programs: {tried}")]
+    NoPlace {
+        /// Each place, and what was wrong with it.
+        tried: String,
+    },
+    /// weigh's own counts can not be read.
+    #[error("cannot read /proc/self/io: {0}")]
+    OwnIo(io::Error),
+}
+
+/// How much the library does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It hears of processes (level 2).
+    Processes,
+    /// It hears of the calls that they make on files and sockets, too (level 3).
+    Calls,
+}
+
+/// A job with the library in its programs.
+pub struct PreloadedJob {
+    level: Level,
+    place: Place,
+    command: OsString,
+    why_blind: u32,
+    poller: Option<JobPoller>,
+    tally: Tally,
+    begun: Instant,
+    last: Option<Instant>,
+    reading: JobReading,
+    alive: BTreeSet<u32>,
+    usage_before: CounterValues,
+    waited_io: WaitedIo,
+    /// What the kernel has counted for all, once nobody is left.
+    total: Option<CounterValues>,
+}
+
+impl PreloadedJob {
+    /// Makes the shared file and puts the library beside it. `command` is what will be executed,
+    /// with the variables of [`PreloadedJob::variables`] in its environment.
+    pub fn open(level: Level, command: &OsStr) -> Result<PreloadedJob, PreloadError> {
+        let place = Place::new(level)?;
+        rusage::adopt_orphans();
+        Ok(PreloadedJob {
+            level,
+            place,
+            command: command.to_owned(),
+            why_blind: program::why_blind(command),
+            poller: None,
+            tally: Tally::default(),
+            begun: Instant::now(),
+            last: None,
+            reading: JobReading::default(),
+            alive: BTreeSet::new(),
+            usage_before: CounterValues::default(),
+            waited_io: WaitedIo::begin().map_err(PreloadError::OwnIo)?,
+            total: None,
+        })
+    }
+
+    /// What the command's environment needs: give it to [`crate::spawn::spawn_with`].
+    pub fn variables(&self) -> Vec<(OsString, OsString)> {
+        // Another loader would complain, or fail.
+        if self.why_blind & FLAG_OTHER_LOADER != 0 {
+            return Vec::new();
+        }
+        let mut libraries = self.place.library.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        let mut place = self.place.file.clone().into_os_string();
+        place.push(":0");
+        vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
+    }
+
+    /// The greatest sum of resident sizes that all processes had at one moment is at least and at
+    /// most this.
+    pub fn memory_bounds(&self) -> (u64, u64) {
+        let lower = self.reading.memory.rss_sum_peak;
+        (lower, self.tally.upper_bound().max(lower))
+    }
+
+    /// The first slot is the command's.
+    fn take_first_slot(&self, pid: u32) {
+        let slot = &self.place.slots[0];
+        place::put(&slot.program, self.command.as_bytes());
+        slot.flags.store(self.why_blind, Ordering::Relaxed);
+        slot.parent_pid.store(std::process::id(), Ordering::Relaxed);
+        slot.uid.store(rustix::process::getuid().as_raw(), Ordering::Relaxed);
+        slot.started_ns.store(now_ns(), Ordering::Relaxed);
+        slot.pid.store(pid, Ordering::Relaxed);
+        self.place.pids[0].store(pid, Ordering::Relaxed);
+        slot.state.store(STATE_EXECED, Ordering::Release);
+        for count in [&self.place.used, &self.place.alive, &self.place.alive_peak] {
+            count.store(1, Ordering::Release);
+        }
+        self.place.total.store(1, Ordering::Release);
+    }
+
+    fn look(&mut self) {
+        let Some(poller) = &mut self.poller else { return };
+        let (at_ns, began_ns) = (self.begun.elapsed().as_nanos() as u64, now_ns());
+        // A look that fails leaves the last one standing.
+        if let Ok(poll) = poller.poll(at_ns) {
+            let remaining = poller.remaining();
+            let now: BTreeSet<u32> = poller.living().into_iter().collect();
+            self.tally.look(&self.place, &poll, &now, remaining, began_ns, now_ns());
+            let with_slot = self.tally.living.iter().filter(|p| !p.said_its_last());
+            self.alive = now.into_iter().chain(with_slot.map(|p| p.pid)).collect();
+            self.reading = self.sum_up(poll.reading);
+        }
+        self.last = Some(Instant::now());
+    }
+
+    /// A reading of `/proc` with what the slots know better.
+    fn sum_up(&mut self, mut reading: JobReading) -> JobReading {
+        if self.alive.is_empty() && self.total.is_none() && self.tally.all_are_waited_for() {
+            self.total = self.waited_for();
+        }
+        let counters = &mut reading.counters;
+        if let Some(total) = &self.total {
+            counters.clone_from(total);
+        }
+        let (bytes, calls) = self.tally.own_reads();
+        for (counter, own) in [(Counter::ReadChars, bytes), (Counter::ReadCalls, calls)] {
+            counters.set(counter, counters.get(counter).saturating_sub(own));
+        }
+        let of_library = self.tally.of_library();
+        for &counter in Counter::ALL.iter().filter(|c| c.task_field().is_none()) {
+            counters.set(counter, of_library.get(counter));
+        }
+        if self.total.is_none() {
+            *counters = counters.at_least(&self.reading.counters);
+        }
+        let (tally, place) = (&self.tally, &self.place);
+        let strangers = tally.strangers.len() as u64;
+        let all_strangers = strangers + tally.strangers_ended;
+        let population = &mut reading.population;
+        let overflow = u64::from(place.overflow.load(Ordering::Relaxed));
+        population.processes = self.alive.len() as u64;
+        population.processes_total =
+            place.total.load(Ordering::Relaxed) + all_strangers.max(overflow);
+        population.processes_peak =
+            population.processes_peak.max(u64::from(place.alive_peak.load(Ordering::Relaxed)));
+        population.threads_peak = population.threads_peak.max(population.processes_peak);
+        let waited = rusage::waited();
+        let memory = &mut reading.memory;
+        let mut one = memory.process_peak.max(tally.rss_peak_bytes);
+        for process in &tally.living {
+            one = one.max(process.rss_peak_bytes);
+        }
+        if waited.rss_peak_bytes > rusage::own_rss_peak_bytes() {
+            one = one.max(waited.rss_peak_bytes);
+        }
+        memory.process_peak = one;
+        memory.floor_peak = memory.floor_peak.max(one);
+        if one > memory.rss_sum_peak {
+            memory.rss_sum_peak = one;
+        }
+        reading
+    }
+
+    /// The kernel's own sums; none if weigh's own part of them is not known.
+    fn waited_for(&mut self) -> Option<CounterValues> {
+        let io = self.waited_io.read().ok()?;
+        let usage = rusage::waited().counters;
+        let mut total = CounterValues::default();
+        for counter in rusage::COUNTERS {
+            total.set(counter, usage.get(counter).saturating_sub(self.usage_before.get(counter)));
+        }
+        for &counter in IO_COUNTERS {
+            total.set(counter, io.get(counter));
+        }
+        Some(total)
+    }
+
+    fn grounds(&mut self) -> Grounds {
+        self.tally.note_living_blind_spots();
+        let tally = &self.tally;
+        let why_not = if !tally.all_are_waited_for() {
+            "a process did not wait for its children, whose counts the kernel keeps nowhere: looked \
+             at in /proc now and then"
+        } else {
+            "the job has not ended: looked at in /proc now and then"
+        };
+        let rusage_peak = rusage::waited().rss_peak_bytes;
+        let process_peak = if tally.cut_short == 0 && tally.blind.is_empty() {
+            Ok(Mechanism::Preload)
+        } else if self.total.is_some() && rusage_peak > rusage::own_rss_peak_bytes() {
+            Ok(Mechanism::Rusage)
+        } else {
+            Err("processes that the library was not in, or that were killed, were looked at now \
+                 and then"
+                .to_owned())
+        };
+        Grounds {
+            level: self.level,
+            is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
+            why_not,
+            blind: self.blind_spots(),
+            may_miss_processes: !tally.blind.is_empty() || tally.strangers_ended > 0,
+            has_no_threads: tally.has_no_threads(),
+            unseen_io: tally.unseen_io(),
+            process_peak,
+            sum_bounds: self.memory_bounds(),
+        }
+    }
+
+    /// The programs that the library was not in, for people.
+    fn blind_spots(&self) -> String {
+        let tally = &self.tally;
+        let mut all: Vec<String> =
+            tally.blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
+        let strangers = tally.strangers_ended + tally.strangers.len() as u64;
+        if strangers > 0 {
+            all.push(format!("{strangers} processes that the library did not hear of"));
+        }
+        all.join(", ")
+    }
+}
+
+impl Follow for PreloadedJob {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Preload
+    }
+
+    fn arm(&mut self, pid: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
+        self.poller = Some(JobPoller::new(pid, &[std::process::id()])?);
+        self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
+        self.usage_before = rusage::waited().counters;
+        self.begun = Instant::now();
+        self.tally.epoch_ns = now_ns();
+        self.take_first_slot(pid);
+        Ok(())
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        Some(self.last.map_or_else(Instant::now, |last| last + LOOK))
+    }
+
+    fn next_child(&mut self) -> io::Result<Option<(Pid, WaitStatus)>> {
+        loop {
+            match waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((pid, status))) => {
+                    if status.exited() || status.signaled() {
+                        let pid = pid.as_raw_nonzero().get() as u32;
+                        self.tally.statuses.insert(pid, status.as_raw() as u32);
+                    }
+                    return Ok(Some((pid, status)));
+                }
+                Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        if self.last.is_none_or(|last| last.elapsed() >= LOOK) {
+            self.look();
+        }
+        self.tally.events.drain(..).collect()
+    }
+
+    fn read(&mut self) -> Result<JobReading, FollowError> {
+        self.look();
+        Ok(self.reading.clone())
+    }
+
+    fn glance(&self) -> JobReading {
+        self.reading.clone()
+    }
+
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut living = self.tally.remaining();
+        living.retain(|process| self.alive.contains(&process.pid));
+        living
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.tally.remaining()
+    }
+
+    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        self.look();
+        let of_job: Vec<u32> =
+            self.alive.iter().copied().filter(|pid| to.is_none_or(|to| to == *pid)).collect();
+        signals::send_to_all(&of_job, list)
+    }
+
+    fn statuses(&self) -> Vec<CollectorStatus> {
+        let blind = self.blind_spots();
+        let lost = u64::from(self.place.overflow.load(Ordering::Relaxed));
+        let (status, reason) = if blind.is_empty() {
+            (CollectorState::Active, None)
+        } else {
+            (CollectorState::Degraded, Some(format!("the library was not in {blind}")))
+        };
+        let status = CollectorStatus {
+            name: "preload".into(),
+            mechanism: Mechanism::Preload,
+            status,
+            reason,
+            lost,
+        };
+        vec![status]
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        self.grounds().notes()
+    }
+
+    fn counts_opens(&self) -> Result<(), String> {
+        match self.level {
+            Level::Calls => Ok(()),
+            Level::Processes => Err("only level 3 looks at files".to_owned()),
+        }
+    }
+}
+
+/// The clock of the slots.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,289 @@
+/*
+ * The shared file and this process's place in it.
+ *
+ * Reads WEIGH_PRELOAD ("FILE:SLOT"). Does nothing where it is missing or the file is not of this
+ * build.
+ */
+#include "shim.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* What glibc's loader reads of each library, in one call (elf/dl-load.c, struct filebuf). */
+enum { LOADER_READS = 832 };
+
+static struct slot nowhere;
+struct shared *shared;
+struct slot *self = &nowhere;
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+/* In a PID namespace of its own a process still has the PID that everybody knows in /proc. */
+uint32_t outer_pid(void)
+{
+	char text[16];
+	long length = RAW(readlinkat, AT_FDCWD, "/proc/self", text, sizeof text);
+	uint32_t pid = 0;
+
+	for (long i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++)
+		pid = pid * 10 + (text[i] - '0');
+	return pid ? pid : (uint32_t)RAW(getpid);
+}
+
+uint32_t index_of(const struct slot *slot)
+{
+	return slot - shared->slots;
+}
+
+void set_pid(struct slot *slot, uint32_t pid)
+{
+	slot->pid = pid;
+	shared->pids[index_of(slot)] = pid;
+}
+
+void begin_life(void)
+{
+	uint32_t alive = ++shared->alive, peak = shared->alive_peak;
+
+	shared->total++;
+	while (alive > peak && !atomic_compare_exchange_weak(&shared->alive_peak, &peak, alive))
+		;
+}
+
+void end_life(void)
+{
+	shared->alive--;
+}
+
+/* Takes a slot out of the list of free ones, else a new one; none if all are taken. */
+struct slot *claim(uint32_t state)
+{
+	uint64_t free = shared->free;
+
+	while ((uint32_t)free) {
+		struct slot *slot = &shared->slots[(uint32_t)free - 1];
+		uint64_t next = ((free >> 32) + 1) << 32 | slot->next_free;
+
+		if (atomic_compare_exchange_weak(&shared->free, &free, next)) {
+			slot->next_free = 0;
+			slot->state = state;
+			return slot;
+		}
+	}
+	uint32_t used = shared->used;
+	while (used < SLOTS && !atomic_compare_exchange_weak(&shared->used, &used, used + 1))
+		;
+	if (used >= SLOTS) {
+		shared->overflow++;
+		return NULL;
+	}
+	shared->slots[used].state = state;
+	return &shared->slots[used];
+}
+
+/* Only for one that nobody has heard of yet. */
+void give_back(struct slot *slot)
+{
+	uint64_t free = shared->free, mine;
+
+	memset((void *)slot, 0, sizeof *slot);
+	do {
+		slot->next_free = (uint32_t)free;
+		mine = ((free >> 32) + 1) << 32 | (index_of(slot) + 1);
+	} while (!atomic_compare_exchange_weak(&shared->free, &free, mine));
+}
+
+struct slot *slot_of(uint32_t pid)
+{
+	uint32_t used = shared->used;
+	const uint32_t *pids = (const uint32_t *)shared->pids;
+
+	for (uint32_t i = 0; i < used; i++)
+		if (pids[i] == pid && shared->slots[i].state < STATE_ENDED)
+			return &shared->slots[i];
+	return NULL;
+}
+
+void inherit(struct slot *slot, const struct slot *parent)
+{
+	slot->parent_pid = parent->pid;
+	slot->uid = RAW(getuid);
+	memcpy(slot->name, parent->name, sizeof slot->name);
+	memcpy(slot->command, parent->command, sizeof slot->command);
+	slot->command_bytes = parent->command_bytes;
+}
+
+/* The caller is a new process with the memory of `parent`, alone in it. */
+void become_child(struct slot *parent)
+{
+	struct slot *slot = claim(STATE_CLAIMED);
+
+	self = slot ? slot : &nowhere;
+	if (!slot)
+		return;
+	inherit(slot, parent);
+	enter_child(slot);
+}
+
+void enter_child(struct slot *slot)
+{
+	slot->started_ns = now_ns();
+	slot->local_pid = RAW(getpid);
+	set_pid(slot, outer_pid());
+	slot->state = STATE_RUNNING;
+	begin_life();
+}
+
+struct slot *mine(void)
+{
+	uint32_t local = RAW(getpid);
+
+	if (!shared || !self->pid)
+		return NULL;
+	if (self->local_pid == local)
+		return self;
+	uint32_t pid = outer_pid();
+	struct slot *slot = slot_of(pid);
+	if (slot || !(slot = claim(STATE_CLAIMED)))
+		return slot;
+	inherit(slot, self);
+	slot->started_ns = started_by_kernel_ns(slot);
+	slot->local_pid = local;
+	set_pid(slot, pid);
+	slot->state = STATE_RUNNING;
+	begin_life();
+	return slot;
+}
+
+static void after_fork_in_child(void)
+{
+	if (shared && self->pid)
+		become_child(self);
+}
+
+/* Registered first, hence called last: after the program's own handlers and destructors. */
+static void at_exit(int status, void *unused)
+{
+	(void)unused;
+	struct slot *slot = mine();
+	if (slot)
+		say_last(slot, (status & 0xff) << 8);
+}
+
+static void copy_arguments(struct slot *slot, int argc, char **argv)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < argc && argv[i]; i++) {
+		size_t length = strlen(argv[i]) + 1;
+
+		if (length > sizeof slot->command - used) {
+			length = sizeof slot->command - used;
+			if (!length)
+				break;
+		}
+		memcpy(slot->command + used, argv[i], length);
+		used += length;
+	}
+	slot->command_bytes = used;
+}
+
+static void copy_name(struct slot *slot)
+{
+	memset(slot->name, 0, sizeof slot->name);
+	RAW(prctl, 16 /* PR_GET_NAME */, slot->name);
+}
+
+/* The slot that whoever executed this program has set aside for it. */
+static struct slot *adopt(uint32_t index, uint32_t pid)
+{
+	struct slot *slot = index < SLOTS ? &shared->slots[index] : NULL;
+	uint32_t spawning = STATE_SPAWNING;
+
+	if (!slot)
+		return NULL;
+	if (!slot->pid && atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING)) {
+		slot->started_ns = slot->started_ns ? slot->started_ns : now_ns();
+		begin_life();
+		return slot;
+	}
+	if (slot->pid == pid && slot->state == STATE_EXECED) {
+		slot->state = STATE_RUNNING;
+		return slot;
+	}
+	return NULL;
+}
+
+static bool map_file(const char *path)
+{
+	struct stat about;
+	int fd = raw_open(path, O_RDWR);
+
+	if (fd < 0)
+		return false;
+	void *map = MAP_FAILED;
+	if (!RAW(fstat, fd, &about) && about.st_size == sizeof *shared)
+		map = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	RAW(close, fd);
+	if (map == MAP_FAILED)
+		return false;
+	if (((struct shared *)map)->magic != MAGIC) {
+		munmap(map, sizeof *shared);
+		return false;
+	}
+	shared = map;
+	return true;
+}
+
+static void __attribute__((constructor)) begin(int argc, char **argv)
+{
+	int before = errno;
+	const char *given = getenv("WEIGH_PRELOAD");
+	const char *colon = given ? strrchr(given, ':') : NULL;
+	char path[256];
+
+	if (!colon || (size_t)(colon - given) >= sizeof path)
+		goto out;
+	memcpy(path, given, colon - given);
+	path[colon - given] = 0;
+	if (!map_file(path))
+		goto out;
+	uint32_t pid = outer_pid();
+	struct slot *slot = adopt(strtoul(colon + 1, NULL, 10), pid);
+	if (!slot) {
+		slot = slot_of(pid);
+		if (slot)
+			slot->state = STATE_RUNNING;
+	}
+	if (!slot) {
+		slot = claim(STATE_CLAIMED);
+		if (!slot)
+			goto out;
+		slot->parent_pid = RAW(getppid);
+		slot->started_ns = started_by_kernel_ns(slot);
+		slot->state = STATE_RUNNING;
+		begin_life();
+	}
+	slot->uid = RAW(getuid);
+	slot->local_pid = RAW(getpid);
+	/* The loader has read this library's head, for which the kernel charges the process. */
+	slot->own_bytes += LOADER_READS;
+	slot->own_calls++;
+	copy_arguments(slot, argc, argv);
+	copy_name(slot);
+	set_pid(slot, pid);
+	self = slot;
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	on_exit(at_exit, NULL);
+out:
+	errno = before;
+}
