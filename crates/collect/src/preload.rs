@@ -25,13 +25,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, waitid, waitpid};
 use weigh_schema::event::{CollectorState, CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues, Mechanism};
 
 use crate::follow::{Follow, FollowError};
 use crate::poll::{IO_COUNTERS, JobPoller};
-use crate::{rusage, signals};
+use crate::{procfs, rusage, signals};
 use layout::{FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
 use place::Place;
@@ -162,7 +162,7 @@ impl PreloadedJob {
 
     /// A reading of `/proc` with what the slots know better.
     fn sum_up(&mut self, mut reading: JobReading) -> JobReading {
-        if self.alive.is_empty() && self.total.is_none() && self.tally.all_are_waited_for() {
+        if self.alive.is_empty() && self.tally.all_are_waited_for() && has_no_children() {
             self.total = self.waited_for();
         }
         let counters = &mut reading.counters;
@@ -278,6 +278,7 @@ impl Follow for PreloadedJob {
         self.usage_before = rusage::waited().counters;
         self.begun = Instant::now();
         self.tally.epoch_ns = now_ns();
+        self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);
         Ok(())
     }
@@ -364,6 +365,18 @@ impl Follow for PreloadedJob {
             Level::Processes => Err("only level 3 looks at files".to_owned()),
         }
     }
+}
+
+/// Whether weigh has waited for all of its children.
+fn has_no_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}
+
+/// When a process was made, on the clock of the slots, to the tick.
+fn made_ns(pid: u32) -> Option<u64> {
+    let stat = procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?;
+    Some(stat.start_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
 /// The clock of the slots.

@@ -15,8 +15,9 @@ use super::process::{self, Process};
 use crate::poll::Poll;
 use crate::procfs;
 
-/// How far apart two words on when a process began may be: a clock tick is 10 ms.
-const SAME_START_NS: u64 = 50_000_000;
+/// How much earlier a slot may say that its process began than the kernel does: a clock tick is
+/// 10 ms. It may be any time later, for the kernel counts from the fork.
+const EARLIER_NS: u64 = 30_000_000;
 
 /// Processes whose slot was given back are remembered for that many looks.
 const REMEMBERED_LOOKS: usize = 3;
@@ -29,6 +30,8 @@ const NAMED_PROGRAMS: usize = 64;
 pub struct Tally {
     /// When the job began, on the clock of the slots.
     pub epoch_ns: u64,
+    /// When the command's process was made, which is where the looks count from.
+    pub fork_ns: u64,
     /// Events not yet handed out.
     pub events: VecDeque<Event>,
     /// Wait statuses of processes that weigh itself has waited for.
@@ -73,9 +76,8 @@ impl Tally {
         let mut slots: Vec<(usize, Process)> = (0..process::used(shared))
             .filter_map(|index| Some((index, Process::read(&shared.slots[index])?)))
             .collect();
-        let mut held = Vec::new();
         for end in &poll.ended {
-            self.take_seen(end, &slots, &mut held);
+            self.take_seen(end, &slots);
         }
         for end in &remaining {
             if self.has_slot(end, &slots) {
@@ -84,11 +86,16 @@ impl Tally {
         }
         self.strangers = remaining.into_iter().filter(|end| !self.is_known(end, &slots)).collect();
         let mut gone = Vec::new();
-        slots.retain(|(index, process)| {
+        slots.retain_mut(|(index, process)| {
             self.flags |= process.flags;
             let over = has_ended(process, alive, began_ns);
             if over {
-                held.push(self.take(process, now_ns));
+                // It may have said its last since.
+                if let Some(now) = Process::read(&shared.slots[*index]) {
+                    *process = now;
+                }
+                self.flags |= process.flags;
+                self.take(process, now_ns);
                 gone.push((process.pid, process.started_ns));
                 if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
                     shared.alive.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
@@ -105,18 +112,17 @@ impl Tally {
         if self.statuses.len() > 4096 {
             self.statuses.clear();
         }
-        self.peak.stretch(now_ns, &held);
     }
 
     /// What the looks saw of a process that has ended: kept for its slot, or all there is.
-    fn take_seen(&mut self, end: &ProcessEnd, slots: &[(usize, Process)], held: &mut Vec<Held>) {
+    fn take_seen(&mut self, end: &ProcessEnd, slots: &[(usize, Process)]) {
         if self.has_slot(end, slots) {
             self.seen.insert(end.pid, end.clone());
         } else if !self.is_known(end, slots) {
             self.strangers_ended += 1;
             self.rss_peak_bytes = self.rss_peak_bytes.max(end.rss_peak_bytes);
-            held.push(Held {
-                from_ns: end.started_ns + self.epoch_ns,
+            self.peak.add(Held {
+                from_ns: end.started_ns + self.fork_ns,
                 to_ns: end.ended_ns.unwrap_or_default() + self.epoch_ns,
                 bytes: end.rss_peak_bytes,
             });
@@ -125,24 +131,22 @@ impl Tally {
     }
 
     fn has_slot(&self, end: &ProcessEnd, slots: &[(usize, Process)]) -> bool {
-        let started = end.started_ns + self.epoch_ns;
-        slots
-            .iter()
-            .any(|(_, p)| p.pid == end.pid && p.started_ns.abs_diff(started) < SAME_START_NS)
+        slots.iter().any(|(_, p)| self.is_same(end, p.pid, p.started_ns))
     }
 
     fn is_known(&self, end: &ProcessEnd, slots: &[(usize, Process)]) -> bool {
-        let started = end.started_ns + self.epoch_ns;
-        self.has_slot(end, slots)
-            || self
-                .recent
-                .iter()
-                .flatten()
-                .any(|(pid, from)| *pid == end.pid && from.abs_diff(started) < SAME_START_NS)
+        let mut recent = self.recent.iter().flatten();
+        self.has_slot(end, slots) || recent.any(|(pid, from)| self.is_same(end, *pid, *from))
+    }
+
+    /// Whether a row is of the process that a slot says began then. A slot with that PID that is
+    /// older is of another process.
+    fn is_same(&self, end: &ProcessEnd, pid: u32, started_ns: u64) -> bool {
+        pid == end.pid && started_ns + EARLIER_NS >= end.started_ns + self.fork_ns
     }
 
     /// A process is no more: its row, and its part in the sums.
-    fn take(&mut self, process: &Process, now_ns: u64) -> Held {
+    fn take(&mut self, process: &Process, now_ns: u64) {
         let mut process = process.clone();
         process.wait_status = process.wait_status.or(self.statuses.get(&process.pid).copied());
         self.statuses.remove(&process.pid);
@@ -159,8 +163,8 @@ impl Tally {
         self.own_reads.1 += process.own_reads.1;
         self.rss_peak_bytes = self.rss_peak_bytes.max(row.rss_peak_bytes);
         let held = Held { from_ns: process.started_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes };
+        self.peak.add(held);
         self.events.push_back(Event::ProcessEnd(Box::new(row)));
-        held
     }
 
     fn note_blind_spot(&mut self, process: &Process) {
