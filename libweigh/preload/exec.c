@@ -152,8 +152,8 @@ EXPORT int execle(const char *path, const char *first, ...)
 	int before = errno;                                                                        \
 	if (slot) {                                                                                \
 		uint32_t blind = why;                                                              \
-		slot->parent_pid = parent->pid;                                                    \
-		slot->uid = parent->uid;                                                           \
+		slot->parent_pid = known.pid;                                                    \
+		slot->uid = RAW(getuid);                                                           \
 		slot->started_ns = now_ns();                                                       \
 		name_program(slot, path, blind);                                                   \
 		env = ENVIRONMENT(envp, slot, can_load(blind));                                    \

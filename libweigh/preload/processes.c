@@ -59,8 +59,8 @@ EXPORT void quick_exit(int status)
 /* Who was killed says nothing: who waits for it learns of its end. */
 static void reaped(pid_t pid, int status)
 {
-	if (pid <= 0 || !shared || !(WIFEXITED(status) || WIFSIGNALED(status)) ||
-	    self->pid != self->local_pid)
+	if (!known.pid || known.pid != known.local_pid ||
+	    !(WIFEXITED(status) || WIFSIGNALED(status)))
 		return;
 	struct slot *slot = slot_of(pid);
 	uint32_t state = slot ? slot->state : 0;
@@ -122,8 +122,8 @@ EXPORT pid_t _Fork(void)
 {
 	pid_t pid = real__Fork() ? real__Fork()() : (errno = ENOSYS, -1);
 
-	if (pid == 0 && shared && self->pid)
-		become_child(self);
+	if (pid == 0 && known.pid)
+		become_child();
 	return pid;
 }
 
@@ -140,9 +140,12 @@ static int begin_clone(void *place)
 	struct slot *slot = place;
 	clone_function function = (clone_function)(uintptr_t)slot->start_function;
 
-	if (slot->flags & FLAG_OWN_MEMORY)
-		self = slot;
 	enter_child(slot);
+	if (slot->flags & FLAG_OWN_MEMORY) {
+		self = slot;
+		known.pid = slot->pid;
+		known.local_pid = slot->local_pid;
+	}
 	int status = function((void *)(uintptr_t)slot->start_argument);
 	say_last(slot, (status & 0xff) << 8);
 	return status;
@@ -164,7 +167,7 @@ EXPORT int clone(clone_function function, void *stack, int flags, void *argument
 	slot->start_function = (uintptr_t)function;
 	slot->start_argument = (uintptr_t)argument;
 	slot->flags = flags & CLONE_VM ? 0 : FLAG_OWN_MEMORY;
-	inherit(slot, parent);
+	inherit(slot);
 	int pid = real_clone()(begin_clone, stack, flags, slot, parent_tid, tls, child_tid);
 	if (pid < 0)
 		give_back(slot);

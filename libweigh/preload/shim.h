@@ -28,6 +28,8 @@
 extern struct shared *shared;
 /* This process's slot; a place that nobody reads where there is none. */
 extern struct slot *self;
+/* What this process knows of itself; all zero where the library lies idle. */
+extern struct slot known;
 
 /*
  * The function that the program would have called without the library. It is looked up at the
@@ -70,8 +72,8 @@ struct slot *slot_of(uint32_t pid);
 uint32_t index_of(const struct slot *slot);
 /* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
-void inherit(struct slot *slot, const struct slot *parent);
-void become_child(struct slot *parent);
+void inherit(struct slot *slot);
+void become_child(void);
 void enter_child(struct slot *slot);
 
 /* look.c */

@@ -18,6 +18,11 @@ enum { LOADER_READS = 832 };
 static struct slot nowhere;
 struct shared *shared;
 struct slot *self = &nowhere;
+/*
+ * What this process knows of itself without its slot: a child is made from it, which may come to
+ * its first instruction when its parent's slot is another's.
+ */
+struct slot known;
 
 uint64_t now_ns(void)
 {
@@ -113,25 +118,28 @@ struct slot *slot_of(uint32_t pid)
 	return NULL;
 }
 
-void inherit(struct slot *slot, const struct slot *parent)
+/* Fills what a child has of the process that knows itself by `known`. */
+void inherit(struct slot *slot)
 {
-	slot->parent_pid = parent->pid;
+	slot->parent_pid = known.pid;
 	slot->uid = RAW(getuid);
-	memcpy(slot->name, parent->name, sizeof slot->name);
-	memcpy(slot->command, parent->command, sizeof slot->command);
-	slot->command_bytes = parent->command_bytes;
+	memcpy(slot->name, known.name, sizeof slot->name);
+	memcpy(slot->command, known.command, sizeof slot->command);
+	slot->command_bytes = known.command_bytes;
 }
 
-/* The caller is a new process with the memory of `parent`, alone in it. */
-void become_child(struct slot *parent)
+/* The caller is a new process with a memory of its own. */
+void become_child(void)
 {
 	struct slot *slot = claim(STATE_CLAIMED);
 
 	self = slot ? slot : &nowhere;
-	if (!slot)
-		return;
-	inherit(slot, parent);
-	enter_child(slot);
+	if (slot) {
+		inherit(slot);
+		enter_child(slot);
+	}
+	known.pid = slot ? slot->pid : outer_pid();
+	known.local_pid = RAW(getpid);
 }
 
 void enter_child(struct slot *slot)
@@ -147,15 +155,15 @@ struct slot *mine(void)
 {
 	uint32_t local = RAW(getpid);
 
-	if (!shared || !self->pid)
+	if (!known.pid)
 		return NULL;
-	if (self->local_pid == local)
-		return self;
+	if (known.local_pid == local)
+		return self == &nowhere ? NULL : self;
 	uint32_t pid = outer_pid();
 	struct slot *slot = slot_of(pid);
 	if (slot || !(slot = claim(STATE_CLAIMED)))
 		return slot;
-	inherit(slot, self);
+	inherit(slot);
 	slot->started_ns = started_by_kernel_ns(slot);
 	slot->local_pid = local;
 	set_pid(slot, pid);
@@ -166,8 +174,8 @@ struct slot *mine(void)
 
 static void after_fork_in_child(void)
 {
-	if (shared && self->pid)
-		become_child(self);
+	if (known.pid)
+		become_child();
 }
 
 /* Registered first, hence called last: after the program's own handlers and destructors. */
@@ -282,6 +290,11 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	copy_name(slot);
 	set_pid(slot, pid);
 	self = slot;
+	known.pid = pid;
+	known.local_pid = slot->local_pid;
+	memcpy(known.name, slot->name, sizeof known.name);
+	memcpy(known.command, slot->command, sizeof known.command);
+	known.command_bytes = slot->command_bytes;
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	on_exit(at_exit, NULL);
 out:

@@ -41,12 +41,12 @@ static void before_call(long number, long first)
 
 EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-	if (!shared || !self->pid)
+	if (!known.pid)
 		return real_syscall()(number, a, b, c, d, e, f);
 	before_call(number, a);
 	long result = real_syscall()(number, a, b, c, d, e, f);
 	if (result == 0 && makes_process(number, a))
-		become_child(self);
+		become_child();
 	else
 		after_open_call(number, a, b, result);
 	return result;
