@@ -63,7 +63,7 @@ fn build_library(level: &str, out: &Path) {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
-        .args(["-fvisibility=hidden", "-fno-plt", "-U_FORTIFY_SOURCE"])
+        .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
         .args(["-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,noexecstack", "-Wl,--no-undefined"])
         .args(["-s", &format!("-DLEVEL={level}"), "-I"])
         .arg(out)

@@ -146,15 +146,12 @@ EXPORT int execle(const char *path, const char *first, ...)
  * even end, before the parent hears its PID.
  */
 #define SPAWN(call, path, why)                                                                     \
-	struct slot *parent = mine(), *slot = parent ? claim(STATE_SPAWNING) : NULL;               \
+	struct slot *slot = expect_child();                                                        \
 	char *const *env = envp;                                                                   \
 	pid_t child = 0;                                                                           \
 	int before = errno;                                                                        \
 	if (slot) {                                                                                \
 		uint32_t blind = why;                                                              \
-		slot->parent_pid = known.pid;                                                    \
-		slot->uid = RAW(getuid);                                                           \
-		slot->started_ns = now_ns();                                                       \
 		name_program(slot, path, blind);                                                   \
 		env = ENVIRONMENT(envp, slot, can_load(blind));                                    \
 		errno = before;                                                                    \
@@ -162,21 +159,8 @@ EXPORT int execle(const char *path, const char *first, ...)
 	int error = call()(&child, path, actions, attributes, argv, env);                          \
 	if (pid && !error)                                                                         \
 		*pid = child;                                                                      \
-	if (slot)                                                                                  \
-		spawned(slot, child, error);                                                       \
+	child_made(slot, error ? -1 : child, STATE_EXECED);                                        \
 	return error
-
-static void spawned(struct slot *slot, pid_t child, int error)
-{
-	uint32_t spawning = STATE_SPAWNING;
-
-	if (error) {
-		give_back(slot);
-	} else if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_EXECED)) {
-		set_pid(slot, child);
-		begin_life();
-	}
-}
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])

@@ -23,6 +23,7 @@ REAL(pid_t, waitpid, pid_t, int *, int)
 REAL(pid_t, wait3, int *, int, struct rusage *)
 REAL(pid_t, wait4, pid_t, int *, int, struct rusage *)
 REAL(int, waitid, idtype_t, id_t, siginfo_t *, int)
+REAL(pid_t, fork, void)
 REAL(pid_t, _Fork, void)
 REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, thread_function, void *)
 REAL(int, clone, clone_function, void *, int, void *, pid_t *, void *, pid_t *)
@@ -120,10 +121,24 @@ EXPORT int waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
 /* It calls no handlers of pthread_atfork. */
 EXPORT pid_t _Fork(void)
 {
+	struct slot *slot = expect_child();
 	pid_t pid = real__Fork() ? real__Fork()() : (errno = ENOSYS, -1);
 
 	if (pid == 0 && known.pid)
 		become_child();
+	else
+		child_made(slot, pid, STATE_RUNNING);
+	return pid;
+}
+
+/* The child takes its slot in a handler of pthread_atfork(3), before the program's own ones. */
+EXPORT pid_t fork(void)
+{
+	struct slot *slot = expect_child();
+	pid_t pid = real_fork()();
+
+	if (pid)
+		child_made(slot, pid, STATE_RUNNING);
 	return pid;
 }
 

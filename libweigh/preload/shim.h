@@ -73,6 +73,9 @@ uint32_t index_of(const struct slot *slot);
 /* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
 void inherit(struct slot *slot);
+/* Around the making of a process: a slot for it, and what came of it. */
+struct slot *expect_child(void);
+void child_made(struct slot *slot, long pid, uint32_t state);
 void become_child(void);
 void enter_child(struct slot *slot);
 

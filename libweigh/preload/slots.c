@@ -128,18 +128,61 @@ void inherit(struct slot *slot)
 	slot->command_bytes = known.command_bytes;
 }
 
+/*
+ * The slot of the child that this thread is just making. It is set aside before: the child may be
+ * killed before its first instruction, and who made it knows its PID.
+ */
+static __thread struct slot *expected;
+
+struct slot *expect_child(void)
+{
+	struct slot *slot = known.pid ? claim(STATE_SPAWNING) : NULL;
+
+	if (slot) {
+		inherit(slot);
+		slot->started_ns = now_ns();
+	}
+	expected = slot;
+	return slot;
+}
+
+void child_made(struct slot *slot, long pid, uint32_t state)
+{
+	uint32_t spawning = STATE_SPAWNING;
+
+	expected = NULL;
+	if (!slot)
+		return;
+	if (pid < 0) {
+		give_back(slot);
+	} else if (known.pid == known.local_pid) {
+		/* In a PID namespace of its own only the child itself knows. */
+		set_pid(slot, pid);
+		if (atomic_compare_exchange_strong(&slot->state, &spawning, state))
+			begin_life();
+	}
+}
+
 /* The caller is a new process with a memory of its own. */
 void become_child(void)
 {
-	struct slot *slot = claim(STATE_CLAIMED);
+	struct slot *slot = expected;
+	uint32_t spawning = STATE_SPAWNING, parent = known.pid;
 
-	self = slot ? slot : &nowhere;
+	expected = NULL;
+	known.local_pid = RAW(getpid);
+	known.pid = outer_pid();
 	if (slot) {
+		slot->local_pid = known.local_pid;
+		set_pid(slot, known.pid);
+		if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING))
+			begin_life();
+	} else if ((slot = claim(STATE_CLAIMED))) {
 		inherit(slot);
+		slot->parent_pid = parent;
 		enter_child(slot);
 	}
-	known.pid = slot ? slot->pid : outer_pid();
-	known.local_pid = RAW(getpid);
+	self = slot ? slot : &nowhere;
 }
 
 void enter_child(struct slot *slot)

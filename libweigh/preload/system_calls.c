@@ -43,10 +43,14 @@ EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	if (!known.pid)
 		return real_syscall()(number, a, b, c, d, e, f);
+	bool makes = makes_process(number, a);
+	struct slot *slot = makes ? expect_child() : NULL;
 	before_call(number, a);
 	long result = real_syscall()(number, a, b, c, d, e, f);
-	if (result == 0 && makes_process(number, a))
+	if (makes && result == 0)
 		become_child();
+	else if (makes)
+		child_made(slot, result, STATE_RUNNING);
 	else
 		after_open_call(number, a, b, result);
 	return result;
