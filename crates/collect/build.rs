@@ -80,7 +80,7 @@ fn build_library(level: &str, out: &Path) {
 }
 
 /// The parts of the library that only level 3 has.
-const LEVEL_3: &[&str] = &["opens"];
+const LEVEL_3: &[&str] = &["descriptors", "sockets", "transfers", "opens"];
 
 /// Debian installs versioned names only.
 fn find_clang() -> Option<PathBuf> {

@@ -26,7 +26,7 @@ static void name_program(struct slot *slot, const char *path, uint32_t blind)
 
 	memcpy(slot->program, path, length);
 	slot->program[length] = 0;
-	flag(slot, blind);
+	flag(slot, FLAG_EXECED | blind);
 }
 
 static void before_exec(struct slot *slot, const char *path, uint32_t blind)
@@ -40,7 +40,7 @@ static void before_exec(struct slot *slot, const char *path, uint32_t blind)
 
 static void exec_failed(struct slot *slot, uint32_t blind)
 {
-	__atomic_fetch_and((uint32_t *)&slot->flags, ~blind, __ATOMIC_RELAXED);
+	__atomic_fetch_and((uint32_t *)&slot->flags, ~(FLAG_EXECED | blind), __ATOMIC_RELAXED);
 	slot->state = STATE_RUNNING;
 }
 

@@ -326,6 +326,7 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	}
 	slot->uid = RAW(getuid);
 	slot->local_pid = RAW(getpid);
+	__atomic_fetch_and((uint32_t *)&slot->flags, ~FLAG_EXECED, __ATOMIC_RELAXED);
 	/* The loader has read this library's head, for which the kernel charges the process. */
 	slot->own_bytes += LOADER_READS;
 	slot->own_calls++;

@@ -7,6 +7,7 @@
 //! time, faults, I/O). Where the library can not be (static programs, set-user-ID programs, other
 //! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
 
+mod files;
 #[allow(dead_code)]
 mod layout;
 mod notes;
@@ -26,13 +27,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, waitid, waitpid};
-use weigh_schema::event::{CollectorState, CollectorStatus, Event, JobReading, Note, ProcessEnd};
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
+};
 use weigh_schema::{Counter, CounterValues, Mechanism};
 
 use crate::follow::{Follow, FollowError};
 use crate::poll::{IO_COUNTERS, JobPoller};
 use crate::{procfs, rusage, signals};
-use layout::{FLAG_OTHER_LOADER, STATE_EXECED};
+use files::Files;
+use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
 use place::Place;
 use tally::Tally;
@@ -72,6 +76,7 @@ pub struct PreloadedJob {
     why_blind: u32,
     poller: Option<JobPoller>,
     tally: Tally,
+    files: Files,
     begun: Instant,
     last: Option<Instant>,
     reading: JobReading,
@@ -95,6 +100,7 @@ impl PreloadedJob {
             why_blind: program::why_blind(command),
             poller: None,
             tally: Tally::default(),
+            files: Files::default(),
             begun: Instant::now(),
             last: None,
             reading: JobReading::default(),
@@ -132,7 +138,7 @@ impl PreloadedJob {
     fn take_first_slot(&self, pid: u32) {
         let slot = &self.place.slots[0];
         place::put(&slot.program, self.command.as_bytes());
-        slot.flags.store(self.why_blind, Ordering::Relaxed);
+        slot.flags.store(self.why_blind | FLAG_EXECED, Ordering::Relaxed);
         slot.parent_pid.store(std::process::id(), Ordering::Relaxed);
         slot.uid.store(rustix::process::getuid().as_raw(), Ordering::Relaxed);
         slot.started_ns.store(now_ns(), Ordering::Relaxed);
@@ -151,6 +157,9 @@ impl PreloadedJob {
         // A look that fails leaves the last one standing.
         if let Ok(poll) = poller.poll(at_ns) {
             let remaining = poller.remaining();
+            // Before the rows of those who opened them.
+            let events = &mut self.tally.events;
+            self.files.look(&self.place, |event| events.push_back(event));
             let now: BTreeSet<u32> = poller.living().into_iter().collect();
             self.tally.look(&self.place, &poll, &now, remaining, began_ns, now_ns());
             let with_slot = self.tally.living.iter().filter(|p| !p.said_its_last());
@@ -339,7 +348,8 @@ impl Follow for PreloadedJob {
 
     fn statuses(&self) -> Vec<CollectorStatus> {
         let blind = self.blind_spots();
-        let lost = u64::from(self.place.overflow.load(Ordering::Relaxed));
+        let overflow = u64::from(self.place.overflow.load(Ordering::Relaxed));
+        let lost = overflow + self.files.lost(&self.place);
         let (status, reason) = if blind.is_empty() {
             (CollectorState::Active, None)
         } else {
@@ -357,6 +367,10 @@ impl Follow for PreloadedJob {
 
     fn notes(&mut self) -> Vec<Note> {
         self.grounds().notes()
+    }
+
+    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
+        self.files.take(key)
     }
 
     fn counts_opens(&self) -> Result<(), String> {

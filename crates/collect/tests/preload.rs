@@ -118,6 +118,160 @@ fn io_is_what_the_kernel_counts_to_the_byte() {
     }
 }
 
+/// The difference to a run that moves nothing is what was moved.
+#[test]
+fn what_the_kernel_does_not_count_is_counted_to_the_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    std::fs::write(&input, vec![7; 1_000_003]).unwrap();
+    let (input, output) = (input.to_str().unwrap(), output.to_str().unwrap());
+    let sum = |job: &preloaded::Job, kinds: [&str; 4]| -> u64 {
+        kinds.iter().map(|kind| job.value(kind)).sum()
+    };
+    let all = |job: &preloaded::Job| {
+        [("READ", "CHARS"), ("WRITE", "CHARS"), ("READ", "CALLS"), ("WRITE", "CALLS")].map(
+            |(a, b)| {
+                let name = format!("{a}_{b}");
+                let others = ["SOCKET", "OTHER", "URING"].map(|of| format!("{of}_{name}"));
+                sum(job, [&name, &others[0], &others[1], &others[2]])
+            },
+        )
+    };
+    for kind in [
+        "sendfile",
+        "copy_file_range",
+        "splice",
+        "tee",
+        "vmsplice",
+        "send",
+        "sendto",
+        "sendmsg",
+        "sendmmsg",
+        "socket-write",
+    ] {
+        let ends = match kind {
+            "sendfile" | "copy_file_range" | "splice" => vec![input, output],
+            _ => vec![],
+        };
+        let io = workload("io");
+        let moved = run(Calls, &[&[&io, kind, "1000003", "4096"], &ends[..]].concat());
+        let none = run(Calls, &[&[&io, kind, "0", "4096"], &ends[..]].concat());
+        let (moved_all, none_all) = (all(&moved), all(&none));
+        for (i, name) in ["io_read_bytes", "io_written_bytes", "io_read_calls", "io_write_calls"]
+            .iter()
+            .enumerate()
+        {
+            let truth = moved.truth(name) - none.truth(name);
+            assert_eq!(moved_all[i] - none_all[i], truth, "{kind} {name}");
+        }
+        assert_eq!(moved.value("NET_SENT") + moved.value("NET_RECEIVED"), 0, "{kind}");
+        assert!(!moved.notes.contains_key("io_read_bytes_total"), "{kind}: {:?}", moved.notes);
+    }
+}
+
+#[test]
+fn requests_that_pass_by_unseen_are_told_of() {
+    let job = run(Calls, &[&workload("io"), "aio-read", "100003", "4096"]);
+    assert!(job.notes["io_read_bytes_total"].1.contains("native AIO"), "{:?}", job.notes);
+}
+
+#[test]
+fn the_network_is_counted_to_the_byte() {
+    for kind in ["tcp", "tcp6", "udp"] {
+        let job = run(Calls, &[&workload("net"), "1000003", "7", kind]);
+        assert_eq!(job.value("NET_SENT"), job.truth("net_sent_bytes"), "{kind}");
+        assert_eq!(job.value("NET_RECEIVED"), job.truth("net_received_bytes"), "{kind}");
+        let connections = job.truth("tcp_connects") + job.truth("tcp_accepts");
+        assert_eq!(job.value("NET_CONNECTIONS"), connections, "{kind}");
+    }
+    let job = run(Processes, &[&workload("net"), "1000003", "7", "tcp"]);
+    assert_eq!(job.notes["net_sent_bytes_total"].0, "unavailable");
+}
+
+#[test]
+fn opened_files_have_their_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("f").display().to_string();
+    let job = run(Calls, &[&workload("open"), "1003", &prefix]);
+    assert_eq!(job.value("FILES_OPENED"), job.truth("opens_total"));
+    let ours: Vec<_> = job.files.iter().filter(|(path, _)| path.starts_with(&prefix)).collect();
+    assert_eq!(ours.len() as u64, job.truth("opened_files"));
+    assert!(ours.iter().all(|(_, times)| *times == 1));
+}
+
+/// What a program does to itself must not show, neither to it nor to us.
+#[test]
+fn programs_that_make_it_hard() {
+    const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char buffer[4096];
+static int writes;
+static void on_alarm(int s) { (void)s; int e = errno; (void)!write(writes, buffer, 10); errno = e; }
+static void *work(void *x) {
+    int null = open("/dev/null", O_WRONLY);
+    for (int i = 0; i < 2000; i++) if (write(null, buffer, 3) != 3) exit(3);
+    return x;
+}
+int main(int argc, char **argv) {
+    for (int fd = 3; fd < 1024; fd++) close(fd);
+    errno = 77;
+    int fd = open("/dev/zero", O_RDONLY);
+    if (fd != 3) { fprintf(stderr, "a descriptor was left open: %d
+", fd); return 4; }
+    if (read(fd, buffer, 100) != 100 || errno != 77) { fprintf(stderr, "errno %d
+", errno); return 5; }
+    if (read(-1, buffer, 1) != -1 || errno != EBADF) return 6;
+    if (execl("/no/such/file", "x", (char *)0) != -1 || errno != ENOENT) return 7;
+    writes = open("/dev/null", O_WRONLY);
+    struct sigaction a = { .sa_handler = on_alarm };
+    sigaction(SIGUSR1, &a, 0);
+    for (int i = 0; i < 100; i++) raise(SIGUSR1);
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++) pthread_create(t + i, 0, work, 0);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+    FILE *f = fopen("/dev/null", "w");
+    for (int i = 0; i < 30011; i++) fputc('x', f);
+    fclose(f);
+    if (argc > 1) {
+        clearenv();
+        pid_t child = fork();
+        if (child == 0) { execv(argv[0], (char *[]){ argv[0], 0 }); _exit(9); }
+        int status;
+        if (waitpid(child, &status, 0) != child || status) return 8;
+    }
+    printf("%s%s", argc > 1 ? "parent" : "child", getenv("WEIGH_PRELOAD") ? " sees" : "");
+    return argc > 1 ? 42 : 0;
+}
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let program = preloaded::compile(folder.path(), "hard", PROGRAM);
+    for level in [Processes, Calls] {
+        let job = run(level, &["sh", "-c", &format!("{program} fork > {program}.out")]);
+        let out = std::fs::read_to_string(format!("{program}.out")).unwrap();
+        assert_eq!(out, "child seesparent", "{job:?}");
+        let rows = job.named("hard");
+        assert_eq!(rows.len(), 2, "{job:?}");
+        for row in rows {
+            // The last buffer of standard output is written after the last word.
+            let written: u64 = row["WRITE_CHARS"].parse().unwrap();
+            let child = if row["status"] == "0" { 0 } else { 10 };
+            assert_eq!(written, 4 * 2000 * 3 + 100 * 10 + 30011, "{child}");
+        }
+        assert_eq!(job.named("hard").iter().filter(|r| r["status"] == "10752").count(), 1);
+        let all = 2 * (4 * 2000 * 3 + 100 * 10 + 30011) + out.len() as u64;
+        assert_eq!(job.value("WRITE_CHARS"), all);
+    }
+}
+
 #[test]
 fn cpu_time_is_what_was_burnt() {
     let job = run(Processes, &[&workload("spin"), "300", "2"]);

@@ -265,6 +265,8 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_SOCKET_STREAM = 4096;
     /// It was made by clone(2) with memory of its own.
     FLAG_OWN_MEMORY = 8192;
+    /// It has executed a program in which the library has not woken up.
+    FLAG_EXECED = 16384;
 }
 
 /// The header that the library is compiled with.

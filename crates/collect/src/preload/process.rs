@@ -6,12 +6,10 @@ use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
 use super::layout::{
-    FLAG_IO, FLAG_OTHER_LOADER, FLAG_OUT_OF_REACH, FLAG_PRIVILEGED, FLAG_STATIC, FLAG_STATUS,
-    FLAG_USAGE, SLOTS, STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, Shared, Slot,
+    FLAG_EXECED, FLAG_IO, FLAG_OTHER_LOADER, FLAG_OUT_OF_REACH, FLAG_PRIVILEGED, FLAG_STATIC,
+    FLAG_STATUS, FLAG_USAGE, SLOTS, STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, Shared,
+    Slot,
 };
-
-/// What says that the library is not in a program.
-const BLIND: u32 = FLAG_STATIC | FLAG_OTHER_LOADER | FLAG_PRIVILEGED | FLAG_OUT_OF_REACH;
 
 /// A process as its slot tells of it.
 #[derive(Clone, Debug)]
@@ -76,7 +74,8 @@ impl Process {
         self.state == STATE_ENDED
     }
 
-    /// Why the library is not in the program it executes, or has not been heard of.
+    /// Why the library is not in a program it executes, or has executed. Means something once it is
+    /// given time to wake up.
     pub fn blind_spot(&self) -> Option<&'static str> {
         let reasons = [
             (FLAG_STATIC, "it is a static program"),
@@ -85,9 +84,7 @@ impl Process {
             (FLAG_OUT_OF_REACH, "it was executed under another root directory"),
         ];
         let known = reasons.into_iter().find(|(flag, _)| self.flags & flag != 0);
-        let unheard = (self.state == STATE_EXECED || self.state == STATE_REAPED)
-            && self.flags & BLIND == 0
-            && self.name.is_empty();
+        let unheard = self.flags & FLAG_EXECED != 0;
         known.map(|(_, why)| why).or(unheard.then_some("the library was not heard of in it"))
     }
 

@@ -33,6 +33,15 @@ pub fn workload(name: &str) -> String {
     workloads().join(name).display().to_string()
 }
 
+/// Compiles a program, and gives its path.
+pub fn compile(folder: &Path, name: &str, source: &str) -> String {
+    let (input, output) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&input, source).unwrap();
+    let cc = Command::new("cc").args(["-O1", "-pthread", "-o"]).args([&output, &input]).status();
+    assert!(cc.unwrap().success());
+    output.display().to_string()
+}
+
 /// What became of a job.
 #[derive(Debug)]
 pub struct Job {
