@@ -138,10 +138,8 @@ struct slot *expect_child(void)
 {
 	struct slot *slot = known.pid ? claim(STATE_SPAWNING) : NULL;
 
-	if (slot) {
+	if (slot)
 		inherit(slot);
-		slot->started_ns = now_ns();
-	}
 	expected = slot;
 	return slot;
 }
@@ -158,6 +156,8 @@ void child_made(struct slot *slot, long pid, uint32_t state)
 	} else if (known.pid == known.local_pid) {
 		/* In a PID namespace of its own only the child itself knows. */
 		set_pid(slot, pid);
+		/* Not before the process is there: an older one may have had its PID. */
+		slot->started_ns = now_ns();
 		if (atomic_compare_exchange_strong(&slot->state, &spawning, state))
 			begin_life();
 	}
@@ -175,6 +175,7 @@ void become_child(void)
 	if (slot) {
 		slot->local_pid = known.local_pid;
 		set_pid(slot, known.pid);
+		slot->started_ns = now_ns();
 		if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING))
 			begin_life();
 	} else if ((slot = claim(STATE_CLAIMED))) {
@@ -262,10 +263,12 @@ static struct slot *adopt(uint32_t index, uint32_t pid)
 
 	if (!slot)
 		return NULL;
-	if (!slot->pid && atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING)) {
-		slot->started_ns = slot->started_ns ? slot->started_ns : now_ns();
-		begin_life();
-		return slot;
+	if (slot->state == STATE_SPAWNING && (!slot->pid || slot->pid == pid)) {
+		slot->started_ns = now_ns();
+		if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING)) {
+			begin_life();
+			return slot;
+		}
 	}
 	if (slot->pid == pid && slot->state == STATE_EXECED) {
 		slot->state = STATE_RUNNING;

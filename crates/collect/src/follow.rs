@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 
@@ -47,10 +47,11 @@ pub trait Follow {
         None
     }
 
-    /// The next child of weigh that has ended or stopped; none if there is no more now.
+    /// The next child of weigh that has ended or stopped, of whatever process group it is; none if
+    /// there is no more now.
     fn next_child(&mut self) -> io::Result<Option<(Pid, WaitStatus)>> {
         loop {
-            match waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
                 Ok(changed) => return Ok(changed),
                 Err(rustix::io::Errno::CHILD) => return Ok(None),
                 Err(rustix::io::Errno::INTR) => {}

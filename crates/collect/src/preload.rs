@@ -26,7 +26,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, waitid, waitpid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, wait, waitid};
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
@@ -298,7 +298,7 @@ impl Follow for PreloadedJob {
 
     fn next_child(&mut self) -> io::Result<Option<(Pid, WaitStatus)>> {
         loop {
-            match waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
                 Ok(Some((pid, status))) => {
                     if status.exited() || status.signaled() {
                         let pid = pid.as_raw_nonzero().get() as u32;
@@ -327,6 +327,11 @@ impl Follow for PreloadedJob {
 
     fn glance(&self) -> JobReading {
         self.reading.clone()
+    }
+
+    /// Who has ended but was not waited for yet is not in the kernel's sums.
+    fn unsettled(&self) -> u64 {
+        u64::from(self.alive.is_empty() && !has_no_children())
     }
 
     fn living(&self) -> Vec<ProcessEnd> {

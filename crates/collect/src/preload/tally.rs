@@ -7,12 +7,12 @@ use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
 use super::layout::{
-    FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_SOCKET_STREAM, FLAG_THREADS, FLAG_URING, STATE_EXECED,
-    STATE_RUNNING, Shared,
+    FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_SOCKET_STREAM, FLAG_THREADS,
+    FLAG_URING, STATE_EXECED, STATE_RUNNING, Shared,
 };
 use super::peak::{Held, PeakBound};
 use super::process::{self, Process};
-use crate::poll::Poll;
+use crate::poll::{IO_COUNTERS, Poll};
 use crate::procfs;
 
 /// How much earlier a slot may say that its process began than the kernel does: a clock tick is
@@ -43,6 +43,8 @@ pub struct Tally {
     /// The last look's words on processes that have a slot.
     seen: HashMap<u32, ProcessEnd>,
     recent: VecDeque<Vec<(u32, u64)>>,
+    /// What the children that ended before a process have read and written, by its PID.
+    io_of_children: HashMap<u32, CounterValues>,
     /// The processes of the slots at the last look.
     pub living: Vec<Process>,
     /// Processes alive that have no slot.
@@ -85,6 +87,7 @@ impl Tally {
             }
         }
         self.strangers = remaining.into_iter().filter(|end| !self.is_known(end, &slots)).collect();
+        let parents: BTreeSet<u32> = slots.iter().map(|(_, process)| process.pid).collect();
         let mut gone = Vec::new();
         slots.retain_mut(|(index, process)| {
             self.flags |= process.flags;
@@ -95,7 +98,7 @@ impl Tally {
                     *process = now;
                 }
                 self.flags |= process.flags;
-                self.take(process, now_ns);
+                self.take(process, &parents, now_ns);
                 gone.push((process.pid, process.started_ns));
                 if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
                     shared.alive.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
@@ -146,10 +149,11 @@ impl Tally {
     }
 
     /// A process is no more: its row, and its part in the sums.
-    fn take(&mut self, process: &Process, now_ns: u64) {
+    fn take(&mut self, process: &Process, parents: &BTreeSet<u32>, now_ns: u64) {
         let mut process = process.clone();
         process.wait_status = process.wait_status.or(self.statuses.get(&process.pid).copied());
         self.statuses.remove(&process.pid);
+        self.part_io(&mut process, parents);
         let seen = self.seen.remove(&process.pid);
         let ended_ns = if process.ended_ns > 0 { process.ended_ns } else { now_ns };
         let row =
@@ -165,6 +169,26 @@ impl Tally {
         let held = Held { from_ns: process.started_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes };
         self.peak.add(held);
         self.events.push_back(Event::ProcessEnd(Box::new(row)));
+    }
+
+    /// Takes from a process what the children it waited for had done, where it could only tell both
+    /// together; and remembers what is its own and theirs for its parent.
+    fn part_io(&mut self, process: &mut Process, parents: &BTreeSet<u32>) {
+        let of_children = self.io_of_children.remove(&process.pid).unwrap_or_default();
+        let is_sum = process.flags & FLAG_IO_OF_CHILDREN != 0;
+        let mut of_parent = parents
+            .contains(&process.parent_pid)
+            .then(|| self.io_of_children.entry(process.parent_pid).or_default());
+        for &counter in IO_COUNTERS {
+            let (told, theirs) = (process.counters.get(counter), of_children.get(counter));
+            if is_sum {
+                process.counters.set(counter, told.saturating_sub(theirs));
+            }
+            if let Some(of_parent) = &mut of_parent {
+                let all = process.counters.get(counter) + theirs;
+                of_parent.set(counter, of_parent.get(counter) + all);
+            }
+        }
     }
 
     fn note_blind_spot(&mut self, process: &Process) {

@@ -170,7 +170,7 @@ pub fn run_job() {
         if root_ended {
             job.read().unwrap();
             while job.next_child().unwrap().is_some() {}
-            if job.living().is_empty() {
+            if job.living().is_empty() && job.unsettled() == 0 {
                 break;
             }
         }
