@@ -51,6 +51,7 @@ fn a_static_program_is_named() {
     assert_eq!(said.0, "estimated");
     assert!(said.1.contains(&format!("{program} (it is a static program)")), "{said:?}");
     assert!(job.statuses.contains("Degraded"), "{}", job.statuses);
+    assert!(!job.stderr.contains("ld.so"), "{}", job.stderr);
     // The kernel counts the calls of those that were waited for, whatever they are.
     let job = run(Calls, &[&workload("io-static"), "read", "1000003", "4096"]);
     let none = run(Calls, &[&workload("io-static"), "read", "0", "4096"]);

@@ -2,6 +2,7 @@
 //! looks at `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
 
 use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
@@ -75,7 +76,7 @@ impl Tally {
         began_ns: u64,
         now_ns: u64,
     ) {
-        let mut slots: Vec<(usize, Process)> = (0..process::used(shared))
+        let slots: Vec<(usize, Process)> = (0..process::used(shared))
             .filter_map(|index| Some((index, Process::read(&shared.slots[index])?)))
             .collect();
         for end in &poll.ended {
@@ -88,26 +89,28 @@ impl Tally {
         }
         self.strangers = remaining.into_iter().filter(|end| !self.is_known(end, &slots)).collect();
         let parents: BTreeSet<u32> = slots.iter().map(|(_, process)| process.pid).collect();
-        let mut gone = Vec::new();
-        slots.retain_mut(|(index, process)| {
-            self.flags |= process.flags;
-            let over = has_ended(process, alive, began_ns);
-            if over {
-                // It may have said its last since.
-                if let Some(now) = Process::read(&shared.slots[*index]) {
-                    *process = now;
-                }
-                self.flags |= process.flags;
-                self.take(process, &parents, now_ns);
-                gone.push((process.pid, process.started_ns));
-                if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
-                    shared.alive.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
-                }
-                process::recycle(shared, *index);
-            }
-            !over
+        let (mut over, living): (Vec<_>, Vec<_>) =
+            slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
+        // They may have said their last since.
+        for (index, process) in &mut over {
+            *process = Process::read(&shared.slots[*index]).unwrap_or_else(|| process.clone());
+        }
+        // Children before the parents that waited for them.
+        over.sort_by_key(|(_, process)| match process.ended_ns {
+            0 => now_ns,
+            told => told,
         });
-        self.living = slots.into_iter().map(|(_, process)| process).collect();
+        for (index, process) in &over {
+            self.flags |= process.flags;
+            self.take(process, &parents, now_ns);
+            if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
+                shared.alive.fetch_sub(1, Ordering::AcqRel);
+            }
+            process::recycle(shared, *index);
+        }
+        let gone = over.iter().map(|(_, process)| (process.pid, process.started_ns)).collect();
+        self.living = living.into_iter().map(|(_, process)| process).collect();
+        self.flags |= self.living.iter().fold(0, |flags, process| flags | process.flags);
         self.recent.push_back(gone);
         if self.recent.len() > REMEMBERED_LOOKS {
             self.recent.pop_front();

@@ -50,6 +50,7 @@ pub struct Job {
     pub rows: Vec<BTreeMap<String, String>>,
     pub files: Vec<(String, u64)>,
     pub statuses: String,
+    /// What it said on standard error, complaints of the loader among it.
     pub stderr: String,
     pub truth: BTreeMap<String, u64>,
 }
