@@ -15,6 +15,7 @@ mod peak;
 mod place;
 mod process;
 mod program;
+mod sums;
 mod tally;
 mod waited_io;
 
@@ -26,19 +27,20 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, wait, waitid};
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
-use weigh_schema::{Counter, CounterValues, Mechanism};
+use weigh_schema::{CounterValues, Mechanism};
 
 use crate::follow::{Follow, FollowError};
-use crate::poll::{IO_COUNTERS, JobPoller};
+use crate::poll::JobPoller;
 use crate::{procfs, rusage, signals};
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
 use place::Place;
+use sums::has_no_children;
 use tally::Tally;
 use waited_io::WaitedIo;
 
@@ -167,68 +169,6 @@ impl PreloadedJob {
             self.reading = self.sum_up(poll.reading);
         }
         self.last = Some(Instant::now());
-    }
-
-    /// A reading of `/proc` with what the slots know better.
-    fn sum_up(&mut self, mut reading: JobReading) -> JobReading {
-        if self.alive.is_empty() && self.tally.all_are_waited_for() && has_no_children() {
-            self.total = self.waited_for();
-        }
-        let counters = &mut reading.counters;
-        if let Some(total) = &self.total {
-            counters.clone_from(total);
-        }
-        let (bytes, calls) = self.tally.own_reads();
-        for (counter, own) in [(Counter::ReadChars, bytes), (Counter::ReadCalls, calls)] {
-            counters.set(counter, counters.get(counter).saturating_sub(own));
-        }
-        let of_library = self.tally.of_library();
-        for &counter in Counter::ALL.iter().filter(|c| c.task_field().is_none()) {
-            counters.set(counter, of_library.get(counter));
-        }
-        if self.total.is_none() {
-            *counters = counters.at_least(&self.reading.counters);
-        }
-        let (tally, place) = (&self.tally, &self.place);
-        let strangers = tally.strangers.len() as u64;
-        let all_strangers = strangers + tally.strangers_ended;
-        let population = &mut reading.population;
-        let overflow = u64::from(place.overflow.load(Ordering::Relaxed));
-        population.processes = self.alive.len() as u64;
-        population.processes_total =
-            place.total.load(Ordering::Relaxed) + all_strangers.max(overflow);
-        population.processes_peak =
-            population.processes_peak.max(u64::from(place.alive_peak.load(Ordering::Relaxed)));
-        population.threads_peak = population.threads_peak.max(population.processes_peak);
-        let waited = rusage::waited();
-        let memory = &mut reading.memory;
-        let mut one = memory.process_peak.max(tally.rss_peak_bytes);
-        for process in &tally.living {
-            one = one.max(process.rss_peak_bytes);
-        }
-        if waited.rss_peak_bytes > rusage::own_rss_peak_bytes() {
-            one = one.max(waited.rss_peak_bytes);
-        }
-        memory.process_peak = one;
-        memory.floor_peak = memory.floor_peak.max(one);
-        if one > memory.rss_sum_peak {
-            memory.rss_sum_peak = one;
-        }
-        reading
-    }
-
-    /// The kernel's own sums; none if weigh's own part of them is not known.
-    fn waited_for(&mut self) -> Option<CounterValues> {
-        let io = self.waited_io.read().ok()?;
-        let usage = rusage::waited().counters;
-        let mut total = CounterValues::default();
-        for counter in rusage::COUNTERS {
-            total.set(counter, usage.get(counter).saturating_sub(self.usage_before.get(counter)));
-        }
-        for &counter in IO_COUNTERS {
-            total.set(counter, io.get(counter));
-        }
-        Some(total)
     }
 
     fn grounds(&mut self) -> Grounds {
@@ -384,12 +324,6 @@ impl Follow for PreloadedJob {
             Level::Processes => Err("only level 3 looks at files".to_owned()),
         }
     }
-}
-
-/// Whether weigh has waited for all of its children.
-fn has_no_children() -> bool {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
 /// When a process was made, on the clock of the slots, to the tick.
