@@ -1,12 +1,23 @@
-//! Builds the BPF programs and the Rust skeletons for them.
+//! Builds the BPF programs and the Rust skeletons for them, and the library that is loaded into the
+//! job's programs where BPF may not be used.
 //!
-//! The slots of the kernel-side counters, and the fields of `task_struct` they are read from, are
-//! derived from the schema, so that both sides have one declaration.
+//! The slots of the counters, and the fields of `task_struct` they are read from, are derived from
+//! the schema, and the layout of the file that weigh shares with the library from the Rust types,
+//! so that both sides have one declaration.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use weigh_schema::Counter;
+
+/// What weigh and the library share.
+#[allow(dead_code)]
+#[path = "src/preload/layout.rs"]
+mod layout;
+
+/// Where the library's sources are.
+const LIBRARY: &str = "../../libweigh/preload";
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -15,7 +26,13 @@ fn main() {
     for object in ["job", "functions"] {
         build(object, &out);
     }
+    std::fs::write(out.join("layout.h"), layout::c_header()).expect("OUT_DIR is writable");
+    for level in ["2", "3"] {
+        build_library(level, &out);
+    }
     println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-changed={LIBRARY}");
+    println!("cargo:rerun-if-env-changed=CC");
     println!("cargo:rerun-if-env-changed=CLANG");
 }
 
@@ -38,6 +55,38 @@ fn build(object: &str, out: &Path) {
         panic!("BPF programs of {} do not build: {error:?}", source.display());
     }
 }
+
+/// Level 2 hears of processes, level 3 of what they do with files and sockets too.
+fn build_library(level: &str, out: &Path) {
+    let common = ["slots", "look", "program", "environment", "exec", "processes", "system_calls"];
+    let sources = common.iter().chain(if level == "3" { LEVEL_3 } else { &[] });
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let status = Command::new(&compiler)
+        .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+        .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
+        .args([
+            "-Wl,-z,now",
+            "-Wl,-z,relro",
+            "-Wl,-z,noexecstack",
+            "-Wl,--no-undefined",
+            "-Wl,--hash-style=gnu",
+        ])
+        .args(["-s", &format!("-DLEVEL={level}"), "-I"])
+        .arg(out)
+        .arg("-o")
+        .arg(out.join(format!("libweigh_preload_{level}.so")))
+        .args(sources.map(|name| format!("{LIBRARY}/{name}.c")))
+        .arg("-ldl")
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("the library of level {level} does not build: {status}"),
+        Err(error) => panic!("{} can not be run: {error}", compiler.display()),
+    }
+}
+
+/// The parts of the library that only level 3 has.
+const LEVEL_3: &[&str] = &["descriptors", "sockets", "transfers", "opens"];
 
 /// Debian installs versioned names only.
 fn find_clang() -> Option<PathBuf> {

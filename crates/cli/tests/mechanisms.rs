@@ -14,7 +14,7 @@ use weigh_schema::summary::ExitKind;
 const NOBODY: u32 = 65534;
 
 /// Those that are told of every process.
-const TOLD: [&str; 1] = ["ptrace"];
+const TOLD: [&str; 2] = ["ptrace", "preload"];
 
 /// Ways to make processes that need no rights.
 const WAYS: [&str; 16] = [
@@ -229,7 +229,7 @@ fn limits() {
 
 #[test]
 fn what_is_not_known_is_not_zero() {
-    for by in TOLD {
+    for by in ["ptrace", "preload --level 2", "poll"] {
         let measured = followed(by, "net 1000003 2 tcp").measure();
         for metric in ["net_sent_bytes_total", "net_connections_total", "files_opened_total"] {
             let value = measured.value(metric);
@@ -238,4 +238,29 @@ fn what_is_not_known_is_not_zero() {
             });
         }
     }
+}
+
+#[test]
+fn calls_that_only_a_library_sees() {
+    let measured = followed("preload --level 3", "net 1000003 2 tcp").measure();
+    measured.is("net_sent_bytes_total", measured.truth("net_sent_bytes"));
+    measured.is("net_received_bytes_total", measured.truth("net_received_bytes"));
+    let connections = measured.truth("tcp_connects") + measured.truth("tcp_accepts");
+    measured.is("net_connections_total", connections);
+
+    let measured = followed("preload --level 3", "open 23 opened").measure();
+    let rows = measured.files();
+    for number in [0, 22] {
+        let ours = rows.iter().filter(|row| row.path.ends_with(&format!("opened{number}")));
+        let count: u64 = ours.map(|row| row.opened_total).sum();
+        measured.check(count == 1, || format!("opened{number}: {count} in {rows:?}"));
+    }
+}
+
+#[test]
+fn a_static_program_is_a_blind_spot_that_is_named() {
+    let measured = followed("preload", "fill-static 50000000").measure();
+    let status = measured.summary().collectors.iter().find(|c| c.name == "preload");
+    let reason = status.and_then(|status| status.reason.clone()).unwrap_or_default();
+    measured.check(reason.contains("fill-static"), || format!("not named in '{reason}'"));
 }

@@ -3,18 +3,20 @@
 //! Emits [`JobReading`]s and [`Event`]s. A mechanism that does not know a value says so by a
 //! [`Note`]; it never leaves a counter at 0 without one.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Instant;
 
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, WaitOptions, wait};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 
 use crate::job::JobError;
 use crate::poll::PollError;
+use crate::preload::PreloadError;
 use crate::ptrace::TraceError;
 
 /// What of the optional parts is wanted.
@@ -51,6 +53,9 @@ pub enum FollowError {
     /// By ptrace(2).
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// By a library in its programs.
+    #[error(transparent)]
+    Preload(#[from] PreloadError),
 }
 
 /// One who follows a job.
@@ -71,6 +76,11 @@ pub trait Follow {
         None
     }
 
+    /// Variables that the command's environment has to hold besides weigh's own.
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
     /// Whether it waits for weigh's children by itself: then nobody else is to be woken by them.
     fn waits_for_children(&self) -> bool {
         false
@@ -82,19 +92,11 @@ pub trait Follow {
         false
     }
 
-    /// The next child of weigh that has ended or stopped; none if there is no more now. Whoever
-    /// waits for children by himself takes away from a tracer what it waits for.
+    /// The next child of weigh that has ended or stopped, of whatever process group it is; none if
+    /// there is no more now. Whoever waits for children by himself takes away from a tracer what it
+    /// waits for.
     fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
-        loop {
-            match waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-                Ok(changed) => {
-                    return Ok(changed.map(|(pid, s)| (pid, ExitStatus::from_raw(s.as_raw()))));
-                }
-                Err(rustix::io::Errno::CHILD) => return Ok(None),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        any_child()
     }
 
     /// What has happened since the last call, in order.
@@ -179,4 +181,18 @@ pub trait Follow {
 
     /// Stops following.
     fn close(self: Box<Self>) {}
+}
+
+/// The next child that has changed.
+pub(crate) fn any_child() -> io::Result<Option<(Pid, ExitStatus)>> {
+    loop {
+        match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(changed) => {
+                return Ok(changed.map(|(pid, s)| (pid, ExitStatus::from_raw(s.as_raw()))));
+            }
+            Err(rustix::io::Errno::CHILD) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

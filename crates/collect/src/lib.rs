@@ -22,6 +22,7 @@ mod layout;
 mod optional;
 pub mod pages;
 pub mod poll;
+pub mod preload;
 pub mod procfs;
 pub mod ptrace;
 pub mod requirements;

@@ -4,7 +4,7 @@
 //! mask, descriptors, terminal and environment that weigh itself was started with. Refuses
 //! commands that can not be executed, with the error that exec gave.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 pub enum SpawnError {
     /// An argument holds a NUL byte.
     #[error("argument {0:?} holds a NUL byte, which no argument can")]
-    NulByte(std::ffi::OsString),
+    NulByte(OsString),
     /// The command does not exist, or may not be executed, or …
     #[error("cannot execute '{command}': {error}")]
     Exec {
@@ -100,13 +100,26 @@ impl SignalMask {
 }
 
 /// Makes the child. It executes nothing until [`Waiting::go`].
-pub fn spawn(command: &[std::ffi::OsString], mask: &SignalMask) -> Result<Waiting, SpawnError> {
-    let arguments: Vec<CString> = command
-        .iter()
-        .map(|a| CString::new(a.as_bytes()).map_err(|_| SpawnError::NulByte(a.clone())))
-        .collect::<Result<_, _>>()?;
-    let mut pointers: Vec<*const libc::c_char> = arguments.iter().map(|a| a.as_ptr()).collect();
-    pointers.push(std::ptr::null());
+pub fn spawn(command: &[OsString], mask: &SignalMask) -> Result<Waiting, SpawnError> {
+    spawn_with(command, mask, &[])
+}
+
+/// The same with variables that the command gets besides weigh's environment, or instead of those
+/// of the same name there.
+pub fn spawn_with(
+    command: &[OsString],
+    mask: &SignalMask,
+    variables: &[(OsString, OsString)],
+) -> Result<Waiting, SpawnError> {
+    let arguments = texts(command.iter().cloned())?;
+    let pointers = with_null(&arguments);
+    let kept = std::env::vars_os().filter(|(name, _)| variables.iter().all(|(n, _)| n != name));
+    let environment = texts(kept.chain(variables.iter().cloned()).map(|(mut entry, value)| {
+        entry.push("=");
+        entry.push(value);
+        entry
+    }))?;
+    let environment = (!variables.is_empty()).then(|| with_null(&environment));
 
     let pipes = || {
         pipe_with(PipeFlags::CLOEXEC)
@@ -121,7 +134,8 @@ pub fn spawn(command: &[std::ffi::OsString], mask: &SignalMask) -> Result<Waitin
         -1 => Err(SpawnError::Create { call: "fork", error: io::Error::last_os_error() }),
         0 => {
             drop(go_write);
-            become_command(&pointers, mask, go_read.as_fd(), failure_write.as_fd())
+            let environment = environment.as_deref();
+            become_command(&pointers, environment, mask, go_read.as_fd(), failure_write.as_fd())
         }
         pid => {
             let pid = Pid::from_raw(pid).expect("fork gives a positive PID to the parent");
@@ -138,8 +152,17 @@ pub fn spawn(command: &[std::ffi::OsString], mask: &SignalMask) -> Result<Waitin
     }
 }
 
+fn texts(words: impl Iterator<Item = OsString>) -> Result<Vec<CString>, SpawnError> {
+    words.map(|w| CString::new(w.as_bytes()).map_err(|_| SpawnError::NulByte(w.clone()))).collect()
+}
+
+fn with_null(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|t| t.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
 fn become_command(
     arguments: &[*const libc::c_char],
+    environment: Option<&[*const libc::c_char]>,
     mask: &SignalMask,
     go: BorrowedFd<'_>,
     failure: BorrowedFd<'_>,
@@ -153,8 +176,8 @@ fn become_command(
             Err(_) => break false,
         }
     };
-    // SAFETY: after fork in the child: signal, pthread_sigmask, execvp and _exit may be called;
-    // `arguments` ends with a null pointer and outlives the call.
+    // SAFETY: after fork in the child: signal, pthread_sigmask, execvp, execvpe and _exit may be
+    // called; `arguments` and `environment` end with a null pointer and outlive the call.
     unsafe {
         if !told {
             libc::_exit(125); // weigh is gone
@@ -163,7 +186,12 @@ fn become_command(
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, std::ptr::null_mut());
-        libc::execvp(arguments[0], arguments.as_ptr());
+        match environment {
+            Some(environment) => {
+                libc::execvpe(arguments[0], arguments.as_ptr(), environment.as_ptr())
+            }
+            None => libc::execvp(arguments[0], arguments.as_ptr()),
+        };
         let error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
         let _ = rustix::io::write(failure, &error.to_ne_bytes());
         libc::_exit(127)

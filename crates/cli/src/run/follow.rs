@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use weigh_collect::follow::{Follow, Wanted};
 use weigh_collect::job::KernelJob;
 use weigh_collect::poll::PolledJob;
+use weigh_collect::preload::{self, PreloadedJob};
 use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
@@ -61,6 +62,13 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         Mechanism::Ptrace => {
             TracedJob::check()?;
             Box::new(TracedJob::new()?)
+        }
+        Mechanism::Preload => {
+            let level = match way.level {
+                Level::Interposition => preload::Level::Calls,
+                _ => preload::Level::Processes,
+            };
+            Box::new(PreloadedJob::open(level, &settings.arguments.command[0])?)
         }
         _ => Box::new(PolledJob::open(why)),
     })

@@ -16,7 +16,7 @@ use rustix::process::Pid;
 use weigh_account::{Crossed, LimitWatch};
 use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::signals::{self, Received, SignalReader};
-use weigh_collect::spawn::{SignalMask, SpawnError, spawn};
+use weigh_collect::spawn::{SignalMask, SpawnError, spawn_with};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
@@ -102,7 +102,9 @@ impl Session {
         }
         // Kept to the end of the run.
         let _delays = collectors::turn_on_delays(self.settings.arguments.delays)?;
-        let waiting = match spawn(&self.settings.arguments.command, &self.mask) {
+        let variables = self.job.variables();
+        let command = &self.settings.arguments.command;
+        let waiting = match spawn_with(command, &self.mask, &variables) {
             Ok(waiting) => waiting,
             Err(error) => return self.failed_to_start(error),
         };
@@ -327,6 +329,10 @@ impl Running {
         if by.is_none() {
             self.main.status = Some(status);
             self.main.ended = Some(Instant::now());
+            if self.job.mechanism() != Mechanism::Bpf {
+                // It may have been the last; whoever looks now and then should not find out later.
+                let _ = self.job.read();
+            }
             return;
         }
         // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
@@ -492,6 +498,8 @@ impl Running {
             && self.wait(until.min(Instant::now() + SETTLE / 10)).is_ok()
         {
             while self.signals.receive().is_some() {}
+            // Who can not be waited for now is so a little later.
+            let _ = self.reap();
             self.events();
             let now_left = self.job.unsettled();
             if now_left < left {

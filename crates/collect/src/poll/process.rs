@@ -26,6 +26,19 @@ pub const IO_COUNTERS: &[Counter] = &[
     Counter::StorageCancelled,
 ];
 
+/// What `/proc/PID/io` says, by counter.
+pub fn io_values(io: &Io) -> [(Counter, u64); 7] {
+    [
+        (Counter::ReadChars, io.read_chars),
+        (Counter::WriteChars, io.write_chars),
+        (Counter::ReadCalls, io.read_calls),
+        (Counter::WriteCalls, io.write_calls),
+        (Counter::StorageRead, io.storage_read),
+        (Counter::StorageWritten, io.storage_written),
+        (Counter::StorageCancelled, io.storage_cancelled),
+    ]
+}
+
 /// One process as it was last seen.
 #[derive(Debug, Default)]
 pub struct Process {
@@ -130,15 +143,7 @@ impl Process {
 
     /// The kernel adds the I/O of children that were waited for: what is read is the tree's.
     fn take_io(&mut self, io: &Io) {
-        for (counter, value) in [
-            (Counter::ReadChars, io.read_chars),
-            (Counter::WriteChars, io.write_chars),
-            (Counter::ReadCalls, io.read_calls),
-            (Counter::WriteCalls, io.write_calls),
-            (Counter::StorageRead, io.storage_read),
-            (Counter::StorageWritten, io.storage_written),
-            (Counter::StorageCancelled, io.storage_cancelled),
-        ] {
+        for (counter, value) in io_values(io) {
             self.tree.set(counter, value);
         }
     }

@@ -48,6 +48,8 @@ fn serve(asked: &Receiver<HashSet<u32>>, answer: &Sender<Answer>) {
         Ok(gpus) => gpus,
         Err(error) => {
             let _ = answer.send(Err(error));
+            // What this thread has read is told from what the job has read as long as it is there.
+            while asked.recv().is_ok() {}
             return;
         }
     };

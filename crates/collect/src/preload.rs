@@ -1,0 +1,336 @@
+//! Following a job without rights by a library that is loaded into its programs (LD_PRELOAD).
+//!
+//! The library (`libweigh/preload`) puts what it hears into a file that it shares with weigh: who
+//! is started, executes and ends, how much memory he held, and on level 3 what he does with files
+//! and sockets. Nothing is sent, so nothing is lost on the way, whoever is killed. Emits a row for
+//! each process; sums come from the kernel's own counts of all that weigh has waited for (CPU
+//! time, faults, I/O). Where the library can not be (static programs, set-user-ID programs, other
+//! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
+
+mod files;
+#[allow(dead_code)]
+mod layout;
+mod notes;
+mod peak;
+mod place;
+mod process;
+mod program;
+mod sums;
+mod tally;
+mod waited_io;
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
+};
+use weigh_schema::{CounterValues, Mechanism};
+
+use crate::follow::{Follow, FollowError, any_child};
+use crate::poll::JobPoller;
+use crate::{procfs, rusage, signals};
+use files::Files;
+use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
+use notes::Grounds;
+use place::Place;
+use sums::has_no_children;
+use tally::Tally;
+use waited_io::WaitedIo;
+
+/// Time between looks, at most.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why a job can not be followed in this way.
+#[derive(Debug, thiserror::Error)]
+pub enum PreloadError {
+    /// The library can not be put anywhere.
+    #[error("no place for the library that is loaded into the job's programs: {tried}")]
+    NoPlace {
+        /// Each place, and what was wrong with it.
+        tried: String,
+    },
+    /// weigh's own counts can not be read.
+    #[error("cannot read /proc/self/io: {0}")]
+    OwnIo(io::Error),
+}
+
+/// How much the library does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It hears of processes (level 2).
+    Processes,
+    /// It hears of the calls that they make on files and sockets, too (level 3).
+    Calls,
+}
+
+/// A job with the library in its programs.
+pub struct PreloadedJob {
+    level: Level,
+    place: Place,
+    command: OsString,
+    why_blind: u32,
+    poller: Option<JobPoller>,
+    tally: Tally,
+    files: Files,
+    begun: Instant,
+    last: Option<Instant>,
+    reading: JobReading,
+    alive: BTreeSet<u32>,
+    usage_before: CounterValues,
+    waited_io: WaitedIo,
+    /// What the kernel has counted for all, once nobody is left.
+    total: Option<CounterValues>,
+}
+
+impl PreloadedJob {
+    /// Makes the shared file and puts the library beside it. `command` is what will be executed,
+    /// with the variables of [`Follow::variables`] in its environment.
+    pub fn open(level: Level, command: &OsStr) -> Result<PreloadedJob, PreloadError> {
+        let place = Place::new(level)?;
+        rusage::adopt_orphans();
+        Ok(PreloadedJob {
+            level,
+            place,
+            command: command.to_owned(),
+            why_blind: program::why_blind(command),
+            poller: None,
+            tally: Tally::default(),
+            files: Files::default(),
+            begun: Instant::now(),
+            last: None,
+            reading: JobReading::default(),
+            alive: BTreeSet::new(),
+            usage_before: CounterValues::default(),
+            waited_io: WaitedIo::begin().map_err(PreloadError::OwnIo)?,
+            total: None,
+        })
+    }
+
+    /// The greatest sum of resident sizes that all processes had at one moment is at least and at
+    /// most this.
+    pub fn memory_bounds(&self) -> (u64, u64) {
+        let lower = self.reading.memory.rss_sum_peak;
+        (lower, self.tally.upper_bound().max(lower))
+    }
+
+    /// The first slot is the command's.
+    fn take_first_slot(&self, pid: u32) {
+        let slot = &self.place.slots[0];
+        place::put(&slot.program, self.command.as_bytes());
+        slot.flags.store(self.why_blind | FLAG_EXECED, Ordering::Relaxed);
+        slot.parent_pid.store(std::process::id(), Ordering::Relaxed);
+        slot.uid.store(rustix::process::getuid().as_raw(), Ordering::Relaxed);
+        slot.started_ns.store(now_ns(), Ordering::Relaxed);
+        slot.pid.store(pid, Ordering::Relaxed);
+        self.place.pids[0].store(pid, Ordering::Relaxed);
+        slot.state.store(STATE_EXECED, Ordering::Release);
+        for count in [&self.place.used, &self.place.alive, &self.place.alive_peak] {
+            count.store(1, Ordering::Release);
+        }
+        self.place.total.store(1, Ordering::Release);
+    }
+
+    fn look(&mut self) {
+        let Some(poller) = &mut self.poller else { return };
+        let (at_ns, began_ns) = (self.begun.elapsed().as_nanos() as u64, now_ns());
+        // A look that fails leaves the last one standing.
+        if let Ok(poll) = poller.poll(at_ns) {
+            let remaining = poller.remaining();
+            // Before the rows of those who opened them.
+            let events = &mut self.tally.events;
+            self.files.look(&self.place, |event| events.push_back(event));
+            let now: BTreeSet<u32> = poller.living().into_iter().collect();
+            self.tally.look(&self.place, &poll, &now, remaining, began_ns, now_ns());
+            let with_slot = self.tally.living.iter().filter(|p| !p.said_its_last());
+            self.alive = now.into_iter().chain(with_slot.map(|p| p.pid)).collect();
+            self.reading = self.sum_up(poll.reading);
+        }
+        self.last = Some(Instant::now());
+    }
+
+    fn grounds(&mut self) -> Grounds {
+        self.tally.note_living_blind_spots();
+        let tally = &self.tally;
+        let why_not = if !tally.all_are_waited_for() {
+            "a process did not wait for its children, whose counts the kernel keeps nowhere: looked \
+             at in /proc now and then"
+        } else if self.waited_io.has_lost_threads {
+            "what a thread of weigh did that has ended can not be told from what the job did"
+        } else {
+            "the job has not ended: looked at in /proc now and then"
+        };
+        let rusage_peak = rusage::waited().rss_peak_bytes;
+        let process_peak = if tally.cut_short == 0 && tally.blind.is_empty() {
+            Ok(Mechanism::Preload)
+        } else if self.total.is_some() && rusage_peak > rusage::own_rss_peak_bytes() {
+            Ok(Mechanism::Rusage)
+        } else {
+            Err("processes that the library was not in, or that were killed, were looked at now \
+                 and then"
+                .to_owned())
+        };
+        Grounds {
+            level: self.level,
+            is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
+            why_not,
+            blind: self.blind_spots(),
+            may_miss_processes: !tally.blind.is_empty() || tally.strangers_ended > 0,
+            has_no_threads: tally.has_no_threads(),
+            unseen_io: tally.unseen_io(),
+            process_peak,
+            sum_bounds: self.memory_bounds(),
+        }
+    }
+
+    /// The programs that the library was not in, for people.
+    fn blind_spots(&self) -> String {
+        let tally = &self.tally;
+        let mut all: Vec<String> =
+            tally.blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
+        let strangers = tally.strangers_ended + tally.strangers.len() as u64;
+        if strangers > 0 {
+            all.push(format!("{strangers} processes that the library did not hear of"));
+        }
+        all.join(", ")
+    }
+}
+
+impl Follow for PreloadedJob {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Preload
+    }
+
+    fn arm(&mut self, pid: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
+        self.poller = Some(JobPoller::new(pid, &[std::process::id()])?);
+        self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
+        self.usage_before = rusage::waited().counters;
+        self.begun = Instant::now();
+        self.tally.epoch_ns = now_ns();
+        self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
+        self.take_first_slot(pid);
+        Ok(())
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        // Another loader would complain, or fail.
+        if self.why_blind & FLAG_OTHER_LOADER != 0 {
+            return Vec::new();
+        }
+        let mut libraries = self.place.library.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        let mut place = self.place.file.clone().into_os_string();
+        place.push(":0");
+        vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        Some(self.last.map_or_else(Instant::now, |last| last + LOOK))
+    }
+
+    fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
+        let changed = any_child()?;
+        if let Some((pid, status)) = changed
+            && status.stopped_signal().is_none()
+        {
+            let pid = pid.as_raw_nonzero().get() as u32;
+            self.tally.statuses.insert(pid, status.into_raw() as u32);
+        }
+        Ok(changed)
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        if self.last.is_none_or(|last| last.elapsed() >= LOOK) {
+            self.look();
+        }
+        self.tally.events.drain(..).collect()
+    }
+
+    fn read(&mut self) -> Result<JobReading, FollowError> {
+        self.look();
+        Ok(self.reading.clone())
+    }
+
+    fn glance(&self) -> JobReading {
+        self.reading.clone()
+    }
+
+    /// Who has ended but was not waited for yet is not in the kernel's sums.
+    fn unsettled(&self) -> u64 {
+        u64::from(self.alive.is_empty() && !has_no_children())
+    }
+
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut living = self.tally.remaining();
+        living.retain(|process| self.alive.contains(&process.pid));
+        living
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.tally.remaining()
+    }
+
+    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        self.look();
+        let of_job: Vec<u32> =
+            self.alive.iter().copied().filter(|pid| to.is_none_or(|to| to == *pid)).collect();
+        signals::send_to_all(&of_job, list)
+    }
+
+    fn statuses(&self) -> Vec<CollectorStatus> {
+        let blind = self.blind_spots();
+        let overflow = u64::from(self.place.overflow.load(Ordering::Relaxed));
+        let lost = overflow + self.files.lost(&self.place);
+        let (status, reason) = if blind.is_empty() {
+            (CollectorState::Active, None)
+        } else {
+            (CollectorState::Degraded, Some(format!("the library was not in {blind}")))
+        };
+        let status = CollectorStatus {
+            name: "preload".into(),
+            mechanism: Mechanism::Preload,
+            status,
+            reason,
+            lost,
+        };
+        vec![status]
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        self.grounds().notes()
+    }
+
+    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
+        self.files.take(key)
+    }
+
+    fn counts_opens(&self) -> Result<(), String> {
+        match self.level {
+            Level::Calls => Ok(()),
+            Level::Processes => Err("only level 3 looks at files".to_owned()),
+        }
+    }
+}
+
+/// When a process was made, on the clock of the slots, to the tick.
+fn made_ns(pid: u32) -> Option<u64> {
+    let stat = procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?;
+    Some(stat.start_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// The clock of the slots.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

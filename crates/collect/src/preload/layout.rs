@@ -1,0 +1,287 @@
+//! The shared file between weigh and the library that it loads into the job's programs.
+//!
+//! Declared once, here: the build script includes this file and writes from it the header that the
+//! library is compiled with, sizes and offsets checked by the compiler there. Every field is an
+//! atomic: several processes read and write it at the same time, and one of them may be killed at
+//! any moment.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+use weigh_schema::Counter;
+
+/// Changes whenever the layout does, so that a library never meets a file of another build.
+pub const MAGIC: u64 = 0x7765_6967_6831_0002;
+
+/// Processes at one moment, together with those that ended since weigh last looked.
+pub const SLOTS: usize = 16_384;
+
+/// Opens of files that weigh may be behind.
+pub const RECORDS: usize = 8_192;
+
+/// Room for a path in a record.
+pub const PATH_BYTES: usize = 240;
+
+/// Room for the arguments of a process, each ended by a NUL byte.
+pub const COMMAND_BYTES: usize = 384;
+
+macro_rules! rust_type {
+    (number32) => {
+        AtomicU32
+    };
+    (number64) => {
+        AtomicU64
+    };
+    (text16) => {
+        [AtomicU8; 16]
+    };
+    (text256) => {
+        [AtomicU8; 256]
+    };
+    (path) => {
+        [AtomicU8; PATH_BYTES]
+    };
+    (command) => {
+        [AtomicU8; COMMAND_BYTES]
+    };
+    (counters) => {
+        [AtomicU64; Counter::COUNT]
+    };
+    (pids) => {
+        [AtomicU32; SLOTS]
+    };
+    (slots) => {
+        [Slot; SLOTS]
+    };
+    (records) => {
+        [Record; RECORDS]
+    };
+}
+
+/// What stands before and behind a field's name in C.
+fn c_type(kind: &str) -> (&'static str, String) {
+    match kind {
+        "number32" => ("_Atomic uint32_t", String::new()),
+        "number64" => ("_Atomic uint64_t", String::new()),
+        "text16" => ("char", "[16]".into()),
+        "text256" => ("char", "[256]".into()),
+        "path" => ("char", format!("[{PATH_BYTES}]")),
+        "command" => ("char", format!("[{COMMAND_BYTES}]")),
+        "counters" => ("_Atomic uint64_t", format!("[{}]", Counter::COUNT)),
+        "pids" => ("_Atomic uint32_t", format!("[{SLOTS}]")),
+        "slots" => ("struct slot", format!("[{SLOTS}]")),
+        "records" => ("struct record", format!("[{RECORDS}]")),
+        other => unreachable!("{other} has no type in C"),
+    }
+}
+
+macro_rules! shared {
+    ($( $(#[doc = $doc:literal])+ struct $name:ident as $c_name:literal {
+        $( $(#[doc = $field_doc:literal])+ $field:ident : $kind:ident, )+
+    } )+) => {
+        $(
+            $(#[doc = $doc])+
+            #[repr(C, align(64))]
+            pub struct $name { $( $(#[doc = $field_doc])+ pub $field: rust_type!($kind), )+ }
+        )+
+
+        fn structures(header: &mut String) {
+            $(
+                let _ = writeln!(header, "struct {} {{", $c_name);
+                $(
+                    let (before, behind) = c_type(stringify!($kind));
+                    let _ = writeln!(header, "\t{before} {}{behind};", stringify!($field));
+                )+
+                let _ = writeln!(header, "}} __attribute__((aligned(64)));");
+                let _ = writeln!(
+                    header,
+                    "_Static_assert(sizeof(struct {}) == {}, \"size\");",
+                    $c_name,
+                    std::mem::size_of::<$name>()
+                );
+                $(
+                    let _ = writeln!(
+                        header,
+                        "_Static_assert(offsetof(struct {}, {field}) == {}, \"{field}\");",
+                        $c_name,
+                        std::mem::offset_of!($name, $field),
+                        field = stringify!($field),
+                    );
+                )+
+            )+
+        }
+    };
+}
+
+shared! {
+    /// One process. All of it is zero while it is free.
+    struct Slot as "slot" {
+        /// One of [`STATES`].
+        state: number32,
+        /// Its PID as the mount of `/proc` that it sees tells it.
+        pid: number32,
+        /// Its PID as it sees it itself.
+        local_pid: number32,
+        /// Who started it.
+        parent_pid: number32,
+        /// The next free slot, plus one.
+        next_free: number32,
+        /// Some of [`FLAGS`].
+        flags: number32,
+        /// Its real user.
+        uid: number32,
+        /// How it ended, as wait(2) gives it; means something with `FLAG_STATUS` only.
+        wait_status: number32,
+        /// When it was started, on the clock that runs on while the machine sleeps.
+        started_ns: number64,
+        /// When it ended, if it told.
+        ended_ns: number64,
+        /// Its greatest resident size, of all programs it has executed.
+        rss_peak: number64,
+        /// Its greatest virtual size, the shared file included.
+        virtual_peak: number64,
+        /// The most it had swapped out when it was looked at.
+        swap_peak: number64,
+        /// Bytes that the library itself has read there.
+        own_bytes: number64,
+        /// The calls it needed for that.
+        own_calls: number64,
+        /// The function that a clone(2) child is to call, and its argument.
+        start_function: number64,
+        /// See above.
+        start_argument: number64,
+        /// The last part of the program's path.
+        name: text16,
+        /// The program that it is about to execute.
+        program: text256,
+        /// Bytes of `command` that mean something.
+        command_bytes: number32,
+        /// The arguments.
+        command: command,
+        /// What it did: see the schema.
+        counters: counters,
+    }
+
+    /// A file was opened.
+    struct Record as "record" {
+        /// Its place in the order of all records plus one, once it is complete.
+        complete: number64,
+        /// When the opening process was started: with the PID it says which process it was.
+        started_ns: number64,
+        /// Who opened it.
+        pid: number32,
+        /// Length of the path; greater than there is room for if it was cut.
+        path_bytes: number32,
+        /// The path.
+        path: path,
+    }
+
+    /// The whole file.
+    struct Shared as "shared" {
+        /// [`MAGIC`].
+        magic: number64,
+        /// Where this file is.
+        file: text256,
+        /// Where the library is.
+        library: text256,
+        /// The dynamic loader that the library is for.
+        loader: text256,
+        /// The first free slot plus one, and above that a number that changes each time.
+        free: number64,
+        /// Slots that were ever taken.
+        used: number32,
+        /// Processes alive.
+        alive: number32,
+        /// The most that were alive at one moment.
+        alive_peak: number32,
+        /// Processes that got no slot.
+        overflow: number32,
+        /// All processes there ever were.
+        total: number64,
+        /// Records that were written or are being written.
+        records_head: number64,
+        /// Records that weigh has read.
+        records_tail: number64,
+        /// Records for which there was no room.
+        records_lost: number64,
+        /// The PIDs of the slots, close together.
+        pids: pids,
+        /// The processes.
+        slots: slots,
+        /// The opened files.
+        records: records,
+    }
+}
+
+macro_rules! numbered {
+    ($list:ident, $doc:literal, $($(#[doc = $each:literal])+ $name:ident = $value:literal;)+) => {
+        $( $(#[doc = $each])+ pub const $name: u32 = $value; )+
+        #[doc = $doc]
+        const $list: &[(&str, u32)] = &[$( (stringify!($name), $name), )+];
+    };
+}
+
+numbered! { STATES, "What a slot can be.",
+    /// Taken, and being filled.
+    STATE_CLAIMED = 1;
+    /// For a process that is just being made.
+    STATE_SPAWNING = 2;
+    /// Its process executes a program whose copy of the library was not heard of yet.
+    STATE_EXECED = 3;
+    /// Its process runs with the library in it.
+    STATE_RUNNING = 4;
+    /// Its process has said its last.
+    STATE_ENDED = 5;
+    /// Its process was waited for without having said its last.
+    STATE_REAPED = 6;
+}
+
+numbered! { FLAGS, "What is known of a slot.",
+    /// `wait_status` means something.
+    FLAG_STATUS = 1;
+    /// It has had more than one thread.
+    FLAG_THREADS = 2;
+    /// CPU time and faults are in the counters.
+    FLAG_USAGE = 4;
+    /// I/O as the kernel counts it is in the counters.
+    FLAG_IO = 8;
+    /// The I/O is that of children it has waited for, too.
+    FLAG_IO_OF_CHILDREN = 16;
+    /// It did not care for the ends of its children: the kernel counts them nowhere.
+    FLAG_IGNORES_CHILDREN = 32;
+    /// The program that it executes is static.
+    FLAG_STATIC = 64;
+    /// The program has another dynamic loader: another C library, another architecture.
+    FLAG_OTHER_LOADER = 128;
+    /// The program gets other rights than who executes it has.
+    FLAG_PRIVILEGED = 256;
+    /// The library can not be reached from its root directory.
+    FLAG_OUT_OF_REACH = 512;
+    /// It uses io_uring.
+    FLAG_URING = 1024;
+    /// It uses native AIO.
+    FLAG_AIO = 2048;
+    /// It made a stream of an Internet socket: what that moves is not seen.
+    FLAG_SOCKET_STREAM = 4096;
+    /// It was made by clone(2) with memory of its own.
+    FLAG_OWN_MEMORY = 8192;
+    /// It has executed a program in which the library has not woken up.
+    FLAG_EXECED = 16384;
+}
+
+/// The header that the library is compiled with.
+#[allow(dead_code)] // the build script does
+pub fn c_header() -> String {
+    let mut header = String::from(
+        "/* Derived from crates/collect/src/preload/layout.rs. */\n\
+         #include <stddef.h>\n#include <stdint.h>\n",
+    );
+    let _ = writeln!(header, "#define MAGIC {MAGIC:#x}ull");
+    let _ = writeln!(header, "enum {{\n\tSLOTS = {SLOTS},\n\tRECORDS = {RECORDS},");
+    for (name, value) in STATES.iter().chain(FLAGS) {
+        let _ = writeln!(header, "\t{name} = {value},");
+    }
+    header.push_str("};\n");
+    structures(&mut header);
+    header
+}

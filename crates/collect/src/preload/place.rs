@@ -1,0 +1,169 @@
+//! Where the library and the shared file are while a job runs, and the file as weigh sees it.
+//!
+//! Emits a folder that only this run knows of, with both in it; both are gone when weigh lets go.
+//! Refuses folders from which nothing may be executed: the loader would complain on the standard
+//! error of every program of the job.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::layout::{MAGIC, Shared};
+use super::{Level, PreloadError};
+
+const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
+const LEVEL_3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_3.so"));
+
+/// The dynamic loader that the library is for.
+pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
+    "/lib/ld-linux-aarch64.so.1"
+} else {
+    "/lib64/ld-linux-x86-64.so.2"
+};
+
+/// The longest path that fits into the shared file, with its NUL byte.
+const PATH_BYTES: usize = 256;
+
+/// The folder of one run.
+pub struct Place {
+    folder: PathBuf,
+    /// The library.
+    pub library: PathBuf,
+    /// The shared file.
+    pub file: PathBuf,
+    map: NonNull<Shared>,
+}
+
+impl Place {
+    /// Makes the folder in the first place that allows it.
+    pub fn new(level: Level) -> Result<Place, PreloadError> {
+        let mut refused = Vec::new();
+        for parent in candidates() {
+            match Place::within(&parent, level) {
+                Ok(place) => return Ok(place),
+                Err(error) => refused.push(format!("{}: {error}", parent.display())),
+            }
+        }
+        Err(PreloadError::NoPlace { tried: refused.join("; ") })
+    }
+
+    fn within(parent: &Path, level: Level) -> io::Result<Place> {
+        // Processes of the job may become other users. They can not list the folder, and nobody
+        // can guess the name: only who was given it in his environment gets in.
+        let may_change_user = rustix::process::geteuid().is_root();
+        let (folder_mode, file_mode) =
+            if may_change_user { (0o711, 0o666) } else { (0o700, 0o600) };
+        let folder = parent.join(format!("weigh-{}", random_name()?));
+        std::fs::DirBuilder::new().mode(folder_mode).create(&folder)?;
+        let built = || -> io::Result<(PathBuf, PathBuf, NonNull<Shared>)> {
+            std::fs::set_permissions(&folder, Permissions::from_mode(folder_mode))?;
+            let library = folder.join("libweigh_preload.so");
+            let mut out = OpenOptions::new().write(true).create_new(true).open(&library)?;
+            out.write_all(if level == Level::Calls { LEVEL_3 } else { LEVEL_2 })?;
+            std::fs::set_permissions(&library, Permissions::from_mode(0o755))?;
+            may_be_executed(&library)?;
+            let file = folder.join(random_name()?);
+            if [&library, &file].iter().any(|p| p.as_os_str().len() >= PATH_BYTES) {
+                return Err(io::Error::other("the path is too long"));
+            }
+            let shared = File::options()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(file_mode)
+                .open(&file)?;
+            shared.set_permissions(Permissions::from_mode(file_mode))?;
+            shared.set_len(size_of::<Shared>() as u64)?;
+            Ok((library, file, map(&shared)?))
+        };
+        match built() {
+            Ok((library, file, map)) => {
+                let place = Place { folder, library, file, map };
+                place.introduce();
+                Ok(place)
+            }
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    fn introduce(&self) {
+        put(&self.shared().file, self.file.as_os_str().as_bytes());
+        put(&self.shared().library, self.library.as_os_str().as_bytes());
+        put(&self.shared().loader, LOADER.as_bytes());
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: the mapping is as large as the type, lives as long as `self`, and the type is
+        // made of atomics only, for which every value is valid.
+        unsafe { self.map.as_ref() }
+    }
+}
+
+impl Deref for Place {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        self.shared()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // SAFETY: nothing borrows from the mapping any more; it is unmapped once.
+        let _ = unsafe { munmap(self.map.as_ptr().cast(), size_of::<Shared>()) };
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Temporary places in memory first: what is written to the file is never worth a disk.
+fn candidates() -> Vec<PathBuf> {
+    let named = ["XDG_RUNTIME_DIR", "TMPDIR"].iter().filter_map(std::env::var_os);
+    let named: Vec<PathBuf> = named.map(PathBuf::from).filter(|p| p.is_absolute()).collect();
+    let mut all = vec![PathBuf::from("/dev/shm")];
+    all.extend(named);
+    all.extend(["/tmp", "/var/tmp"].map(PathBuf::from));
+    all
+}
+
+fn random_name() -> io::Result<String> {
+    let mut bytes = [0u8; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// Whether the loader could map it: a file system may be mounted `noexec`.
+fn may_be_executed(library: &Path) -> io::Result<()> {
+    let file = File::open(library)?;
+    // SAFETY: a new private mapping that nobody uses, gone at once.
+    unsafe {
+        let flags = ProtFlags::READ | ProtFlags::EXEC;
+        let map = mmap(std::ptr::null_mut(), 4096, flags, MapFlags::PRIVATE, &file, 0)?;
+        munmap(map, 4096)?;
+    }
+    Ok(())
+}
+
+fn map(file: &File) -> io::Result<NonNull<Shared>> {
+    let (flags, size) = (ProtFlags::READ | ProtFlags::WRITE, size_of::<Shared>());
+    // SAFETY: a new mapping; the file has this size and is only ever mapped.
+    let map = unsafe { mmap(std::ptr::null_mut(), size, flags, MapFlags::SHARED, file, 0)? };
+    NonNull::new(map.cast()).ok_or_else(|| io::Error::other("mapped at 0"))
+}
+
+/// Writes a text, cut so that a NUL byte follows it.
+pub fn put(to: &[AtomicU8], text: &[u8]) {
+    for (to, byte) in to[..to.len() - 1].iter().zip(text) {
+        to.store(*byte, Ordering::Relaxed);
+    }
+}

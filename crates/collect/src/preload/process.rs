@@ -1,0 +1,178 @@
+//! A slot of the shared file in plain words, and its return to those that are free.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use weigh_schema::event::ProcessEnd;
+use weigh_schema::{Counter, CounterValues};
+
+use super::layout::{
+    FLAG_EXECED, FLAG_IO, FLAG_OTHER_LOADER, FLAG_OUT_OF_REACH, FLAG_PRIVILEGED, FLAG_STATIC,
+    FLAG_STATUS, FLAG_USAGE, SLOTS, STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, Shared,
+    Slot,
+};
+
+/// A process as its slot tells of it.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub state: u32,
+    pub flags: u32,
+    pub pid: u32,
+    pub parent_pid: u32,
+    pub uid: u32,
+    /// On the clock that runs on while the machine sleeps.
+    pub started_ns: u64,
+    /// The same; 0 if it told no end.
+    pub ended_ns: u64,
+    pub wait_status: Option<u32>,
+    pub name: String,
+    /// What it was about to execute the last time, if it did.
+    pub program: String,
+    pub command: Vec<String>,
+    pub rss_peak_bytes: u64,
+    pub virtual_peak_bytes: u64,
+    pub swap_peak_bytes: u64,
+    /// What the library itself has read there: bytes and calls.
+    pub own_reads: (u64, u64),
+    pub counters: CounterValues,
+}
+
+impl Process {
+    /// Reads a slot; none if there is no process in it.
+    pub fn read(slot: &Slot) -> Option<Process> {
+        let state = slot.state.load(Ordering::Acquire);
+        if !matches!(state, STATE_EXECED | STATE_RUNNING | STATE_ENDED | STATE_REAPED) {
+            return None;
+        }
+        let flags = slot.flags.load(Ordering::Relaxed);
+        let number = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+        let small = |n: &std::sync::atomic::AtomicU32| n.load(Ordering::Relaxed);
+        // The shared file is in each process's address space; no program asked for it.
+        let virtual_peak_bytes =
+            number(&slot.virtual_peak).saturating_sub(size_of::<Shared>() as u64);
+        Some(Process {
+            state,
+            flags,
+            pid: small(&slot.pid),
+            parent_pid: small(&slot.parent_pid),
+            uid: small(&slot.uid),
+            started_ns: number(&slot.started_ns),
+            ended_ns: number(&slot.ended_ns),
+            wait_status: (flags & FLAG_STATUS != 0).then(|| small(&slot.wait_status)),
+            name: text(&slot.name),
+            program: text(&slot.program),
+            command: command(slot),
+            rss_peak_bytes: number(&slot.rss_peak),
+            virtual_peak_bytes,
+            swap_peak_bytes: number(&slot.swap_peak),
+            own_reads: (number(&slot.own_bytes), number(&slot.own_calls)),
+            counters: CounterValues(std::array::from_fn(|i| number(&slot.counters[i]))),
+        })
+    }
+
+    /// Whether it said its last: memory, CPU time and I/O are its own words then.
+    pub fn said_its_last(&self) -> bool {
+        self.state == STATE_ENDED
+    }
+
+    /// Why the library is not in a program it executes, or has executed. Means something once it is
+    /// given time to wake up.
+    pub fn blind_spot(&self) -> Option<&'static str> {
+        let reasons = [
+            (FLAG_STATIC, "it is a static program"),
+            (FLAG_OTHER_LOADER, "it is for another C library or architecture"),
+            (FLAG_PRIVILEGED, "it gets other rights than who executes it"),
+            (FLAG_OUT_OF_REACH, "it was executed under another root directory"),
+        ];
+        let known = reasons.into_iter().find(|(flag, _)| self.flags & flag != 0);
+        let unheard = self.flags & FLAG_EXECED != 0;
+        known.map(|(_, why)| why).or(unheard.then_some("the library was not heard of in it"))
+    }
+
+    /// Its row; `seen` is what looks at `/proc` found, `epoch_ns` when the job began.
+    pub fn end(
+        &self,
+        epoch_ns: u64,
+        ended_ns: Option<u64>,
+        seen: Option<&ProcessEnd>,
+    ) -> ProcessEnd {
+        let mut counters = self.counters.clone();
+        if let Some(seen) = seen {
+            let (usage, io) = (self.flags & FLAG_USAGE != 0, self.flags & FLAG_IO != 0);
+            for &counter in Counter::ALL.iter().filter(|c| c.task_field().is_some()) {
+                let is_io = crate::poll::IO_COUNTERS.contains(&counter);
+                if !(if is_io { io } else { usage }) {
+                    counters.set(counter, seen.counters.get(counter));
+                }
+            }
+        }
+        let seen_or = |own: u64, of: fn(&ProcessEnd) -> u64| own.max(seen.map_or(0, of));
+        let name = match seen {
+            Some(seen) if self.name.is_empty() => seen.name.clone(),
+            _ => self.name.clone(),
+        };
+        let command = match seen {
+            Some(seen) if self.command.is_empty() || self.blind_spot().is_some() => {
+                seen.command.clone()
+            }
+            _ => self.command.clone(),
+        };
+        ProcessEnd {
+            pid: self.pid,
+            parent_pid: self.parent_pid,
+            started_ns: self.started_ns.saturating_sub(epoch_ns),
+            ended_ns,
+            wait_status: self.wait_status.or(seen.and_then(|s| s.wait_status)),
+            uid: self.uid,
+            name,
+            command,
+            counters,
+            rss_peak_bytes: seen_or(self.rss_peak_bytes, |s| s.rss_peak_bytes),
+            virtual_peak_bytes: if self.said_its_last() {
+                self.virtual_peak_bytes
+            } else {
+                seen_or(self.virtual_peak_bytes, |s| s.virtual_peak_bytes)
+            },
+            swap_peak_bytes: seen_or(self.swap_peak_bytes, |s| s.swap_peak_bytes),
+        }
+    }
+}
+
+fn bytes(from: &[AtomicU8]) -> Vec<u8> {
+    from.iter().map(|b| b.load(Ordering::Relaxed)).collect()
+}
+
+/// A text that ends at its first NUL byte.
+fn text(from: &[AtomicU8]) -> String {
+    let bytes = bytes(from);
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn command(slot: &Slot) -> Vec<String> {
+    let used = slot.command_bytes.load(Ordering::Relaxed) as usize;
+    crate::procfs::parse_cmdline(&bytes(&slot.command[..used.min(slot.command.len())]))
+}
+
+/// Slots that may hold something.
+pub fn used(shared: &Shared) -> usize {
+    (shared.used.load(Ordering::Acquire) as usize).min(SLOTS)
+}
+
+/// Takes the process out, for others to use the slot: its process is no more.
+pub fn recycle(shared: &Shared, index: usize) {
+    let slot = &shared.slots[index];
+    shared.pids[index].store(0, Ordering::Relaxed);
+    let start: *const Slot = slot;
+    // SAFETY: the slot is made of atomics, for which zeros are valid; whoever used it is gone, and
+    // nobody takes it before it is among the free ones.
+    unsafe { std::ptr::write_bytes(start.cast_mut().cast::<u8>(), 0, size_of::<Slot>()) };
+    let mut free = shared.free.load(Ordering::Acquire);
+    loop {
+        slot.next_free.store(free as u32, Ordering::Release);
+        let mine = ((free >> 32).wrapping_add(1)) << 32 | (index as u64 + 1);
+        match shared.free.compare_exchange_weak(free, mine, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => free = now,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Whether the library will be in the command, and why not: the same question that the library
+//! asks of each program that the job executes (`libweigh/preload/program.c`).
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use object::elf::{FileHeader64, PT_INTERP};
+use object::endian::Endianness;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+
+use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_STATIC};
+use super::place::LOADER;
+
+/// Scripts that name a script as their interpreter.
+const SCRIPTS: usize = 4;
+
+/// The loader's name and the headers lie at the start of a program.
+const HEAD: u64 = 65_536;
+
+/// The flags that say why the library will not be in the command; 0 if it will, or if nobody knows.
+pub fn why_blind(command: &OsStr) -> u32 {
+    let Some(mut path) = find(command) else { return 0 };
+    for _ in 0..SCRIPTS {
+        let (Ok(bytes), Ok(about)) = (head(&path), path.metadata()) else { return 0 };
+        let mode = about.permissions().mode();
+        let other_user = about.uid() != rustix::process::geteuid().as_raw();
+        let other_group = about.gid() != rustix::process::getegid().as_raw();
+        if mode & libc::S_ISUID != 0 && other_user || mode & libc::S_ISGID != 0 && other_group {
+            return FLAG_PRIVILEGED;
+        }
+        match bytes.strip_prefix(b"#!") {
+            Some(line) => {
+                let text = line.trim_ascii_start();
+                let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+                path = crate::procfs::path_of(text[..end].to_vec());
+            }
+            None if bytes.starts_with(b"\x7fELF") => return of_elf(&bytes),
+            None => return 0,
+        }
+    }
+    0
+}
+
+fn head(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(HEAD).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// As execvp(3) looks for it.
+fn find(command: &OsStr) -> Option<PathBuf> {
+    if command.as_encoded_bytes().contains(&b'/') {
+        return Some(command.into());
+    }
+    let list = std::env::var_os("PATH")?;
+    let is_executable = |path: &PathBuf| {
+        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && Path::new(path).is_file()
+    };
+    std::env::split_paths(&list).map(|folder| folder.join(command)).find(is_executable)
+}
+
+fn of_elf(bytes: &[u8]) -> u32 {
+    let Ok(header) = FileHeader64::<Endianness>::parse(bytes) else { return FLAG_OTHER_LOADER };
+    let Ok(endian) = header.endian() else { return FLAG_OTHER_LOADER };
+    let Ok(parts) = header.program_headers(endian, bytes) else { return 0 };
+    let Some(part) = parts.iter().find(|p| p.p_type(endian) == PT_INTERP) else {
+        return FLAG_STATIC;
+    };
+    let loader = part.data(endian, bytes).unwrap_or_default();
+    if loader.strip_suffix(b"\0") == Some(LOADER.as_bytes()) { 0 } else { FLAG_OTHER_LOADER }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_this_machine() {
+        assert_eq!(why_blind(OsStr::new("sh")), 0);
+        assert_eq!(why_blind(OsStr::new("/bin/true")), 0);
+        assert_eq!(why_blind(OsStr::new("/no/such/file")), 0);
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        std::fs::write(&script, "#! /bin/sh -e\ntrue\n").unwrap();
+        assert_eq!(why_blind(script.as_os_str()), 0);
+        let strange = folder.path().join("strange");
+        std::fs::write(&strange, b"\x7fELF\x01\x01\x01").unwrap();
+        assert_eq!(why_blind(strange.as_os_str()), FLAG_OTHER_LOADER);
+    }
+}

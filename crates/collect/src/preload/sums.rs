@@ -1,0 +1,82 @@
+//! What the job has done so far, from all that is known: the slots, looks at `/proc`, and once
+//! nobody is left the kernel's own sums over all that weigh has waited for.
+
+use std::sync::atomic::Ordering;
+
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use weigh_schema::event::JobReading;
+use weigh_schema::{Counter, CounterValues};
+
+use super::PreloadedJob;
+use crate::poll::IO_COUNTERS;
+use crate::rusage;
+
+impl PreloadedJob {
+    /// A reading of `/proc` with what the slots know better.
+    pub(super) fn sum_up(&mut self, mut reading: JobReading) -> JobReading {
+        if self.alive.is_empty() && self.tally.all_are_waited_for() && has_no_children() {
+            self.total = self.waited_for();
+        }
+        let counters = &mut reading.counters;
+        if let Some(total) = &self.total {
+            counters.clone_from(total);
+        }
+        let (bytes, calls) = self.tally.own_reads();
+        for (counter, own) in [(Counter::ReadChars, bytes), (Counter::ReadCalls, calls)] {
+            counters.set(counter, counters.get(counter).saturating_sub(own));
+        }
+        let of_library = self.tally.of_library();
+        for &counter in Counter::ALL.iter().filter(|c| c.task_field().is_none()) {
+            counters.set(counter, of_library.get(counter));
+        }
+        if self.total.is_none() {
+            *counters = counters.at_least(&self.reading.counters);
+        }
+        let (tally, place) = (&self.tally, &self.place);
+        let strangers = tally.strangers.len() as u64;
+        let all_strangers = strangers + tally.strangers_ended;
+        let population = &mut reading.population;
+        let overflow = u64::from(place.overflow.load(Ordering::Relaxed));
+        population.processes = self.alive.len() as u64;
+        population.processes_total =
+            place.total.load(Ordering::Relaxed) + all_strangers.max(overflow);
+        population.processes_peak =
+            population.processes_peak.max(u64::from(place.alive_peak.load(Ordering::Relaxed)));
+        population.threads_peak = population.threads_peak.max(population.processes_peak);
+        let waited = rusage::waited();
+        let memory = &mut reading.memory;
+        let mut one = memory.process_peak.max(tally.rss_peak_bytes);
+        for process in &tally.living {
+            one = one.max(process.rss_peak_bytes);
+        }
+        if waited.rss_peak_bytes > rusage::own_rss_peak_bytes() {
+            one = one.max(waited.rss_peak_bytes);
+        }
+        memory.process_peak = one;
+        memory.floor_peak = memory.floor_peak.max(one);
+        if one > memory.rss_sum_peak {
+            memory.rss_sum_peak = one;
+        }
+        reading
+    }
+
+    /// The kernel's own sums; none if weigh's own part of them is not known.
+    fn waited_for(&mut self) -> Option<CounterValues> {
+        let io = self.waited_io.read().ok()?;
+        let usage = rusage::waited().counters;
+        let mut total = CounterValues::default();
+        for counter in rusage::COUNTERS {
+            total.set(counter, usage.get(counter).saturating_sub(self.usage_before.get(counter)));
+        }
+        for &counter in IO_COUNTERS {
+            total.set(counter, io.get(counter));
+        }
+        Some(total)
+    }
+}
+
+/// Whether weigh has waited for all of its children.
+pub(super) fn has_no_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}

@@ -1,0 +1,287 @@
+//! What is known of the processes of a job: from their slots, and for those that have none from
+//! looks at `/proc`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+use weigh_schema::event::{Event, ProcessEnd};
+use weigh_schema::{Counter, CounterValues};
+
+use super::layout::{
+    FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_SOCKET_STREAM, FLAG_THREADS,
+    FLAG_URING, STATE_EXECED, STATE_RUNNING, Shared,
+};
+use super::peak::{Held, PeakBound};
+use super::process::{self, Process};
+use crate::poll::{IO_COUNTERS, Poll};
+use crate::procfs;
+
+/// How much earlier a slot may say that its process began than the kernel does: a clock tick is
+/// 10 ms. It may be any time later, for the kernel counts from the fork.
+const EARLIER_NS: u64 = 30_000_000;
+
+/// Processes whose slot was given back are remembered for that many looks.
+const REMEMBERED_LOOKS: usize = 3;
+
+/// Kinds of blind spots that are told apart by program.
+const NAMED_PROGRAMS: usize = 64;
+
+/// What is known so far.
+#[derive(Default)]
+pub struct Tally {
+    /// When the job began, on the clock of the slots.
+    pub epoch_ns: u64,
+    /// When the command's process was made, which is where the looks count from.
+    pub fork_ns: u64,
+    /// Events not yet handed out.
+    pub events: VecDeque<Event>,
+    /// Wait statuses of processes that weigh itself has waited for.
+    pub statuses: HashMap<u32, u32>,
+    /// What the slots that were given back had counted beside what the kernel counts.
+    ended: CounterValues,
+    /// Bytes and calls that the library itself read in them.
+    own_reads: (u64, u64),
+    /// The last look's words on processes that have a slot.
+    seen: HashMap<u32, ProcessEnd>,
+    recent: VecDeque<Vec<(u32, u64)>>,
+    /// What the children that ended before a process have read and written, by its PID.
+    io_of_children: HashMap<u32, CounterValues>,
+    /// The processes of the slots at the last look.
+    pub living: Vec<Process>,
+    /// Processes alive that have no slot.
+    pub strangers: Vec<ProcessEnd>,
+    /// Those of them that have ended.
+    pub strangers_ended: u64,
+    /// Where the library was not in, and why.
+    pub blind: BTreeMap<String, &'static str>,
+    /// All flags that any process had.
+    pub flags: u32,
+    /// Processes that ended without a last word though the library was in them.
+    pub cut_short: u64,
+    /// The greatest resident size of any process that has ended.
+    pub rss_peak_bytes: u64,
+    /// The bound on what all held at one moment.
+    pub peak: PeakBound,
+}
+
+impl Tally {
+    /// Takes in one look. `alive` are the PIDs that were alive, `began_ns` is when the look began
+    /// and `now_ns` when it ended, on the clock of the slots.
+    pub fn look(
+        &mut self,
+        shared: &Shared,
+        poll: &Poll,
+        alive: &BTreeSet<u32>,
+        remaining: Vec<ProcessEnd>,
+        began_ns: u64,
+        now_ns: u64,
+    ) {
+        let slots: Vec<(usize, Process)> = (0..process::used(shared))
+            .filter_map(|index| Some((index, Process::read(&shared.slots[index])?)))
+            .collect();
+        for end in &poll.ended {
+            self.take_seen(end, &slots);
+        }
+        for end in &remaining {
+            if self.has_slot(end, &slots) {
+                self.seen.insert(end.pid, end.clone());
+            }
+        }
+        self.strangers = remaining.into_iter().filter(|end| !self.is_known(end, &slots)).collect();
+        let parents: BTreeSet<u32> = slots.iter().map(|(_, process)| process.pid).collect();
+        let (mut over, living): (Vec<_>, Vec<_>) =
+            slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
+        // They may have said their last since.
+        for (index, process) in &mut over {
+            *process = Process::read(&shared.slots[*index]).unwrap_or_else(|| process.clone());
+        }
+        // Children before the parents that waited for them.
+        over.sort_by_key(|(_, process)| match process.ended_ns {
+            0 => now_ns,
+            told => told,
+        });
+        for (index, process) in &over {
+            self.flags |= process.flags;
+            self.take(process, &parents, now_ns);
+            if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
+                shared.alive.fetch_sub(1, Ordering::AcqRel);
+            }
+            process::recycle(shared, *index);
+        }
+        let gone = over.iter().map(|(_, process)| (process.pid, process.started_ns)).collect();
+        self.living = living.into_iter().map(|(_, process)| process).collect();
+        self.flags |= self.living.iter().fold(0, |flags, process| flags | process.flags);
+        self.recent.push_back(gone);
+        if self.recent.len() > REMEMBERED_LOOKS {
+            self.recent.pop_front();
+        }
+        if self.statuses.len() > 4096 {
+            self.statuses.clear();
+        }
+    }
+
+    /// What the looks saw of a process that has ended: kept for its slot, or all there is.
+    fn take_seen(&mut self, end: &ProcessEnd, slots: &[(usize, Process)]) {
+        if self.has_slot(end, slots) {
+            self.seen.insert(end.pid, end.clone());
+        } else if !self.is_known(end, slots) {
+            self.strangers_ended += 1;
+            self.rss_peak_bytes = self.rss_peak_bytes.max(end.rss_peak_bytes);
+            self.peak.add(Held {
+                from_ns: end.started_ns + self.fork_ns,
+                to_ns: end.ended_ns.unwrap_or_default() + self.epoch_ns,
+                bytes: end.rss_peak_bytes,
+            });
+            self.events.push_back(Event::ProcessEnd(Box::new(end.clone())));
+        }
+    }
+
+    fn has_slot(&self, end: &ProcessEnd, slots: &[(usize, Process)]) -> bool {
+        slots.iter().any(|(_, p)| self.is_same(end, p.pid, p.started_ns))
+    }
+
+    fn is_known(&self, end: &ProcessEnd, slots: &[(usize, Process)]) -> bool {
+        let mut recent = self.recent.iter().flatten();
+        self.has_slot(end, slots) || recent.any(|(pid, from)| self.is_same(end, *pid, *from))
+    }
+
+    /// Whether a row is of the process that a slot says began then. A slot with that PID that is
+    /// older is of another process.
+    fn is_same(&self, end: &ProcessEnd, pid: u32, started_ns: u64) -> bool {
+        pid == end.pid && started_ns + EARLIER_NS >= end.started_ns + self.fork_ns
+    }
+
+    /// A process is no more: its row, and its part in the sums.
+    fn take(&mut self, process: &Process, parents: &BTreeSet<u32>, now_ns: u64) {
+        let mut process = process.clone();
+        process.wait_status = process.wait_status.or(self.statuses.get(&process.pid).copied());
+        self.statuses.remove(&process.pid);
+        self.part_io(&mut process, parents);
+        let seen = self.seen.remove(&process.pid);
+        let ended_ns = if process.ended_ns > 0 { process.ended_ns } else { now_ns };
+        let row =
+            process.end(self.epoch_ns, Some(ended_ns - self.epoch_ns.min(ended_ns)), seen.as_ref());
+        self.note_blind_spot(&process);
+        self.cut_short += u64::from(!process.said_its_last() && process.blind_spot().is_none());
+        for counter in of_library() {
+            self.ended.set(counter, self.ended.get(counter) + process.counters.get(counter));
+        }
+        self.own_reads.0 += process.own_reads.0;
+        self.own_reads.1 += process.own_reads.1;
+        self.rss_peak_bytes = self.rss_peak_bytes.max(row.rss_peak_bytes);
+        let held = Held { from_ns: process.started_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes };
+        self.peak.add(held);
+        self.events.push_back(Event::ProcessEnd(Box::new(row)));
+    }
+
+    /// Takes from a process what the children it waited for had done, where it could only tell both
+    /// together; and remembers what is its own and theirs for its parent.
+    fn part_io(&mut self, process: &mut Process, parents: &BTreeSet<u32>) {
+        let of_children = self.io_of_children.remove(&process.pid).unwrap_or_default();
+        let is_sum = process.flags & FLAG_IO_OF_CHILDREN != 0;
+        let mut of_parent = parents
+            .contains(&process.parent_pid)
+            .then(|| self.io_of_children.entry(process.parent_pid).or_default());
+        for &counter in IO_COUNTERS {
+            let (told, theirs) = (process.counters.get(counter), of_children.get(counter));
+            if is_sum {
+                process.counters.set(counter, told.saturating_sub(theirs));
+            }
+            if let Some(of_parent) = &mut of_parent {
+                let all = process.counters.get(counter) + theirs;
+                of_parent.set(counter, of_parent.get(counter) + all);
+            }
+        }
+    }
+
+    fn note_blind_spot(&mut self, process: &Process) {
+        if let Some(why) = process.blind_spot()
+            && self.blind.len() < NAMED_PROGRAMS
+        {
+            self.blind.entry(process.program.clone()).or_insert(why);
+        }
+    }
+
+    /// Notes what living processes are blind spots.
+    pub fn note_living_blind_spots(&mut self) {
+        for process in self.living.clone() {
+            self.note_blind_spot(&process);
+        }
+    }
+
+    /// The counters that only the library fills, of all processes.
+    pub fn of_library(&self) -> CounterValues {
+        let mut sum = self.ended.clone();
+        for process in &self.living {
+            for counter in of_library() {
+                sum.set(counter, sum.get(counter) + process.counters.get(counter));
+            }
+        }
+        sum
+    }
+
+    /// Bytes and calls that the library itself has read, which the kernel counts as the job's.
+    pub fn own_reads(&self) -> (u64, u64) {
+        self.living.iter().fold(self.own_reads, |(bytes, calls), process| {
+            (bytes + process.own_reads.0, calls + process.own_reads.1)
+        })
+    }
+
+    /// The rows of those that are there still.
+    pub fn remaining(&self) -> Vec<ProcessEnd> {
+        let rows = self.living.iter().map(|p| p.end(self.epoch_ns, None, self.seen.get(&p.pid)));
+        rows.chain(self.strangers.iter().cloned()).collect()
+    }
+
+    /// The greatest sum there can have been.
+    pub fn upper_bound(&self) -> u64 {
+        let held = |end: ProcessEnd| Held {
+            from_ns: end.started_ns + self.epoch_ns,
+            to_ns: 0,
+            bytes: end.rss_peak_bytes,
+        };
+        let alive: Vec<Held> = self.remaining().into_iter().map(held).collect();
+        self.peak.bytes(&alive)
+    }
+
+    /// Whether the kernel counts all children with those that waited for them.
+    pub fn all_are_waited_for(&self) -> bool {
+        self.flags & FLAG_IGNORES_CHILDREN == 0
+    }
+
+    /// Whether no process was ever known to have a second thread.
+    pub fn has_no_threads(&self) -> bool {
+        self.flags & FLAG_THREADS == 0
+    }
+
+    /// What was used that moves bytes unseen.
+    pub fn unseen_io(&self) -> Vec<&'static str> {
+        let kinds = [
+            (FLAG_URING, "io_uring"),
+            (FLAG_AIO, "native AIO"),
+            (FLAG_SOCKET_STREAM, "streams on sockets"),
+        ];
+        kinds.iter().filter(|(flag, _)| self.flags & flag != 0).map(|(_, name)| *name).collect()
+    }
+}
+
+/// The counters that the kernel does not keep by itself.
+fn of_library() -> impl Iterator<Item = Counter> {
+    Counter::ALL.iter().copied().filter(|c| c.task_field().is_none())
+}
+
+/// Whether the process of a slot is no more. Who has said its last may still be writing out what
+/// is in its buffers; who was not among the living may have been hidden from the look.
+fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bool {
+    if alive.contains(&process.pid) {
+        return false;
+    }
+    if !matches!(process.state, STATE_RUNNING | STATE_EXECED) {
+        return true;
+    }
+    if process.started_ns >= look_began_ns {
+        return false;
+    }
+    let stat = procfs::read_of(process.pid, "stat").ok().and_then(|t| procfs::parse_stat(&t));
+    stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1)
+}

@@ -1,0 +1,149 @@
+/*
+ * See descriptors.h. A number may be used again for something else: closing forgets, and so does
+ * everything that puts something else in a number's place.
+ */
+#include "descriptors.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+uint8_t kinds[KINDS];
+
+REAL(int, close, int)
+REAL(int, close_range, unsigned, unsigned, int)
+REAL(void, closefrom, int)
+REAL(int, dup, int)
+REAL(int, dup2, int, int)
+REAL(int, dup3, int, int, int)
+REAL(int, fcntl, int, int, void *)
+REAL(int, fcntl64, int, int, void *)
+REAL(int, fclose, FILE *)
+REAL(FILE *, fdopen, int, const char *)
+
+enum kind learn(int fd)
+{
+	int domain = 0, type = 0;
+	socklen_t length = sizeof domain;
+	long error = RAW(getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+
+	if (error == -EBADF)
+		return OTHER;
+	enum kind kind = OTHER;
+	if (!error && (domain == AF_INET || domain == AF_INET6)) {
+		length = sizeof type;
+		RAW(getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &length);
+		kind = type == SOCK_STREAM ? STREAM : DATAGRAMS;
+	}
+	set_kind(fd, kind);
+	return kind;
+}
+
+void connected(int fd)
+{
+	set_kind(fd, STREAM);
+	count(COUNTER_NET_CONNECTIONS, 1);
+}
+
+void moved_slowly(int fd, ssize_t bytes, bool sent)
+{
+	enum kind kind = kind_of(fd);
+
+	if (kind == OTHER)
+		return;
+	if (kind == CONNECTING)
+		connected(fd);
+	count(sent ? COUNTER_NET_SENT : COUNTER_NET_RECEIVED, bytes);
+}
+
+EXPORT int close(int fd)
+{
+	set_kind(fd, UNKNOWN);
+	return real_close()(fd);
+}
+
+static void forget(unsigned first, unsigned last)
+{
+	if (first < KINDS)
+		memset(kinds + first, UNKNOWN, (last < KINDS ? last + 1 : KINDS) - first);
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!real_close_range())
+		return errno = ENOSYS, -1;
+	if (first <= last)
+		forget(first, last);
+	return real_close_range()(first, last, flags);
+}
+
+EXPORT void closefrom(int first)
+{
+	forget(first < 0 ? 0 : first, KINDS);
+	if (real_closefrom())
+		real_closefrom()(first);
+}
+
+EXPORT int dup(int fd)
+{
+	int copy = real_dup()(fd);
+
+	if (copy >= 0)
+		set_kind(copy, UNKNOWN);
+	return copy;
+}
+
+EXPORT int dup2(int fd, int to)
+{
+	int copy = real_dup2()(fd, to);
+
+	if (copy >= 0 && fd != to)
+		set_kind(copy, UNKNOWN);
+	return copy;
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+	int copy = real_dup3()(fd, to, flags);
+
+	if (copy >= 0)
+		set_kind(copy, UNKNOWN);
+	return copy;
+}
+
+#define CONTROL(call)                                                \
+	va_list list;                                                \
+	va_start(list, command);                                     \
+	void *argument = va_arg(list, void *);                       \
+	va_end(list);                                                \
+	int result = call()(fd, command, argument);                  \
+	if (result >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC)) \
+		set_kind(result, UNKNOWN);                           \
+	return result
+
+EXPORT int fcntl(int fd, int command, ...)
+{
+	CONTROL(real_fcntl);
+}
+
+EXPORT int fcntl64(int fd, int command, ...)
+{
+	CONTROL(real_fcntl64);
+}
+
+EXPORT int fclose(FILE *stream)
+{
+	int before = errno, fd = fileno(stream);
+
+	errno = before;
+	set_kind(fd, UNKNOWN);
+	return real_fclose()(stream);
+}
+
+/* What a stream moves, it moves inside the C library. */
+EXPORT FILE *fdopen(int fd, const char *mode)
+{
+	if (kind_of(fd) != OTHER)
+		flag(self, FLAG_SOCKET_STREAM);
+	return real_fdopen()(fd, mode);
+}

@@ -1,0 +1,94 @@
+/* See environment.h. */
+#include "environment.h"
+
+static const char LIBRARIES[] = "LD_PRELOAD=";
+static const char PLACE[] = "WEIGH_PRELOAD=";
+
+static bool starts_with(const char *text, const char *start)
+{
+	return !strncmp(text, start, strlen(start));
+}
+
+size_t environment_bytes(char *const *given)
+{
+	size_t pointers = 3, text = 0;
+
+	for (; given && *given; given++, pointers++)
+		if (starts_with(*given, LIBRARIES))
+			text += strlen(*given);
+	return pointers * sizeof(char *) + text + sizeof LIBRARIES + sizeof PLACE +
+	       sizeof shared->library + sizeof shared->file + 32;
+}
+
+static char *append(char *at, const char *text, size_t length)
+{
+	memcpy(at, text, length);
+	at[length] = 0;
+	return at + length;
+}
+
+/* The libraries of `list` but ours, each with a colon before it. */
+static char *append_others(char *at, const char *list)
+{
+	size_t ours = strlen(shared->library);
+
+	while (*list) {
+		size_t part = strcspn(list, ": ");
+		if (part && !(part == ours && !memcmp(list, shared->library, ours))) {
+			at = append(at, ":", 1);
+			at = append(at, list, part);
+		}
+		list += part;
+		list += !!*list;
+	}
+	return at;
+}
+
+static char *append_number(char *at, uint32_t number)
+{
+	char digits[10];
+	int n = 0;
+
+	do
+		digits[n++] = '0' + number % 10;
+	while (number /= 10);
+	while (n)
+		*at++ = digits[--n];
+	*at = 0;
+	return at;
+}
+
+char **environment_of(char *const *given, const struct slot *slot, bool loads, void *room)
+{
+	size_t entries = 0;
+	char **made = room, **next = made;
+	const char *list = "";
+
+	for (char *const *entry = given; entry && *entry; entry++)
+		entries++;
+	char *text = (char *)(made + entries + 3);
+	for (char *const *entry = given; entry && *entry; entry++) {
+		if (starts_with(*entry, LIBRARIES))
+			list = *entry + strlen(LIBRARIES);
+		else if (!starts_with(*entry, PLACE))
+			*next++ = *entry;
+	}
+	char *libraries = text, *end = append(text, LIBRARIES, strlen(LIBRARIES));
+	char *value = end;
+	if (loads)
+		end = append(end, shared->library, strlen(shared->library));
+	end = append_others(end, list);
+	if (!loads && *value == ':') /* the first one's colon */
+		memmove(value, value + 1, strlen(value));
+	if (*value)
+		*next++ = libraries;
+	if (loads) {
+		char *place = *next++ = end + 1;
+		end = append(place, PLACE, strlen(PLACE));
+		end = append(end, shared->file, strlen(shared->file));
+		end = append(end, ":", 1);
+		append_number(end, slot ? index_of(slot) : SLOTS);
+	}
+	*next = NULL;
+	return made;
+}

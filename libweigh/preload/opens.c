@@ -1,0 +1,228 @@
+/*
+ * Opened files: counted, and told to weigh with their paths, which fall out where it is behind.
+ */
+#include "opens.h"
+#include "descriptors.h"
+
+#include <dirent.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+REAL(int, open, const char *, int, mode_t)
+REAL(int, open64, const char *, int, mode_t)
+REAL(int, openat, int, const char *, int, mode_t)
+REAL(int, openat64, int, const char *, int, mode_t)
+REAL(int, __open_2, const char *, int)
+REAL(int, __open64_2, const char *, int)
+REAL(int, __openat_2, int, const char *, int)
+REAL(int, __openat64_2, int, const char *, int)
+REAL(int, creat, const char *, mode_t)
+REAL(int, creat64, const char *, mode_t)
+REAL(int, mkstemp, char *)
+REAL(int, mkstemp64, char *)
+REAL(int, mkostemp, char *, int)
+REAL(int, mkostemp64, char *, int)
+REAL(FILE *, fopen, const char *, const char *)
+REAL(FILE *, fopen64, const char *, const char *)
+REAL(FILE *, freopen, const char *, const char *, FILE *)
+REAL(FILE *, freopen64, const char *, const char *, FILE *)
+REAL(DIR *, opendir, const char *)
+
+static void tell(const char *path, size_t length)
+{
+	uint64_t head = shared->records_head;
+
+	do {
+		if (head - shared->records_tail >= RECORDS) {
+			shared->records_lost++;
+			return;
+		}
+	} while (!atomic_compare_exchange_weak(&shared->records_head, &head, head + 1));
+	struct record *record = &shared->records[head % RECORDS];
+	record->pid = known.pid;
+	record->started_ns = self->started_ns;
+	record->path_bytes = length;
+	memcpy(record->path, path, length < sizeof record->path ? length : sizeof record->path);
+	record->complete = head + 1;
+}
+
+/* The path behind a descriptor; what does not fit in is cut. */
+static long path_of(int fd, char *path, size_t room)
+{
+	char name[32] = "/proc/self/fd/", *end = name + strlen(name);
+	char digits[10];
+	int n = 0;
+
+	do
+		digits[n++] = '0' + fd % 10;
+	while (fd /= 10);
+	while (n)
+		*end++ = digits[--n];
+	*end = 0;
+	return RAW(readlinkat, AT_FDCWD, name, path, room);
+}
+
+void opened(int directory, const char *path, int fd)
+{
+	char found[sizeof ((struct record *)0)->path + 1];
+
+	(void)directory;
+	if (fd < 0)
+		return;
+	set_kind(fd, OTHER);
+	count(COUNTER_FILES_OPENED, 1);
+	if (!known.pid)
+		return;
+	if (path && *path == '/') {
+		tell(path, strlen(path));
+		return;
+	}
+	long length = path_of(fd, found, sizeof found);
+	if (length > 0)
+		tell(found, length);
+}
+
+void after_open_call(long number, long a, long b, long result)
+{
+	switch (number) {
+#ifdef SYS_open
+	case SYS_open:
+	case SYS_creat:
+		opened(AT_FDCWD, (const char *)a, result);
+		break;
+#endif
+	case SYS_openat:
+	case SYS_openat2:
+		opened(a, (const char *)b, result);
+		break;
+	case SYS_close:
+		set_kind(a, UNKNOWN);
+		break;
+	}
+}
+
+/* The mode is there only if a file may be made. */
+#define MODE(last)                                                        \
+	mode_t mode = 0;                                                  \
+	if (last & O_CREAT || (last & O_TMPFILE) == O_TMPFILE) {          \
+		va_list list;                                             \
+		va_start(list, last);                                     \
+		mode = va_arg(list, mode_t);                              \
+		va_end(list);                                             \
+	}
+
+#define OPENED(directory, path, call)      \
+	int fd = call;                     \
+	opened(directory, path, fd);       \
+	return fd
+
+EXPORT int open(const char *path, int flags, ...)
+{
+	MODE(flags)
+	OPENED(AT_FDCWD, path, real_open()(path, flags, mode));
+}
+
+EXPORT int open64(const char *path, int flags, ...)
+{
+	MODE(flags)
+	OPENED(AT_FDCWD, path, real_open64()(path, flags, mode));
+}
+
+EXPORT int openat(int directory, const char *path, int flags, ...)
+{
+	MODE(flags)
+	OPENED(directory, path, real_openat()(directory, path, flags, mode));
+}
+
+EXPORT int openat64(int directory, const char *path, int flags, ...)
+{
+	MODE(flags)
+	OPENED(directory, path, real_openat64()(directory, path, flags, mode));
+}
+
+EXPORT int __open_2(const char *path, int flags)
+{
+	OPENED(AT_FDCWD, path, real___open_2()(path, flags));
+}
+
+EXPORT int __open64_2(const char *path, int flags)
+{
+	OPENED(AT_FDCWD, path, real___open64_2()(path, flags));
+}
+
+EXPORT int __openat_2(int directory, const char *path, int flags)
+{
+	OPENED(directory, path, real___openat_2()(directory, path, flags));
+}
+
+EXPORT int __openat64_2(int directory, const char *path, int flags)
+{
+	OPENED(directory, path, real___openat64_2()(directory, path, flags));
+}
+
+EXPORT int creat(const char *path, mode_t mode)
+{
+	OPENED(AT_FDCWD, path, real_creat()(path, mode));
+}
+
+EXPORT int creat64(const char *path, mode_t mode)
+{
+	OPENED(AT_FDCWD, path, real_creat64()(path, mode));
+}
+
+EXPORT int mkstemp(char *path)
+{
+	OPENED(AT_FDCWD, path, real_mkstemp()(path));
+}
+
+EXPORT int mkstemp64(char *path)
+{
+	OPENED(AT_FDCWD, path, real_mkstemp64()(path));
+}
+
+EXPORT int mkostemp(char *path, int flags)
+{
+	OPENED(AT_FDCWD, path, real_mkostemp()(path, flags));
+}
+
+EXPORT int mkostemp64(char *path, int flags)
+{
+	OPENED(AT_FDCWD, path, real_mkostemp64()(path, flags));
+}
+
+#define OPENED_STREAM(path, call)                          \
+	FILE *stream = call;                               \
+	if (stream)                                        \
+		opened(AT_FDCWD, path, fileno(stream));    \
+	return stream
+
+EXPORT FILE *fopen(const char *path, const char *mode)
+{
+	OPENED_STREAM(path, real_fopen()(path, mode));
+}
+
+EXPORT FILE *fopen64(const char *path, const char *mode)
+{
+	OPENED_STREAM(path, real_fopen64()(path, mode));
+}
+
+EXPORT FILE *freopen(const char *path, const char *mode, FILE *old)
+{
+	OPENED_STREAM(path, real_freopen()(path, mode, old));
+}
+
+EXPORT FILE *freopen64(const char *path, const char *mode, FILE *old)
+{
+	OPENED_STREAM(path, real_freopen64()(path, mode, old));
+}
+
+EXPORT DIR *opendir(const char *path)
+{
+	DIR *folder = real_opendir()(path);
+
+	if (folder)
+		opened(AT_FDCWD, path, dirfd(folder));
+	return folder;
+}

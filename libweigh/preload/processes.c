@@ -1,0 +1,190 @@
+/*
+ * Processes that are made, end, and are waited for; whether there are threads.
+ */
+#include "shim.h"
+
+#include <linux/sched.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef void *(*thread_function)(void *);
+typedef int (*clone_function)(void *);
+
+REAL(void, _exit, int)
+REAL(void, _Exit, int)
+REAL(void, quick_exit, int)
+REAL(pid_t, waitpid, pid_t, int *, int)
+REAL(pid_t, wait3, int *, int, struct rusage *)
+REAL(pid_t, wait4, pid_t, int *, int, struct rusage *)
+REAL(int, waitid, idtype_t, id_t, siginfo_t *, int)
+REAL(pid_t, fork, void)
+REAL(pid_t, _Fork, void)
+REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, thread_function, void *)
+REAL(int, clone, clone_function, void *, int, void *, pid_t *, void *, pid_t *)
+
+static void last_words(int status)
+{
+	struct slot *slot = mine();
+
+	if (slot)
+		say_last(slot, (status & 0xff) << 8);
+}
+
+EXPORT void _exit(int status)
+{
+	last_words(status);
+	real__exit()(status);
+	__builtin_unreachable();
+}
+
+EXPORT void _Exit(int status)
+{
+	last_words(status);
+	real__Exit()(status);
+	__builtin_unreachable();
+}
+
+EXPORT void quick_exit(int status)
+{
+	last_words(status);
+	real_quick_exit()(status);
+	__builtin_unreachable();
+}
+
+/* Who was killed says nothing: who waits for it learns of its end. */
+static void reaped(pid_t pid, int status)
+{
+	if (!known.pid || known.pid != known.local_pid ||
+	    !(WIFEXITED(status) || WIFSIGNALED(status)))
+		return;
+	struct slot *slot = slot_of(pid);
+	uint32_t state = slot ? slot->state : 0;
+	if (state != STATE_RUNNING && state != STATE_EXECED)
+		return;
+	slot->wait_status = status;
+	slot->ended_ns = now_ns();
+	flag(slot, FLAG_STATUS);
+	if (atomic_compare_exchange_strong(&slot->state, &state, STATE_REAPED))
+		end_life();
+}
+
+#define WAITS(call)                      \
+	int own = 0;                     \
+	int *told = status ? status : &own; \
+	pid_t pid = call;                \
+	if (pid > 0)                     \
+		reaped(pid, *told);      \
+	return pid
+
+EXPORT pid_t wait(int *status)
+{
+	WAITS(real_waitpid()(-1, told, 0));
+}
+
+EXPORT pid_t waitpid(pid_t which, int *status, int options)
+{
+	WAITS(real_waitpid()(which, told, options));
+}
+
+EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
+{
+	WAITS(real_wait3()(told, options, usage));
+}
+
+EXPORT pid_t wait4(pid_t which, int *status, int options, struct rusage *usage)
+{
+	WAITS(real_wait4()(which, told, options, usage));
+}
+
+EXPORT int waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
+{
+	siginfo_t own;
+	siginfo_t *told = info ? info : &own;
+
+	own.si_pid = 0;
+	int result = real_waitid()(kind, id, told, options);
+	if (result == 0 && !(options & WNOWAIT)) {
+		if (told->si_code == CLD_EXITED)
+			reaped(told->si_pid, (told->si_status & 0xff) << 8);
+		else if (told->si_code == CLD_KILLED || told->si_code == CLD_DUMPED)
+			reaped(told->si_pid, told->si_status | (told->si_code == CLD_DUMPED ? 0x80 : 0));
+	}
+	return result;
+}
+
+/* It calls no handlers of pthread_atfork. */
+EXPORT pid_t _Fork(void)
+{
+	struct slot *slot = expect_child();
+	pid_t pid = real__Fork() ? real__Fork()() : (errno = ENOSYS, -1);
+
+	if (pid == 0 && known.pid)
+		become_child();
+	else
+		child_made(slot, pid, STATE_RUNNING);
+	return pid;
+}
+
+/* The child takes its slot in a handler of pthread_atfork(3), before the program's own ones. */
+EXPORT pid_t fork(void)
+{
+	struct slot *slot = expect_child();
+	pid_t pid = real_fork()();
+
+	if (pid)
+		child_made(slot, pid, STATE_RUNNING);
+	return pid;
+}
+
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+			  thread_function function, void *argument)
+{
+	flag(self, FLAG_THREADS);
+	return real_pthread_create()(thread, attributes, function, argument);
+}
+
+/* The first function of a process by clone(2): its slot carries what it is to call. */
+static int begin_clone(void *place)
+{
+	struct slot *slot = place;
+	clone_function function = (clone_function)(uintptr_t)slot->start_function;
+
+	enter_child(slot);
+	if (slot->flags & FLAG_OWN_MEMORY) {
+		self = slot;
+		known.pid = slot->pid;
+		known.local_pid = slot->local_pid;
+	}
+	int status = function((void *)(uintptr_t)slot->start_argument);
+	say_last(slot, (status & 0xff) << 8);
+	return status;
+}
+
+EXPORT int clone(clone_function function, void *stack, int flags, void *argument, ...)
+{
+	va_list list;
+
+	va_start(list, argument);
+	pid_t *parent_tid = va_arg(list, pid_t *);
+	void *tls = va_arg(list, void *);
+	pid_t *child_tid = va_arg(list, pid_t *);
+	va_end(list);
+	struct slot *parent = flags & CLONE_THREAD ? NULL : mine();
+	struct slot *slot = parent && function ? claim(STATE_CLAIMED) : NULL;
+	if (!slot)
+		return real_clone()(function, stack, flags, argument, parent_tid, tls, child_tid);
+	slot->start_function = (uintptr_t)function;
+	slot->start_argument = (uintptr_t)argument;
+	slot->flags = flags & CLONE_VM ? 0 : FLAG_OWN_MEMORY;
+	inherit(slot);
+	int pid = real_clone()(begin_clone, stack, flags, slot, parent_tid, tls, child_tid);
+	if (pid < 0)
+		give_back(slot);
+	return pid;
+}

@@ -1,0 +1,124 @@
+/*
+ * Whether the library will be in a program that is about to be executed, and why not.
+ *
+ * Reads the first bytes of the file, of a script's interpreter instead. Where the dynamic loader
+ * is another one than that the library is for, LD_PRELOAD would make it complain on the program's
+ * standard error, or fail: then the variable must not be there.
+ */
+#include "shim.h"
+
+#include <elf.h>
+#include <linux/limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { HEAD = 2048, SCRIPTS = 4 };
+
+static long head_of(int directory, const char *path, char *head)
+{
+	int fd = (int)RAW(openat, directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	long got = RAW(pread64, fd, head, HEAD, 0);
+	RAW(close, fd);
+	struct slot *slot = mine();
+	if (slot) {
+		slot->own_calls++;
+		if (got > 0)
+			slot->own_bytes += got;
+	}
+	return got;
+}
+
+static uint32_t of_elf(const char *head, long length)
+{
+	const Elf64_Ehdr *elf = (const void *)head;
+
+	if (length < (long)sizeof *elf || elf->e_ident[EI_CLASS] != ELFCLASS64)
+		return FLAG_OTHER_LOADER;
+	for (unsigned i = 0; i < elf->e_phnum; i++) {
+		uint64_t at = elf->e_phoff + (uint64_t)i * elf->e_phentsize;
+		if (at + sizeof(Elf64_Phdr) > (uint64_t)length)
+			return 0;
+		const Elf64_Phdr *part = (const void *)(head + at);
+		if (part->p_type != PT_INTERP)
+			continue;
+		if (part->p_offset + part->p_filesz > (uint64_t)length || !part->p_filesz)
+			return 0;
+		const char *loader = head + part->p_offset;
+		return strncmp(loader, shared->loader, part->p_filesz) ? FLAG_OTHER_LOADER : 0;
+	}
+	return FLAG_STATIC;
+}
+
+static bool is_privileged(int directory, const char *path)
+{
+	struct stat about;
+
+	if (RAW(newfstatat, directory, path, &about, 0))
+		return false;
+	uint32_t user = RAW(geteuid), group = RAW(getegid);
+	return (about.st_mode & S_ISUID && about.st_uid != user) ||
+	       (about.st_mode & S_ISGID && about.st_gid != group);
+}
+
+uint32_t why_blind(int directory, const char *path)
+{
+	char head[HEAD + 1];
+	char interpreter[256];
+
+	if (RAW(faccessat, AT_FDCWD, shared->library, 4 /* R_OK */))
+		return FLAG_OUT_OF_REACH;
+	for (int i = 0; i < SCRIPTS; i++) {
+		long length = head_of(directory, path, head);
+		if (length < 0)
+			return 0;
+		if (is_privileged(directory, path))
+			return FLAG_PRIVILEGED;
+		if (length >= 4 && !memcmp(head, ELFMAG, SELFMAG))
+			return of_elf(head, length);
+		if (length < 3 || head[0] != '#' || head[1] != '!')
+			return 0; /* the caller's shell will read it */
+		head[length] = 0;
+		const char *start = head + 2 + strspn(head + 2, " \t");
+		size_t part = strcspn(start, " \t\n");
+		if (part >= sizeof interpreter)
+			return 0;
+		memcpy(interpreter, start, part);
+		interpreter[part] = 0;
+		directory = AT_FDCWD;
+		path = interpreter;
+	}
+	return 0;
+}
+
+/* As execvp(3) looks for it. */
+uint32_t why_blind_in_path(const char *file)
+{
+	char path[PATH_MAX];
+	const char *list = getenv("PATH");
+
+	if (strchr(file, '/'))
+		return why_blind(AT_FDCWD, file);
+	if (!list)
+		list = "/bin:/usr/bin";
+	for (size_t length = strlen(file); *list;) {
+		size_t part = strcspn(list, ":");
+		if (part + length + 2 <= sizeof path) {
+			memcpy(path, list, part);
+			path[part] = part ? '/' : 0;
+			memcpy(path + part + !!part, file, length + 1);
+			if (!RAW(faccessat, AT_FDCWD, path, 1 /* X_OK */))
+				return why_blind(AT_FDCWD, path);
+		}
+		list += part;
+		list += *list == ':';
+	}
+	return 0;
+}
+
+bool can_load(uint32_t blind)
+{
+	return !(blind & (FLAG_OTHER_LOADER | FLAG_OUT_OF_REACH));
+}

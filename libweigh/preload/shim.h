@@ -1,0 +1,93 @@
+/*
+ * What the parts of the library share.
+ *
+ * Rules for all of them: nothing is printed, nothing ends the program, no memory is allocated, no
+ * descriptor stays open, errno is what the program's own call left. Whatever does not work leaves
+ * the program as it would be without the library.
+ */
+#ifndef WEIGH_SHIM_H
+#define WEIGH_SHIM_H
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "counters.h"
+#include "layout.h"
+#include "raw.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* The shared file; a null pointer where the library lies idle. */
+extern struct shared *shared;
+/* This process's slot; a place that nobody reads where there is none. */
+extern struct slot *self;
+/* What this process knows of itself; all zero where the library lies idle. */
+extern struct slot known;
+
+/*
+ * The function that the program would have called without the library. It is looked up at the
+ * first call, for calls may come before the constructor has run.
+ */
+#define REAL(type, name, ...)                                                                      \
+	typedef type (*name##_type)(__VA_ARGS__);                                                  \
+	static name##_type name##_found;                                                           \
+	static inline name##_type real_##name(void)                                                \
+	{                                                                                          \
+		name##_type found = __atomic_load_n(&name##_found, __ATOMIC_RELAXED);              \
+		if (LIKELY(found))                                                                 \
+			return found;                                                              \
+		int before = errno;                                                                \
+		found = (name##_type)dlsym(RTLD_NEXT, #name);                                      \
+		__atomic_store_n(&name##_found, found, __ATOMIC_RELAXED);                          \
+		errno = before;                                                                    \
+		return found;                                                                      \
+	}
+
+static inline void count(enum counter counter, uint64_t by)
+{
+	__atomic_fetch_add((uint64_t *)&self->counters[counter], by, __ATOMIC_RELAXED);
+}
+
+static inline void flag(struct slot *slot, uint32_t flags)
+{
+	__atomic_fetch_or((uint32_t *)&slot->flags, flags, __ATOMIC_RELAXED);
+}
+
+/* slots.c */
+uint64_t now_ns(void);
+struct slot *claim(uint32_t state);
+void give_back(struct slot *slot);
+void set_pid(struct slot *slot, uint32_t pid);
+void begin_life(void);
+void end_life(void);
+uint32_t outer_pid(void);
+struct slot *slot_of(uint32_t pid);
+uint32_t index_of(const struct slot *slot);
+/* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
+struct slot *mine(void);
+void inherit(struct slot *slot);
+/* Around the making of a process: a slot for it, and what came of it. */
+struct slot *expect_child(void);
+void child_made(struct slot *slot, long pid, uint32_t state);
+void become_child(void);
+void enter_child(struct slot *slot);
+
+/* look.c */
+void look_at_memory(struct slot *slot);
+void say_last(struct slot *slot, uint32_t wait_status);
+uint64_t started_by_kernel_ns(struct slot *slot);
+
+/* program.c: FLAG_… that say why the library will not be in a program, or 0. */
+uint32_t why_blind(int directory, const char *path);
+uint32_t why_blind_in_path(const char *file);
+/* Whether the loader would find the library when the program is executed. */
+bool can_load(uint32_t blind);
+
+#endif

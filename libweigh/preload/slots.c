@@ -1,0 +1,349 @@
+/*
+ * The shared file and this process's place in it.
+ *
+ * Reads WEIGH_PRELOAD ("FILE:SLOT"). Does nothing where it is missing or the file is not of this
+ * build.
+ */
+#include "shim.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* What glibc's loader reads of each library, in one call (elf/dl-load.c, struct filebuf). */
+enum { LOADER_READS = 832 };
+
+static struct slot nowhere;
+struct shared *shared;
+struct slot *self = &nowhere;
+/*
+ * What this process knows of itself without its slot: a child is made from it, which may come to
+ * its first instruction when its parent's slot is another's.
+ */
+struct slot known;
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+/* In a PID namespace of its own a process still has the PID that everybody knows in /proc. */
+uint32_t outer_pid(void)
+{
+	char text[16];
+	long length = RAW(readlinkat, AT_FDCWD, "/proc/self", text, sizeof text);
+	uint32_t pid = 0;
+
+	for (long i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++)
+		pid = pid * 10 + (text[i] - '0');
+	return pid ? pid : (uint32_t)RAW(getpid);
+}
+
+uint32_t index_of(const struct slot *slot)
+{
+	return slot - shared->slots;
+}
+
+void set_pid(struct slot *slot, uint32_t pid)
+{
+	slot->pid = pid;
+	shared->pids[index_of(slot)] = pid;
+}
+
+void begin_life(void)
+{
+	uint32_t alive = ++shared->alive, peak = shared->alive_peak;
+
+	shared->total++;
+	while (alive > peak && !atomic_compare_exchange_weak(&shared->alive_peak, &peak, alive))
+		;
+}
+
+void end_life(void)
+{
+	shared->alive--;
+}
+
+/* Takes a slot out of the list of free ones, else a new one; none if all are taken. */
+struct slot *claim(uint32_t state)
+{
+	uint64_t free = shared->free;
+
+	while ((uint32_t)free) {
+		struct slot *slot = &shared->slots[(uint32_t)free - 1];
+		uint64_t next = ((free >> 32) + 1) << 32 | slot->next_free;
+
+		if (atomic_compare_exchange_weak(&shared->free, &free, next)) {
+			slot->next_free = 0;
+			slot->state = state;
+			return slot;
+		}
+	}
+	uint32_t used = shared->used;
+	while (used < SLOTS && !atomic_compare_exchange_weak(&shared->used, &used, used + 1))
+		;
+	if (used >= SLOTS) {
+		shared->overflow++;
+		return NULL;
+	}
+	shared->slots[used].state = state;
+	return &shared->slots[used];
+}
+
+/* Only for one that nobody has heard of yet. */
+void give_back(struct slot *slot)
+{
+	uint64_t free = shared->free, mine;
+
+	memset((void *)slot, 0, sizeof *slot);
+	do {
+		slot->next_free = (uint32_t)free;
+		mine = ((free >> 32) + 1) << 32 | (index_of(slot) + 1);
+	} while (!atomic_compare_exchange_weak(&shared->free, &free, mine));
+}
+
+struct slot *slot_of(uint32_t pid)
+{
+	uint32_t used = shared->used;
+	const uint32_t *pids = (const uint32_t *)shared->pids;
+
+	for (uint32_t i = 0; i < used; i++)
+		if (pids[i] == pid && shared->slots[i].state < STATE_ENDED)
+			return &shared->slots[i];
+	return NULL;
+}
+
+/* Fills what a child has of the process that knows itself by `known`. */
+void inherit(struct slot *slot)
+{
+	slot->parent_pid = known.pid;
+	slot->uid = RAW(getuid);
+	memcpy(slot->name, known.name, sizeof slot->name);
+	memcpy(slot->command, known.command, sizeof slot->command);
+	slot->command_bytes = known.command_bytes;
+}
+
+/*
+ * The slot of the child that this thread is just making. It is set aside before: the child may be
+ * killed before its first instruction, and who made it knows its PID.
+ */
+static __thread struct slot *expected;
+
+struct slot *expect_child(void)
+{
+	struct slot *slot = known.pid ? claim(STATE_SPAWNING) : NULL;
+
+	if (slot)
+		inherit(slot);
+	expected = slot;
+	return slot;
+}
+
+void child_made(struct slot *slot, long pid, uint32_t state)
+{
+	uint32_t spawning = STATE_SPAWNING;
+
+	expected = NULL;
+	if (!slot)
+		return;
+	if (pid < 0) {
+		give_back(slot);
+	} else if (known.pid == known.local_pid) {
+		/* In a PID namespace of its own only the child itself knows. */
+		set_pid(slot, pid);
+		/* Not before the process is there: an older one may have had its PID. */
+		slot->started_ns = now_ns();
+		if (atomic_compare_exchange_strong(&slot->state, &spawning, state))
+			begin_life();
+	}
+}
+
+/* The caller is a new process with a memory of its own. */
+void become_child(void)
+{
+	struct slot *slot = expected;
+	uint32_t spawning = STATE_SPAWNING, parent = known.pid;
+
+	expected = NULL;
+	known.local_pid = RAW(getpid);
+	known.pid = outer_pid();
+	if (slot) {
+		slot->local_pid = known.local_pid;
+		set_pid(slot, known.pid);
+		slot->started_ns = now_ns();
+		if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING))
+			begin_life();
+	} else if ((slot = claim(STATE_CLAIMED))) {
+		inherit(slot);
+		slot->parent_pid = parent;
+		enter_child(slot);
+	}
+	self = slot ? slot : &nowhere;
+}
+
+void enter_child(struct slot *slot)
+{
+	slot->started_ns = now_ns();
+	slot->local_pid = RAW(getpid);
+	set_pid(slot, outer_pid());
+	slot->state = STATE_RUNNING;
+	begin_life();
+}
+
+struct slot *mine(void)
+{
+	uint32_t local = RAW(getpid);
+
+	if (!known.pid)
+		return NULL;
+	if (known.local_pid == local)
+		return self == &nowhere ? NULL : self;
+	uint32_t pid = outer_pid();
+	struct slot *slot = slot_of(pid);
+	if (slot || !(slot = claim(STATE_CLAIMED)))
+		return slot;
+	inherit(slot);
+	slot->started_ns = started_by_kernel_ns(slot);
+	slot->local_pid = local;
+	set_pid(slot, pid);
+	slot->state = STATE_RUNNING;
+	begin_life();
+	return slot;
+}
+
+static void after_fork_in_child(void)
+{
+	if (known.pid)
+		become_child();
+}
+
+/* Registered first, hence called last: after the program's own handlers and destructors. */
+static void at_exit(int status, void *unused)
+{
+	(void)unused;
+	struct slot *slot = mine();
+	if (slot)
+		say_last(slot, (status & 0xff) << 8);
+}
+
+static void copy_arguments(struct slot *slot, int argc, char **argv)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < argc && argv[i]; i++) {
+		size_t length = strlen(argv[i]) + 1;
+
+		if (length > sizeof slot->command - used) {
+			length = sizeof slot->command - used;
+			if (!length)
+				break;
+		}
+		memcpy(slot->command + used, argv[i], length);
+		used += length;
+	}
+	slot->command_bytes = used;
+}
+
+static void copy_name(struct slot *slot)
+{
+	memset(slot->name, 0, sizeof slot->name);
+	RAW(prctl, 16 /* PR_GET_NAME */, slot->name);
+}
+
+/* The slot that whoever executed this program has set aside for it. */
+static struct slot *adopt(uint32_t index, uint32_t pid)
+{
+	struct slot *slot = index < SLOTS ? &shared->slots[index] : NULL;
+	uint32_t spawning = STATE_SPAWNING;
+
+	if (!slot)
+		return NULL;
+	if (slot->state == STATE_SPAWNING && (!slot->pid || slot->pid == pid)) {
+		slot->started_ns = now_ns();
+		if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING)) {
+			begin_life();
+			return slot;
+		}
+	}
+	if (slot->pid == pid && slot->state == STATE_EXECED) {
+		slot->state = STATE_RUNNING;
+		return slot;
+	}
+	return NULL;
+}
+
+static bool map_file(const char *path)
+{
+	struct stat about;
+	int fd = raw_open(path, O_RDWR);
+
+	if (fd < 0)
+		return false;
+	void *map = MAP_FAILED;
+	if (!RAW(fstat, fd, &about) && about.st_size == sizeof *shared)
+		map = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	RAW(close, fd);
+	if (map == MAP_FAILED)
+		return false;
+	if (((struct shared *)map)->magic != MAGIC) {
+		munmap(map, sizeof *shared);
+		return false;
+	}
+	shared = map;
+	return true;
+}
+
+static void __attribute__((constructor)) begin(int argc, char **argv)
+{
+	int before = errno;
+	const char *given = getenv("WEIGH_PRELOAD");
+	const char *colon = given ? strrchr(given, ':') : NULL;
+	char path[256];
+
+	if (!colon || (size_t)(colon - given) >= sizeof path)
+		goto out;
+	memcpy(path, given, colon - given);
+	path[colon - given] = 0;
+	if (!map_file(path))
+		goto out;
+	uint32_t pid = outer_pid();
+	struct slot *slot = adopt(strtoul(colon + 1, NULL, 10), pid);
+	if (!slot) {
+		slot = slot_of(pid);
+		if (slot)
+			slot->state = STATE_RUNNING;
+	}
+	if (!slot) {
+		slot = claim(STATE_CLAIMED);
+		if (!slot)
+			goto out;
+		slot->parent_pid = RAW(getppid);
+		slot->started_ns = started_by_kernel_ns(slot);
+		slot->state = STATE_RUNNING;
+		begin_life();
+	}
+	slot->uid = RAW(getuid);
+	slot->local_pid = RAW(getpid);
+	__atomic_fetch_and((uint32_t *)&slot->flags, ~FLAG_EXECED, __ATOMIC_RELAXED);
+	/* The loader has read this library's head, for which the kernel charges the process. */
+	slot->own_bytes += LOADER_READS;
+	slot->own_calls++;
+	copy_arguments(slot, argc, argv);
+	copy_name(slot);
+	set_pid(slot, pid);
+	self = slot;
+	known.pid = pid;
+	known.local_pid = slot->local_pid;
+	memcpy(known.name, slot->name, sizeof known.name);
+	memcpy(known.command, slot->command, sizeof known.command);
+	known.command_bytes = slot->command_bytes;
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	on_exit(at_exit, NULL);
+out:
+	errno = before;
+}

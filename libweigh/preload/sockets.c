@@ -1,0 +1,188 @@
+/*
+ * Sockets: what is sent and received by the calls that the kernel's own accounting of I/O leaves
+ * out, bytes over the network, connections.
+ */
+#include "descriptors.h"
+
+#include <sys/socket.h>
+#include <time.h>
+
+REAL(int, socket, int, int, int)
+REAL(int, connect, int, const struct sockaddr *, socklen_t)
+REAL(int, accept, int, struct sockaddr *, socklen_t *)
+REAL(int, accept4, int, struct sockaddr *, socklen_t *, int)
+REAL(int, getsockopt, int, int, int, void *, socklen_t *)
+REAL(ssize_t, send, int, const void *, size_t, int)
+REAL(ssize_t, sendto, int, const void *, size_t, int, const struct sockaddr *, socklen_t)
+REAL(ssize_t, sendmsg, int, const struct msghdr *, int)
+REAL(int, sendmmsg, int, struct mmsghdr *, unsigned, int)
+REAL(ssize_t, recv, int, void *, size_t, int)
+REAL(ssize_t, recvfrom, int, void *, size_t, int, struct sockaddr *, socklen_t *)
+REAL(ssize_t, recvmsg, int, struct msghdr *, int)
+REAL(int, recvmmsg, int, struct mmsghdr *, unsigned, int, struct timespec *)
+REAL(ssize_t, __recv_chk, int, void *, size_t, size_t, int)
+REAL(ssize_t, __recvfrom_chk, int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *)
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	int fd = real_socket()(domain, type, protocol);
+
+	if (fd >= 0)
+		set_kind(fd, UNKNOWN);
+	return fd;
+}
+
+EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	enum kind kind = kind_of(fd);
+	int result = real_connect()(fd, address, length);
+
+	if (kind == STREAM || kind == CONNECTING) {
+		if (result == 0)
+			connected(fd);
+		else if (errno == EINPROGRESS || errno == EINTR)
+			set_kind(fd, CONNECTING);
+	}
+	return result;
+}
+
+static void accepted(int fd)
+{
+	if (fd < 0)
+		return;
+	set_kind(fd, UNKNOWN);
+	if (kind_of(fd) == STREAM)
+		connected(fd);
+}
+
+EXPORT int accept(int fd, struct sockaddr *address, socklen_t *length)
+{
+	int peer = real_accept()(fd, address, length);
+
+	accepted(peer);
+	return peer;
+}
+
+EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+	int peer = real_accept4()(fd, address, length, flags);
+
+	accepted(peer);
+	return peer;
+}
+
+/* Whoever did not wait for his connection asks so whether it stands. */
+EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+	int result = real_getsockopt()(fd, level, name, value, length);
+
+	if (result == 0 && level == SOL_SOCKET && name == SO_ERROR && (unsigned)fd < KINDS &&
+	    kinds[fd] == CONNECTING && *length >= sizeof(int) && *(int *)value == 0)
+		connected(fd);
+	return result;
+}
+
+static void sent(int fd, ssize_t bytes)
+{
+	if (bytes < 0)
+		return;
+	count(COUNTER_SOCKET_WRITE_CHARS, bytes);
+	count(COUNTER_SOCKET_WRITE_CALLS, 1);
+	moved(fd, bytes, true);
+}
+
+/* What was only looked at will be received once more. */
+static void received(int fd, ssize_t bytes, int flags)
+{
+	if (bytes < 0 || flags & MSG_PEEK)
+		return;
+	count(COUNTER_SOCKET_READ_CHARS, bytes);
+	count(COUNTER_SOCKET_READ_CALLS, 1);
+	moved(fd, bytes, false);
+}
+
+EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+	ssize_t n = real_send()(fd, data, size, flags);
+
+	sent(fd, n);
+	return n;
+}
+
+EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
+		      const struct sockaddr *address, socklen_t length)
+{
+	ssize_t n = real_sendto()(fd, data, size, flags, address, length);
+
+	sent(fd, n);
+	return n;
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	ssize_t n = real_sendmsg()(fd, message, flags);
+
+	sent(fd, n);
+	return n;
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags)
+{
+	int n = real_sendmmsg()(fd, messages, number, flags);
+
+	for (int i = 0; i < n; i++)
+		sent(fd, messages[i].msg_len);
+	return n;
+}
+
+EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
+{
+	ssize_t n = real_recv()(fd, data, size, flags);
+
+	received(fd, n, flags);
+	return n;
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flags)
+{
+	ssize_t n = real___recv_chk()(fd, data, size, room, flags);
+
+	received(fd, n, flags);
+	return n;
+}
+
+EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *address,
+			socklen_t *length)
+{
+	ssize_t n = real_recvfrom()(fd, data, size, flags, address, length);
+
+	received(fd, n, flags);
+	return n;
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
+			      struct sockaddr *address, socklen_t *length)
+{
+	ssize_t n = real___recvfrom_chk()(fd, data, size, room, flags, address, length);
+
+	received(fd, n, flags);
+	return n;
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	ssize_t n = real_recvmsg()(fd, message, flags);
+
+	received(fd, n, flags);
+	return n;
+}
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags,
+		    struct timespec *timeout)
+{
+	int n = real_recvmmsg()(fd, messages, number, flags, timeout);
+
+	for (int i = 0; i < n; i++)
+		received(fd, messages[i].msg_len, flags);
+	return n;
+}

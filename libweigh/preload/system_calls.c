@@ -1,0 +1,57 @@
+/*
+ * syscall(3): programs that make system calls by their number, but through the C library.
+ *
+ * No header that declares it is included: all six arguments are always passed on.
+ */
+#include "shim.h"
+#include "opens.h"
+
+#include <linux/sched.h>
+
+REAL(long, syscall, long, long, long, long, long, long, long)
+
+static bool makes_process(long number, long first)
+{
+	switch (number) {
+#ifdef SYS_fork
+	case SYS_fork:
+		return true;
+#endif
+	case SYS_clone:
+		return !(first & CLONE_VM);
+	case SYS_clone3:
+		return !(((const struct clone_args *)first)->flags & CLONE_VM);
+	default:
+		return false;
+	}
+}
+
+static void before_call(long number, long first)
+{
+	if (number == SYS_exit_group || number == SYS_exit) {
+		struct slot *slot = mine();
+		if (slot && (number == SYS_exit_group || !(slot->flags & FLAG_THREADS)))
+			say_last(slot, (first & 0xff) << 8);
+	} else if (number == SYS_io_uring_setup) {
+		flag(self, FLAG_URING);
+	} else if (number == SYS_io_setup) {
+		flag(self, FLAG_AIO);
+	}
+}
+
+EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	if (!known.pid)
+		return real_syscall()(number, a, b, c, d, e, f);
+	bool makes = makes_process(number, a);
+	struct slot *slot = makes ? expect_child() : NULL;
+	before_call(number, a);
+	long result = real_syscall()(number, a, b, c, d, e, f);
+	if (makes && result == 0)
+		become_child();
+	else if (makes)
+		child_made(slot, result, STATE_RUNNING);
+	else
+		after_open_call(number, a, b, result);
+	return result;
+}
