@@ -186,11 +186,15 @@ impl Process {
     /// greater than anything that could have come from there.
     pub fn peak(&self, held: u64, reach: Option<u64>, not_its_own: u64) -> (u64, u64) {
         let known = self.memory.resident_peak.max(self.held_before);
-        match reach.filter(|reach| *reach > not_its_own && *reach > known && !self.has_shared) {
-            // Without an exec it is but a newer reading of the same mark.
-            Some(reach) => (reach, reach - if self.execs > 0 { self.held_before } else { held }),
-            None => (known, 0),
-        }
+        let Some(reach) =
+            reach.filter(|reach| *reach > not_its_own && *reach > known && !self.has_shared)
+        else {
+            return (known, 0);
+        };
+        // Without an exec it is but a newer reading of the same mark; so it is where it is hardly
+        // more: before Linux 6.2 threads keep the last pages they took to themselves until they end.
+        let is_same_mark = self.execs == 0 || reach <= held + held / 64 + (1 << 20);
+        (reach, reach - if is_same_mark { held } else { self.held_before })
     }
 
     /// Its row.
