@@ -103,7 +103,10 @@ trap '"${as_root[@]}" rm -rf --one-file-system "$root"; rm -rf "$scratch" "$said
 "${as_root[@]}" unshare --mount --net "$here/test-bare.sh" "$root" "$version" "$deb" "$tarball" "$scratch/stub.so" "$scratch/results" || failures=1
 
 # The bare system takes nothing away: there weigh measures all that it measures here.
-"${as_root[@]}" "$weigh" run --quiet --interval 100ms --json "$scratch/here.json" -o "$scratch/here" -- sleep 1
+# In an empty folder: the disk footprint is that of the working directory.
+mkdir "$scratch/empty"
+weigh=$(realpath "$weigh")
+(cd "$scratch/empty" && "${as_root[@]}" "$weigh" run --quiet --interval 100ms --json "$scratch/here.json" -o "$scratch/here" -- sleep 1)
 "${as_root[@]}" "$weigh" doctor >/dev/null 2>&1
 status=$?
 known() { node -e 'const s = JSON.parse(require("fs").readFileSync(process.argv[1]));
