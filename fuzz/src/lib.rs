@@ -47,6 +47,14 @@ pub fn amounts(data: &[u8]) {
     }
 }
 
+/// Executable files, as a job brings them along.
+pub fn executables(data: &[u8]) {
+    if let Some(why) = weigh_collect::ptrace::why_content_traces(data) {
+        assert!(!why.is_empty());
+    }
+    let _ = weigh_collect::preload::why_blind_in_elf(data);
+}
+
 /// `METRIC=VALUE`.
 pub fn limit(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -42,6 +42,9 @@ check "wall and CPU time are known" 0 summary \
 	"['wall_seconds', 'cpu_seconds', 'cpu_user_seconds'].every((n) => s.metrics[n].value !== null)"
 check "what is not known has a reason and no number" 0 summary \
 	"Object.values(s.metrics).every((v) => (v.value === null) === (v.quality === 'unavailable') && (v.value !== null || v.reason))"
+check "a tracer takes the kernel's place" 0 summary "s.metrics.processes_total.source === 'ptrace'"
+check "every process it was told of" 0 summary "s.metrics.processes_total.quality === 'exact'"
+check "the mechanism can be chosen" 0 user "$weigh" run --quiet --mechanism poll --json s.json -- sleep 0.2
 check "what rests on looks or on wait(2) is not called exact" 0 summary \
 	"s.metrics.memory_peak_bytes.quality !== 'exact' && s.metrics.processes_total.quality !== 'exact'"
 check "a recording is left where the user's state belongs" 0 user sh -c \

@@ -42,6 +42,7 @@ use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
 use place::Place;
+pub use program::of_elf as why_blind_in_elf;
 use sums::has_no_children;
 use tally::Tally;
 use waited_io::WaitedIo;

@@ -50,6 +50,7 @@ use crate::{host, rusage, signals};
 use files::Files;
 use job::{Birth, Job};
 use looks::Looks;
+pub use program::why_content_traces;
 pub use refusal::TraceError;
 use tracer::{Shared, Tracer};
 use untraced::UntracedTrees;

@@ -62,7 +62,8 @@ fn find(command: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&list).map(|folder| folder.join(command)).find(is_executable)
 }
 
-fn of_elf(bytes: &[u8]) -> u32 {
+/// The same of the beginning of an executable file.
+pub fn of_elf(bytes: &[u8]) -> u32 {
     let Ok(header) = FileHeader64::<Endianness>::parse(bytes) else { return FLAG_OTHER_LOADER };
     let Ok(endian) = header.endian() else { return FLAG_OTHER_LOADER };
     let Ok(parts) = header.program_headers(endian, bytes) else { return 0 };

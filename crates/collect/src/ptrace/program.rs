@@ -68,15 +68,19 @@ fn may_change_user(path: &str) -> bool {
 }
 
 fn why_it_traces(path: &Path) -> Option<&'static str> {
-    let file = ReadCache::new(File::open(path).ok()?);
-    match FileKind::parse(&file).ok()? {
+    why_content_traces(&ReadCache::new(File::open(path).ok()?))
+}
+
+/// Why a program with that content has to be left alone by a tracer, if it has to.
+pub fn why_content_traces<'a, R: ReadRef<'a>>(file: R) -> Option<&'static str> {
+    match FileKind::parse(file).ok()? {
         FileKind::Elf64 => {
-            let elf = ElfFile64::<Endianness, _>::parse(&file).ok()?;
-            why_by_strings(elf.elf_header(), &file)
+            let elf = ElfFile64::<Endianness, _>::parse(file).ok()?;
+            why_by_strings(elf.elf_header(), file)
         }
         FileKind::Elf32 => {
-            let elf = ElfFile32::<Endianness, _>::parse(&file).ok()?;
-            why_by_strings(elf.elf_header(), &file)
+            let elf = ElfFile32::<Endianness, _>::parse(file).ok()?;
+            why_by_strings(elf.elf_header(), file)
         }
         _ => None,
     }
@@ -97,7 +101,7 @@ fn why_by_strings<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> Opt
     let strings = segments.iter().filter(|s| s.p_type(endian) == PT_LOAD).find_map(|segment| {
         let into = address.checked_sub(segment.p_vaddr(endian).into())?;
         let room = Into::<u64>::into(segment.p_filesz(endian)).checked_sub(into)?;
-        let offset = Into::<u64>::into(segment.p_offset(endian)) + into;
+        let offset = Into::<u64>::into(segment.p_offset(endian)).checked_add(into)?;
         file.read_bytes_at(offset, length.min(room)).ok()
     })?;
     why_by_names(strings)

@@ -113,6 +113,9 @@ pub fn trace_with(command: &[&str], meanwhile: Meanwhile<'_>) -> Run {
     let mask = SignalMask::block(&[]).unwrap();
     let waiting = spawn(&arguments, &mask).unwrap();
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
+    // A process group whose leader's parent is elsewhere in the session: in an orphaned one, as
+    // that of these tests may be, the terminal's stop signals stop nobody.
+    rustix::process::setpgid(Some(waiting.pid), Some(waiting.pid)).unwrap();
     let mut job = TracedJob::new().unwrap();
     job.arm(pid, waiting.pidfd()).unwrap();
     waiting.go().unwrap();
