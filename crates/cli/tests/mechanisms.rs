@@ -220,8 +220,9 @@ fn limits() {
         measured.check(measured.status.code() == Some(124), || "expected 124".to_string());
         let exit = measured.summary().exit.clone().expect("it has ended");
         assert_eq!(exit.kind, ExitKind::Limit, "{}", measured.everything());
-        // An emulated machine takes what it likes before somebody gets to look.
-        let most = if support::is_slow() { 1e9 } else { 120e6 };
+        // Beside other tests it may be a while before somebody gets to look, on an emulated machine
+        // more than that; left alone it would take 2 GB.
+        let most = if support::is_slow() { 1e9 } else { 200e6 };
         measured.is_between("memory_peak_bytes", 100e6, most);
         let left = measured.scratch.survivors();
         measured.check(left.is_empty(), || format!("alive: {left:?}"));

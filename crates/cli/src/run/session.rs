@@ -45,8 +45,8 @@ const SIGTTOU: i32 = 22;
 /// kernel's grace periods.
 const SETTLE: Duration = Duration::from_millis(120);
 
-/// Looks for the sake of limits take up to a twentieth of a CPU.
-const WAIT_PER_LOOK: u32 = 19;
+/// Looks for the sake of limits take up to a fifth of a CPU.
+const WAIT_PER_LOOK: u32 = 4;
 
 /// How long left-over processes may run before a line says that they are waited for.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -65,7 +65,13 @@ impl Session {
     /// Opens everything that can be opened before the command runs.
     pub fn prepare(settings: Settings) -> anyhow::Result<Session> {
         let writer = RecordingWriter::create(&settings.directory)?;
-        let mut job = follow::open(&settings)?;
+        let mut job = match follow::open(&settings) {
+            Ok(job) => job,
+            Err(error) => {
+                writer.discard();
+                return Err(error);
+            }
+        };
         let mut summary = facts::provisional(&settings, job.statuses())?;
         let marks = LimitWatch::marks(&settings.limits);
         let taken = job.set_limits(
