@@ -308,13 +308,14 @@ fn a_tree_of_short_processes_agrees_with_wait4() {
 fn switches_and_faults_are_what_the_program_says() {
     needs_root!();
     let measured = Weigh::workload("switches 137").measure();
-    // What the kernel told the program of itself; the last one is its end, and others are waits for
-    // the program itself, read from disk. A few that were asked for may find nothing to wait for.
+    // What the kernel told the program of itself; not in it is its end, and in it is that it waited
+    // to be let go. Others are waits for the program itself, read from disk. A few that were asked
+    // for may find nothing to wait for.
     let told = measured.truth("voluntary_switches") as f64;
     let asked = measured.truth("asked_switches") as f64;
     let waits = f64::from(3 * slowness());
     measured.check((told - asked).abs() <= waits, || format!("{told} of {asked} switches"));
-    measured.is_between("context_switches_voluntary_total", told, told + 1.0 + waits);
+    measured.is_between("context_switches_voluntary_total", told - 3.0, told + 1.0 + waits);
 
     // A program's start and end cost faults of their own, the same each time but for a few.
     let empty =
