@@ -27,6 +27,9 @@ pub fn estimate_peak(memory: &MemoryReading, looks: &[SharedMemoryReading]) -> M
     let best_look = looks.iter().max_by_key(|look| look.rss_sum_bytes);
     let seen = looks.iter().map(|look| look.union_bytes).max().unwrap_or(0) as f64;
     let lower = (memory.floor_peak as f64).max(seen).min(upper);
+    if upper - lower <= upper * EXACT_WITHIN {
+        return MemoryEstimate { bytes: upper, quality: Quality::Exact, reason: None };
+    }
     // What was counted more than once, seen where the sum was near its greatest.
     let at_peak = best_look
         .filter(|look| look.rss_sum_bytes as f64 >= upper * (1.0 - LOOK_AT_PEAK_WITHIN))
@@ -34,10 +37,6 @@ pub fn estimate_peak(memory: &MemoryReading, looks: &[SharedMemoryReading]) -> M
             let surplus = look.rss_sum_bytes.saturating_sub(look.union_bytes);
             (upper - surplus as f64).clamp(lower, upper)
         });
-    if upper - lower <= upper * EXACT_WITHIN {
-        let bytes = at_peak.unwrap_or(upper);
-        return MemoryEstimate { bytes, quality: Quality::Exact, reason: None };
-    }
     let bounds = format!("between {} and {} bytes, by the kernel's counters", lower, upper);
     match (at_peak, best_look) {
         (Some(bytes), _) => MemoryEstimate {
@@ -78,13 +77,6 @@ mod tests {
     fn bounds_that_meet_are_exact() {
         let peak = estimate_peak(&reading(995, 1000), &[]);
         assert_eq!((peak.bytes, peak.quality, peak.reason), (1000.0, Quality::Exact, None));
-    }
-
-    #[test]
-    fn a_look_says_where_between_near_bounds() {
-        let look = SharedMemoryReading { at_ns: 1, union_bytes: 985, rss_sum_bytes: 990 };
-        let peak = estimate_peak(&reading(993, 1000), &[look]);
-        assert_eq!((peak.bytes, peak.quality, peak.reason), (995.0, Quality::Exact, None));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use weigh_account::Crossed;
 use weigh_collect::follow::Follow;
 use weigh_collect::inspect::{inspect, symbolize};
+use weigh_collect::procfs;
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
@@ -65,7 +66,12 @@ impl Enforcer {
 
     /// The kernel side saw a limit crossed.
     pub fn crossed(&mut self, crossing: Crossing, job: &mut dyn Follow) {
-        let offender = crossing.pid.map(|pid| look_at(pid, &crossing));
+        let offender = match crossing.pid {
+            Some(pid) => Some(look_at(pid, &crossing)),
+            // It was found while the counters were brought up to date, not at a step of the job.
+            None if holds_memory(&crossing.metric) => greatest(job),
+            None => None,
+        };
         if self.record(&crossing.metric, crossing.observed, crossing.at_ns, offender) {
             self.act(&crossing.metric, crossing.observed, job);
         }
@@ -81,9 +87,7 @@ impl Enforcer {
     /// A look at the pages found more than a limit on memory allows: the offender is the process
     /// that holds most.
     pub fn found_by_look(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn Follow) {
-        let greatest = job.living().into_iter().max_by_key(|process| process.rss_peak_bytes);
-        let offender = greatest.map(|process| inspect(process.pid, process.pid));
-        if self.record(crossed.metric, crossed.observed, at_ns, offender) {
+        if self.record(crossed.metric, crossed.observed, at_ns, greatest(job)) {
             self.act(crossed.metric, crossed.observed, job);
         }
     }
@@ -241,6 +245,16 @@ impl Enforcer {
 /// Whether a limit on it is one on what a process gives back by ending.
 fn holds_memory(name: &str) -> bool {
     metric(name).is_some_and(|m| m.group == Group::Memory)
+}
+
+/// The process that holds most.
+fn greatest(job: &dyn Follow) -> Option<Offender> {
+    let held = |pid: u32| {
+        let status = procfs::read_of(pid, "status").ok()?;
+        procfs::parse_status(&status).rss_bytes
+    };
+    let pid = job.living().into_iter().map(|process| process.pid).max_by_key(|pid| held(*pid))?;
+    Some(inspect(pid, pid))
 }
 
 /// What the process was doing; it is stopped at that point if the kernel side could stop it.

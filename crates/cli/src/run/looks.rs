@@ -25,6 +25,17 @@ const CERTAIN_AT_LIMIT: f64 = 0.999;
 /// More than this is not looked at while the job waits for its end: it would take too long.
 const MOST_AT_LIMIT: u64 = 4 << 30;
 
+/// A look takes a while, in which some processes may go and others grow: what it adds up can be
+/// more than there ever was at one moment. The kernel side knows how much that was, at most.
+pub fn at_one_moment(look: SharedMemoryReading, after: &JobReading) -> SharedMemoryReading {
+    let most = after.memory.rss_sum_peak;
+    if look.rss_sum_bytes <= most {
+        return look;
+    }
+    let part = look.union_bytes as f64 / look.rss_sum_bytes as f64;
+    SharedMemoryReading { rss_sum_bytes: most, union_bytes: (most as f64 * part) as u64, ..look }
+}
+
 /// Makes looks, none too often.
 pub struct Looks {
     counter: PageCounter,
@@ -139,5 +150,21 @@ impl Looks {
     /// How the collector fared.
     pub fn status(&self) -> CollectorStatus {
         pages::status(self.last.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_never_adds_up_to_more_than_there_was() {
+        let mut after = JobReading::default();
+        after.memory.rss_sum_peak = 1000;
+        let look = SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 1200 };
+        let cut = at_one_moment(look, &after);
+        assert_eq!((cut.at_ns, cut.union_bytes, cut.rss_sum_bytes), (7, 500, 1000));
+        let look = SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 900 };
+        assert_eq!(at_one_moment(look.clone(), &after), look);
     }
 }

@@ -27,7 +27,7 @@ use super::collectors::{self, Findings, JobCollector};
 use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
-use super::looks::Looks;
+use super::looks::{self, Looks};
 use super::opened::Opened;
 use super::outcome::Conclusion;
 use super::recorder::Recorder;
@@ -362,6 +362,7 @@ impl Running {
 
     /// What a look has found is recorded, and limits are held to it from now on.
     fn looked(&mut self, before: &JobReading, departures: u64, reading: SharedMemoryReading) {
+        let reading = looks::at_one_moment(reading, &self.job.glance());
         // Growth while the pages were looked at is in both of its sums.
         let twice = reading.rss_sum_bytes.saturating_sub(reading.union_bytes);
         let apart = before.memory.rss_sum.saturating_sub(before.memory.floor);
@@ -387,7 +388,7 @@ impl Running {
         }
         let living: Vec<u32> = self.job.living().iter().map(|p| p.pid).collect();
         if let Some(reading) = self.looks.look_now(&self.job.glance(), &living) {
-            self.recorder.look(reading);
+            self.recorder.look(looks::at_one_moment(reading, &self.job.glance()));
         }
     }
 
