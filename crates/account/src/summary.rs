@@ -101,7 +101,7 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
                 ..exact(peak.bytes, measured.source)
             }
         }
-        "memory_peak_virtual_bytes" => qualified(
+        "memory_peak_virtual_bytes" if measured.source == Mechanism::Bpf => qualified(
             metric,
             measured,
             Quality::Sampled,

@@ -27,7 +27,6 @@ use weigh_schema::{Counter, CounterValues};
 use crate::procfs::{self, ProcError, Stat};
 pub use job::PolledJob;
 use process::Process;
-pub(crate) use process::{IO_COUNTERS, io_values};
 
 /// Why a tree can not be followed.
 #[derive(Debug, thiserror::Error)]
@@ -176,7 +175,7 @@ impl JobPoller {
     }
 
     fn known(&self) -> impl Iterator<Item = Counter> + '_ {
-        let io = IO_COUNTERS.iter().filter(|_| !self.is_io_hidden);
+        let io = procfs::IO_COUNTERS.iter().filter(|_| !self.is_io_hidden);
         process::STAT_COUNTERS.iter().chain(io).copied()
     }
 

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use weigh_schema::Counter;
+
 pub use maps::{MapEntry, parse_map_line, parse_maps, parse_smaps, parse_smaps_rollup};
 
 /// What could not be read.
@@ -227,6 +229,30 @@ pub struct Io {
     pub storage_written: u64,
     /// Of these, bytes thrown away before they were written.
     pub storage_cancelled: u64,
+}
+
+/// Counters of `/proc/PID/io`, for the same user only.
+pub const IO_COUNTERS: &[Counter] = &[
+    Counter::ReadChars,
+    Counter::WriteChars,
+    Counter::ReadCalls,
+    Counter::WriteCalls,
+    Counter::StorageRead,
+    Counter::StorageWritten,
+    Counter::StorageCancelled,
+];
+
+/// What `/proc/PID/io` says, by counter.
+pub fn io_values(io: &Io) -> [(Counter, u64); 7] {
+    [
+        (Counter::ReadChars, io.read_chars),
+        (Counter::WriteChars, io.write_chars),
+        (Counter::ReadCalls, io.read_calls),
+        (Counter::WriteCalls, io.write_calls),
+        (Counter::StorageRead, io.storage_read),
+        (Counter::StorageWritten, io.storage_written),
+        (Counter::StorageCancelled, io.storage_cancelled),
+    ]
 }
 
 /// Parses `/proc/PID/io`; `None` unless every line is there.

@@ -23,8 +23,12 @@ const FUNCTION_PROBES: &str =
 const NOTES: &[Note] = &[
     note(
         "processes",
-        "each process and thread: CPU, memory and its peaks, I/O by calls, faults, switches; \
-         limits checked in the kernel",
+        "each process and thread: CPU, memory and its peaks, I/O by calls, faults, switches",
+        None,
+    ),
+    note(
+        "preload",
+        "each process of a dynamically linked program: CPU, memory, I/O by calls, network, files",
         None,
     ),
     note(
@@ -97,7 +101,9 @@ mod tests {
         for collector in Collector::value_variants().iter().filter(|c| **c != Collector::Bpf) {
             assert!(of(&collector.name()).is_some(), "{}", collector.name());
         }
-        assert!(of("processes").is_some(), "what the collector `bpf` reports as");
+        for follower in ["processes", "preload", "poll"] {
+            assert!(of(follower).is_some(), "{follower}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
 use super::Identity;
-use crate::procfs::{self, Io, ProcError, Stat, Status};
+use crate::procfs::{self, IO_COUNTERS, Io, ProcError, Stat, Status};
 
 /// Counters that everybody may read.
 pub const STAT_COUNTERS: &[Counter] = &[
@@ -14,30 +14,6 @@ pub const STAT_COUNTERS: &[Counter] = &[
     Counter::MinorFaults,
     Counter::MajorFaults,
 ];
-
-/// Counters of `/proc/PID/io`, for the same user only.
-pub const IO_COUNTERS: &[Counter] = &[
-    Counter::ReadChars,
-    Counter::WriteChars,
-    Counter::ReadCalls,
-    Counter::WriteCalls,
-    Counter::StorageRead,
-    Counter::StorageWritten,
-    Counter::StorageCancelled,
-];
-
-/// What `/proc/PID/io` says, by counter.
-pub fn io_values(io: &Io) -> [(Counter, u64); 7] {
-    [
-        (Counter::ReadChars, io.read_chars),
-        (Counter::WriteChars, io.write_chars),
-        (Counter::ReadCalls, io.read_calls),
-        (Counter::WriteCalls, io.write_calls),
-        (Counter::StorageRead, io.storage_read),
-        (Counter::StorageWritten, io.storage_written),
-        (Counter::StorageCancelled, io.storage_cancelled),
-    ]
-}
 
 /// One process as it was last seen.
 #[derive(Debug, Default)]
@@ -143,7 +119,7 @@ impl Process {
 
     /// The kernel adds the I/O of children that were waited for: what is read is the tree's.
     fn take_io(&mut self, io: &Io) {
-        for (counter, value) in io_values(io) {
+        for (counter, value) in procfs::io_values(io) {
             self.tree.set(counter, value);
         }
     }

@@ -99,7 +99,7 @@ impl Process {
         if let Some(seen) = seen {
             let (usage, io) = (self.flags & FLAG_USAGE != 0, self.flags & FLAG_IO != 0);
             for &counter in Counter::ALL.iter().filter(|c| c.task_field().is_some()) {
-                let is_io = crate::poll::IO_COUNTERS.contains(&counter);
+                let is_io = crate::procfs::IO_COUNTERS.contains(&counter);
                 if !(if is_io { io } else { usage }) {
                     counters.set(counter, seen.counters.get(counter));
                 }

@@ -8,7 +8,7 @@ use weigh_schema::event::JobReading;
 use weigh_schema::{Counter, CounterValues};
 
 use super::PreloadedJob;
-use crate::poll::IO_COUNTERS;
+use crate::procfs::IO_COUNTERS;
 use crate::rusage;
 
 impl PreloadedJob {

@@ -13,8 +13,9 @@ use super::layout::{
 };
 use super::peak::{Held, PeakBound};
 use super::process::{self, Process};
-use crate::poll::{IO_COUNTERS, Poll};
+use crate::poll::Poll;
 use crate::procfs;
+use crate::procfs::IO_COUNTERS;
 
 /// How much earlier a slot may say that its process began than the kernel does: a clock tick is
 /// 10 ms. It may be any time later, for the kernel counts from the fork.

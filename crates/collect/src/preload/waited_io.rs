@@ -13,8 +13,7 @@ use std::io;
 use rustix::io::Errno;
 use weigh_schema::{Counter, CounterValues};
 
-use crate::poll::io_values;
-use crate::procfs;
+use crate::procfs::{self, io_values};
 
 /// How often to try to find all other threads at rest.
 const TRIES: usize = 50;

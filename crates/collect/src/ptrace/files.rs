@@ -46,15 +46,7 @@ impl Files {
     pub fn io(&mut self, pid: u32, tid: u32, to: &mut CounterValues) -> bool {
         let text = self.read(format_args!("{pid}/task/{tid}/io"));
         let Some(io) = text.and_then(procfs::parse_io) else { return false };
-        for (counter, value) in [
-            (Counter::ReadChars, io.read_chars),
-            (Counter::WriteChars, io.write_chars),
-            (Counter::ReadCalls, io.read_calls),
-            (Counter::WriteCalls, io.write_calls),
-            (Counter::StorageRead, io.storage_read),
-            (Counter::StorageWritten, io.storage_written),
-            (Counter::StorageCancelled, io.storage_cancelled),
-        ] {
+        for (counter, value) in procfs::io_values(&io) {
             to.set(counter, value);
         }
         true

@@ -6,18 +6,13 @@ use weigh_schema::event::Note;
 use weigh_schema::quality::Quality;
 use weigh_schema::{Counter, Formula, METRICS};
 
-/// The counters that `/proc` has for each thread.
+use crate::procfs::IO_COUNTERS;
+
+/// The counters that `/proc` has for each thread, besides those of I/O.
 const KNOWN: &[Counter] = &[
     Counter::Runtime,
     Counter::UserTicks,
     Counter::SystemTicks,
-    Counter::ReadChars,
-    Counter::WriteChars,
-    Counter::ReadCalls,
-    Counter::WriteCalls,
-    Counter::StorageRead,
-    Counter::StorageWritten,
-    Counter::StorageCancelled,
     Counter::VoluntarySwitches,
     Counter::InvoluntarySwitches,
     Counter::MinorFaults,
@@ -53,7 +48,8 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
     };
     for metric in METRICS {
         let Formula::Sum { plus, .. } = metric.formula else { continue };
-        let is_known = |counter: &&Counter| KNOWN.contains(counter);
+        let is_known =
+            |counter: &&Counter| KNOWN.contains(counter) || IO_COUNTERS.contains(counter);
         let is_io = plus.contains(&Counter::ReadChars)
             || plus.contains(&Counter::WriteChars)
             || plus.contains(&Counter::ReadCalls)
