@@ -54,7 +54,7 @@ export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "ne
 
 export type Kind = "counter" | "peak" | "gauge";
 
-export type Mechanism = "bpf" | "ptrace" | "preload" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "stat" | "nvml" | "clock" | "none";
+export type Mechanism = "bpf" | "ptrace" | "preload" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
 
 export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
 
@@ -150,6 +150,14 @@ export interface MetricRow {
   reason: string | null;
 }
 
+export interface Moment {
+  label: string;
+  at: number;
+  when: string;
+  because: string;
+  values: (string | null)[];
+}
+
 export interface Offender {
   pid: number;
   thread: number;
@@ -176,6 +184,8 @@ export interface Page {
   groups: GroupTitle[];
   metrics: MetricRow[];
   limits: LimitRow[];
+  snapshot_metrics: string[];
+  snapshots: Moment[];
   collectors: CollectorStatus[];
   host: Host;
   series: Record<string, SeriesRows>;

@@ -8,7 +8,7 @@ import { append, h } from "./dom";
 import { filesSection } from "./files";
 import type { Page } from "./generated";
 import { banners, header } from "./header";
-import { collectorsSection, hostSection, limitsSection, metricsSection } from "./tables";
+import { collectorsSection, hostSection, limitsSection, metricsSection, snapshotsSection } from "./tables";
 import { timelineSection } from "./timeline";
 import { toolbar } from "./toolbar";
 import { View } from "./view";
@@ -23,6 +23,7 @@ function draw(page: Page, root: HTMLElement): void {
     cards(page),
     (series || timeline) && h("div", { class: "over-time" }, toolbar(view), series, timeline),
     limitsSection(page),
+    snapshotsSection(page),
     filesSection(page),
     metricsSection(page),
     collectorsSection(page),

@@ -49,6 +49,22 @@ export function limitsSection(page: Page): HTMLElement | null {
     h("tbody", {}, ...rows))));
 }
 
+export function snapshotsSection(page: Page): HTMLElement | null {
+  if (page.snapshots.length === 0) return null;
+  const rows = page.snapshots.map((s) => h("tr", {},
+    h("td", {}, s.label),
+    h("td", { class: "number" }, s.when),
+    ...s.values.map((value) => h("td", { class: "number" }, value ?? "–")),
+    h("td", { class: "muted" }, s.because)));
+  return section("snapshots", "Snapshots", h("div", { class: "wide" }, h("table", {},
+    h("thead", {}, h("tr", {},
+      h("th", { scope: "col" }, "label"),
+      h("th", { scope: "col", class: "number" }, "at"),
+      ...page.snapshot_metrics.map((name) => h("th", { scope: "col", class: "number" }, h("code", {}, name))),
+      h("th", { scope: "col" }, "taken for"))),
+    h("tbody", {}, ...rows))));
+}
+
 const STATE_TONE: Record<CollectorState, string> = {
   active: "good", degraded: "open", unavailable: "off", disabled: "off",
 };

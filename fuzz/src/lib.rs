@@ -27,6 +27,27 @@ mod journal;
 #[path = "../../crates/cli/src/run/limits_file.rs"]
 mod limits_file;
 
+/// The program's modules as it names them.
+#[path = "."]
+mod run {
+    #[allow(dead_code, missing_docs, clippy::all)]
+    #[path = "../../crates/cli/src/run/watched.rs"]
+    pub mod watched;
+}
+
+/// `--snapshot LABEL=FILE:PATTERN`, and the file of `--snapshot-events`.
+pub fn snapshots(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match run::watched::parse(&text) {
+        Ok(watched) => assert!(!watched.rules[0].label.is_empty()),
+        Err(error) => assert!(!error.is_empty()),
+    }
+    match run::watched::parse_events(&text) {
+        Ok(files) => assert!(files.iter().all(|file| !file.rules.is_empty())),
+        Err(error) => assert!(!format!("{error:#}").is_empty()),
+    }
+}
+
 /// Sizes, durations and counts as people write them.
 pub fn amounts(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

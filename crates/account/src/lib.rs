@@ -7,12 +7,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod limits;
+mod marks;
 mod memory;
 mod series;
 mod summary;
 mod tree;
 
 pub use limits::{Crossed, LimitWatch};
+pub use marks::{Mark, Marks, Rule};
 pub use memory::{MemoryEstimate, estimate_peak};
 pub use series::Series;
 pub use summary::{Measured, job_value, metrics};

@@ -10,6 +10,8 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
+use crate::run::watched;
+
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.
 #[derive(Parser, Debug)]
 #[command(
@@ -108,6 +110,21 @@ pub struct RunArguments {
     /// When a limit ended the job, exit with the command's status instead of 124.
     #[arg(long, help_heading = "Limits")]
     pub preserve_status: bool,
+
+    /// Note all metrics each time a line of FILE matches the regular expression PATTERN; without
+    /// PATTERN, when FILE is created.
+    #[arg(long = "snapshot", value_name = "LABEL=FILE[:PATTERN]", value_parser = watched::parse, help_heading = "Events")]
+    pub snapshots: Vec<watched::Watched>,
+
+    /// Read from a JSON file, in resource_monitor's format, which files to watch for snapshots.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Events")]
+    pub snapshot_events: Option<PathBuf>,
+
+    /// Run COMMAND (by sh -c) at each snapshot, warning, crossed limit, and at the end, with
+    /// WEIGH_EVENT, WEIGH_NAME, WEIGH_RECORDING and WEIGH_JOB in its environment and the whole as
+    /// JSON on its standard input. What it writes goes to standard error.
+    #[arg(long, value_name = "COMMAND", help_heading = "Events")]
+    pub on_event: Option<OsString>,
 
     /// Follow the disk footprint of DIR [default: the working directory].
     #[arg(long = "watch", value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -21,6 +21,9 @@ use arguments::{Arguments, Verb};
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
+    if let Some(command) = run::is_helper(std::env::args_os()) {
+        return run::be_helper(&command);
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -6,11 +6,13 @@
 //! status of a collector.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod apart;
 mod canary;
 pub mod cgroup;
 mod complaints;
 pub mod delays;
 pub mod fanotify;
+pub mod file_watch;
 pub mod follow;
 pub mod footprint;
 pub mod gpu;

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::{LimitOutcome, Summary};
 use weigh_schema::{Number, Value};
 
@@ -16,6 +17,7 @@ pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
         Entry::Samples { values, .. } => count(values, |x| x.is_finite()),
         Entry::Process(row) => count(&row.metrics, is_finite),
         Entry::Started(summary) | Entry::Summary(summary) => count_in_summary(summary),
+        Entry::Snapshot(snapshot) => count_in_snapshot(snapshot),
         Entry::File(_) | Entry::Unknown => 0,
     };
     if found == 0 {
@@ -26,6 +28,7 @@ pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
         Entry::Samples { values, .. } => values.retain(|_, x| x.is_finite()),
         Entry::Process(row) => row.metrics.retain(|_, number| is_finite(number)),
         Entry::Started(summary) | Entry::Summary(summary) => clean_summary(summary),
+        Entry::Snapshot(snapshot) => clean_values(&mut snapshot.metrics),
         Entry::File(_) | Entry::Unknown => {}
     }
     (Cow::Owned(clean), found)
@@ -52,14 +55,28 @@ fn count_in_summary(summary: &Summary) -> u64 {
         let numbers = numbers.into_iter().chain([limit.at_seconds]);
         numbers.flatten().filter(|x| !x.is_finite()).count() as u64
     };
-    count(&summary.metrics, |value| value.value.iter().all(is_finite))
+    count_in_values(&summary.metrics)
         + summary.limits.iter().map(in_limit).sum::<u64>()
+        + summary.snapshots.iter().map(count_in_snapshot).sum::<u64>()
+}
+
+fn count_in_snapshot(snapshot: &Snapshot) -> u64 {
+    count_in_values(&snapshot.metrics)
+}
+
+fn count_in_values(values: &BTreeMap<String, Value>) -> u64 {
+    count(values, |value| value.value.iter().all(is_finite))
+}
+
+fn clean_values(values: &mut BTreeMap<String, Value>) {
+    for value in values.values_mut().filter(|v| !v.value.iter().all(is_finite)) {
+        *value = Value::unavailable(value.unit, "what was measured is not a finite number");
+    }
 }
 
 fn clean_summary(summary: &mut Summary) {
-    for value in summary.metrics.values_mut().filter(|v| !v.value.iter().all(is_finite)) {
-        *value = Value::unavailable(value.unit, "what was measured is not a finite number");
-    }
+    clean_values(&mut summary.metrics);
+    summary.snapshots.iter_mut().for_each(|snapshot| clean_values(&mut snapshot.metrics));
     summary.limits.retain(|limit| is_finite(&limit.limit));
     for limit in &mut summary.limits {
         limit.observed = limit.observed.filter(is_finite);

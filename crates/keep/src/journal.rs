@@ -13,6 +13,7 @@ use std::io::{self, BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 use weigh_schema::recording::{FileRow, ProcessRow};
+use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
 
 /// The scope of values that are about the job as a whole.
@@ -40,6 +41,8 @@ pub enum Entry {
     Process(ProcessRow),
     /// What one process did with one file.
     File(FileRow),
+    /// What was known when a watched file asked for it.
+    Snapshot(Box<Snapshot>),
     /// The summary as far as it is known.
     Summary(Box<Summary>),
     /// A kind of entry that this version does not know; it cannot be written.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
 use weigh_schema::{Kind, METRICS, Mechanism, Metric, Quality, Value, metric};
 
@@ -19,6 +20,7 @@ pub(crate) struct Tally {
     summary: Option<Box<Summary>>,
     /// Samples of the job since that summary, by series: the last and the greatest.
     since: BTreeMap<String, Seen>,
+    snapshots: Vec<Snapshot>,
     /// The latest time that any row speaks of.
     last_time_ns: Option<i64>,
 }
@@ -43,6 +45,10 @@ impl Tally {
                 }
             }
             Entry::Process(row) => self.saw_time(row.ended_ns.unwrap_or(row.started_ns)),
+            Entry::Snapshot(snapshot) => {
+                self.saw_time(snapshot.taken.as_nanosecond() as i64);
+                self.snapshots.push(*snapshot);
+            }
             Entry::File(_) | Entry::Unknown => {}
         }
     }
@@ -72,6 +78,7 @@ impl Tally {
             // It was made when the job had ended: no sample knows better.
             return Some(summary);
         }
+        summary.snapshots = self.snapshots;
         for metric in METRICS {
             let Some(seen) = metric.series.and_then(|series| self.since.get(series)) else {
                 continue;

@@ -240,7 +240,7 @@ impl Tables {
                 Entry::Samples { .. } => push(&mut self.series, entry)?,
                 Entry::Process(_) => push(&mut self.processes, entry)?,
                 Entry::File(_) => push(&mut self.files, entry)?,
-                Entry::Started(_) | Entry::Summary(_) | Entry::Unknown => {}
+                Entry::Started(_) | Entry::Snapshot(_) | Entry::Summary(_) | Entry::Unknown => {}
             }
         }
         Ok(journal.condition.damaged)

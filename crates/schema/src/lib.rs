@@ -11,6 +11,7 @@
 //! * [`amount`]: the sizes and durations people write.
 
 pub mod amount;
+pub mod announcement;
 mod counter;
 pub mod event;
 pub mod following;
@@ -18,6 +19,7 @@ pub mod limit;
 mod metric;
 pub mod quality;
 pub mod recording;
+pub mod snapshot;
 pub mod summary;
 
 pub use counter::{Counter, CounterValues};

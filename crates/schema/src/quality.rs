@@ -70,6 +70,8 @@ pub enum Mechanism {
     Rusage,
     /// fanotify events.
     Fanotify,
+    /// inotify events.
+    Inotify,
     /// Directory scans with `stat`.
     Stat,
     /// NVIDIA's management library.
@@ -91,6 +93,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Proc => "proc",
             Mechanism::Rusage => "rusage",
             Mechanism::Fanotify => "fanotify",
+            Mechanism::Inotify => "inotify",
             Mechanism::Stat => "stat",
             Mechanism::Nvml => "nvml",
             Mechanism::Clock => "clock",

@@ -3,9 +3,11 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::event::CollectorStatus;
 use crate::quality::{Number, Value};
+use crate::snapshot::Snapshot;
 
 /// The schema's name and version.
 pub const SCHEMA: &str = "weigh.summary/1";
@@ -23,6 +25,10 @@ pub struct Summary {
     pub metrics: BTreeMap<String, Value>,
     /// The limits that were set.
     pub limits: Vec<LimitOutcome>,
+    /// What was known at the moments that watched files marked, in their order; absent if there
+    /// was none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
     /// The collectors that were used.
     pub collectors: Vec<CollectorStatus>,
     /// Where it ran.
@@ -82,6 +88,18 @@ pub enum ExitKind {
     Interrupted,
     /// The command could not be executed.
     FailedToStart,
+}
+
+impl fmt::Display for ExitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ExitKind::Exited => "exited",
+            ExitKind::Signaled => "signaled",
+            ExitKind::Limit => "limit",
+            ExitKind::Interrupted => "interrupted",
+            ExitKind::FailedToStart => "failed_to_start",
+        })
+    }
 }
 
 /// A limit and what became of it.

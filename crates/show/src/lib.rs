@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod docs;
+mod moments;
 pub mod outcome;
 pub mod progress;
 pub mod report;

@@ -6,11 +6,13 @@
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::{LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Metric, Quality, Unit, Value};
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::moments::{SHOWN, moment};
 use crate::outcome::{Tone, limit_words, outcome};
 use crate::text::{Line, Paint, cut_at_word, shell_words, wrap};
 
@@ -33,6 +35,9 @@ const LEAST_WIDTH: usize = 40;
 /// Where the text of a note begins.
 const NOTE_COLUMN: usize = 15;
 
+/// The most snapshots that are shown.
+const SNAPSHOTS_MOST: usize = 10;
+
 /// The most lines a note may take; the whole text is in `summary.json`.
 const NOTE_LINES: usize = 4;
 
@@ -42,6 +47,7 @@ pub fn render(summary: &Summary, style: Style) -> String {
     let mut lines = header(summary, &style, width);
     lines.push(Line::new());
     lines.extend(metric_lines(summary, width));
+    lines.extend(snapshot_lines(&summary.snapshots, width));
     let notes = notes(summary, width);
     if !notes.is_empty() {
         lines.push(Line::new());
@@ -126,6 +132,32 @@ fn metric_lines(summary: &Summary, width: usize) -> Vec<Line> {
             lines.push(Line::new().add(group.title(), Paint::Bold));
         }
         lines.extend(members.map(|row| metric_line(row, values_end, width)));
+    }
+    lines
+}
+
+fn snapshot_lines(snapshots: &[Snapshot], width: usize) -> Vec<Line> {
+    if snapshots.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![Line::new().add("Snapshots", Paint::Bold)];
+    for moment in snapshots.iter().take(SNAPSHOTS_MOST).map(moment) {
+        let label = format!("{} at {}", moment.label, moment.when);
+        // A line is not to end between a number and its unit.
+        let values = SHOWN.iter().zip(&moment.values).filter_map(|(name, value)| {
+            value.as_ref().map(|value| format!("{name} {}", value.replace(' ', "\u{a0}")))
+        });
+        lines.push(Line::new().add("  ", Paint::Plain).add(label, Paint::Plain).add(
+            cut_at_word(&format!("  {}", moment.because), width.saturating_sub(30)),
+            Paint::Dim,
+        ));
+        let values: Vec<_> = values.collect();
+        let wrapped = wrap(&values.join(", "), width - 4, NOTE_LINES);
+        lines.extend(wrapped.into_iter().map(|part| Line::new().pad_to(4).add(part, Paint::Plain)));
+    }
+    if let Some(more) = snapshots.len().checked_sub(SNAPSHOTS_MOST).filter(|more| *more > 0) {
+        let text = format!("  and {more} more, all in summary.json");
+        lines.push(Line::new().add(text, Paint::Dim));
     }
     lines
 }

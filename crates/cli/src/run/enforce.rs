@@ -14,6 +14,7 @@ use weigh_collect::follow::Follow;
 use weigh_collect::inspect::{inspect, symbolize};
 use weigh_collect::procfs;
 use weigh_schema::amount::show_amount;
+use weigh_schema::announcement::Happening;
 use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
 use weigh_schema::quality::Value;
@@ -56,12 +57,20 @@ pub struct Enforcer {
     grace: Duration,
     stage: Stage,
     ended_by: Option<String>,
+    happened: Vec<Happening>,
 }
 
 impl Enforcer {
     /// For these limits.
     pub fn new(outcomes: Vec<LimitOutcome>, on_limit: OnLimit, grace: Duration) -> Enforcer {
-        Enforcer { outcomes, on_limit, grace, stage: Stage::Quiet, ended_by: None }
+        Enforcer {
+            outcomes,
+            on_limit,
+            grace,
+            stage: Stage::Quiet,
+            ended_by: None,
+            happened: Vec::new(),
+        }
     }
 
     /// The kernel side saw a limit crossed.
@@ -99,14 +108,22 @@ impl Enforcer {
     }
 
     /// A value is near its limit.
-    pub fn warn(&self, name: &str, observed: f64) {
+    pub fn warn(&mut self, name: &str, observed: f64) {
         if let Some((outcome, unit)) = self.outcome(name) {
+            let limit = outcome.limit;
             eprintln!(
                 "weigh: warning: {name} is {}, more than 80 % of its limit of {}",
                 show_amount(observed, unit),
-                show_amount(outcome.limit.as_f64(), unit)
+                show_amount(limit.as_f64(), unit)
             );
+            let (metric, observed) = (name.to_string(), unit.number(observed));
+            self.happened.push(Happening::Warning { metric, observed, limit, unit });
         }
+    }
+
+    /// What has happened since this was asked last.
+    pub fn happened(&mut self) -> Vec<Happening> {
+        std::mem::take(&mut self.happened)
     }
 
     fn outcome(&self, name: &str) -> Option<(&LimitOutcome, weigh_schema::Unit)> {
@@ -150,6 +167,8 @@ impl Enforcer {
             show_amount(observed, unit),
         );
         let offender = outcome.offender.as_ref().map(|o| o.pid);
+        let limit = Box::new(outcome.clone());
+        self.happened.push(Happening::Limit { limit });
         match (self.on_limit, &self.stage) {
             (OnLimit::Kill, Stage::Quiet) => {
                 // Who grows from here on is killed at once by the kernel side.

@@ -44,6 +44,7 @@ pub fn provisional(
                 offender: None,
             })
             .collect(),
+        snapshots: Vec::new(),
         collectors,
         host,
     })

@@ -4,6 +4,7 @@
 //! on standard error, the summary where `--json` says. Refuses what it can before the command is
 //! started; from then on nothing that goes wrong in weigh ends the command.
 
+mod announce;
 mod collectors;
 mod enforce;
 mod facts;
@@ -15,8 +16,12 @@ mod outcome;
 mod recorder;
 mod session;
 mod settings;
+mod snapshots;
+pub mod watched;
 
 use std::process::ExitCode;
+
+pub use announce::{be_helper, is_helper};
 
 use crate::arguments::RunArguments;
 

@@ -4,11 +4,13 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use weigh_keep::{Recording, RecordingWriter};
+use weigh_schema::announcement::Happening;
 use weigh_schema::event::JobReading;
 use weigh_schema::recording::files;
 use weigh_schema::summary::{ExitKind, Summary};
 use weigh_show::table::{self, Style};
 
+use super::announce::Announcer;
 use super::settings::Settings;
 use crate::show::{color, width, write_page};
 
@@ -19,6 +21,8 @@ const LIMIT_STATUS: u8 = 124;
 pub struct Conclusion {
     /// What the user asked for.
     pub settings: Settings,
+    /// Who is told.
+    pub announcer: Announcer,
     /// The journal.
     pub writer: RecordingWriter,
     /// What there is to say.
@@ -38,7 +42,7 @@ pub fn progress(before: Option<&JobReading>, now: &JobReading) {
 
 /// Finishes the recording, prints, and says how weigh is to exit.
 pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
-    let Conclusion { settings, writer, summary, quiet } = conclusion;
+    let Conclusion { settings, mut announcer, writer, summary, quiet } = conclusion;
     let directory = settings.directory.clone();
     let (summary, trouble) = match writer.finish(&summary) {
         Ok(finished) => {
@@ -78,6 +82,9 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         };
         eprint!("{}", table::render(&summary, style));
     }
+    let end = Happening::End { summary: Box::new(summary.clone()) };
+    announcer.tell(&summary.job, &directory.display().to_string(), end);
+    announcer.finish();
     match trouble {
         Some(trouble) => return Err(trouble),
         None => page.and(json)?,

@@ -6,6 +6,7 @@ use weigh_account::{Series, Tree};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
 use weigh_schema::recording::FileRow;
+use weigh_schema::snapshot::Snapshot;
 
 /// The recording while the job runs.
 pub struct Recorder {
@@ -59,6 +60,12 @@ impl Recorder {
     /// A file was used.
     pub fn file(&mut self, row: FileRow) {
         self.writer.append(&Entry::File(row));
+    }
+
+    /// A snapshot was taken.
+    pub fn snapshot(&mut self, snapshot: Snapshot) {
+        self.writer.append(&Entry::Snapshot(Box::new(snapshot)));
+        self.writer.flush();
     }
 
     /// A reading at a tick, with what other collectors sampled.

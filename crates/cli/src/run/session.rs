@@ -3,6 +3,8 @@
 //! Wakes for signals, for the end of the command, for what the kernel side will not leave to the
 //! next tick, and for ticks; for nothing else.
 
+mod moments;
+
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
@@ -23,7 +25,8 @@ use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 
-use super::collectors::{self, Findings, JobCollector};
+use super::announce::Announcer;
+use super::collectors::{self, Findings};
 use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
@@ -32,6 +35,7 @@ use super::opened::Opened;
 use super::outcome::Conclusion;
 use super::recorder::Recorder;
 use super::settings::Settings;
+use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
 
 /// Signals that are passed on to the command.
@@ -54,6 +58,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 /// A run that is ready to start.
 pub struct Session {
     settings: Settings,
+    announcer: Announcer,
     job: Box<dyn Follow>,
     writer: RecordingWriter,
     summary: Summary,
@@ -64,6 +69,8 @@ pub struct Session {
 impl Session {
     /// Opens everything that can be opened before the command runs.
     pub fn prepare(settings: Settings) -> anyhow::Result<Session> {
+        // Before orphans are adopted: the helper is to be nobody's child but the system's.
+        let announcer = Announcer::start(settings.arguments.on_event.as_ref())?;
         let writer = RecordingWriter::create(&settings.directory)?;
         let mut job = match follow::open(&settings) {
             Ok(job) => job,
@@ -91,7 +98,7 @@ impl Session {
         }
         let mask = SignalMask::block(&read).context("cannot block signals")?;
         let signals = SignalReader::new(&read).context("cannot read signals")?;
-        Ok(Session { settings, job, writer, summary, mask, signals })
+        Ok(Session { settings, announcer, job, writer, summary, mask, signals })
     }
 
     /// Runs the command to its end.
@@ -116,6 +123,10 @@ impl Session {
         };
         let pid = waiting.pid;
         let number = pid.as_raw_nonzero().get() as u32;
+        let snapshots = match self.settings.watched.is_empty() {
+            true => None,
+            false => Some(Snapshots::start(self.settings.watched.clone())),
+        };
         let others = collectors::start(&self.settings, number, &*self.job);
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
@@ -157,6 +168,8 @@ impl Session {
             signals: self.signals,
             main: Main { pid, pidfd, status: None, ended: None },
             others,
+            snapshots,
+            announcer: self.announcer,
             looks: Looks::new(memory_limit),
             opened: Opened::default(),
             begun: Instant::now(),
@@ -197,6 +210,7 @@ impl Session {
         eprintln!("weigh: {error}");
         Ok(Conclusion {
             settings: self.settings,
+            announcer: self.announcer,
             writer: self.writer,
             summary: self.summary,
             quiet: true,
@@ -219,7 +233,9 @@ struct Running {
     recorder: Recorder,
     signals: SignalReader,
     main: Main,
-    others: Vec<Box<dyn JobCollector>>,
+    others: Vec<collectors::Started>,
+    snapshots: Option<Snapshots>,
+    announcer: Announcer,
     looks: Looks,
     opened: Opened,
     watch: LimitWatch,
@@ -243,7 +259,9 @@ impl Running {
             if !self.watch.is_empty() {
                 until = until.min(next_look);
             }
-            for moment in [self.enforcer.next(), self.looks.next(), self.job.next_look()] {
+            let snapshots = self.snapshots.as_ref().and_then(Snapshots::next);
+            let due = [self.enforcer.next(), self.looks.next(), self.job.next_look(), snapshots];
+            for moment in due {
                 until = moment.map_or(until, |m| until.min(m));
             }
             self.wait(until)?;
@@ -253,6 +271,7 @@ impl Running {
             self.reap()?;
             self.events();
             self.look_at_pages();
+            self.take_snapshots(Snapshots::look_if_due)?;
             let now = Instant::now();
             if !self.watch.is_empty() && now >= next_look {
                 self.look_at_limits()?;
@@ -260,8 +279,11 @@ impl Running {
                 next_look = Instant::now() + next;
             }
             self.enforcer.pursue(&mut *self.job)?;
+            self.announce();
             if now >= next_tick {
                 self.tick()?;
+                // Not every file system tells of what happens to a file.
+                self.take_snapshots(Snapshots::look)?;
                 next_tick += interval;
                 if next_tick < now {
                     next_tick = now + interval;
@@ -283,6 +305,8 @@ impl Running {
         let wake = self.job.wake_fd();
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)));
+        let files = self.snapshots.as_ref().and_then(Snapshots::wake_fd);
+        fds.extend(files.iter().map(|files| PollFd::new(files, PollFlags::IN)));
         if self.main.status.is_none() && !self.job.waits_for_children() {
             fds.push(PollFd::new(&self.main.pidfd, PollFlags::IN));
         }
@@ -438,7 +462,7 @@ impl Running {
         let reading = self.job.read()?;
         let wall = reading.at_ns as f64 * 1e-9;
         let others = &self.others;
-        let known = |name: &str| others.iter().find_map(|other| other.value(name));
+        let known = |name: &str| others.iter().find_map(|other| other.collector.value(name));
         for crossed in self.watch.look(&reading, wall, &known) {
             if crossed.fully {
                 self.enforcer.found(&crossed, reading.at_ns, &mut *self.job);
@@ -451,7 +475,8 @@ impl Running {
 
     fn sample_others(&mut self) -> Vec<(&'static str, f64)> {
         let living = || self.job.living().iter().map(|p| p.pid).collect();
-        self.others.iter_mut().flat_map(|other| other.samples(&living)).collect()
+        let others = self.others.iter_mut().map(|other| &mut other.collector);
+        others.flat_map(|other| other.samples(&living)).collect()
     }
 
     fn tick(&mut self) -> anyhow::Result<()> {
@@ -528,6 +553,8 @@ impl Running {
 
     fn conclude(mut self) -> anyhow::Result<Conclusion> {
         self.settle();
+        self.take_snapshots(Snapshots::last_look)?;
+        self.announce();
         self.is_concluding = true;
         let reading = self.job.read()?;
         let ended_ns = self.job.ended_ns().unwrap_or(reading.at_ns);
@@ -540,7 +567,7 @@ impl Running {
         let wall_seconds = ended_ns as f64 * 1e-9;
         let mut statuses = self.job.statuses();
         for other in self.others.drain(..) {
-            statuses.push(other.finish(&mut findings, &mut self.recorder));
+            statuses.push(other.collector.finish(&mut findings, &mut self.recorder));
         }
         self.opened.finish(&mut *self.job, &mut self.recorder);
         findings.notes.extend(self.job.notes());
@@ -561,6 +588,11 @@ impl Running {
             given: findings.given,
             notes: &findings.notes,
         });
+        if let Some(snapshots) = self.snapshots {
+            let (taken, status) = snapshots.finish();
+            summary.snapshots = taken;
+            statuses.push(status);
+        }
         summary.collectors = statuses;
         let ended_by = self.enforcer.ended_by();
         summary.limits = self.enforcer.into_outcomes(&summary.metrics);
@@ -568,6 +600,7 @@ impl Running {
         self.job.close();
         Ok(Conclusion {
             settings: self.settings,
+            announcer: self.announcer,
             writer: self.recorder.writer,
             summary: self.summary,
             quiet: false,

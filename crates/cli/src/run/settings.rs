@@ -14,6 +14,7 @@ use weigh_schema::following::{FOLLOWINGS, Following, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
 use super::limits_file::{self, LimitsFile};
+use super::watched::{self, Watched};
 use crate::arguments::{AUTO, Collector, RunArguments};
 
 /// Time between TERM and KILL, unless the user says otherwise.
@@ -33,6 +34,8 @@ pub struct Settings {
     pub on_limit: OnLimit,
     /// Time between TERM and KILL.
     pub grace: Duration,
+    /// The files that are watched for snapshots.
+    pub watched: Vec<Watched>,
     /// The ways of following the job that may be tried, the best first.
     pub ways: Vec<Way>,
     /// Where the summary goes as JSON.
@@ -136,7 +139,11 @@ impl Settings {
         let json = arguments.json.as_deref().map(Destination::open).transpose()?;
         let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
         let ways = ways(&arguments)?;
-        Ok(Settings { arguments, id, directory, limits, on_limit, grace, ways, json })
+        let mut watched = arguments.snapshots.clone();
+        if let Some(path) = &arguments.snapshot_events {
+            watched.extend(watched::read(path)?);
+        }
+        Ok(Settings { arguments, id, directory, limits, on_limit, grace, watched, ways, json })
     }
 
     /// Whether a collector was not turned off.

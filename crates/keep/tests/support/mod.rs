@@ -49,6 +49,7 @@ pub fn running() -> Summary {
             at_seconds: None,
             offender: Some(Offender { pid: 7, ..Offender::default() }),
         }],
+        snapshots: Vec::new(),
         collectors: vec![CollectorStatus {
             name: "tasks".into(),
             mechanism: Mechanism::Bpf,

@@ -13,6 +13,7 @@ use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
 
 use super::thin::thin;
+use crate::moments::{Moment, SHOWN, moment};
 use crate::outcome::{Outcome, limit_words, outcome, show_signal};
 use crate::text::shell_words;
 
@@ -50,6 +51,10 @@ pub struct Page {
     pub metrics: Vec<MetricRow>,
     /// The limits that were set.
     pub limits: Vec<LimitRow>,
+    /// The metrics that are shown of each snapshot.
+    pub snapshot_metrics: Vec<&'static str>,
+    /// The snapshots.
+    pub snapshots: Vec<Moment>,
     /// The collectors that were used.
     pub collectors: Vec<CollectorStatus>,
     /// Where it ran.
@@ -190,6 +195,8 @@ pub fn page(
             .iter()
             .map(|l| LimitRow { words: limit_words(l), outcome: l.clone() })
             .collect(),
+        snapshot_metrics: SHOWN.to_vec(),
+        snapshots: summary.snapshots.iter().map(moment).collect(),
         collectors: summary.collectors.clone(),
         host: summary.host.clone(),
         series,

@@ -8,10 +8,13 @@
 #[path = "sample_rows.rs"]
 mod rows;
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use rows::{files, processes, samples};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::summary::*;
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
 
@@ -102,6 +105,7 @@ pub fn limited(process_count: usize) -> Recording {
             unreadable: vec!["environment: not looked at".to_string()],
         }),
     };
+    summary.snapshots = snapshots(&summary.metrics);
     let collectors = &mut summary.collectors;
     collectors[0].lost = 1_234;
     collectors[1].status = CollectorState::Degraded;
@@ -129,6 +133,32 @@ pub fn cut_short() -> Recording {
         process.exit_code = None;
     }
     recording
+}
+
+/// Two phases of a build; of the first not everything was known.
+fn snapshots(metrics: &BTreeMap<String, Value>) -> Vec<Snapshot> {
+    let compiled = Snapshot {
+        label: "compiled".to_string(),
+        file: "target/release/server.tmp".to_string(),
+        cause: Cause::Created,
+        line: None,
+        count: 1,
+        taken: started() + SignedDuration::from_secs_f64(71.5),
+        at_seconds: 71.5,
+        metrics: metrics.clone(),
+    };
+    let mut tested = Snapshot {
+        label: "tested".to_string(),
+        file: "build.log".to_string(),
+        cause: Cause::Line,
+        line: Some("ok 1312 - <b>all</b> of the server's own".to_string()),
+        count: 12,
+        at_seconds: 83.25,
+        ..compiled.clone()
+    };
+    let unknown = Value::unavailable(Unit::Bytes, "not known yet at this moment");
+    tested.metrics.insert("memory_peak_bytes".to_string(), unknown);
+    vec![compiled, tested]
 }
 
 fn mapping(name: &str, rss_bytes: u64, size_bytes: u64) -> Mapping {
@@ -168,6 +198,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             at_seconds: None,
             offender: None,
         }],
+        snapshots: Vec::new(),
         collectors: vec![
             collector("job", Mechanism::Bpf, CollectorState::Active, None),
             collector("hardware", Mechanism::Perf, CollectorState::Active, None),

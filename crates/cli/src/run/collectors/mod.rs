@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use weigh_collect::follow::Follow;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
-use weigh_schema::quality::Value;
+use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
 
 pub use delays::turn_on as turn_on_delays;
@@ -32,6 +32,11 @@ pub trait JobCollector {
     /// The present value of a metric, for limits.
     fn value(&self, _metric: &str) -> Option<f64> {
         None
+    }
+
+    /// Why a metric that has no present value has none.
+    fn why_not_yet(&self) -> &str {
+        "not known yet at this moment"
     }
 
     /// The values for the summary, and how the collector fared.
@@ -70,6 +75,10 @@ struct Absent {
 }
 
 impl JobCollector for Absent {
+    fn why_not_yet(&self) -> &str {
+        &self.reason
+    }
+
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
         findings.unavailable(self.metrics, &self.reason);
         CollectorStatus {
@@ -101,8 +110,35 @@ struct Kind {
 const KINDS: &[Kind] =
     &[hardware::KIND, footprint::KIND, files::KIND, cgroup::KIND, delays::KIND, gpu::KIND];
 
+/// A collector that was started.
+pub struct Started {
+    kind: &'static Kind,
+    /// The collector.
+    pub collector: Box<dyn JobCollector>,
+}
+
+impl Started {
+    /// What it knows of its metrics before the job has ended.
+    pub fn so_far(&self) -> impl Iterator<Item = (String, Value)> + '_ {
+        self.kind.metrics.iter().filter_map(|name| {
+            let unit = metric(name)?.unit;
+            let value = match self.collector.value(name) {
+                Some(value) => Value {
+                    value: Some(unit.number(value)),
+                    unit,
+                    source: self.kind.mechanism,
+                    quality: Quality::Sampled,
+                    reason: Some("as last looked at before this moment".to_string()),
+                },
+                None => Value::unavailable(unit, self.collector.why_not_yet()),
+            };
+            Some(((*name).to_string(), value))
+        })
+    }
+}
+
 /// Starts all collectors on the command, which is created but not yet executed.
-pub fn start(settings: &Settings, pid: u32, follower: &dyn Follow) -> Vec<Box<dyn JobCollector>> {
+pub fn start(settings: &Settings, pid: u32, follower: &dyn Follow) -> Vec<Started> {
     let start = Start { settings, pid, follower };
     KINDS
         .iter()
@@ -123,5 +159,7 @@ pub fn start(settings: &Settings, pid: u32, follower: &dyn Follow) -> Vec<Box<dy
             (kind.start)(&start)
                 .unwrap_or_else(|reason| absent(CollectorState::Unavailable, reason))
         })
+        .zip(KINDS)
+        .map(|(collector, kind)| Started { kind, collector })
         .collect()
 }

@@ -1,0 +1,96 @@
+//! `--on-event COMMAND`: tells a command of the user's what happens to the job.
+//!
+//! Reads what there is to tell; emits it to a helper, which runs the command for each, one after
+//! the other, so that neither the measuring nor the job waits for it. The helper is weigh itself,
+//! but no child of it. At the end weigh waits until all is told.
+
+mod helper;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use weigh_schema::announcement::{Announcement, Happening, SCHEMA};
+use weigh_schema::summary::Job;
+
+pub use helper::{be_helper, is_helper};
+
+/// The first argument of weigh as the helper.
+const HELPER: &str = "--be-helper-of-on-event";
+
+/// One line to the helper.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    /// The command's environment, besides weigh's.
+    variables: Vec<(String, String)>,
+    /// What it gets on its standard input.
+    input: String,
+}
+
+/// Tells the user's command, if there is one.
+#[derive(Default)]
+pub struct Announcer {
+    helper: Option<Helper>,
+}
+
+struct Helper {
+    orders: File,
+    /// At its end when the helper has done everything.
+    done: File,
+    is_gone: bool,
+}
+
+impl Announcer {
+    /// Starts the helper.
+    pub fn start(command: Option<&OsString>) -> anyhow::Result<Announcer> {
+        let Some(command) = command else { return Ok(Announcer::default()) };
+        let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+        let (orders, done) = pipe().and_then(|orders| Ok((orders, pipe()?))).context("pipe")?;
+        weigh_collect::apart::start_itself(&[HELPER.into(), command.clone()], &orders.0, &done.1)
+            .context("cannot start the helper that runs the command of --on-event")?;
+        let helper = Helper { orders: orders.1.into(), done: done.0.into(), is_gone: false };
+        Ok(Announcer { helper: Some(helper) })
+    }
+
+    /// Tells of something.
+    pub fn tell(&mut self, job: &Job, recording: &str, happening: Happening) {
+        let Some(helper) = self.helper.as_mut().filter(|helper| !helper.is_gone) else { return };
+        let order = order(job, recording, happening);
+        let written = serde_json::to_string(&order)
+            .map_err(std::io::Error::from)
+            .and_then(|line| helper.orders.write_all((line + "\n").as_bytes()));
+        if let Err(error) = written {
+            helper.is_gone = true;
+            eprintln!("weigh: the command of --on-event is not run any more: {error}");
+        }
+    }
+
+    /// Waits until all is told.
+    pub fn finish(self) {
+        let Some(Helper { orders, mut done, .. }) = self.helper else { return };
+        drop(orders);
+        // Nothing is ever written there.
+        let _ = done.read(&mut [0]);
+    }
+}
+
+fn order(job: &Job, recording: &str, happening: Happening) -> Order {
+    let variables = [
+        ("WEIGH_EVENT", happening.event().to_string()),
+        ("WEIGH_NAME", happening.name()),
+        ("WEIGH_JOB", job.id.clone()),
+        ("WEIGH_RECORDING", recording.to_string()),
+    ];
+    let announcement = Announcement {
+        schema: SCHEMA.to_string(),
+        at: Timestamp::now(),
+        job: job.clone(),
+        recording: recording.to_string(),
+        happening,
+    };
+    let input = serde_json::to_string(&announcement).unwrap_or_default() + "\n";
+    Order { variables: variables.map(|(name, value)| (name.to_string(), value)).into(), input }
+}

@@ -1,0 +1,53 @@
+//! What was known of a job at the moment something happened to a file that was watched for it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::quality::Value;
+
+/// The job's metrics at one moment: totals and peaks from its start until then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// What the user calls it.
+    pub label: String,
+    /// The watched file.
+    pub file: String,
+    /// What happened to it.
+    pub cause: Cause,
+    /// The line that matched, if it was one: the last, where it stands for several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// How often it happened at this moment: lines that are found at the same look share one
+    /// snapshot.
+    pub count: u64,
+    /// When the values were taken (UTC).
+    pub taken: Timestamp,
+    /// The same, in seconds from the start of the job.
+    pub at_seconds: f64,
+    /// Every metric, by name.
+    pub metrics: BTreeMap<String, Value>,
+}
+
+/// What can happen to a watched file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It was created, or another was put in its place.
+    Created,
+    /// It became shorter.
+    Truncated,
+    /// It got a line.
+    Line,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Created => "created",
+            Cause::Truncated => "truncated",
+            Cause::Line => "line",
+        })
+    }
+}
