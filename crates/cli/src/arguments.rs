@@ -126,7 +126,7 @@ pub struct RunArguments {
     pub mechanism: String,
 
     /// How deep to look: 1 polls, 2 is told of each process, 3 sees calls and files too [default:
-    /// the deepest that the mechanism can].
+    /// the deepest that the mechanism can, but 2 by ptrace].
     #[arg(long, value_name = "LEVEL", value_parser = level, help_heading = "Mechanisms")]
     pub level: Option<Level>,
 

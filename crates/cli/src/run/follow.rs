@@ -50,18 +50,16 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         "" => "not asked for (--mechanism, --level)",
         why => why,
     };
+    let wanted = Wanted {
+        calls: way.level == Level::Interposition,
+        network: settings.wants(Collector::Network),
+        files: settings.wants(Collector::Files),
+    };
     Ok(match way.following.mechanism {
-        Mechanism::Bpf => {
-            let wanted = Wanted {
-                calls: way.level == Level::Interposition,
-                network: settings.wants(Collector::Network),
-                files: settings.wants(Collector::Files),
-            };
-            Box::new(KernelJob::open(wanted)?)
-        }
+        Mechanism::Bpf => Box::new(KernelJob::open(wanted)?),
         Mechanism::Ptrace => {
             TracedJob::check()?;
-            Box::new(TracedJob::new()?)
+            Box::new(TracedJob::that_sees(wanted)?)
         }
         Mechanism::Preload => {
             let level = match way.level {

@@ -5,16 +5,18 @@
 //! children: a wait by another thread would take stops away from it.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
-use weigh_schema::{Counter, CounterValues};
+use weigh_schema::Counter;
 
+use super::calls::{Calls, Next};
 use super::files::Files;
 use super::job::{Birth, Job};
 use super::program::Programs;
-use super::sys::{self, Change, What};
+use super::sys::{self, AtCall, Change, What};
 
 /// What the tracer and the rest of weigh share.
 pub struct Shared {
@@ -51,6 +53,8 @@ pub struct Tracer {
     shared: Arc<Shared>,
     files: Files,
     programs: Programs,
+    /// Looks at system calls, if they are wanted.
+    calls: Option<Calls>,
     /// Stopped at their birth, of which their parents have not told yet; with the signal.
     unplaced: Vec<(u32, c_int)>,
     /// Placed before their parents have told of them.
@@ -59,14 +63,20 @@ pub struct Tracer {
 
 impl Tracer {
     /// One that has seized nobody yet.
-    pub fn new(shared: Arc<Shared>, files: Files) -> Tracer {
+    pub fn new(shared: Arc<Shared>, files: Files, calls: Option<Calls>) -> Tracer {
         Tracer {
             shared,
             files,
             programs: Programs::default(),
+            calls,
             unplaced: Vec::new(),
             placed_early: Vec::new(),
         }
+    }
+
+    /// What it shares with the rest of weigh.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Follows until no child is left, or it is told to let go: the kernel detaches what a thread
@@ -102,12 +112,68 @@ impl Tracer {
         match what {
             What::Ended => self.ended(job, tid),
             What::Stopped => self.untraced_child(job, tid),
-            What::Signal(signal) => sys::resume(tid, signal),
+            What::Signal(signal) => self.resume(tid, signal),
+            What::Call => self.at_call(job, tid),
             What::Event(libc::PTRACE_EVENT_STOP, signal) => self.stopped(job, tid, signal),
             What::Event(libc::PTRACE_EVENT_EXEC, _) => self.execs(job, tid),
             What::Event(libc::PTRACE_EVENT_EXIT, _) => self.leaves(job, tid),
             What::Event(event, _) => self.gives_birth(job, tid, event),
         }
+    }
+
+    /// Lets a stopped thread go on, to its next system call if those are looked at.
+    fn resume(&self, tid: u32, signal: c_int) {
+        match self.calls {
+            Some(_) => sys::resume_to_call(tid, signal),
+            None => sys::resume(tid, signal),
+        }
+    }
+
+    /// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT.
+    /// False if it should stay so and is not stopped any more.
+    fn go_on(&self, tid: u32, signal: c_int) -> bool {
+        if is_stop_signal(signal) {
+            return sys::leave_stopped(tid);
+        }
+        self.resume(tid, 0);
+        true
+    }
+
+    /// A thread enters or leaves a system call.
+    fn at_call(&mut self, job: &mut Job, tid: u32) {
+        let at = sys::at_call(tid);
+        let mut next = Next::Pass;
+        if let Some(calls) = &mut self.calls {
+            match at {
+                Some(AtCall::Enters(call)) => next = calls.enters(job, tid, &call),
+                Some(AtCall::Leaves(result)) => calls.leaves(job, tid, result),
+                None => {}
+            }
+        }
+        if next == Next::BeTraced && self.let_go_to_another(job, tid) {
+            return;
+        }
+        self.resume(tid, 0);
+    }
+
+    /// A process that is about to be traced by another, who could not do it otherwise; false if it
+    /// has to stay.
+    fn let_go_to_another(&mut self, job: &mut Job, tid: u32) -> bool {
+        // The others of its threads would have to be stopped first.
+        let is_alone = job.processes.get(&tid).is_some_and(|process| process.threads == 1);
+        if is_alone {
+            let program = std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
+            self.let_go(job, tid, program, "was traced by another process of the job");
+        }
+        is_alone
+    }
+
+    fn let_go(&mut self, job: &mut Job, tid: u32, program: PathBuf, why: &'static str) {
+        let mut seen = job.threads.get(&tid).map(|thread| thread.seen.clone()).unwrap_or_default();
+        self.files.all(tid, tid, &mut seen);
+        job.let_go(tid, program, why, seen);
+        sys::detach(tid);
+        self.shared.wake();
     }
 
     /// A new thread at its beginning, or a thread whose group was stopped or goes on again.
@@ -128,21 +194,21 @@ impl Tracer {
                 self.shared.wake();
             }
         }
-        go_on(tid, signal);
+        self.go_on(tid, signal);
     }
 
     fn gives_birth(&mut self, job: &mut Job, tid: u32, event: c_int) {
         let born = sys::message(tid);
         let parent = job.threads.get(&tid).map(|thread| thread.process);
         let (Some(born), Some(parent)) = (born, parent) else {
-            sys::resume(tid, 0);
+            self.resume(tid, 0);
             return;
         };
         let is_thread = event == libc::PTRACE_EVENT_CLONE && self.files.is_thread_of(parent, born);
         let is_sharing = !is_thread
             && event != libc::PTRACE_EVENT_FORK
             && sys::share_memory(parent, born).unwrap_or(event == libc::PTRACE_EVENT_VFORK);
-        sys::resume(tid, 0);
+        self.resume(tid, 0);
         if let Some(at) = self.placed_early.iter().position(|early| *early == born) {
             self.placed_early.swap_remove(at);
             return;
@@ -167,8 +233,8 @@ impl Tracer {
             }
             // If it was killed meanwhile it is at its end by now, and is to be looked at there; or
             // that was taken note of together with its birth.
-            if !sys::has_news(tid) && !go_on(tid, signal) {
-                sys::resume(tid, 0);
+            if !sys::has_news(tid) && !self.go_on(tid, signal) {
+                self.resume(tid, 0);
             }
         }
     }
@@ -190,14 +256,13 @@ impl Tracer {
         let former = sys::message(tid).unwrap_or(tid);
         let (command, cut) = self.files.command(tid);
         job.execs(tid, former, command, cut);
+        if let Some(calls) = &mut self.calls {
+            calls.executes(job, tid);
+        }
         let program = self.programs.of(tid);
         if let Some(program) = program {
             if let Some(why) = program.traces {
-                let mut seen = CounterValues::default();
-                self.files.all(tid, tid, &mut seen);
-                job.let_go(tid, program.path, why, seen);
-                sys::detach(tid);
-                self.shared.wake();
+                self.let_go(job, tid, program.path, why);
                 return;
             }
             let runs_as = self.files.status_of(tid).filter(|_| program.runs_as.is_some());
@@ -210,7 +275,7 @@ impl Tracer {
                 ));
             }
         }
-        sys::resume(tid, 0);
+        self.resume(tid, 0);
     }
 
     /// A thread at its end, all its own counters still there; at the end of the last one of its
@@ -224,6 +289,11 @@ impl Tracer {
             let is_io_seen = self.files.io(pid, tid, &mut thread.seen);
             let status = self.files.status(pid, tid, &mut thread.seen);
             thread.is_leaving = true;
+            let running = job.processes.get(&pid).map_or(0, |process| process.running);
+            if let Some(calls) = self.calls.as_mut().filter(|_| running == 1) {
+                calls.ends(job, pid, tid);
+            }
+            let Some(thread) = job.threads.get_mut(&tid) else { return };
             if let Some(process) = job.processes.get_mut(&pid) {
                 process.running = process.running.saturating_sub(1);
                 if tid == pid && process.running > 0 {
@@ -240,7 +310,7 @@ impl Tracer {
                 }
             }
         }
-        sys::resume(tid, 0);
+        self.resume(tid, 0);
     }
 
     /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
@@ -308,14 +378,4 @@ impl Tracer {
 
 fn is_stop_signal(signal: c_int) -> bool {
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
-}
-
-/// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT. False
-/// if it should stay so and is not stopped any more.
-fn go_on(tid: u32, signal: c_int) -> bool {
-    if is_stop_signal(signal) {
-        return sys::leave_stopped(tid);
-    }
-    sys::resume(tid, 0);
-    true
 }
