@@ -14,7 +14,7 @@ use weigh_schema::summary::ExitKind;
 const NOBODY: u32 = 65534;
 
 /// Those that are told of every process.
-const TOLD: [&str; 2] = ["ptrace", "preload"];
+const TOLD: [&str; 3] = ["ptrace", "ptrace --level 3", "preload"];
 
 /// Ways to make processes that need no rights.
 const WAYS: [&str; 16] = [
@@ -243,8 +243,28 @@ fn what_is_not_known_is_not_zero() {
 }
 
 /// Those that see calls, and the programs in which they do.
-const SEE_CALLS: [(&str, &[&str]); 2] =
-    [("preload --level 3", &[""]), ("ptrace --level 3", &["", "-static"])];
+const SEE_CALLS: [(&str, &[&str]); 3] = [
+    ("preload --level 3", &[""]),
+    ("ptrace --level 3", &["", "-static"]),
+    ("ptrace --level 3 --seccomp", &["", "-static"]),
+];
+
+/// Unless it is named, a tracer that stops at every call is the last choice.
+#[test]
+fn calls_are_seen_by_what_costs_least() {
+    let measured = Weigh::workload("net 1003 1 tcp").run_by(NOBODY).options("--level 3").measure();
+    measured.said("by preload instead");
+    measured.is("net_sent_bytes_total", measured.truth("net_sent_bytes"));
+}
+
+#[test]
+fn a_filter_is_put_into_a_job_only_where_it_is_of_use() {
+    for options in ["--seccomp", "--seccomp --level 3", "--seccomp --mechanism ptrace"] {
+        let refused = Weigh::workload("open 1 opened").run_by(NOBODY).options(options).end();
+        refused.check(refused.status.code() == Some(125), || "expected 125".to_string());
+        refused.said("--seccomp is for --mechanism ptrace --level 3 only");
+    }
+}
 
 #[test]
 fn bytes_over_the_network() {

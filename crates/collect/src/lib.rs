@@ -6,6 +6,7 @@
 //! status of a collector.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod call_filter;
 mod canary;
 pub mod cgroup;
 mod complaints;

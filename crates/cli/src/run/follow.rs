@@ -8,7 +8,7 @@ use weigh_collect::follow::{Follow, Wanted};
 use weigh_collect::job::KernelJob;
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
-use weigh_collect::ptrace::TracedJob;
+use weigh_collect::ptrace::{Stops, TracedJob};
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 
@@ -59,7 +59,11 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         Mechanism::Bpf => Box::new(KernelJob::open(wanted)?),
         Mechanism::Ptrace => {
             TracedJob::check()?;
-            Box::new(TracedJob::that_sees(wanted)?)
+            let stops = match settings.arguments.seccomp {
+                true => Stops::Filtered,
+                false => Stops::All,
+            };
+            Box::new(TracedJob::that_sees(wanted, stops)?)
         }
         Mechanism::Preload => {
             let level = match way.level {

@@ -77,6 +77,12 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
             able.join(", ")
         );
     }
+    let has_calls = |way: &Way| {
+        way.following.mechanism == Mechanism::Ptrace && way.level == Level::Interposition
+    };
+    if arguments.seccomp && !(is_asked_for && ways.iter().all(has_calls)) {
+        bail!("--seccomp is for --mechanism ptrace --level 3 only");
+    }
     Ok(ways)
 }
 

@@ -8,6 +8,7 @@
 
 mod descriptor;
 mod executed;
+mod filter;
 mod opens;
 mod table;
 
@@ -19,6 +20,7 @@ use super::job::Job;
 use super::sys;
 use crate::follow::Wanted;
 use descriptor::{Connection, Protocol, Referred, connection, referred};
+pub use filter::filter;
 pub use opens::Opens;
 use table::Kind;
 
@@ -65,17 +67,38 @@ pub struct Findings {
     pub unknown: BTreeSet<String>,
 }
 
+/// Which calls stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stops {
+    /// All of them, where they begin and where they end. Nothing stays behind in the job.
+    All,
+    /// Those that a filter in the job picks out. It stays there: without its tracer they fail.
+    Filtered,
+}
+
 /// Follows the calls.
 pub struct Calls {
     wanted: Wanted,
+    stops: Stops,
     /// TCP sockets whose connection does not stand yet: process and descriptor.
     pending: HashMap<u64, (u32, i32)>,
 }
 
 impl Calls {
     /// Of none so far.
-    pub fn new(wanted: Wanted) -> Calls {
-        Calls { wanted, pending: HashMap::new() }
+    pub fn new(wanted: Wanted, stops: Stops) -> Calls {
+        Calls { wanted, stops, pending: HashMap::new() }
+    }
+
+    /// Whether a thread that goes on is to stop again where it next enters or leaves a call.
+    pub fn is_next_wanted(&self, job: &Job, tid: u32) -> bool {
+        let is_inside = || job.threads.get(&tid).is_some_and(|thread| thread.call.is_some());
+        self.stops == Stops::All || is_inside()
+    }
+
+    /// Whether a process can do without its tracer.
+    pub fn can_let_go(&self) -> bool {
+        self.stops == Stops::All
     }
 
     /// A thread enters a call.
@@ -222,6 +245,9 @@ impl Calls {
 
     /// A process executes a program: that opens it.
     pub fn executes(&mut self, job: &mut Job, tid: u32) {
+        if let Some(thread) = job.threads.get_mut(&tid) {
+            thread.call = None;
+        }
         if !self.wanted.files {
             return;
         }

@@ -44,10 +44,13 @@ fn checked(result: c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Begins to trace a process, without stopping it.
-pub fn seize(pid: u32) -> io::Result<()> {
+/// Begins to trace a process, without stopping it; if it `is_filtered`, to stop where a filter of
+/// system calls says so, too.
+pub fn seize(pid: u32, is_filtered: bool) -> io::Result<()> {
+    let more = if is_filtered { libc::PTRACE_O_TRACESECCOMP } else { 0 };
+    let options = c_long::from(OPTIONS | more);
     // SAFETY: this request reads no memory of ours.
-    checked(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid as pid_t, 0, OPTIONS as c_long) })
+    checked(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid as pid_t, 0, options) })
 }
 
 /// Whether a child of weigh can be traced, tried with one that does nothing.
@@ -61,7 +64,7 @@ pub fn try_out() -> io::Result<()> {
             }
         }
         checked(child.into())?;
-        let outcome = seize(child as u32);
+        let outcome = seize(child as u32, false);
         libc::kill(child, libc::SIGKILL);
         // The first wait may be for the stop at its end; without a tracer's word it goes no further.
         let mut status = 0;
@@ -180,10 +183,16 @@ pub fn leave_stopped(tid: u32) -> bool {
     unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid as pid_t, 0, 0) == 0 }
 }
 
-/// Lets go of a stopped thread for good.
-pub fn detach(tid: u32) {
+/// Lets go of a stopped thread for good, with a signal or none.
+pub fn detach(tid: u32, signal: c_int) {
     // SAFETY: this request reads no memory of ours.
-    let _ = unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as pid_t, 0, 0) };
+    let _ = unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as pid_t, 0, signal as c_long) };
+}
+
+/// Makes a traced thread stop soon.
+pub fn stop(tid: u32) {
+    // SAFETY: this request reads no memory of ours.
+    let _ = unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid as pid_t, 0, 0) };
 }
 
 /// The number that goes with an event: the new thread at a birth, the former one at an exec.

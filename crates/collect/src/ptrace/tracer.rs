@@ -59,6 +59,8 @@ pub struct Tracer {
     unplaced: Vec<(u32, c_int)>,
     /// Placed before their parents have told of them.
     placed_early: Vec<u32>,
+    /// Whom others of the job want to trace, and who waits for it, just before the call.
+    coveted: Vec<(u32, u32)>,
 }
 
 impl Tracer {
@@ -71,6 +73,7 @@ impl Tracer {
             calls,
             unplaced: Vec::new(),
             placed_early: Vec::new(),
+            coveted: Vec::new(),
         }
     }
 
@@ -109,33 +112,42 @@ impl Tracer {
         {
             thread.stops += 1;
         }
+        if !self.coveted.is_empty() && self.hands_over(job, tid, what) {
+            return;
+        }
         match what {
             What::Ended => self.ended(job, tid),
             What::Stopped => self.untraced_child(job, tid),
-            What::Signal(signal) => self.resume(tid, signal),
+            What::Signal(signal) => self.resume(job, tid, signal),
             What::Call => self.at_call(job, tid),
             What::Event(libc::PTRACE_EVENT_STOP, signal) => self.stopped(job, tid, signal),
             What::Event(libc::PTRACE_EVENT_EXEC, _) => self.execs(job, tid),
             What::Event(libc::PTRACE_EVENT_EXIT, _) => self.leaves(job, tid),
+            What::Event(libc::PTRACE_EVENT_SECCOMP, _) => self.at_call(job, tid),
             What::Event(event, _) => self.gives_birth(job, tid, event),
         }
     }
 
     /// Lets a stopped thread go on, to its next system call if those are looked at.
-    fn resume(&self, tid: u32, signal: c_int) {
-        match self.calls {
-            Some(_) => sys::resume_to_call(tid, signal),
-            None => sys::resume(tid, signal),
+    fn resume(&self, job: &Job, tid: u32, signal: c_int) {
+        match self.calls.as_ref().is_some_and(|calls| calls.is_next_wanted(job, tid)) {
+            true => sys::resume_to_call(tid, signal),
+            false => sys::resume(tid, signal),
         }
+    }
+
+    /// Whether a process can do without its tracer.
+    fn can_let_go(&self) -> bool {
+        self.calls.as_ref().is_none_or(Calls::can_let_go)
     }
 
     /// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT.
     /// False if it should stay so and is not stopped any more.
-    fn go_on(&self, tid: u32, signal: c_int) -> bool {
+    fn go_on(&self, job: &Job, tid: u32, signal: c_int) -> bool {
         if is_stop_signal(signal) {
             return sys::leave_stopped(tid);
         }
-        self.resume(tid, 0);
+        self.resume(job, tid, 0);
         true
     }
 
@@ -150,29 +162,68 @@ impl Tracer {
                 None => {}
             }
         }
-        if next == Next::BeTraced && self.let_go_to_another(job, tid) {
-            return;
+        match next {
+            Next::BeTraced if self.may_hand_over(job, tid) => {
+                self.let_go_to_another(job, tid);
+                sys::detach(tid, 0);
+            }
+            Next::Trace(whom) if self.may_hand_over(job, whom) => {
+                self.coveted.push((whom, tid));
+                sys::stop(whom);
+            }
+            _ => self.resume(job, tid, 0),
         }
-        self.resume(tid, 0);
     }
 
-    /// A process that is about to be traced by another, who could not do it otherwise; false if it
-    /// has to stay.
-    fn let_go_to_another(&mut self, job: &mut Job, tid: u32) -> bool {
-        // The others of its threads would have to be stopped first.
-        let is_alone = job.processes.get(&tid).is_some_and(|process| process.threads == 1);
-        if is_alone {
-            let program = std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
-            self.let_go(job, tid, program, "was traced by another process of the job");
+    /// Whether a process can be left to another tracer, for which it has to be stopped.
+    fn may_hand_over(&self, job: &mut Job, tid: u32) -> bool {
+        if !job.threads.contains_key(&tid) {
+            return false;
         }
-        is_alone
+        if !self.can_let_go() {
+            warn_of_tracer(job, &job.program_of(tid));
+            return false;
+        }
+        // The others of its threads would have to be stopped first.
+        job.processes.get(&tid).is_some_and(|process| process.threads == 1)
+    }
+
+    /// Lets go of one that another waits to trace, if it is at a point where that can be; then the
+    /// other may go on, as it may when there is nobody left to be traced.
+    fn hands_over(&mut self, job: &mut Job, tid: u32, what: What) -> bool {
+        if !self.coveted.iter().any(|(whom, _)| *whom == tid) {
+            return false;
+        }
+        let signal = match what {
+            What::Signal(signal) => Some(signal),
+            What::Call | What::Event(libc::PTRACE_EVENT_STOP, _) => Some(0),
+            _ => None,
+        };
+        if signal.is_none() && what != What::Ended {
+            return false;
+        }
+        if let Some(signal) = signal {
+            self.let_go_to_another(job, tid);
+            sys::detach(tid, signal);
+        }
+        for (whom, who) in std::mem::take(&mut self.coveted) {
+            match whom == tid {
+                true => self.resume(job, who, 0),
+                false => self.coveted.push((whom, who)),
+            }
+        }
+        signal.is_some()
+    }
+
+    fn let_go_to_another(&mut self, job: &mut Job, tid: u32) {
+        let program = std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
+        self.let_go(job, tid, program, "was traced by another process of the job");
     }
 
     fn let_go(&mut self, job: &mut Job, tid: u32, program: PathBuf, why: &'static str) {
         let mut seen = job.threads.get(&tid).map(|thread| thread.seen.clone()).unwrap_or_default();
         self.files.all(tid, tid, &mut seen);
         job.let_go(tid, program, why, seen);
-        sys::detach(tid);
         self.shared.wake();
     }
 
@@ -194,21 +245,21 @@ impl Tracer {
                 self.shared.wake();
             }
         }
-        self.go_on(tid, signal);
+        self.go_on(job, tid, signal);
     }
 
     fn gives_birth(&mut self, job: &mut Job, tid: u32, event: c_int) {
         let born = sys::message(tid);
         let parent = job.threads.get(&tid).map(|thread| thread.process);
         let (Some(born), Some(parent)) = (born, parent) else {
-            self.resume(tid, 0);
+            self.resume(job, tid, 0);
             return;
         };
         let is_thread = event == libc::PTRACE_EVENT_CLONE && self.files.is_thread_of(parent, born);
         let is_sharing = !is_thread
             && event != libc::PTRACE_EVENT_FORK
             && sys::share_memory(parent, born).unwrap_or(event == libc::PTRACE_EVENT_VFORK);
-        self.resume(tid, 0);
+        self.resume(job, tid, 0);
         if let Some(at) = self.placed_early.iter().position(|early| *early == born) {
             self.placed_early.swap_remove(at);
             return;
@@ -233,8 +284,8 @@ impl Tracer {
             }
             // If it was killed meanwhile it is at its end by now, and is to be looked at there; or
             // that was taken note of together with its birth.
-            if !sys::has_news(tid) && !self.go_on(tid, signal) {
-                self.resume(tid, 0);
+            if !sys::has_news(tid) && !self.go_on(job, tid, signal) {
+                self.resume(job, tid, 0);
             }
         }
     }
@@ -261,8 +312,11 @@ impl Tracer {
         }
         let program = self.programs.of(tid);
         if let Some(program) = program {
-            if let Some(why) = program.traces {
+            if program.traces.is_some() && !self.can_let_go() {
+                warn_of_tracer(job, &program.path.display().to_string());
+            } else if let Some(why) = program.traces {
                 self.let_go(job, tid, program.path, why);
+                sys::detach(tid, 0);
                 return;
             }
             let runs_as = self.files.status_of(tid).filter(|_| program.runs_as.is_some());
@@ -275,7 +329,7 @@ impl Tracer {
                 ));
             }
         }
-        self.resume(tid, 0);
+        self.resume(job, tid, 0);
     }
 
     /// A thread at its end, all its own counters still there; at the end of the last one of its
@@ -310,7 +364,7 @@ impl Tracer {
                 }
             }
         }
-        self.resume(tid, 0);
+        self.resume(job, tid, 0);
     }
 
     /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
@@ -373,6 +427,16 @@ impl Tracer {
             job.changes.push_back((tid, status));
             self.shared.wake();
         }
+    }
+}
+
+/// One that wants to trace, and can not, because its calls fail without weigh.
+fn warn_of_tracer(job: &mut Job, program: &str) {
+    let warning = format!(
+        "{program} traces others, which fails under --seccomp: its filter makes weigh          indispensable as their tracer; leave --seccomp out"
+    );
+    if !job.warnings.contains(&warning) {
+        job.warnings.push(warning);
     }
 }
 

@@ -120,8 +120,9 @@ macro_rules! compat {
     };
 }
 
+/// All that are known here.
 #[cfg(target_arch = "x86_64")]
-const ABIS: &[Abi] = &[
+pub const ABIS: &[Abi] = &[
     Abi {
         audit_arch: 0xc000_003e,
         is_32_bit: false,
@@ -153,8 +154,9 @@ const ABIS: &[Abi] = &[
     },
 ];
 
+/// All that are known here.
 #[cfg(target_arch = "aarch64")]
-const ABIS: &[Abi] = &[
+pub const ABIS: &[Abi] = &[
     Abi { audit_arch: 0xc000_00b7, is_32_bit: false, calls: native![] },
     Abi {
         audit_arch: 0x4000_0028,
@@ -185,8 +187,9 @@ const ABIS: &[Abi] = &[
     },
 ];
 
+/// None is known here.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const ABIS: &[Abi] = &[];
+pub const ABIS: &[Abi] = &[];
 
 /// A call of interest, or none; an error if the numbers of such programs are not known here.
 pub fn kind(audit_arch: u32, number: u64) -> Result<Option<(&'static Abi, Kind)>, UnknownAbi> {
