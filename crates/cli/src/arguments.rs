@@ -143,9 +143,15 @@ pub struct RunArguments {
     pub mechanism: String,
 
     /// How deep to look: 1 polls, 2 is told of each process, 3 sees calls and files too [default:
-    /// the deepest that the mechanism can].
+    /// the deepest that the mechanism can, but 2 by ptrace].
     #[arg(long, value_name = "LEVEL", value_parser = level, help_heading = "Mechanisms")]
     pub level: Option<Level>,
+
+    /// With --mechanism ptrace --level 3: let only the calls of interest stop, by a seccomp filter
+    /// in the job. Cheaper, but the filter stays in the job: if weigh is killed, these calls fail
+    /// there with ENOSYS; programs that trace others fail; set-user-ID programs get no rights.
+    #[arg(long, help_heading = "Mechanisms")]
+    pub seccomp: bool,
 
     /// Do without a collector.
     #[arg(long = "without", value_enum, value_name = "COLLECTOR")]

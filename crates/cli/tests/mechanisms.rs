@@ -14,7 +14,7 @@ use weigh_schema::summary::ExitKind;
 const NOBODY: u32 = 65534;
 
 /// Those that are told of every process.
-const TOLD: [&str; 2] = ["ptrace", "preload"];
+const TOLD: [&str; 3] = ["ptrace", "ptrace --level 3", "preload"];
 
 /// Ways to make processes that need no rights.
 const WAYS: [&str; 16] = [
@@ -242,21 +242,118 @@ fn what_is_not_known_is_not_zero() {
     }
 }
 
-#[test]
-fn calls_that_only_a_library_sees() {
-    let measured = followed("preload --level 3", "net 1000003 2 tcp").measure();
-    measured.is("net_sent_bytes_total", measured.truth("net_sent_bytes"));
-    measured.is("net_received_bytes_total", measured.truth("net_received_bytes"));
-    let connections = measured.truth("tcp_connects") + measured.truth("tcp_accepts");
-    measured.is("net_connections_total", connections);
+/// Those that see calls, and the programs in which they do.
+const SEE_CALLS: [(&str, &[&str]); 3] = [
+    ("preload --level 3", &[""]),
+    ("ptrace --level 3", &["", "-static"]),
+    ("ptrace --level 3 --seccomp", &["", "-static"]),
+];
 
-    let measured = followed("preload --level 3", "open 23 opened").measure();
-    let rows = measured.files();
-    for number in [0, 22] {
-        let ours = rows.iter().filter(|row| row.path.ends_with(&format!("opened{number}")));
-        let count: u64 = ours.map(|row| row.opened_total).sum();
-        measured.check(count == 1, || format!("opened{number}: {count} in {rows:?}"));
+/// Unless it is named, a tracer that stops at every call is the last choice.
+#[test]
+fn calls_are_seen_by_what_costs_least() {
+    let measured = Weigh::workload("net 1003 1 tcp").run_by(NOBODY).options("--level 3").measure();
+    measured.said("by preload instead");
+    measured.is("net_sent_bytes_total", measured.truth("net_sent_bytes"));
+}
+
+#[test]
+fn a_filter_is_put_into_a_job_only_where_it_is_of_use() {
+    for options in ["--seccomp", "--seccomp --level 3", "--seccomp --mechanism ptrace"] {
+        let refused = Weigh::workload("open 1 opened").run_by(NOBODY).options(options).end();
+        refused.check(refused.status.code() == Some(125), || "expected 125".to_string());
+        refused.said("--seccomp is for --mechanism ptrace --level 3 only");
     }
+}
+
+#[test]
+fn bytes_over_the_network() {
+    for (by, programs) in SEE_CALLS {
+        for program in programs {
+            for kind in ["tcp", "udp", "tcp6"] {
+                let measured = followed(by, &format!("net{program} 1000003 5 {kind}")).measure();
+                measured.is("net_sent_bytes_total", measured.truth("net_sent_bytes"));
+                measured.is("net_received_bytes_total", measured.truth("net_received_bytes"));
+                let connections = measured.truth("tcp_connects") + measured.truth("tcp_accepts");
+                measured.is("net_connections_total", connections);
+            }
+        }
+    }
+}
+
+#[test]
+fn opened_files() {
+    for (by, programs) in SEE_CALLS {
+        for program in programs {
+            let measured = followed(by, &format!("open{program} 23 opened")).measure();
+            let rows = measured.files();
+            for number in [0, 22] {
+                let ours = rows.iter().filter(|row| row.path.ends_with(&format!("opened{number}")));
+                let count: u64 = ours.map(|row| row.opened_total).sum();
+                measured.check(count == 1, || format!("{by}, opened{number}: {count} in {rows:?}"));
+            }
+        }
+    }
+}
+
+/// The kernel opens the program and its loader, and the loader what it needs; each is told of.
+#[test]
+fn a_tracer_counts_every_open() {
+    for program in ["open", "open-static"] {
+        let run =
+            |count| followed("ptrace --level 3", &format!("{program} {count} opened")).measure();
+        let (nothing, some) = (run(0), run(23));
+        let value = some.number("files_opened_total");
+        let more = value - nothing.number("files_opened_total");
+        some.check(more == 23.0, || format!("{program}: {more} more, expected 23"));
+        is_exact(&some, "files_opened_total");
+        let told: u64 = some.files().iter().map(|row| row.opened_total).sum();
+        some.check(told as f64 == value, || format!("{program}: {told} in rows, {value} in all"));
+        let own = some.files().iter().any(|row| row.path.ends_with(&format!("bin/{program}")));
+        some.check(own, || format!("{program} itself: {:?}", some.files()));
+    }
+}
+
+/// What the kernel's own accounting of reading and writing leaves out.
+#[test]
+fn a_tracer_sees_every_kind_of_transfer() {
+    let kinds = ["send", "sendmsg", "sendmmsg", "socket-write", "splice", "tee", "vmsplice"];
+    for kind in worth_the_time(&kinds, 3) {
+        let moved = |bytes: u64| {
+            // Before Linux 6.5 a splice needs a file that has pages.
+            let source = if *kind == "splice" { "source" } else { "" };
+            let line = format!("io {kind} {bytes} 4099 {source}");
+            let run = followed("ptrace --level 3", line.trim_end());
+            std::fs::write(run.scratch().path("work/source"), vec![7; 100_003]).expect("a file");
+            run.measure()
+        };
+        let (nothing, some) = (moved(0), moved(100_003));
+        for (metric, key) in [
+            ("io_read_bytes_total", "io_read_bytes"),
+            ("io_written_bytes_total", "io_written_bytes"),
+            ("io_read_calls_total", "io_read_calls"),
+            ("io_write_calls_total", "io_write_calls"),
+        ] {
+            let told = some.truth(key) as f64 - nothing.truth(key) as f64;
+            let found = some.number(metric) - nothing.number(metric);
+            some.check(told == found, || format!("{kind}: {metric} is {found}, expected {told}"));
+            is_exact(&some, metric);
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_does_by_itself_is_said_to_be_missing() {
+    let measured = followed("ptrace --level 3", "io uring-read 1000003 4099").end();
+    if measured.status.code() != Some(0) {
+        eprintln!("no io_uring here");
+        return;
+    }
+    let value = measured.value("io_read_bytes_total");
+    measured.check(value.quality == Quality::Estimated, || format!("{value:?}"));
+    measured.check(value.reason.as_ref().is_some_and(|r| r.contains("io_uring")), || {
+        format!("{value:?}")
+    });
 }
 
 #[test]

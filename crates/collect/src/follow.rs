@@ -14,6 +14,7 @@ use rustix::process::{Pid, WaitOptions, wait};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 
+use crate::call_filter::CallFilter;
 use crate::job::JobError;
 use crate::poll::PollError;
 use crate::preload::PreloadError;
@@ -79,6 +80,11 @@ pub trait Follow {
     /// Variables that the command's environment has to hold besides weigh's own.
     fn variables(&self) -> Vec<(OsString, OsString)> {
         Vec::new()
+    }
+
+    /// A filter of system calls that the command has to put into force before its exec.
+    fn filter(&self) -> Option<&CallFilter> {
+        None
     }
 
     /// Whether it waits for weigh's children by itself: then nobody else is to be woken by them.

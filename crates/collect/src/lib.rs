@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod apart;
+pub mod call_filter;
 mod canary;
 pub mod cgroup;
 mod complaints;

@@ -15,6 +15,7 @@
 //! each process and signal. While weigh itself is stopped, so is whoever comes to such a point.
 //! Refuses where ptrace(2) is forbidden, and says by whom.
 
+mod calls;
 mod files;
 mod job;
 mod looks;
@@ -45,8 +46,11 @@ use weigh_schema::event::{
 };
 use weigh_schema::{CounterValues, Mechanism};
 
-use crate::follow::{Follow, FollowError};
+use crate::call_filter::CallFilter;
+use crate::follow::{Follow, FollowError, Wanted};
 use crate::{host, rusage, signals};
+use calls::Calls;
+pub use calls::Stops;
 use files::Files;
 use job::{Birth, Job};
 use looks::Looks;
@@ -58,6 +62,8 @@ use untraced::UntracedTrees;
 /// A job that is traced.
 pub struct TracedJob {
     shared: Arc<Shared>,
+    wanted: Wanted,
+    filter: Option<CallFilter>,
     tracer: Option<JoinHandle<()>>,
     files: Files,
     looks: Looks,
@@ -76,12 +82,24 @@ impl TracedJob {
 
     /// One that traces nobody yet. From here on weigh adopts the job's orphans.
     pub fn new() -> Result<TracedJob, TraceError> {
+        TracedJob::that_sees(Wanted { calls: false, network: false, files: false }, Stops::All)
+    }
+
+    /// The same; system calls are looked at too if that is wanted.
+    pub fn that_sees(wanted: Wanted, stops: Stops) -> Result<TracedJob, TraceError> {
+        let filter = (wanted.calls && stops == Stops::Filtered).then(|| calls::filter(wanted));
+        if let Some(filter) = &filter {
+            let call = "put a filter of system calls into force";
+            filter.try_out().map_err(|error| TraceError::Call { call, error })?;
+        }
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| TraceError::Call { call: "eventfd", error: error.into() })?;
         let files = open_proc()?;
         rusage::adopt_orphans();
         Ok(TracedJob {
             shared: Arc::new(Shared::new(Job::new(0, 0), wake)),
+            wanted,
+            filter,
             tracer: None,
             files,
             looks: Looks::new(),
@@ -157,7 +175,10 @@ impl TracedJob {
         hidden.sort();
         let upper = job.upper_bound();
         let seen = self.looks.memory.rss_sum_peak.max(job.process_peak());
+        let wanted = (self.wanted.network, self.wanted.files);
+        let calls = self.wanted.calls.then(|| notes::CallFindings::of(&job.calls, wanted));
         notes::Findings {
+            calls,
             hidden,
             lost: job.unseen_io,
             untraced: self.untraced.reasons(),
@@ -185,18 +206,23 @@ fn open_proc() -> Result<Files, TraceError> {
 }
 
 /// Begins to trace; says so, or why not, and then follows until nobody is left.
-fn trace(shared: Arc<Shared>, files: Files, pid: u32, said: mpsc::Sender<Result<(), TraceError>>) {
+fn trace(
+    mut tracer: Tracer,
+    pid: u32,
+    is_filtered: bool,
+    said: mpsc::Sender<Result<(), TraceError>>,
+) {
     sys::be_interruptible();
-    let outcome = seize(&shared, pid);
+    let outcome = seize(tracer.shared(), pid, is_filtered);
     let is_traced = outcome.is_ok();
     let _ = said.send(outcome);
     if is_traced {
-        Tracer::new(shared, files).run();
+        tracer.run();
     }
 }
 
-fn seize(shared: &Shared, pid: u32) -> Result<(), TraceError> {
-    sys::seize(pid).map_err(|error| refusal::why(Some(pid), error))?;
+fn seize(shared: &Shared, pid: u32, is_filtered: bool) -> Result<(), TraceError> {
+    sys::seize(pid, is_filtered).map_err(|error| refusal::why(Some(pid), error))?;
     let mut files = open_proc()?;
     let mut before = CounterValues::default();
     files.all(pid, pid, &mut before);
@@ -218,16 +244,23 @@ impl Follow for TracedJob {
     fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
         sys::hear_of_ends_only();
         let (say, said) = mpsc::channel();
-        let (shared, files) = (Arc::clone(&self.shared), open_proc()?);
+        let is_filtered = self.filter.is_some();
+        let stops = if is_filtered { Stops::Filtered } else { Stops::All };
+        let calls = self.wanted.calls.then(|| Calls::new(self.wanted, stops));
+        let tracer = Tracer::new(Arc::clone(&self.shared), open_proc()?, calls);
         let thread = std::thread::Builder::new()
             .name("tracer".into())
-            .spawn(move || trace(shared, files, pid, say))
+            .spawn(move || trace(tracer, pid, is_filtered, say))
             .map_err(|error| TraceError::Call { call: "create a thread", error })?;
         self.tracer = Some(thread);
         let lost = || TraceError::Call { call: "trace", error: io::ErrorKind::BrokenPipe.into() };
         said.recv().map_err(|_| lost())??;
         self.looks = Looks::new();
         Ok(())
+    }
+
+    fn filter(&self) -> Option<&CallFilter> {
+        self.filter.as_ref()
     }
 
     fn waits_for_children(&self) -> bool {
@@ -348,11 +381,14 @@ impl Follow for TracedJob {
     }
 
     fn counts_opens(&self) -> Result<(), String> {
-        Err("a tracer is not told of opened files: needs BPF".to_owned())
+        match self.wanted.calls && self.wanted.files {
+            true => Ok(()),
+            false => Err("only level 3 looks at files".to_owned()),
+        }
     }
 
-    fn take_opens(&mut self, _key: &FileKey) -> Option<u64> {
-        None
+    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
+        self.shared.job().calls.opens.take(key)
     }
 
     fn close(mut self: Box<Self>) {

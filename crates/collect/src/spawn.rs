@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::call_filter::CallFilter;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -101,15 +102,16 @@ impl SignalMask {
 
 /// Makes the child. It executes nothing until [`Waiting::go`].
 pub fn spawn(command: &[OsString], mask: &SignalMask) -> Result<Waiting, SpawnError> {
-    spawn_with(command, mask, &[])
+    spawn_with(command, mask, &[], None)
 }
 
 /// The same with variables that the command gets besides weigh's environment, or instead of those
-/// of the same name there.
+/// of the same name there, and under a filter of system calls.
 pub fn spawn_with(
     command: &[OsString],
     mask: &SignalMask,
     variables: &[(OsString, OsString)],
+    filter: Option<&CallFilter>,
 ) -> Result<Waiting, SpawnError> {
     let arguments = texts(command.iter().cloned())?;
     let pointers = with_null(&arguments);
@@ -135,7 +137,8 @@ pub fn spawn_with(
         0 => {
             drop(go_write);
             let environment = environment.as_deref();
-            become_command(&pointers, environment, mask, go_read.as_fd(), failure_write.as_fd())
+            let start = Start { arguments: &pointers, environment, mask, filter };
+            become_command(&start, go_read.as_fd(), failure_write.as_fd())
         }
         pid => {
             let pid = Pid::from_raw(pid).expect("fork gives a positive PID to the parent");
@@ -160,13 +163,16 @@ fn with_null(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|t| t.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-fn become_command(
-    arguments: &[*const libc::c_char],
-    environment: Option<&[*const libc::c_char]>,
-    mask: &SignalMask,
-    go: BorrowedFd<'_>,
-    failure: BorrowedFd<'_>,
-) -> ! {
+/// What the child needs to become the command.
+struct Start<'a> {
+    arguments: &'a [*const libc::c_char],
+    environment: Option<&'a [*const libc::c_char]>,
+    mask: &'a SignalMask,
+    filter: Option<&'a CallFilter>,
+}
+
+fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>) -> ! {
+    let Start { arguments, environment, mask, filter } = start;
     // Not read: what the command is charged with begins before this wait ends.
     let told = loop {
         let mut fds = [rustix::event::PollFd::new(&go, rustix::event::PollFlags::IN)];
@@ -186,6 +192,10 @@ fn become_command(
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, std::ptr::null_mut());
+        if let Some(Err(error)) = filter.map(CallFilter::put_in_force) {
+            let _ = rustix::io::write(failure, &error.to_ne_bytes());
+            libc::_exit(125);
+        }
         match environment {
             Some(environment) => {
                 libc::execvpe(arguments[0], arguments.as_ptr(), environment.as_ptr())

@@ -48,6 +48,8 @@ pub struct Following {
     pub mechanism: Mechanism,
     /// The levels it can work at.
     pub levels: &'static [Level],
+    /// The level it works at unless another one is asked for.
+    pub unasked: Level,
     /// What it sees.
     pub sees: &'static str,
     /// What it does not see, or sees late.
@@ -64,6 +66,7 @@ pub const FOLLOWINGS: &[Following] = &[
         name: "bpf",
         mechanism: Mechanism::Bpf,
         levels: &[Level::Notification, Level::Interposition],
+        unasked: Level::Interposition,
         sees: "every process and thread, whatever it does; memory at each update of the kernel's own counters; all I/O by calls to the byte; sockets, and opened files where functions can be probed",
         loses: "nothing of the job; copies of inherited pages until the pages are looked at",
         needs: "root, or CAP_BPF and CAP_PERFMON; a kernel with BTF",
@@ -72,9 +75,11 @@ pub const FOLLOWINGS: &[Following] = &[
     Following {
         name: "ptrace",
         mechanism: Mechanism::Ptrace,
-        levels: &[Level::Notification],
-        sees: "every process and thread from its birth to its end: memory peak, CPU time, I/O totals of each, exactly, static programs and killed ones included",
-        loses: "the concurrent memory peak between two looks (bounded from both sides); sockets and opened files; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc; set-user-ID programs run without that bit",
+        levels: &[Level::Notification, Level::Interposition],
+        // Two stops at each system call are dear.
+        unasked: Level::Notification,
+        sees: "every process and thread from its birth to its end: memory peak, CPU time, I/O totals of each, exactly, static programs and killed ones included; at level 3 their calls too, however they are made: bytes over the network, connections, opened files, all exactly",
+        loses: "the concurrent memory peak between two looks (bounded from both sides); at level 2 sockets and opened files; at level 3 what the kernel does by io_uring and AIO, and connections that nobody accepted; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc; set-user-ID programs run without that bit",
         needs: "no rights; not with kernel.yama.ptrace_scope 2 or 3, nor where a seccomp profile forbids ptrace",
         limits: "at the next look",
     },
@@ -82,6 +87,7 @@ pub const FOLLOWINGS: &[Following] = &[
         name: "preload",
         mechanism: Mechanism::Preload,
         levels: &[Level::Notification, Level::Interposition],
+        unasked: Level::Interposition,
         sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
         loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs: each is named and looked at in /proc instead; the last moments of killed ones",
         needs: "no rights; programs that use the GNU C library",
@@ -91,12 +97,20 @@ pub const FOLLOWINGS: &[Following] = &[
         name: "poll",
         mechanism: Mechanism::Proc,
         levels: &[Level::Query],
+        unasked: Level::Query,
         sees: "what /proc shows at each look, and what wait4 adds up at the end: CPU time, faults and context switches of all that were waited for are exact",
         loses: "processes that live between two looks, except their CPU time; peaks between two looks, except each process's own; I/O of the last moments",
         needs: "nothing",
         limits: "at the next look",
     },
 ];
+
+impl Following {
+    /// Whether it costs so much at that level that it is the last to be taken unless it is named.
+    pub fn is_dear_at(&self, level: Level) -> bool {
+        level > self.unasked
+    }
+}
 
 /// The way of that name.
 pub fn following(name: &str) -> Option<&'static Following> {

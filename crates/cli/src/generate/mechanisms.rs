@@ -9,7 +9,7 @@ pub fn markdown() -> String {
          Derived from the declarations in `crates/schema/src/following.rs`; do not edit by hand. \
          What each costs is measured in [performance.md](performance.md).\n\n\
          `weigh run --mechanism NAME --level N` chooses. Without them weigh takes the first of \
-         these that works, at its deepest level, and says on standard error why it is not a better \
+         these that works, and says on standard error why it is not a better \
          one; `weigh doctor` says what works. A mechanism that is named and does not work is an \
          error, and the command is not run.\n\n",
     );
@@ -23,11 +23,12 @@ pub fn markdown() -> String {
     for Following { name, needs, limits, .. } in FOLLOWINGS {
         out.push_str(&format!("| [`{name}`](#{name}) | {} | {needs} | {limits} |\n", levels(name)));
     }
-    for Following { name, mechanism, sees, loses, needs, .. } in FOLLOWINGS {
+    for Following { name, mechanism, sees, loses, needs, unasked, .. } in FOLLOWINGS {
         out.push_str(&format!(
-            "\n## {name}\n\nSource of its values in the summary: `{mechanism}`. Levels: {}.\n\n\
+            "\n## {name}\n\nSource of its values in the summary: `{mechanism}`. Levels: {}; {} unless asked for.\n\n\
              - Sees: {sees}.\n- Loses: {loses}.\n- Needs: {needs}.\n",
-            levels(name)
+            levels(name),
+            unasked.number()
         ));
     }
     out

@@ -8,7 +8,7 @@ use weigh_collect::follow::{Follow, Wanted};
 use weigh_collect::job::KernelJob;
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
-use weigh_collect::ptrace::TracedJob;
+use weigh_collect::ptrace::{Stops, TracedJob};
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 
@@ -50,18 +50,20 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         "" => "not asked for (--mechanism, --level)",
         why => why,
     };
+    let wanted = Wanted {
+        calls: way.level == Level::Interposition,
+        network: settings.wants(Collector::Network),
+        files: settings.wants(Collector::Files),
+    };
     Ok(match way.following.mechanism {
-        Mechanism::Bpf => {
-            let wanted = Wanted {
-                calls: way.level == Level::Interposition,
-                network: settings.wants(Collector::Network),
-                files: settings.wants(Collector::Files),
-            };
-            Box::new(KernelJob::open(wanted)?)
-        }
+        Mechanism::Bpf => Box::new(KernelJob::open(wanted)?),
         Mechanism::Ptrace => {
             TracedJob::check()?;
-            Box::new(TracedJob::new()?)
+            let stops = match settings.arguments.seccomp {
+                true => Stops::Filtered,
+                false => Stops::All,
+            };
+            Box::new(TracedJob::that_sees(wanted, stops)?)
         }
         Mechanism::Preload => {
             let level = match way.level {

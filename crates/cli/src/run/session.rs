@@ -117,7 +117,7 @@ impl Session {
         let _delays = collectors::turn_on_delays(self.settings.arguments.delays)?;
         let variables = self.job.variables();
         let command = &self.settings.arguments.command;
-        let waiting = match spawn_with(command, &self.mask, &variables) {
+        let waiting = match spawn_with(command, &self.mask, &variables, self.job.filter()) {
             Ok(waiting) => waiting,
             Err(error) => return self.failed_to_start(error),
         };

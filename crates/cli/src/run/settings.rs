@@ -61,16 +61,17 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
         arguments.level.is_none_or(|level| following.levels.contains(&level))
     };
     let without_bpf = arguments.without.contains(&Collector::Bpf);
-    let ways: Vec<Way> = FOLLOWINGS
+    let mut ways: Vec<Way> = FOLLOWINGS
         .iter()
         .filter(|following| !is_asked_for || following.name == name)
         .filter(|following| is_asked_for || !without_bpf || following.mechanism != Mechanism::Bpf)
         .filter(has)
-        .filter_map(|following| {
-            let level = arguments.level.or(following.levels.last().copied())?;
-            Some(Way { following, level, is_asked_for })
+        .map(|following| {
+            let level = arguments.level.unwrap_or(following.unasked);
+            Way { following, level, is_asked_for }
         })
         .collect();
+    ways.sort_by_key(|way| way.following.is_dear_at(way.level));
     if let (true, Some(level)) = (ways.is_empty(), arguments.level) {
         let able: Vec<_> = FOLLOWINGS.iter().filter(has).map(|f| f.name).collect();
         bail!(
@@ -78,6 +79,12 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
             level.number(),
             able.join(", ")
         );
+    }
+    let has_calls = |way: &Way| {
+        way.following.mechanism == Mechanism::Ptrace && way.level == Level::Interposition
+    };
+    if arguments.seccomp && !(is_asked_for && ways.iter().all(has_calls)) {
+        bail!("--seccomp is for --mechanism ptrace --level 3 only");
     }
     Ok(ways)
 }

@@ -10,6 +10,7 @@ use std::time::Instant;
 use weigh_schema::event::{Event, Population, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
+use super::calls::Findings;
 use super::peak::UpperBound;
 use super::process::{Process, Thread};
 
@@ -72,6 +73,8 @@ pub struct Job {
     pub unseen_ends: u64,
     /// Of these, those whose I/O could not be read later either.
     pub unseen_io: u64,
+    /// What is known of the calls that it makes, if they are looked at.
+    pub calls: Findings,
     /// Whether CPU time had to be taken from clock ticks.
     pub cpu_by_ticks: bool,
     /// What weigh itself held when it made the process for the command.
@@ -102,12 +105,26 @@ impl Job {
             hidden: HashSet::new(),
             unseen_ends: 0,
             unseen_io: 0,
+            calls: Findings::default(),
             cpu_by_ticks: false,
             inherited,
             upper: UpperBound::default(),
             missing: UpperBound::default(),
             next_id: 0,
         }
+    }
+
+    /// The name of the program that a thread executes.
+    pub fn program_of(&self, tid: u32) -> String {
+        let process = self.threads.get(&tid).and_then(|t| self.processes.get(&t.process));
+        process.and_then(|p| p.command.first()).cloned().unwrap_or_default()
+    }
+
+    /// A thread has opened a file; its path, if that is known.
+    pub fn file_opened(&mut self, tid: u32, path: Option<&[u8]>) {
+        let Some(pid) = self.threads.get(&tid).map(|thread| thread.process) else { return };
+        let Some(id) = self.processes.get(&pid).map(|process| process.id) else { return };
+        self.events.extend(self.calls.opens.opened(pid, id, path));
     }
 
     /// Nanoseconds since the beginning.
@@ -221,6 +238,11 @@ impl Job {
         let Some(mut process) = self.processes.remove(&pid) else { return };
         for &counter in Counter::ALL {
             let by_ended_threads = process.counters.get(counter);
+            if counter.task_field().is_none() {
+                // What its calls have done so far nobody else will tell.
+                self.ended.set(counter, self.ended.get(counter) + seen.get(counter));
+                continue;
+            }
             self.ended.set(counter, self.ended.get(counter) - by_ended_threads);
             process.counters.set(counter, by_ended_threads + seen.get(counter));
         }

@@ -2,10 +2,13 @@
 //!
 //! Takes what went wrong; emits a note for each metric that is not exact.
 
+use std::collections::BTreeSet;
+
 use weigh_schema::event::Note;
 use weigh_schema::quality::Quality;
 use weigh_schema::{Counter, Formula, METRICS};
 
+use super::calls;
 use crate::procfs::IO_COUNTERS;
 
 /// The counters that `/proc` has for each thread, besides those of I/O.
@@ -31,8 +34,71 @@ pub struct Findings {
     pub untraced: Vec<String>,
     /// Whether CPU time was counted in clock ticks.
     pub cpu_by_ticks: bool,
+    /// What was found of calls, if they were looked at.
+    pub calls: Option<CallFindings>,
     /// The bounds of the greatest sum of resident sizes: seen at a look, and at most.
     pub rss_sum: (u64, u64),
+}
+
+/// What is known of the calls of a job.
+#[derive(Debug, Default)]
+pub struct CallFindings {
+    /// Whether sockets, and opened files, were looked at.
+    pub wanted: (bool, bool),
+    /// Programs that the kernel served unseen.
+    pub by_kernel: Vec<String>,
+    /// Programs that could not be looked at, with the reason.
+    pub missed: Vec<String>,
+}
+
+/// Counters that only calls tell of: of sockets, and of the rest.
+const NETWORK: &[Counter] = &[Counter::NetSent, Counter::NetReceived, Counter::NetConnections];
+
+impl CallFindings {
+    /// What a job's calls have told.
+    pub fn of(found: &calls::Findings, wanted: (bool, bool)) -> CallFindings {
+        let names = |programs: &BTreeSet<String>| {
+            programs.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+        };
+        let mut missed = Vec::new();
+        if !found.hidden.is_empty() {
+            let programs = names(&found.hidden);
+            missed.push(format!("the kernel hides what descriptors of {programs} refer to"));
+        }
+        if !found.unknown.is_empty() {
+            let programs = names(&found.unknown);
+            missed.push(format!("the calls of {programs} have numbers that are not known here"));
+        }
+        let by_kernel = found.by_kernel.iter().cloned().collect();
+        CallFindings { wanted, by_kernel, missed }
+    }
+
+    /// Whether the counters that a metric is made of come from calls that were looked at.
+    fn count(&self, counters: &[Counter]) -> bool {
+        let (network, files) = self.wanted;
+        let is_net = |counter: &Counter| NETWORK.contains(counter) || is_of_io_calls(counter);
+        counters.iter().any(|c| (network && is_net(c)) || (files && *c == Counter::FilesOpened))
+    }
+
+    /// What is missing in a metric that is made of such counters; empty if nothing is.
+    fn missing(&self, untraced: &[String]) -> String {
+        let mut reasons = Vec::new();
+        if !self.by_kernel.is_empty() {
+            let programs = self.by_kernel.join(", ");
+            reasons.push(format!("what {programs} had done by io_uring or AIO is not in it"));
+        }
+        reasons.extend(self.missed.iter().cloned());
+        reasons.extend(untraced.iter().cloned());
+        reasons.join("; ")
+    }
+}
+
+fn is_of_io_calls(counter: &Counter) -> bool {
+    use Counter::{OtherReadCalls, OtherReadChars, OtherWriteCalls, OtherWriteChars};
+    use Counter::{SocketReadCalls, SocketReadChars, SocketWriteCalls, SocketWriteChars};
+    let sockets = [SocketReadCalls, SocketReadChars, SocketWriteCalls, SocketWriteChars];
+    let others = [OtherReadCalls, OtherReadChars, OtherWriteCalls, OtherWriteChars];
+    sockets.contains(counter) || others.contains(counter)
 }
 
 /// All notes.
@@ -54,8 +120,23 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
             || plus.contains(&Counter::WriteChars)
             || plus.contains(&Counter::ReadCalls)
             || plus.contains(&Counter::WriteCalls);
+        if let Some(calls) = findings.calls.as_ref().filter(|calls| calls.count(plus)) {
+            let missing = calls.missing(&findings.untraced);
+            if !missing.is_empty() {
+                add(metric.name, Quality::Estimated, &missing);
+            }
+            if !is_io {
+                continue;
+            }
+        }
         if plus.iter().filter(is_known).count() == 0 {
-            add(metric.name, Quality::Unavailable, "/proc does not tell it: needs BPF");
+            let reason = match plus.first() {
+                Some(counter) if NETWORK.contains(counter) || *counter == Counter::FilesOpened => {
+                    "only level 3 looks at files and sockets"
+                }
+                _ => "/proc does not tell it: needs BPF",
+            };
+            add(metric.name, Quality::Unavailable, reason);
             continue;
         }
         let of_io_file = plus.first().is_some_and(|c| STORAGE.contains(c));
@@ -68,7 +149,7 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
             let reason = format!("without that of {} threads that were killed", findings.lost);
             add(metric.name, Quality::Estimated, &reason);
         }
-        if is_io {
+        if is_io && findings.calls.as_ref().is_none_or(|calls| !calls.wanted.0) {
             let reason = "without what the kernel does not count as reading and writing: send and \
                           recv on sockets, io_uring, splice, tee, vmsplice and AIO";
             add(metric.name, Quality::Exact, reason);
@@ -136,6 +217,28 @@ mod tests {
         for metric in ["cpu_seconds", "page_faults_minor_total", "processes_total"] {
             assert!(of(&notes, metric).is_empty(), "{metric}");
         }
+    }
+
+    #[test]
+    fn what_calls_tell_is_exact_unless_something_passed_by() {
+        let calls = || CallFindings { wanted: (true, true), ..CallFindings::default() };
+        let all = ["net_sent_bytes_total", "net_connections_total", "files_opened_total"];
+        let found = notes(&Findings { calls: Some(calls()), ..Findings::default() });
+        for metric in all.iter().chain(&["io_read_bytes_total"]) {
+            assert!(of(&found, metric).is_empty(), "{metric}");
+        }
+        assert_eq!(of(&found, "net_retransmits_total")[0].quality, Quality::Unavailable);
+        let uring = CallFindings { by_kernel: vec!["db".into()], ..calls() };
+        let found = notes(&Findings { calls: Some(uring), ..Findings::default() });
+        for metric in all {
+            let note = of(&found, metric)[0];
+            assert_eq!(note.quality, Quality::Estimated, "{metric}");
+            assert!(note.reason.contains("db"), "{}", note.reason);
+        }
+        let off = CallFindings { wanted: (false, true), ..CallFindings::default() };
+        let found = notes(&Findings { calls: Some(off), ..Findings::default() });
+        assert_eq!(of(&found, "net_sent_bytes_total")[0].quality, Quality::Unavailable);
+        assert!(of(&found, "files_opened_total").is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
+use super::calls::Entered;
 use super::job::Birth;
 use crate::procfs::Status;
 
@@ -17,8 +18,10 @@ pub struct Thread {
     pub stops: u64,
     /// Whether it has passed the stop at its end.
     pub is_leaving: bool,
-    /// Its counters when they were last read.
+    /// Its counters when they were last read, and what was counted of its calls.
     pub seen: CounterValues,
+    /// The system call that it is in, if what comes of it is of interest.
+    pub call: Option<Entered>,
     /// Its counters when the job began, if it is older.
     pub before: CounterValues,
 }

@@ -1,15 +1,16 @@
 //! Whether a program will want to trace others itself: a process can have one tracer only.
 //!
 //! Reads the executable file, once for each version of it: the strings of its dynamic symbols
-//! and of the libraries it needs. What can not be read or understood counts as a program that
-//! does not trace.
+//! and of the libraries it needs, or the names of its own functions if it is linked statically.
+//! What can not be read or understood, and a static program whose names were taken out (`strip`),
+//! counts as a program that does not trace.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use object::read::elf::{ElfFile32, ElfFile64, FileHeader, ProgramHeader as _};
+use object::read::elf::{ElfFile32, ElfFile64, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 
 /// More programs than this are not remembered.
@@ -92,6 +93,10 @@ fn why_by_strings<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> Opt
     use object::read::elf::Dyn as _;
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, file).ok()?;
+    let is_loaded = segments.iter().any(|s| s.p_type(endian) == object::elf::PT_INTERP);
+    if !is_loaded {
+        return why_by_functions(header, file);
+    }
     let dynamic = segments.iter().find_map(|s| s.dynamic(endian, file).ok().flatten())?;
     let value = |tag: u32| {
         let entry = dynamic.iter().find(|d| d.tag32(endian) == Some(tag))?;
@@ -107,17 +112,33 @@ fn why_by_strings<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> Opt
     why_by_names(strings)
 }
 
+/// Looks through the functions of a program that is linked statically.
+fn why_by_functions<'a, H: FileHeader, R: ReadRef<'a>>(
+    header: &H,
+    file: R,
+) -> Option<&'static str> {
+    use object::elf::{SHT_SYMTAB, STT_FUNC};
+    let endian = header.endian().ok()?;
+    let symbols = header.sections(endian, file).ok()?.symbols(endian, file, SHT_SYMTAB).ok()?;
+    let names = symbols
+        .iter()
+        .filter(|symbol| symbol.st_type() == STT_FUNC)
+        .filter_map(|symbol| symbols.symbol_name(endian, symbol).ok());
+    names.into_iter().find_map(why_by_name)
+}
+
 fn why_by_names(strings: &[u8]) -> Option<&'static str> {
-    for name in strings.split(|byte| *byte == 0) {
-        if name == b"ptrace" {
-            return Some("traces other processes");
-        }
-        let is_of = |prefix: &[u8]| name.starts_with(prefix);
-        if is_of(b"__lsan_") || is_of(b"__asan_") || is_of(b"libasan.so") || is_of(b"liblsan.so") {
-            return Some("looks for leaks by tracing itself");
-        }
+    strings.split(|byte| *byte == 0).find_map(why_by_name)
+}
+
+fn why_by_name(name: &[u8]) -> Option<&'static str> {
+    if name == b"ptrace" {
+        return Some("traces other processes");
     }
-    None
+    let is_of = |prefix: &[u8]| name.starts_with(prefix);
+    let looks_for_leaks =
+        is_of(b"__lsan_") || is_of(b"__asan_") || is_of(b"libasan.so") || is_of(b"liblsan.so");
+    looks_for_leaks.then_some("looks for leaks by tracing itself")
 }
 
 #[cfg(test)]
@@ -132,6 +153,25 @@ mod tests {
         // The test itself is linked with the tracer of this crate.
         let own = why_it_traces(&std::env::current_exe().unwrap());
         assert_eq!(own, Some("traces other processes"));
+    }
+
+    #[test]
+    fn a_static_program_is_known_by_its_functions() {
+        let folder = tempfile::tempdir().unwrap();
+        let build = |name: &str, source: &str, more: &[&str]| {
+            let (path, text) = (folder.path().join(name), folder.path().join("source.c"));
+            std::fs::write(&text, source).unwrap();
+            let mut compiler = std::process::Command::new("cc");
+            let done = compiler.args(["-static", "-o"]).arg(&path).arg(&text).args(more).status();
+            assert!(done.unwrap().success());
+            path
+        };
+        let source =
+            "#include <sys/ptrace.h>\nint main(void) { return ptrace(PTRACE_TRACEME, 0, 0, 0); }";
+        let why = why_it_traces(&build("traces", source, &[]));
+        assert_eq!(why, Some("traces other processes"));
+        assert_eq!(why_it_traces(&build("stripped", source, &["-s"])), None);
+        assert_eq!(why_it_traces(&build("other", "int main(void) { return 0; }", &[])), None);
     }
 
     #[test]

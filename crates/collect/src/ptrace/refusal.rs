@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_there_can_not_be_traced() {
-        let error = super::super::sys::seize(u32::MAX >> 1).unwrap_err();
+        let error = super::super::sys::seize(u32::MAX >> 1, false).unwrap_err();
         let error = why(Some(u32::MAX >> 1), error).to_string();
         assert!(error.contains("cannot trace process 2147483647"), "{error}");
     }

@@ -5,15 +5,16 @@
 use std::io;
 use std::ptr::{null, null_mut};
 
-use libc::{c_int, c_long, pid_t};
+use libc::{c_int, c_long, c_void, pid_t};
 
 /// What is asked of each thread: to stop at births, execs and ends. Never that the job is killed
-/// when weigh is, and no stop at any other system call.
+/// when weigh is. Stops at other system calls are told from signals, where they are asked for.
 const OPTIONS: c_int = libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEEXEC
-    | libc::PTRACE_O_TRACEEXIT;
+    | libc::PTRACE_O_TRACEEXIT
+    | libc::PTRACE_O_TRACESYSGOOD;
 
 /// A child or a traced thread that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub enum What {
     Signal(c_int),
     /// It waits for the tracer at an event; for a stop of its group, the signal.
     Event(c_int, c_int),
+    /// It waits for the tracer where it enters or leaves a system call.
+    Call,
     /// It was stopped, and is not traced.
     Stopped,
 }
@@ -41,10 +44,13 @@ fn checked(result: c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Begins to trace a process, without stopping it.
-pub fn seize(pid: u32) -> io::Result<()> {
+/// Begins to trace a process, without stopping it; if it `is_filtered`, to stop where a filter of
+/// system calls says so, too.
+pub fn seize(pid: u32, is_filtered: bool) -> io::Result<()> {
+    let more = if is_filtered { libc::PTRACE_O_TRACESECCOMP } else { 0 };
+    let options = c_long::from(OPTIONS | more);
     // SAFETY: this request reads no memory of ours.
-    checked(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid as pid_t, 0, OPTIONS as c_long) })
+    checked(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid as pid_t, 0, options) })
 }
 
 /// Whether a child of weigh can be traced, tried with one that does nothing.
@@ -58,7 +64,7 @@ pub fn try_out() -> io::Result<()> {
             }
         }
         checked(child.into())?;
-        let outcome = seize(child as u32);
+        let outcome = seize(child as u32, false);
         libc::kill(child, libc::SIGKILL);
         // The first wait may be for the stop at its end; without a tracer's word it goes no further.
         let mut status = 0;
@@ -76,16 +82,117 @@ pub fn resume(tid: u32, signal: c_int) {
     let _ = unsafe { libc::ptrace(libc::PTRACE_CONT, tid as pid_t, 0, signal as c_long) };
 }
 
+/// The same, until it enters or leaves its next system call.
+pub fn resume_to_call(tid: u32, signal: c_int) {
+    // SAFETY: this request reads no memory of ours.
+    let _ = unsafe { libc::ptrace(libc::PTRACE_SYSCALL, tid as pid_t, 0, signal as c_long) };
+}
+
+/// A system call that a thread is about to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Whose numbers these are (`AUDIT_ARCH_…`).
+    pub audit_arch: u32,
+    /// Its number.
+    pub number: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+/// Which side of a system call a thread is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtCall {
+    /// It is about to make it.
+    Enters(Call),
+    /// It has made it: what came of it, or the number of the error.
+    Leaves(Result<u64, c_int>),
+}
+
+/// What a thread that waits at a system call is doing.
+pub fn at_call(tid: u32) -> Option<AtCall> {
+    // SAFETY: the request writes no more than the given size, into plain data; which part of the
+    // union is filled is said by `op`.
+    unsafe {
+        let mut info: libc::ptrace_syscall_info = std::mem::zeroed();
+        let size = size_of_val(&info);
+        let request = libc::PTRACE_GET_SYSCALL_INFO;
+        let address = &raw mut info;
+        if libc::ptrace(request as _, tid as pid_t, size as *mut c_void, address) <= 0 {
+            return None;
+        }
+        let audit_arch = info.arch;
+        let enters = |number, arguments| AtCall::Enters(Call { audit_arch, number, arguments });
+        match info.op {
+            libc::PTRACE_SYSCALL_INFO_ENTRY => Some(enters(info.u.entry.nr, info.u.entry.args)),
+            libc::PTRACE_SYSCALL_INFO_SECCOMP => {
+                Some(enters(info.u.seccomp.nr, info.u.seccomp.args))
+            }
+            libc::PTRACE_SYSCALL_INFO_EXIT => {
+                let value = info.u.exit.sval;
+                let is_error = info.u.exit.is_error != 0;
+                Some(AtCall::Leaves(if is_error { Err(-value as c_int) } else { Ok(value as u64) }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Some bytes of a stopped thread's memory.
+pub fn read_memory<const N: usize>(tid: u32, address: u64) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    (read_up_to(tid, address, &mut bytes) == N).then_some(bytes)
+}
+
+/// A text that ends with a NUL byte, in a stopped thread's memory; one that is longer than a path
+/// can be is cut.
+pub fn read_text(tid: u32, address: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; libc::PATH_MAX as usize];
+    let length = read_up_to(tid, address, &mut bytes);
+    bytes.truncate(length);
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    bytes.truncate(end);
+    Some(bytes)
+}
+
+/// How many bytes could be read.
+fn read_up_to(tid: u32, address: u64, to: &mut [u8]) -> usize {
+    let page = rustix::param::page_size();
+    let mut done = 0;
+    // Page by page: what lies behind the last one that is there does not matter.
+    while done < to.len() {
+        let from = address.wrapping_add(done as u64) as usize;
+        let length = (page - from % page).min(to.len() - done);
+        // SAFETY: the local part is a buffer of the given length; the other one is of another
+        // process, and only read.
+        let read = unsafe {
+            let own = libc::iovec { iov_base: to[done..].as_mut_ptr().cast(), iov_len: length };
+            let other = libc::iovec { iov_base: from as *mut c_void, iov_len: length };
+            libc::process_vm_readv(tid as pid_t, &own, 1, &other, 1, 0)
+        };
+        match usize::try_from(read) {
+            Ok(read) if read > 0 => done += read,
+            _ => break,
+        }
+    }
+    done
+}
+
 /// Leaves a thread in the stop of its group, until SIGCONT; false if it is in no such stop.
 pub fn leave_stopped(tid: u32) -> bool {
     // SAFETY: this request reads no memory of ours.
     unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid as pid_t, 0, 0) == 0 }
 }
 
-/// Lets go of a stopped thread for good.
-pub fn detach(tid: u32) {
+/// Lets go of a stopped thread for good, with a signal or none.
+pub fn detach(tid: u32, signal: c_int) {
     // SAFETY: this request reads no memory of ours.
-    let _ = unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as pid_t, 0, 0) };
+    let _ = unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as pid_t, 0, signal as c_long) };
+}
+
+/// Makes a traced thread stop soon.
+pub fn stop(tid: u32) {
+    // SAFETY: this request reads no memory of ours.
+    let _ = unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid as pid_t, 0, 0) };
 }
 
 /// The number that goes with an event: the new thread at a birth, the former one at an exec.
@@ -111,6 +218,7 @@ pub fn wait() -> io::Result<Change> {
     // SAFETY: after a successful waitid these fields are the ones that are filled.
     let (tid, status) = unsafe { (info.si_pid() as u32, info.si_status()) };
     let what = match info.si_code {
+        libc::CLD_TRAPPED if status == libc::SIGTRAP | 0x80 => What::Call,
         libc::CLD_TRAPPED if status >> 8 == 0 => What::Signal(status),
         libc::CLD_TRAPPED => What::Event(status >> 8, status & 0xff),
         libc::CLD_STOPPED => What::Stopped,

@@ -5,16 +5,18 @@
 //! children: a wait by another thread would take stops away from it.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
-use weigh_schema::{Counter, CounterValues};
+use weigh_schema::Counter;
 
+use super::calls::{Calls, Next};
 use super::files::Files;
 use super::job::{Birth, Job};
 use super::program::Programs;
-use super::sys::{self, Change, What};
+use super::sys::{self, AtCall, Change, What};
 
 /// What the tracer and the rest of weigh share.
 pub struct Shared {
@@ -51,22 +53,33 @@ pub struct Tracer {
     shared: Arc<Shared>,
     files: Files,
     programs: Programs,
+    /// Looks at system calls, if they are wanted.
+    calls: Option<Calls>,
     /// Stopped at their birth, of which their parents have not told yet; with the signal.
     unplaced: Vec<(u32, c_int)>,
     /// Placed before their parents have told of them.
     placed_early: Vec<u32>,
+    /// Whom others of the job want to trace, and who waits for it, just before the call.
+    coveted: Vec<(u32, u32)>,
 }
 
 impl Tracer {
     /// One that has seized nobody yet.
-    pub fn new(shared: Arc<Shared>, files: Files) -> Tracer {
+    pub fn new(shared: Arc<Shared>, files: Files, calls: Option<Calls>) -> Tracer {
         Tracer {
             shared,
             files,
             programs: Programs::default(),
+            calls,
             unplaced: Vec::new(),
             placed_early: Vec::new(),
+            coveted: Vec::new(),
         }
+    }
+
+    /// What it shares with the rest of weigh.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Follows until no child is left, or it is told to let go: the kernel detaches what a thread
@@ -99,15 +112,119 @@ impl Tracer {
         {
             thread.stops += 1;
         }
+        if !self.coveted.is_empty() && self.hands_over(job, tid, what) {
+            return;
+        }
         match what {
             What::Ended => self.ended(job, tid),
             What::Stopped => self.untraced_child(job, tid),
-            What::Signal(signal) => sys::resume(tid, signal),
+            What::Signal(signal) => self.resume(job, tid, signal),
+            What::Call => self.at_call(job, tid),
             What::Event(libc::PTRACE_EVENT_STOP, signal) => self.stopped(job, tid, signal),
             What::Event(libc::PTRACE_EVENT_EXEC, _) => self.execs(job, tid),
             What::Event(libc::PTRACE_EVENT_EXIT, _) => self.leaves(job, tid),
+            What::Event(libc::PTRACE_EVENT_SECCOMP, _) => self.at_call(job, tid),
             What::Event(event, _) => self.gives_birth(job, tid, event),
         }
+    }
+
+    /// Lets a stopped thread go on, to its next system call if those are looked at.
+    fn resume(&self, job: &Job, tid: u32, signal: c_int) {
+        match self.calls.as_ref().is_some_and(|calls| calls.is_next_wanted(job, tid)) {
+            true => sys::resume_to_call(tid, signal),
+            false => sys::resume(tid, signal),
+        }
+    }
+
+    /// Whether a process can do without its tracer.
+    fn can_let_go(&self) -> bool {
+        self.calls.as_ref().is_none_or(Calls::can_let_go)
+    }
+
+    /// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT.
+    /// False if it should stay so and is not stopped any more.
+    fn go_on(&self, job: &Job, tid: u32, signal: c_int) -> bool {
+        if is_stop_signal(signal) {
+            return sys::leave_stopped(tid);
+        }
+        self.resume(job, tid, 0);
+        true
+    }
+
+    /// A thread enters or leaves a system call.
+    fn at_call(&mut self, job: &mut Job, tid: u32) {
+        let at = sys::at_call(tid);
+        let mut next = Next::Pass;
+        if let Some(calls) = &mut self.calls {
+            match at {
+                Some(AtCall::Enters(call)) => next = calls.enters(job, tid, &call),
+                Some(AtCall::Leaves(result)) => calls.leaves(job, tid, result),
+                None => {}
+            }
+        }
+        match next {
+            Next::BeTraced if self.may_hand_over(job, tid) => {
+                self.let_go_to_another(job, tid);
+                sys::detach(tid, 0);
+            }
+            Next::Trace(whom) if self.may_hand_over(job, whom) => {
+                self.coveted.push((whom, tid));
+                sys::stop(whom);
+            }
+            _ => self.resume(job, tid, 0),
+        }
+    }
+
+    /// Whether a process can be left to another tracer, for which it has to be stopped.
+    fn may_hand_over(&self, job: &mut Job, tid: u32) -> bool {
+        if !job.threads.contains_key(&tid) {
+            return false;
+        }
+        if !self.can_let_go() {
+            warn_of_tracer(job, &job.program_of(tid));
+            return false;
+        }
+        // The others of its threads would have to be stopped first.
+        job.processes.get(&tid).is_some_and(|process| process.threads == 1)
+    }
+
+    /// Lets go of one that another waits to trace, if it is at a point where that can be; then the
+    /// other may go on, as it may when there is nobody left to be traced.
+    fn hands_over(&mut self, job: &mut Job, tid: u32, what: What) -> bool {
+        if !self.coveted.iter().any(|(whom, _)| *whom == tid) {
+            return false;
+        }
+        let signal = match what {
+            What::Signal(signal) => Some(signal),
+            What::Call | What::Event(libc::PTRACE_EVENT_STOP, _) => Some(0),
+            _ => None,
+        };
+        if signal.is_none() && what != What::Ended {
+            return false;
+        }
+        if let Some(signal) = signal {
+            self.let_go_to_another(job, tid);
+            sys::detach(tid, signal);
+        }
+        for (whom, who) in std::mem::take(&mut self.coveted) {
+            match whom == tid {
+                true => self.resume(job, who, 0),
+                false => self.coveted.push((whom, who)),
+            }
+        }
+        signal.is_some()
+    }
+
+    fn let_go_to_another(&mut self, job: &mut Job, tid: u32) {
+        let program = std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
+        self.let_go(job, tid, program, "was traced by another process of the job");
+    }
+
+    fn let_go(&mut self, job: &mut Job, tid: u32, program: PathBuf, why: &'static str) {
+        let mut seen = job.threads.get(&tid).map(|thread| thread.seen.clone()).unwrap_or_default();
+        self.files.all(tid, tid, &mut seen);
+        job.let_go(tid, program, why, seen);
+        self.shared.wake();
     }
 
     /// A new thread at its beginning, or a thread whose group was stopped or goes on again.
@@ -128,21 +245,21 @@ impl Tracer {
                 self.shared.wake();
             }
         }
-        go_on(tid, signal);
+        self.go_on(job, tid, signal);
     }
 
     fn gives_birth(&mut self, job: &mut Job, tid: u32, event: c_int) {
         let born = sys::message(tid);
         let parent = job.threads.get(&tid).map(|thread| thread.process);
         let (Some(born), Some(parent)) = (born, parent) else {
-            sys::resume(tid, 0);
+            self.resume(job, tid, 0);
             return;
         };
         let is_thread = event == libc::PTRACE_EVENT_CLONE && self.files.is_thread_of(parent, born);
         let is_sharing = !is_thread
             && event != libc::PTRACE_EVENT_FORK
             && sys::share_memory(parent, born).unwrap_or(event == libc::PTRACE_EVENT_VFORK);
-        sys::resume(tid, 0);
+        self.resume(job, tid, 0);
         if let Some(at) = self.placed_early.iter().position(|early| *early == born) {
             self.placed_early.swap_remove(at);
             return;
@@ -167,8 +284,8 @@ impl Tracer {
             }
             // If it was killed meanwhile it is at its end by now, and is to be looked at there; or
             // that was taken note of together with its birth.
-            if !sys::has_news(tid) && !go_on(tid, signal) {
-                sys::resume(tid, 0);
+            if !sys::has_news(tid) && !self.go_on(job, tid, signal) {
+                self.resume(job, tid, 0);
             }
         }
     }
@@ -190,14 +307,16 @@ impl Tracer {
         let former = sys::message(tid).unwrap_or(tid);
         let (command, cut) = self.files.command(tid);
         job.execs(tid, former, command, cut);
+        if let Some(calls) = &mut self.calls {
+            calls.executes(job, tid);
+        }
         let program = self.programs.of(tid);
         if let Some(program) = program {
-            if let Some(why) = program.traces {
-                let mut seen = CounterValues::default();
-                self.files.all(tid, tid, &mut seen);
-                job.let_go(tid, program.path, why, seen);
-                sys::detach(tid);
-                self.shared.wake();
+            if program.traces.is_some() && !self.can_let_go() {
+                warn_of_tracer(job, &program.path.display().to_string());
+            } else if let Some(why) = program.traces {
+                self.let_go(job, tid, program.path, why);
+                sys::detach(tid, 0);
                 return;
             }
             let runs_as = self.files.status_of(tid).filter(|_| program.runs_as.is_some());
@@ -210,7 +329,7 @@ impl Tracer {
                 ));
             }
         }
-        sys::resume(tid, 0);
+        self.resume(job, tid, 0);
     }
 
     /// A thread at its end, all its own counters still there; at the end of the last one of its
@@ -224,6 +343,11 @@ impl Tracer {
             let is_io_seen = self.files.io(pid, tid, &mut thread.seen);
             let status = self.files.status(pid, tid, &mut thread.seen);
             thread.is_leaving = true;
+            let running = job.processes.get(&pid).map_or(0, |process| process.running);
+            if let Some(calls) = self.calls.as_mut().filter(|_| running == 1) {
+                calls.ends(job, pid, tid);
+            }
+            let Some(thread) = job.threads.get_mut(&tid) else { return };
             if let Some(process) = job.processes.get_mut(&pid) {
                 process.running = process.running.saturating_sub(1);
                 if tid == pid && process.running > 0 {
@@ -240,7 +364,7 @@ impl Tracer {
                 }
             }
         }
-        sys::resume(tid, 0);
+        self.resume(job, tid, 0);
     }
 
     /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
@@ -306,16 +430,16 @@ impl Tracer {
     }
 }
 
-fn is_stop_signal(signal: c_int) -> bool {
-    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
+/// One that wants to trace, and can not, because its calls fail without weigh.
+fn warn_of_tracer(job: &mut Job, program: &str) {
+    let warning = format!(
+        "{program} traces others, which fails under --seccomp: its filter makes weigh          indispensable as their tracer; leave --seccomp out"
+    );
+    if !job.warnings.contains(&warning) {
+        job.warnings.push(warning);
+    }
 }
 
-/// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT. False
-/// if it should stay so and is not stopped any more.
-fn go_on(tid: u32, signal: c_int) -> bool {
-    if is_stop_signal(signal) {
-        return sys::leave_stopped(tid);
-    }
-    sys::resume(tid, 0);
-    true
+fn is_stop_signal(signal: c_int) -> bool {
+    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
 }

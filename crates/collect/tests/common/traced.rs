@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use weigh_collect::follow::Follow as _;
-use weigh_collect::ptrace::TracedJob;
+use weigh_collect::follow::{Follow as _, Wanted};
+use weigh_collect::ptrace::{Stops, TracedJob};
 use weigh_collect::rusage::waited;
-use weigh_collect::spawn::{SignalMask, spawn};
+use weigh_collect::spawn::{SignalMask, spawn_with};
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
@@ -102,7 +102,17 @@ pub fn trace(command: &[&str]) -> Run {
     trace_with(command, &mut |_, _| {})
 }
 
+/// The same with the calls looked at.
+pub fn trace_calls(command: &[&str], stops: Stops) -> Run {
+    let wanted = Wanted { calls: true, network: true, files: true };
+    trace_by(command, TracedJob::that_sees(wanted, stops).unwrap(), &mut |_, _| {})
+}
+
 pub fn trace_with(command: &[&str], meanwhile: Meanwhile<'_>) -> Run {
+    trace_by(command, TracedJob::new().unwrap(), meanwhile)
+}
+
+fn trace_by(command: &[&str], mut job: TracedJob, meanwhile: Meanwhile<'_>) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let truth = folder.path().join("truth");
     let mut arguments: Vec<OsString> = vec!["/usr/bin/env".into()];
@@ -111,12 +121,11 @@ pub fn trace_with(command: &[&str], meanwhile: Meanwhile<'_>) -> Run {
     arguments.extend(command.iter().map(OsString::from));
     let before = waited().counters;
     let mask = SignalMask::block(&[]).unwrap();
-    let waiting = spawn(&arguments, &mask).unwrap();
+    let waiting = spawn_with(&arguments, &mask, &[], job.filter()).unwrap();
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     // A process group whose leader's parent is elsewhere in the session: in an orphaned one, as
     // that of these tests may be, the terminal's stop signals stop nobody.
     rustix::process::setpgid(Some(waiting.pid), Some(waiting.pid)).unwrap();
-    let mut job = TracedJob::new().unwrap();
     job.arm(pid, waiting.pidfd()).unwrap();
     waiting.go().unwrap();
 

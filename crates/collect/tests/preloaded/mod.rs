@@ -159,7 +159,7 @@ pub fn run_job() {
     let level = if is_3 { Level::Calls } else { Level::Processes };
     let mut job = PreloadedJob::open(level, &command[0]).unwrap();
     let mask = SignalMask::block(&[]).unwrap();
-    let waiting = spawn_with(&command, &mask, &job.variables()).unwrap();
+    let waiting = spawn_with(&command, &mask, &job.variables(), None).unwrap();
     job.arm(waiting.pid.as_raw_nonzero().get() as u32, waiting.pidfd()).unwrap();
     let (root, _pidfd) = waiting.go().unwrap();
     let (mut root_ended, mut events) = (false, Vec::new());

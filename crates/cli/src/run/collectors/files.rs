@@ -19,7 +19,7 @@ pub(super) const KIND: Kind =
 
 fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     let Err(why) = with.follower.counts_opens() else {
-        return Ok(Box::new(CountedByKernel));
+        return Ok(Box::new(CountedByFollower));
     };
     if !with.settings.arguments.files {
         return Err(format!(
@@ -31,16 +31,16 @@ fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     Ok(Box::new(Watched { events, opens: BTreeMap::new() }))
 }
 
-/// The BPF programs do it; their own status speaks for them.
-struct CountedByKernel;
+/// Whoever follows the job does it; his own status speaks for him.
+struct CountedByFollower;
 
-impl JobCollector for CountedByKernel {
+impl JobCollector for CountedByFollower {
     fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder) -> CollectorStatus {
         CollectorStatus {
             name: "fanotify".into(),
             mechanism: Mechanism::Fanotify,
             status: CollectorState::Disabled,
-            reason: Some("function probes count every open".into()),
+            reason: Some("whoever follows the job counts every open".into()),
             lost: 0,
         }
     }
