@@ -64,9 +64,15 @@ fn build_library(level: &str, out: &Path) {
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
+        // The loader maps each segment, and protects it once more if it is to be read-only after it
+        // has been filled: each time in each program of the job. So there are two only, and nothing
+        // of the compiler's own beginnings and ends of a library, which it has no need of.
         .args([
+            "-nostartfiles",
+            "-Wl,-z,noseparate-code",
+            "-Wl,-z,norelro",
+            "-Wl,--build-id=none",
             "-Wl,-z,now",
-            "-Wl,-z,relro",
             "-Wl,-z,noexecstack",
             "-Wl,--no-undefined",
             "-Wl,--hash-style=gnu",
@@ -76,7 +82,6 @@ fn build_library(level: &str, out: &Path) {
         .arg("-o")
         .arg(out.join(format!("libweigh_preload_{level}.so")))
         .args(sources.map(|name| format!("{LIBRARY}/{name}.c")))
-        .arg("-ldl")
         .status();
     match status {
         Ok(status) if status.success() => {}

@@ -109,16 +109,26 @@ static const struct {
 	{ "\ncancelled_write_bytes:", COUNTER_STORAGE_CANCELLED },
 };
 
+/* Whether the kernel has added any child's counts to those of this process. */
+static bool has_waited_for_any(void)
+{
+	struct rusage children;
+
+	return RAW(getrusage, RUSAGE_CHILDREN, &children) || children.ru_maxrss ||
+	       children.ru_minflt;
+}
+
 /*
- * Of the one thread there is, its own; where there are or were others, what the kernel keeps for
- * the process, which holds that of the children it has waited for.
+ * What the kernel keeps for the process. Where it has waited for children theirs is in it: then of
+ * the one thread there is, its own, unless there are or were others.
  */
 static void look_at_io(struct slot *slot)
 {
 	char text[CHUNK + 2] = "\n";
-	bool threads = slot->flags & FLAG_THREADS;
+	bool children = has_waited_for_any();
+	bool together = children && slot->flags & FLAG_THREADS;
 	uint64_t own_bytes = slot->own_bytes, own_calls = slot->own_calls;
-	int fd = raw_open(threads ? "/proc/self/io" : "/proc/thread-self/io", O_RDONLY);
+	int fd = raw_open(children && !together ? "/proc/thread-self/io" : "/proc/self/io", O_RDONLY);
 
 	if (fd < 0)
 		return;
@@ -134,7 +144,7 @@ static void look_at_io(struct slot *slot)
 	/* What the library itself has read is not the program's. */
 	slot->counters[COUNTER_READ_CHARS] -= own_bytes < values[0] ? own_bytes : values[0];
 	slot->counters[COUNTER_READ_CALLS] -= own_calls < values[2] ? own_calls : values[2];
-	flag(slot, FLAG_IO | (threads ? FLAG_IO_OF_CHILDREN : 0));
+	flag(slot, FLAG_IO | (together ? FLAG_IO_OF_CHILDREN : 0));
 }
 
 static uint64_t nanoseconds(struct timeval t)

@@ -72,6 +72,7 @@ struct slot *slot_of(uint32_t pid);
 uint32_t index_of(const struct slot *slot);
 /* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
+struct slot *mine_at_exec(void);
 void inherit(struct slot *slot);
 /* Around the making of a process: a slot for it, and what came of it. */
 struct slot *expect_child(void);
@@ -84,9 +85,10 @@ void look_at_memory(struct slot *slot);
 void say_last(struct slot *slot, uint32_t wait_status);
 uint64_t started_by_kernel_ns(struct slot *slot);
 
-/* program.c: FLAG_… that say why the library will not be in a program, or 0. */
-uint32_t why_blind(int directory, const char *path);
-uint32_t why_blind_in_path(const char *file);
+/* program.c: FLAG_… that say why the library will not be in a program, or 0. `reader` is charged
+   with what is read for it. */
+uint32_t why_blind(struct slot *reader, int directory, const char *path);
+uint32_t why_blind_in_path(struct slot *reader, const char *file);
 /* Whether the loader would find the library when the program is executed. */
 bool can_load(uint32_t blind);
 

@@ -15,6 +15,9 @@
 /* What glibc's loader reads of each library, in one call (elf/dl-load.c, struct filebuf). */
 enum { LOADER_READS = 832 };
 
+/* The C library's static part asks for it; nobody unloads this library. */
+__attribute__((visibility("hidden"))) void *__dso_handle;
+
 static struct slot nowhere;
 struct shared *shared;
 struct slot *self = &nowhere;
@@ -195,12 +198,11 @@ void enter_child(struct slot *slot)
 	begin_life();
 }
 
-struct slot *mine(void)
+static struct slot *slot_of_caller(bool just_made)
 {
-	uint32_t local = RAW(getpid);
-
 	if (!known.pid)
 		return NULL;
+	uint32_t local = RAW(getpid);
 	if (known.local_pid == local)
 		return self == &nowhere ? NULL : self;
 	uint32_t pid = outer_pid();
@@ -208,12 +210,23 @@ struct slot *mine(void)
 	if (slot || !(slot = claim(STATE_CLAIMED)))
 		return slot;
 	inherit(slot);
-	slot->started_ns = started_by_kernel_ns(slot);
+	slot->started_ns = just_made ? now_ns() : started_by_kernel_ns(slot);
 	slot->local_pid = local;
 	set_pid(slot, pid);
 	slot->state = STATE_RUNNING;
 	begin_life();
 	return slot;
+}
+
+struct slot *mine(void)
+{
+	return slot_of_caller(false);
+}
+
+/* Who was made to execute a program does so at once: no need to ask the kernel when it began. */
+struct slot *mine_at_exec(void)
+{
+	return slot_of_caller(true);
 }
 
 static void after_fork_in_child(void)
@@ -277,6 +290,16 @@ static struct slot *adopt(uint32_t index, uint32_t pid)
 	return NULL;
 }
 
+/* Who has executed the program may have left in the slot what /proc would tell. */
+static uint32_t known_pid(uint32_t index, uint32_t local)
+{
+	const struct slot *slot = index < SLOTS ? &shared->slots[index] : NULL;
+
+	if (slot && slot->state == STATE_EXECED && slot->local_pid == local && slot->pid)
+		return slot->pid;
+	return outer_pid();
+}
+
 static bool map_file(const char *path)
 {
 	struct stat about;
@@ -311,8 +334,9 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	path[colon - given] = 0;
 	if (!map_file(path))
 		goto out;
-	uint32_t pid = outer_pid();
-	struct slot *slot = adopt(strtoul(colon + 1, NULL, 10), pid);
+	uint32_t index = strtoul(colon + 1, NULL, 10), local = RAW(getpid);
+	uint32_t pid = known_pid(index, local);
+	struct slot *slot = adopt(index, pid);
 	if (!slot) {
 		slot = slot_of(pid);
 		if (slot)
@@ -328,7 +352,7 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 		begin_life();
 	}
 	slot->uid = RAW(getuid);
-	slot->local_pid = RAW(getpid);
+	slot->local_pid = local;
 	__atomic_fetch_and((uint32_t *)&slot->flags, ~FLAG_EXECED, __ATOMIC_RELAXED);
 	/* The loader has read this library's head, for which the kernel charges the process. */
 	slot->own_bytes += LOADER_READS;
