@@ -58,8 +58,7 @@ fn build(object: &str, out: &Path) {
 
 /// Level 2 hears of processes, level 3 of what they do with files and sockets too.
 fn build_library(level: &str, out: &Path) {
-    let common = ["slots", "look", "program", "environment", "exec", "processes", "system_calls"];
-    let sources = common.iter().chain(if level == "3" { LEVEL_3 } else { &[] });
+    let sources = LEVEL_2.iter().chain(if level == "3" { LEVEL_3 } else { &[] });
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
@@ -89,6 +88,10 @@ fn build_library(level: &str, out: &Path) {
         Err(error) => panic!("{} can not be run: {error}", compiler.display()),
     }
 }
+
+/// The parts of the library that both have.
+const LEVEL_2: &[&str] =
+    &["slots", "look", "program", "environment", "exec", "processes", "system_calls", "filters"];
 
 /// The parts of the library that only level 3 has.
 const LEVEL_3: &[&str] = &["descriptors", "sockets", "transfers", "opens"];

@@ -40,7 +40,7 @@ static void before_exec(struct slot *slot, const char *path, uint32_t blind)
 
 static void exec_failed(struct slot *slot, uint32_t blind)
 {
-	__atomic_fetch_and((uint32_t *)&slot->flags, ~(FLAG_EXECED | blind), __ATOMIC_RELAXED);
+	__atomic_fetch_and((uint32_t *)&slot->flags, ~(FLAG_EXECED | (blind & ~FLAG_FILTERED)), __ATOMIC_RELAXED);
 	slot->state = STATE_RUNNING;
 }
 
@@ -52,10 +52,12 @@ static void exec_failed(struct slot *slot, uint32_t blind)
 		uint32_t blind = 0;                                       \
 		if (slot) {                                               \
 			int before = errno;                               \
-			blind = why;                                      \
+			blind = why | (slot->flags & FLAG_FILTERED);       \
 			env = ENVIRONMENT(env, slot, can_load(blind));    \
 			before_exec(slot, path, blind);                   \
 			errno = before;                                   \
+		} else if (is_filtered) {                                 \
+			env = ENVIRONMENT(env, NULL, false);              \
 		}                                                         \
 		int result = call;                                        \
 		if (slot)                                                 \
@@ -155,6 +157,8 @@ EXPORT int execle(const char *path, const char *first, ...)
 		name_program(slot, path, blind);                                                   \
 		env = ENVIRONMENT(envp, slot, can_load(blind));                                    \
 		errno = before;                                                                    \
+	} else if (is_filtered) {                                                                  \
+		env = ENVIRONMENT(envp, NULL, false);                                              \
 	}                                                                                          \
 	int error = call()(&child, path, actions, attributes, argv, env);                          \
 	if (pid && !error)                                                                         \

@@ -49,7 +49,7 @@ static void raise_to(_Atomic uint64_t *peak, uint64_t value)
 		*peak = value;
 }
 
-void look_at_memory(struct slot *slot)
+bool look_at_memory(struct slot *slot)
 {
 	char text[KEPT + CHUNK + 1];
 	size_t kept = 0;
@@ -63,7 +63,7 @@ void look_at_memory(struct slot *slot)
 			break;
 		text[kept + got] = 0;
 		if (number_behind(text, "\nVmPeak:", &size))
-			raise_to(&slot->virtual_peak, size * 1024);
+			raise_to(&slot->virtual_peak, size * 1024 - own_space());
 		if (number_behind(text, "\nVmHWM:", &resident))
 			raise_to(&slot->rss_peak, resident * 1024);
 		if ((done = number_behind(text, "\nVmSwap:", &swap)))
@@ -74,6 +74,7 @@ void look_at_memory(struct slot *slot)
 	}
 	if (fd >= 0)
 		RAW(close, fd);
+	return done;
 }
 
 /* A clock tick is 10 ms on every machine this is for. */
@@ -184,13 +185,25 @@ static bool ignores_children(void)
 	return action.handler == (void *)SIG_IGN || action.flags & SA_NOCLDWAIT;
 }
 
+/* What is known so far, if nothing more comes; looks at /proc know better. */
+void look_in_between(struct slot *slot)
+{
+	uint32_t before = slot->flags;
+
+	look_at_memory(slot);
+	look_at_usage(slot);
+	look_at_io(slot);
+	slot->flags = before;
+}
+
 void say_last(struct slot *slot, uint32_t wait_status)
 {
 	uint32_t running = STATE_RUNNING;
 
 	if (slot->state != STATE_RUNNING)
 		return;
-	look_at_memory(slot);
+	if (!look_at_memory(slot))
+		flag(slot, FLAG_NO_MEMORY);
 	look_at_usage(slot);
 	look_at_io(slot);
 	if (ignores_children())

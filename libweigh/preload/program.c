@@ -50,7 +50,7 @@ static uint32_t of_elf(const char *head, long length)
 		if (part->p_offset + part->p_filesz > (uint64_t)length || !part->p_filesz)
 			return 0;
 		const char *loader = head + part->p_offset;
-		return strncmp(loader, shared->loader, part->p_filesz) ? FLAG_OTHER_LOADER : 0;
+		return strncmp(loader, shared_head->loader, part->p_filesz) ? FLAG_OTHER_LOADER : 0;
 	}
 	return FLAG_STATIC;
 }
@@ -69,7 +69,7 @@ uint32_t why_blind(struct slot *reader, int directory, const char *path)
 	char interpreter[256];
 	struct stat about;
 
-	if (RAW(faccessat, AT_FDCWD, shared->library, 4 /* R_OK */))
+	if (RAW(faccessat, AT_FDCWD, shared_head->library, 4 /* R_OK */))
 		return FLAG_OUT_OF_REACH;
 	for (int i = 0; i < SCRIPTS; i++) {
 		long length = head_of(reader, directory, path, head, &about);
@@ -121,5 +121,5 @@ uint32_t why_blind_in_path(struct slot *reader, const char *file)
 
 bool can_load(uint32_t blind)
 {
-	return !(blind & (FLAG_OTHER_LOADER | FLAG_OUT_OF_REACH));
+	return !(blind & (FLAG_OTHER_LOADER | FLAG_OUT_OF_REACH | FLAG_FILTERED));
 }

@@ -10,6 +10,7 @@
 mod files;
 #[allow(dead_code)]
 mod layout;
+mod leftovers;
 mod notes;
 mod peak;
 mod place;
@@ -134,10 +135,10 @@ impl PreloadedJob {
         slot.pid.store(pid, Ordering::Relaxed);
         self.place.pids[0].store(pid, Ordering::Relaxed);
         slot.state.store(STATE_EXECED, Ordering::Release);
-        for count in [&self.place.used, &self.place.alive, &self.place.alive_peak] {
+        for count in [&self.place.head.used, &self.place.head.alive, &self.place.head.alive_peak] {
             count.store(1, Ordering::Release);
         }
-        self.place.total.store(1, Ordering::Release);
+        self.place.head.total.store(1, Ordering::Release);
     }
 
     fn look(&mut self) {
@@ -291,7 +292,7 @@ impl Follow for PreloadedJob {
 
     fn statuses(&self) -> Vec<CollectorStatus> {
         let blind = self.blind_spots();
-        let overflow = u64::from(self.place.overflow.load(Ordering::Relaxed));
+        let overflow = u64::from(self.place.head.overflow.load(Ordering::Relaxed));
         let lost = overflow + self.files.lost(&self.place);
         let (status, reason) = if blind.is_empty() {
             (CollectorState::Active, None)
