@@ -125,7 +125,7 @@ struct slot *claim(uint32_t state)
 	uint64_t free = shared_head->free;
 
 	if (!all) {
-		shared_head->overflow++;
+		shared_head->refused = 1;
 		return NULL;
 	}
 	while ((uint32_t)free) {
@@ -142,7 +142,7 @@ struct slot *claim(uint32_t state)
 	while (used < SLOTS && !atomic_compare_exchange_weak(&shared_head->used, &used, used + 1))
 		;
 	if (used >= SLOTS) {
-		shared_head->overflow++;
+		shared_head->refused = 1;
 		return NULL;
 	}
 	all->slots[used].state = state;
@@ -206,8 +206,11 @@ void child_made(struct slot *slot, long pid, uint32_t state)
 	uint32_t spawning = STATE_SPAWNING;
 
 	expected = NULL;
-	if (!slot)
+	if (!slot) {
+		if (known.pid && pid > 0)
+			shared_head->overflow++;
 		return;
+	}
 	if (pid < 0) {
 		give_back(slot);
 	} else if (known.pid == known.local_pid) {

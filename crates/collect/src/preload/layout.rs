@@ -203,8 +203,10 @@ shared! {
         alive: number32,
         /// The most that were alive at one moment.
         alive_peak: number32,
-        /// Processes that got no slot.
+        /// Processes that got no slot, as far as who made them could tell.
         overflow: number32,
+        /// Not 0 if ever there was no slot for a process.
+        refused: number32,
         /// All processes there ever were.
         total: number64,
         /// Records that were written or are being written.
