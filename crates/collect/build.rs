@@ -58,15 +58,20 @@ fn build(object: &str, out: &Path) {
 
 /// Level 2 hears of processes, level 3 of what they do with files and sockets too.
 fn build_library(level: &str, out: &Path) {
-    let common = ["slots", "look", "program", "environment", "exec", "processes", "system_calls"];
-    let sources = common.iter().chain(if level == "3" { LEVEL_3 } else { &[] });
+    let sources = LEVEL_2.iter().chain(if level == "3" { LEVEL_3 } else { &[] });
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
+        // The loader maps each segment, and protects it once more if it is to be read-only after it
+        // has been filled: each time in each program of the job. So there are two only, and nothing
+        // of the compiler's own beginnings and ends of a library, which it has no need of.
         .args([
+            "-nostartfiles",
+            "-Wl,-z,noseparate-code",
+            "-Wl,-z,norelro",
+            "-Wl,--build-id=none",
             "-Wl,-z,now",
-            "-Wl,-z,relro",
             "-Wl,-z,noexecstack",
             "-Wl,--no-undefined",
             "-Wl,--hash-style=gnu",
@@ -76,7 +81,6 @@ fn build_library(level: &str, out: &Path) {
         .arg("-o")
         .arg(out.join(format!("libweigh_preload_{level}.so")))
         .args(sources.map(|name| format!("{LIBRARY}/{name}.c")))
-        .arg("-ldl")
         .status();
     match status {
         Ok(status) if status.success() => {}
@@ -84,6 +88,10 @@ fn build_library(level: &str, out: &Path) {
         Err(error) => panic!("{} can not be run: {error}", compiler.display()),
     }
 }
+
+/// The parts of the library that both have.
+const LEVEL_2: &[&str] =
+    &["slots", "look", "program", "environment", "exec", "processes", "system_calls", "filters"];
 
 /// The parts of the library that only level 3 has.
 const LEVEL_3: &[&str] = &["descriptors", "sockets", "transfers", "opens"];

@@ -6,9 +6,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
-uint8_t kinds[KINDS];
+uint8_t first_kinds[FIRST];
+/* Those of the others, once one of them is known. */
+static uint8_t *_Atomic later_kinds;
 
 REAL(int, close, int)
 REAL(int, close_range, unsigned, unsigned, int)
@@ -21,9 +24,42 @@ REAL(int, fcntl64, int, int, void *)
 REAL(int, fclose, FILE *)
 REAL(FILE *, fdopen, int, const char *)
 
+enum kind kind_known(int fd)
+{
+	const uint8_t *later = later_kinds;
+
+	if ((unsigned)fd < FIRST)
+		return first_kinds[fd];
+	return later && (unsigned)fd < KINDS ? later[fd] : UNKNOWN;
+}
+
+void set_later_kind(int fd, enum kind kind)
+{
+	uint8_t *later = later_kinds, *none = NULL;
+
+	if ((unsigned)fd >= KINDS || (!later && kind == UNKNOWN))
+		return;
+	if (!later) {
+		long at = RAW(mmap, NULL, KINDS, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (at < 0 && at > -4096)
+			return;
+		later = (uint8_t *)at;
+		if (!atomic_compare_exchange_strong(&later_kinds, &none, later)) {
+			RAW(munmap, later, KINDS);
+			later = none;
+		}
+	}
+	later[fd] = kind;
+}
+
 enum kind learn(int fd)
 {
 	int domain = 0, type = 0;
+
+	/* Where the library lies idle it asks nothing: a filter may kill for it. */
+	if (!known.pid)
+		return OTHER;
 	socklen_t length = sizeof domain;
 	long error = RAW(getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
 
@@ -64,8 +100,16 @@ EXPORT int close(int fd)
 
 static void forget(unsigned first, unsigned last)
 {
-	if (first < KINDS)
-		memset(kinds + first, UNKNOWN, (last < KINDS ? last + 1 : KINDS) - first);
+	uint8_t *later = later_kinds;
+
+	if (last >= KINDS)
+		last = KINDS - 1;
+	if (first < FIRST)
+		memset(first_kinds + first, UNKNOWN, (last < FIRST ? last + 1 : FIRST) - first);
+	if (first < FIRST)
+		first = FIRST;
+	if (later && first <= last)
+		memset(later + first, UNKNOWN, last + 1 - first);
 }
 
 EXPORT int close_range(unsigned first, unsigned last, int flags)

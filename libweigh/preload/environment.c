@@ -17,7 +17,7 @@ size_t environment_bytes(char *const *given)
 		if (starts_with(*given, LIBRARIES))
 			text += strlen(*given);
 	return pointers * sizeof(char *) + text + sizeof LIBRARIES + sizeof PLACE +
-	       sizeof shared->library + sizeof shared->file + 32;
+	       sizeof shared_head->library + sizeof shared_head->file + 32;
 }
 
 static char *append(char *at, const char *text, size_t length)
@@ -30,11 +30,11 @@ static char *append(char *at, const char *text, size_t length)
 /* The libraries of `list` but ours, each with a colon before it. */
 static char *append_others(char *at, const char *list)
 {
-	size_t ours = strlen(shared->library);
+	size_t ours = strlen(shared_head->library);
 
 	while (*list) {
 		size_t part = strcspn(list, ": ");
-		if (part && !(part == ours && !memcmp(list, shared->library, ours))) {
+		if (part && !(part == ours && !memcmp(list, shared_head->library, ours))) {
 			at = append(at, ":", 1);
 			at = append(at, list, part);
 		}
@@ -76,7 +76,7 @@ char **environment_of(char *const *given, const struct slot *slot, bool loads, v
 	char *libraries = text, *end = append(text, LIBRARIES, strlen(LIBRARIES));
 	char *value = end;
 	if (loads)
-		end = append(end, shared->library, strlen(shared->library));
+		end = append(end, shared_head->library, strlen(shared_head->library));
 	end = append_others(end, list);
 	if (!loads && *value == ':') /* the first one's colon */
 		memmove(value, value + 1, strlen(value));
@@ -85,7 +85,7 @@ char **environment_of(char *const *given, const struct slot *slot, bool loads, v
 	if (loads) {
 		char *place = *next++ = end + 1;
 		end = append(place, PLACE, strlen(PLACE));
-		end = append(end, shared->file, strlen(shared->file));
+		end = append(end, shared_head->file, strlen(shared_head->file));
 		end = append(end, ":", 1);
 		append_number(end, slot ? index_of(slot) : SLOTS);
 	}

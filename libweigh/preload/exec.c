@@ -40,22 +40,24 @@ static void before_exec(struct slot *slot, const char *path, uint32_t blind)
 
 static void exec_failed(struct slot *slot, uint32_t blind)
 {
-	__atomic_fetch_and((uint32_t *)&slot->flags, ~(FLAG_EXECED | blind), __ATOMIC_RELAXED);
+	__atomic_fetch_and((uint32_t *)&slot->flags, ~(FLAG_EXECED | (blind & ~FLAG_FILTERED)), __ATOMIC_RELAXED);
 	slot->state = STATE_RUNNING;
 }
 
 /* `call` sees the environment as `env`; it returns only if it fails. */
 #define EXECUTE(path, why, given, call)                                   \
 	({                                                                \
-		struct slot *slot = mine();                               \
+		struct slot *slot = mine_at_exec(), *reader = slot;       \
 		char *const *env = (given);                               \
 		uint32_t blind = 0;                                       \
 		if (slot) {                                               \
 			int before = errno;                               \
-			blind = why;                                      \
+			blind = why | (slot->flags & FLAG_FILTERED);       \
 			env = ENVIRONMENT(env, slot, can_load(blind));    \
 			before_exec(slot, path, blind);                   \
 			errno = before;                                   \
+		} else if (is_filtered) {                                 \
+			env = ENVIRONMENT(env, NULL, false);              \
 		}                                                         \
 		int result = call;                                        \
 		if (slot)                                                 \
@@ -65,7 +67,7 @@ static void exec_failed(struct slot *slot, uint32_t blind)
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-	return EXECUTE(path, why_blind(AT_FDCWD, path), envp, real_execve()(path, argv, env));
+	return EXECUTE(path, why_blind(reader, AT_FDCWD, path), envp, real_execve()(path, argv, env));
 }
 
 EXPORT int execv(const char *path, char *const argv[])
@@ -75,7 +77,7 @@ EXPORT int execv(const char *path, char *const argv[])
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	return EXECUTE(file, why_blind_in_path(file), envp, real_execvpe()(file, argv, env));
+	return EXECUTE(file, why_blind_in_path(reader, file), envp, real_execvpe()(file, argv, env));
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
@@ -94,14 +96,14 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 	while (n)
 		*end++ = digits[--n];
 	*end = 0;
-	return EXECUTE(path, why_blind(AT_FDCWD, path), envp, real_fexecve()(fd, argv, env));
+	return EXECUTE(path, why_blind(reader, AT_FDCWD, path), envp, real_fexecve()(fd, argv, env));
 }
 
 EXPORT int execveat(int directory, const char *path, char *const argv[], char *const envp[], int flags)
 {
 	if (flags & AT_EMPTY_PATH && !*path)
 		return fexecve(directory, argv, envp);
-	return EXECUTE(path, why_blind(directory, path), envp,
+	return EXECUTE(path, why_blind(reader, directory, path), envp,
 		       real_execveat()(directory, path, argv, env, flags));
 }
 
@@ -146,7 +148,7 @@ EXPORT int execle(const char *path, const char *first, ...)
  * even end, before the parent hears its PID.
  */
 #define SPAWN(call, path, why)                                                                     \
-	struct slot *slot = expect_child();                                                        \
+	struct slot *slot = expect_child(), *reader = mine();                                      \
 	char *const *env = envp;                                                                   \
 	pid_t child = 0;                                                                           \
 	int before = errno;                                                                        \
@@ -155,6 +157,8 @@ EXPORT int execle(const char *path, const char *first, ...)
 		name_program(slot, path, blind);                                                   \
 		env = ENVIRONMENT(envp, slot, can_load(blind));                                    \
 		errno = before;                                                                    \
+	} else if (is_filtered) {                                                                  \
+		env = ENVIRONMENT(envp, NULL, false);                                              \
 	}                                                                                          \
 	int error = call()(&child, path, actions, attributes, argv, env);                          \
 	if (pid && !error)                                                                         \
@@ -165,11 +169,11 @@ EXPORT int execle(const char *path, const char *first, ...)
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
-	SPAWN(real_posix_spawn, path, why_blind(AT_FDCWD, path));
+	SPAWN(real_posix_spawn, path, why_blind(reader, AT_FDCWD, path));
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 			const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
-	SPAWN(real_posix_spawnp, path, why_blind_in_path(path));
+	SPAWN(real_posix_spawnp, path, why_blind_in_path(reader, path));
 }

@@ -49,7 +49,7 @@ static void raise_to(_Atomic uint64_t *peak, uint64_t value)
 		*peak = value;
 }
 
-void look_at_memory(struct slot *slot)
+bool look_at_memory(struct slot *slot)
 {
 	char text[KEPT + CHUNK + 1];
 	size_t kept = 0;
@@ -63,7 +63,7 @@ void look_at_memory(struct slot *slot)
 			break;
 		text[kept + got] = 0;
 		if (number_behind(text, "\nVmPeak:", &size))
-			raise_to(&slot->virtual_peak, size * 1024);
+			raise_to(&slot->virtual_peak, size * 1024 - own_space());
 		if (number_behind(text, "\nVmHWM:", &resident))
 			raise_to(&slot->rss_peak, resident * 1024);
 		if ((done = number_behind(text, "\nVmSwap:", &swap)))
@@ -74,6 +74,7 @@ void look_at_memory(struct slot *slot)
 	}
 	if (fd >= 0)
 		RAW(close, fd);
+	return done;
 }
 
 /* A clock tick is 10 ms on every machine this is for. */
@@ -109,16 +110,26 @@ static const struct {
 	{ "\ncancelled_write_bytes:", COUNTER_STORAGE_CANCELLED },
 };
 
+/* Whether the kernel has added any child's counts to those of this process. */
+static bool has_waited_for_any(void)
+{
+	struct rusage children;
+
+	return RAW(getrusage, RUSAGE_CHILDREN, &children) || children.ru_maxrss ||
+	       children.ru_minflt;
+}
+
 /*
- * Of the one thread there is, its own; where there are or were others, what the kernel keeps for
- * the process, which holds that of the children it has waited for.
+ * What the kernel keeps for the process. Where it has waited for children theirs is in it: then of
+ * the one thread there is, its own, unless there are or were others.
  */
 static void look_at_io(struct slot *slot)
 {
 	char text[CHUNK + 2] = "\n";
-	bool threads = slot->flags & FLAG_THREADS;
+	bool children = has_waited_for_any();
+	bool together = children && slot->flags & FLAG_THREADS;
 	uint64_t own_bytes = slot->own_bytes, own_calls = slot->own_calls;
-	int fd = raw_open(threads ? "/proc/self/io" : "/proc/thread-self/io", O_RDONLY);
+	int fd = raw_open(children && !together ? "/proc/thread-self/io" : "/proc/self/io", O_RDONLY);
 
 	if (fd < 0)
 		return;
@@ -134,7 +145,7 @@ static void look_at_io(struct slot *slot)
 	/* What the library itself has read is not the program's. */
 	slot->counters[COUNTER_READ_CHARS] -= own_bytes < values[0] ? own_bytes : values[0];
 	slot->counters[COUNTER_READ_CALLS] -= own_calls < values[2] ? own_calls : values[2];
-	flag(slot, FLAG_IO | (threads ? FLAG_IO_OF_CHILDREN : 0));
+	flag(slot, FLAG_IO | (together ? FLAG_IO_OF_CHILDREN : 0));
 }
 
 static uint64_t nanoseconds(struct timeval t)
@@ -174,13 +185,25 @@ static bool ignores_children(void)
 	return action.handler == (void *)SIG_IGN || action.flags & SA_NOCLDWAIT;
 }
 
+/* What is known so far, if nothing more comes; looks at /proc know better. */
+void look_in_between(struct slot *slot)
+{
+	uint32_t before = slot->flags;
+
+	look_at_memory(slot);
+	look_at_usage(slot);
+	look_at_io(slot);
+	slot->flags = before;
+}
+
 void say_last(struct slot *slot, uint32_t wait_status)
 {
 	uint32_t running = STATE_RUNNING;
 
 	if (slot->state != STATE_RUNNING)
 		return;
-	look_at_memory(slot);
+	if (!look_at_memory(slot))
+		flag(slot, FLAG_NO_MEMORY);
 	look_at_usage(slot);
 	look_at_io(slot);
 	if (ignores_children())

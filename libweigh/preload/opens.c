@@ -1,10 +1,12 @@
 /*
- * Opened files: counted, and told to weigh with their paths, which fall out where it is behind.
+ * Opened files: counted, and told to weigh with their paths, which fall out where it is behind. A
+ * long path takes several records, one behind the other.
  */
 #include "opens.h"
 #include "descriptors.h"
 
 #include <dirent.h>
+#include <linux/limits.h>
 #include <linux/openat2.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,23 +34,30 @@ REAL(DIR *, opendir, const char *)
 
 static void tell(const char *path, size_t length)
 {
-	uint64_t head = shared->records_head;
+	struct shared *all = whole();
+	uint64_t head = shared_head->records_head;
+	const size_t room = sizeof all->records->path;
+	uint32_t parts = length ? (length - 1) / room + 1 : 1;
 
 	do {
-		if (head - shared->records_tail >= RECORDS) {
-			shared->records_lost++;
+		if (!all || head + parts - shared_head->records_tail > RECORDS) {
+			shared_head->records_lost++;
 			return;
 		}
-	} while (!atomic_compare_exchange_weak(&shared->records_head, &head, head + 1));
-	struct record *record = &shared->records[head % RECORDS];
-	record->pid = known.pid;
-	record->started_ns = self->started_ns;
-	record->path_bytes = length;
-	memcpy(record->path, path, length < sizeof record->path ? length : sizeof record->path);
-	record->complete = head + 1;
+	} while (!atomic_compare_exchange_weak(&shared_head->records_head, &head, head + parts));
+	for (uint32_t part = 0; part < parts; part++, head++) {
+		struct record *record = &all->records[head % RECORDS];
+		size_t left = length - part * room;
+		record->pid = known.pid;
+		record->started_ns = self->started_ns;
+		record->path_bytes = length;
+		record->part = part;
+		memcpy(record->path, path + part * room, left < room ? left : room);
+		record->complete = head + 1;
+	}
 }
 
-/* The path behind a descriptor; what does not fit in is cut. */
+/* The path behind a descriptor; the kernel tells none that is longer than this. */
 static long path_of(int fd, char *path, size_t room)
 {
 	char name[32] = "/proc/self/fd/", *end = name + strlen(name);
@@ -66,7 +75,7 @@ static long path_of(int fd, char *path, size_t room)
 
 void opened(int directory, const char *path, int fd)
 {
-	char found[sizeof ((struct record *)0)->path + 1];
+	char found[PATH_MAX];
 
 	(void)directory;
 	if (fd < 0)
@@ -80,8 +89,15 @@ void opened(int directory, const char *path, int fd)
 		return;
 	}
 	long length = path_of(fd, found, sizeof found);
-	if (length > 0)
-		tell(found, length);
+	if (length <= 0) {
+		/* Longer than the kernel tells: the beginning is missing, and it says so. */
+		static const char cut[] = "…/";
+		size_t begin = sizeof cut - 1, given = path ? strnlen(path, sizeof found - begin) : 0;
+		memcpy(found, cut, begin);
+		memcpy(found + begin, path, given);
+		length = begin + given;
+	}
+	tell(found, length);
 }
 
 void after_open_call(long number, long a, long b, long result)

@@ -14,19 +14,22 @@
 
 enum { HEAD = 2048, SCRIPTS = 4 };
 
-static long head_of(int directory, const char *path, char *head)
+/* The first bytes of a file and what the kernel says of it; negative if it can not be read. */
+static long head_of(struct slot *reader, int directory, const char *path, char *head,
+		    struct stat *about)
 {
 	int fd = (int)RAW(openat, directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
 	long got = RAW(pread64, fd, head, HEAD, 0);
+	if (RAW(fstat, fd, about))
+		about->st_mode = 0;
 	RAW(close, fd);
-	struct slot *slot = mine();
-	if (slot) {
-		slot->own_calls++;
+	if (reader) {
+		reader->own_calls++;
 		if (got > 0)
-			slot->own_bytes += got;
+			reader->own_bytes += got;
 	}
 	return got;
 }
@@ -47,34 +50,32 @@ static uint32_t of_elf(const char *head, long length)
 		if (part->p_offset + part->p_filesz > (uint64_t)length || !part->p_filesz)
 			return 0;
 		const char *loader = head + part->p_offset;
-		return strncmp(loader, shared->loader, part->p_filesz) ? FLAG_OTHER_LOADER : 0;
+		return strncmp(loader, shared_head->loader, part->p_filesz) ? FLAG_OTHER_LOADER : 0;
 	}
 	return FLAG_STATIC;
 }
 
-static bool is_privileged(int directory, const char *path)
+static bool is_privileged(const struct stat *about)
 {
-	struct stat about;
-
-	if (RAW(newfstatat, directory, path, &about, 0))
+	if (!(about->st_mode & (S_ISUID | S_ISGID)))
 		return false;
-	uint32_t user = RAW(geteuid), group = RAW(getegid);
-	return (about.st_mode & S_ISUID && about.st_uid != user) ||
-	       (about.st_mode & S_ISGID && about.st_gid != group);
+	return (about->st_mode & S_ISUID && about->st_uid != (uint32_t)RAW(geteuid)) ||
+	       (about->st_mode & S_ISGID && about->st_gid != (uint32_t)RAW(getegid));
 }
 
-uint32_t why_blind(int directory, const char *path)
+uint32_t why_blind(struct slot *reader, int directory, const char *path)
 {
 	char head[HEAD + 1];
 	char interpreter[256];
+	struct stat about;
 
-	if (RAW(faccessat, AT_FDCWD, shared->library, 4 /* R_OK */))
+	if (RAW(faccessat, AT_FDCWD, shared_head->library, 4 /* R_OK */))
 		return FLAG_OUT_OF_REACH;
 	for (int i = 0; i < SCRIPTS; i++) {
-		long length = head_of(directory, path, head);
+		long length = head_of(reader, directory, path, head, &about);
 		if (length < 0)
 			return 0;
-		if (is_privileged(directory, path))
+		if (is_privileged(&about))
 			return FLAG_PRIVILEGED;
 		if (length >= 4 && !memcmp(head, ELFMAG, SELFMAG))
 			return of_elf(head, length);
@@ -94,13 +95,13 @@ uint32_t why_blind(int directory, const char *path)
 }
 
 /* As execvp(3) looks for it. */
-uint32_t why_blind_in_path(const char *file)
+uint32_t why_blind_in_path(struct slot *reader, const char *file)
 {
 	char path[PATH_MAX];
 	const char *list = getenv("PATH");
 
 	if (strchr(file, '/'))
-		return why_blind(AT_FDCWD, file);
+		return why_blind(reader, AT_FDCWD, file);
 	if (!list)
 		list = "/bin:/usr/bin";
 	for (size_t length = strlen(file); *list;) {
@@ -110,7 +111,7 @@ uint32_t why_blind_in_path(const char *file)
 			path[part] = part ? '/' : 0;
 			memcpy(path + part + !!part, file, length + 1);
 			if (!RAW(faccessat, AT_FDCWD, path, 1 /* X_OK */))
-				return why_blind(AT_FDCWD, path);
+				return why_blind(reader, AT_FDCWD, path);
 		}
 		list += part;
 		list += *list == ':';
@@ -120,5 +121,5 @@ uint32_t why_blind_in_path(const char *file)
 
 bool can_load(uint32_t blind)
 {
-	return !(blind & (FLAG_OTHER_LOADER | FLAG_OUT_OF_REACH));
+	return !(blind & (FLAG_OTHER_LOADER | FLAG_OUT_OF_REACH | FLAG_FILTERED));
 }

@@ -24,12 +24,24 @@
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* The shared file; a null pointer where the library lies idle. */
-extern struct shared *shared;
+/* The beginning of the shared file; a null pointer where the library lies idle. */
+extern struct head *shared_head;
+/* All of it; a null pointer where there is no room for it. */
+struct shared *whole(void);
+/* Bytes of address space that the shared file takes. */
+uint64_t own_space(void);
 /* This process's slot; a place that nobody reads where there is none. */
 extern struct slot *self;
-/* What this process knows of itself; all zero where the library lies idle. */
-extern struct slot known;
+/*
+ * What this process knows of itself without its slot, for a child is made from it, which may come to
+ * its first instruction when its parent's slot is another's. All zero where the library lies idle.
+ */
+struct known {
+	uint32_t pid, local_pid, command_bytes;
+	char name[sizeof((struct slot *)0)->name];
+	char command[sizeof((struct slot *)0)->command];
+};
+extern struct known known;
 
 /*
  * The function that the program would have called without the library. It is looked up at the
@@ -72,6 +84,7 @@ struct slot *slot_of(uint32_t pid);
 uint32_t index_of(const struct slot *slot);
 /* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
+struct slot *mine_at_exec(void);
 void inherit(struct slot *slot);
 /* Around the making of a process: a slot for it, and what came of it. */
 struct slot *expect_child(void);
@@ -79,14 +92,26 @@ void child_made(struct slot *slot, long pid, uint32_t state);
 void become_child(void);
 void enter_child(struct slot *slot);
 
+/* filters.c */
+/* The program has set itself a filter: the library lies idle. */
+extern bool is_filtered;
+/* Whether a system call sets one. */
+bool sets_filter(long number, long first);
+/* Around the setting of one; the latter only if it was set. */
+struct slot *before_filter(void);
+void after_filter(struct slot *slot);
+
 /* look.c */
-void look_at_memory(struct slot *slot);
+void look_in_between(struct slot *slot);
+/* Whether it could be read. */
+bool look_at_memory(struct slot *slot);
 void say_last(struct slot *slot, uint32_t wait_status);
 uint64_t started_by_kernel_ns(struct slot *slot);
 
-/* program.c: FLAG_… that say why the library will not be in a program, or 0. */
-uint32_t why_blind(int directory, const char *path);
-uint32_t why_blind_in_path(const char *file);
+/* program.c: FLAG_… that say why the library will not be in a program, or 0. `reader` is charged
+   with what is read for it. */
+uint32_t why_blind(struct slot *reader, int directory, const char *path);
+uint32_t why_blind_in_path(struct slot *reader, const char *file);
 /* Whether the loader would find the library when the program is executed. */
 bool can_load(uint32_t blind);
 

@@ -8,21 +8,35 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
 /* What glibc's loader reads of each library, in one call (elf/dl-load.c, struct filebuf). */
 enum { LOADER_READS = 832 };
 
+/* The whole file is mapped where that is at most one of so many parts of the address space that
+   the program may have. */
+enum { LIMIT_PARTS = 8 };
+
+/* The smallest pages there are. */
+enum { PAGE = 4096 };
+
+static size_t page_size;
+
+/* The C library's static part asks for it; nobody unloads this library. */
+__attribute__((visibility("hidden"))) void *__dso_handle;
+
 static struct slot nowhere;
-struct shared *shared;
+struct head *shared_head;
 struct slot *self = &nowhere;
-/*
- * What this process knows of itself without its slot: a child is made from it, which may come to
- * its first instruction when its parent's slot is another's.
- */
-struct slot known;
+/* Where this process's own slot was mapped at its start, and which one it is. */
+static struct slot *own_slot;
+static uint32_t own_index = SLOTS;
+static struct shared *_Atomic all_mapped;
+struct known known;
 
 uint64_t now_ns(void)
 {
@@ -44,77 +58,120 @@ uint32_t outer_pid(void)
 	return pid ? pid : (uint32_t)RAW(getpid);
 }
 
+/*
+ * Most programs do nothing but run and end: they have no need of more than two pages of the file.
+ * Where the address space is limited the program is to have it: whoever it makes is counted as
+ * one that got no slot, and looked at in /proc.
+ */
+struct shared *whole(void)
+{
+	struct shared *all = all_mapped, *none = NULL;
+	struct rlimit64 limit;
+
+	if (LIKELY(all))
+		return all;
+	if (!shared_head || RAW(prlimit64, 0, RLIMIT_AS, NULL, &limit) ||
+	    limit.rlim_cur / LIMIT_PARTS < sizeof *all)
+		return NULL;
+	/* With an old size of 0 the same file is mapped once more: no descriptor is needed for it. */
+	long at = RAW(mremap, shared_head, 0, sizeof *all, MREMAP_MAYMOVE);
+	if (at < 0 && at > -4096)
+		return NULL;
+	all = (struct shared *)at;
+	if (!atomic_compare_exchange_strong(&all_mapped, &none, all)) {
+		RAW(munmap, all, sizeof *all);
+		return none;
+	}
+	return all;
+}
+
+uint64_t own_space(void)
+{
+	return (shared_head ? page_size : 0) + (own_slot ? page_size : 0) +
+	       (all_mapped ? sizeof(struct shared) : 0);
+}
+
 uint32_t index_of(const struct slot *slot)
 {
-	return slot - shared->slots;
+	return slot == own_slot ? own_index : (uint32_t)(slot - all_mapped->slots);
 }
 
 void set_pid(struct slot *slot, uint32_t pid)
 {
 	slot->pid = pid;
-	shared->pids[index_of(slot)] = pid;
+	/* Who is alone has been entered by whoever made it. */
+	if (all_mapped)
+		all_mapped->pids[index_of(slot)] = pid;
 }
 
 void begin_life(void)
 {
-	uint32_t alive = ++shared->alive, peak = shared->alive_peak;
+	uint32_t alive = ++shared_head->alive, peak = shared_head->alive_peak;
 
-	shared->total++;
-	while (alive > peak && !atomic_compare_exchange_weak(&shared->alive_peak, &peak, alive))
+	shared_head->total++;
+	while (alive > peak && !atomic_compare_exchange_weak(&shared_head->alive_peak, &peak, alive))
 		;
 }
 
 void end_life(void)
 {
-	shared->alive--;
+	shared_head->alive--;
 }
 
 /* Takes a slot out of the list of free ones, else a new one; none if all are taken. */
 struct slot *claim(uint32_t state)
 {
-	uint64_t free = shared->free;
+	struct shared *all = whole();
+	uint64_t free = shared_head->free;
 
+	if (!all) {
+		shared_head->refused = 1;
+		return NULL;
+	}
 	while ((uint32_t)free) {
-		struct slot *slot = &shared->slots[(uint32_t)free - 1];
+		struct slot *slot = &all->slots[(uint32_t)free - 1];
 		uint64_t next = ((free >> 32) + 1) << 32 | slot->next_free;
 
-		if (atomic_compare_exchange_weak(&shared->free, &free, next)) {
+		if (atomic_compare_exchange_weak(&shared_head->free, &free, next)) {
 			slot->next_free = 0;
 			slot->state = state;
 			return slot;
 		}
 	}
-	uint32_t used = shared->used;
-	while (used < SLOTS && !atomic_compare_exchange_weak(&shared->used, &used, used + 1))
+	uint32_t used = shared_head->used;
+	while (used < SLOTS && !atomic_compare_exchange_weak(&shared_head->used, &used, used + 1))
 		;
 	if (used >= SLOTS) {
-		shared->overflow++;
+		shared_head->refused = 1;
 		return NULL;
 	}
-	shared->slots[used].state = state;
-	return &shared->slots[used];
+	all->slots[used].state = state;
+	return &all->slots[used];
 }
 
 /* Only for one that nobody has heard of yet. */
 void give_back(struct slot *slot)
 {
-	uint64_t free = shared->free, mine;
+	uint64_t free = shared_head->free, mine;
 
 	memset((void *)slot, 0, sizeof *slot);
 	do {
 		slot->next_free = (uint32_t)free;
 		mine = ((free >> 32) + 1) << 32 | (index_of(slot) + 1);
-	} while (!atomic_compare_exchange_weak(&shared->free, &free, mine));
+	} while (!atomic_compare_exchange_weak(&shared_head->free, &free, mine));
 }
 
 struct slot *slot_of(uint32_t pid)
 {
-	uint32_t used = shared->used;
-	const uint32_t *pids = (const uint32_t *)shared->pids;
+	struct shared *all = whole();
+	uint32_t used = shared_head->used;
 
+	if (!all)
+		return NULL;
+	const uint32_t *pids = (const uint32_t *)all->pids;
 	for (uint32_t i = 0; i < used; i++)
-		if (pids[i] == pid && shared->slots[i].state < STATE_ENDED)
-			return &shared->slots[i];
+		if (pids[i] == pid && all->slots[i].state < STATE_ENDED)
+			return &all->slots[i];
 	return NULL;
 }
 
@@ -149,8 +206,11 @@ void child_made(struct slot *slot, long pid, uint32_t state)
 	uint32_t spawning = STATE_SPAWNING;
 
 	expected = NULL;
-	if (!slot)
+	if (!slot) {
+		if (known.pid && pid > 0)
+			shared_head->overflow++;
 		return;
+	}
 	if (pid < 0) {
 		give_back(slot);
 	} else if (known.pid == known.local_pid) {
@@ -195,12 +255,11 @@ void enter_child(struct slot *slot)
 	begin_life();
 }
 
-struct slot *mine(void)
+static struct slot *slot_of_caller(bool just_made)
 {
-	uint32_t local = RAW(getpid);
-
 	if (!known.pid)
 		return NULL;
+	uint32_t local = RAW(getpid);
 	if (known.local_pid == local)
 		return self == &nowhere ? NULL : self;
 	uint32_t pid = outer_pid();
@@ -208,12 +267,23 @@ struct slot *mine(void)
 	if (slot || !(slot = claim(STATE_CLAIMED)))
 		return slot;
 	inherit(slot);
-	slot->started_ns = started_by_kernel_ns(slot);
+	slot->started_ns = just_made ? now_ns() : started_by_kernel_ns(slot);
 	slot->local_pid = local;
 	set_pid(slot, pid);
 	slot->state = STATE_RUNNING;
 	begin_life();
 	return slot;
+}
+
+struct slot *mine(void)
+{
+	return slot_of_caller(false);
+}
+
+/* Who was made to execute a program does so at once: no need to ask the kernel when it began. */
+struct slot *mine_at_exec(void)
+{
+	return slot_of_caller(true);
 }
 
 static void after_fork_in_child(void)
@@ -256,9 +326,8 @@ static void copy_name(struct slot *slot)
 }
 
 /* The slot that whoever executed this program has set aside for it. */
-static struct slot *adopt(uint32_t index, uint32_t pid)
+static struct slot *adopt(struct slot *slot, uint32_t pid)
 {
-	struct slot *slot = index < SLOTS ? &shared->slots[index] : NULL;
 	uint32_t spawning = STATE_SPAWNING;
 
 	if (!slot)
@@ -277,25 +346,52 @@ static struct slot *adopt(uint32_t index, uint32_t pid)
 	return NULL;
 }
 
-static bool map_file(const char *path)
+/* Who has executed the program may have left in the slot what /proc would tell. */
+static uint32_t known_pid(const struct slot *slot, uint32_t local)
 {
+	if (slot && slot->state == STATE_EXECED && slot->local_pid == local && slot->pid)
+		return slot->pid;
+	return outer_pid();
+}
+
+static void *map_page(int fd, off_t at)
+{
+	void *page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+/* Maps the head of the file, and the page that holds the slot of this number. */
+static bool map_file(const char *path, uint32_t index)
+{
+	_Static_assert(sizeof(struct head) <= PAGE, "the head is the first page");
+	_Static_assert(PAGE % sizeof(struct slot) == 0 &&
+			       offsetof(struct shared, slots) % sizeof(struct slot) == 0,
+		       "a slot does not lie across two pages");
 	struct stat about;
 	int fd = raw_open(path, O_RDWR);
 
 	if (fd < 0)
 		return false;
-	void *map = MAP_FAILED;
-	if (!RAW(fstat, fd, &about) && about.st_size == sizeof *shared)
-		map = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	RAW(close, fd);
-	if (map == MAP_FAILED)
-		return false;
-	if (((struct shared *)map)->magic != MAGIC) {
-		munmap(map, sizeof *shared);
-		return false;
+	page_size = getauxval(AT_PAGESZ);
+	struct head *head = NULL;
+	if (!RAW(fstat, fd, &about) && about.st_size == sizeof(struct shared))
+		head = map_page(fd, 0);
+	if (head && head->magic == MAGIC && index < SLOTS) {
+		off_t at = offsetof(struct shared, slots) + index * sizeof(struct slot);
+		char *page = map_page(fd, at & -page_size);
+		if (page) {
+			own_slot = (struct slot *)(page + (at & (page_size - 1)));
+			own_index = index;
+		}
 	}
-	shared = map;
-	return true;
+	RAW(close, fd);
+	if (head && head->magic != MAGIC) {
+		munmap(head, page_size);
+		head = NULL;
+	}
+	shared_head = head;
+	return head;
 }
 
 static void __attribute__((constructor)) begin(int argc, char **argv)
@@ -309,10 +405,10 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 		goto out;
 	memcpy(path, given, colon - given);
 	path[colon - given] = 0;
-	if (!map_file(path))
+	if (!map_file(path, strtoul(colon + 1, NULL, 10)))
 		goto out;
-	uint32_t pid = outer_pid();
-	struct slot *slot = adopt(strtoul(colon + 1, NULL, 10), pid);
+	uint32_t local = RAW(getpid), pid = known_pid(own_slot, local);
+	struct slot *slot = adopt(own_slot, pid);
 	if (!slot) {
 		slot = slot_of(pid);
 		if (slot)
@@ -328,7 +424,7 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 		begin_life();
 	}
 	slot->uid = RAW(getuid);
-	slot->local_pid = RAW(getpid);
+	slot->local_pid = local;
 	__atomic_fetch_and((uint32_t *)&slot->flags, ~FLAG_EXECED, __ATOMIC_RELAXED);
 	/* The loader has read this library's head, for which the kernel charges the process. */
 	slot->own_bytes += LOADER_READS;

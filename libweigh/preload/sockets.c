@@ -76,8 +76,8 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *lengt
 {
 	int result = real_getsockopt()(fd, level, name, value, length);
 
-	if (result == 0 && level == SOL_SOCKET && name == SO_ERROR && (unsigned)fd < KINDS &&
-	    kinds[fd] == CONNECTING && *length >= sizeof(int) && *(int *)value == 0)
+	if (result == 0 && level == SOL_SOCKET && name == SO_ERROR &&
+	    kind_known(fd) == CONNECTING && *length >= sizeof(int) && *(int *)value == 0)
 		connected(fd);
 	return result;
 }

@@ -10,6 +10,10 @@
 
 REAL(long, syscall, long, long, long, long, long, long, long)
 
+/* exec.c */
+int execve(const char *path, char *const argv[], char *const envp[]);
+int execveat(int directory, const char *path, char *const argv[], char *const envp[], int flags);
+
 static bool makes_process(long number, long first)
 {
 	switch (number) {
@@ -43,10 +47,18 @@ EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	if (!known.pid)
 		return real_syscall()(number, a, b, c, d, e, f);
+	/* By their names these are followed. */
+	if (number == SYS_execve)
+		return execve((const char *)a, (char *const *)b, (char *const *)c);
+	if (number == SYS_execveat)
+		return execveat(a, (const char *)b, (char *const *)c, (char *const *)d, e);
 	bool makes = makes_process(number, a);
+	struct slot *filtered = sets_filter(number, a) ? before_filter() : NULL;
 	struct slot *slot = makes ? expect_child() : NULL;
 	before_call(number, a);
 	long result = real_syscall()(number, a, b, c, d, e, f);
+	if (filtered && result == 0)
+		after_filter(filtered);
 	if (makes && result == 0)
 		become_child();
 	else if (makes)

@@ -10,6 +10,7 @@
 mod files;
 #[allow(dead_code)]
 mod layout;
+mod leftovers;
 mod notes;
 mod peak;
 mod place;
@@ -134,10 +135,10 @@ impl PreloadedJob {
         slot.pid.store(pid, Ordering::Relaxed);
         self.place.pids[0].store(pid, Ordering::Relaxed);
         slot.state.store(STATE_EXECED, Ordering::Release);
-        for count in [&self.place.used, &self.place.alive, &self.place.alive_peak] {
+        for count in [&self.place.head.used, &self.place.head.alive, &self.place.head.alive_peak] {
             count.store(1, Ordering::Release);
         }
-        self.place.total.store(1, Ordering::Release);
+        self.place.head.total.store(1, Ordering::Release);
     }
 
     fn look(&mut self) {
@@ -170,7 +171,8 @@ impl PreloadedJob {
             "the job has not ended: looked at in /proc now and then"
         };
         let rusage_peak = rusage::waited().rss_peak_bytes;
-        let process_peak = if tally.cut_short == 0 && tally.blind.is_empty() {
+        let process_peak = if tally.cut_short == 0 && tally.blind.is_empty() && !self.was_refused()
+        {
             Ok(Mechanism::Preload)
         } else if self.total.is_some() && rusage_peak > rusage::own_rss_peak_bytes() {
             Ok(Mechanism::Rusage)
@@ -184,7 +186,9 @@ impl PreloadedJob {
             is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
             why_not,
             blind: self.blind_spots(),
-            may_miss_processes: !tally.blind.is_empty() || tally.strangers_ended > 0,
+            may_miss_processes: !tally.blind.is_empty()
+                || tally.strangers_ended > 0
+                || self.was_refused(),
             has_no_threads: tally.has_no_threads(),
             unseen_io: tally.unseen_io(),
             process_peak,
@@ -192,11 +196,19 @@ impl PreloadedJob {
         }
     }
 
+    /// Whether there was no slot for a process: too many at once, or its address space is limited.
+    fn was_refused(&self) -> bool {
+        self.place.head.refused.load(Ordering::Relaxed) != 0
+    }
+
     /// The programs that the library was not in, for people.
     fn blind_spots(&self) -> String {
         let tally = &self.tally;
         let mut all: Vec<String> =
             tally.blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
+        if self.was_refused() {
+            all.push("processes for which there was no place in the shared file".to_owned());
+        }
         let strangers = tally.strangers_ended + tally.strangers.len() as u64;
         if strangers > 0 {
             all.push(format!("{strangers} processes that the library did not hear of"));
@@ -291,7 +303,7 @@ impl Follow for PreloadedJob {
 
     fn statuses(&self) -> Vec<CollectorStatus> {
         let blind = self.blind_spots();
-        let overflow = u64::from(self.place.overflow.load(Ordering::Relaxed));
+        let overflow = u64::from(self.place.head.overflow.load(Ordering::Relaxed));
         let lost = overflow + self.files.lost(&self.place);
         let (status, reason) = if blind.is_empty() {
             (CollectorState::Active, None)

@@ -27,30 +27,31 @@ impl Files {
     /// Takes in what was told since the last look; calls with an event for each file that a
     /// process had not opened before.
     pub fn look(&mut self, shared: &Shared, mut tell: impl FnMut(Event)) {
-        let head = shared.records_head.load(Ordering::Acquire);
-        let mut tail = shared.records_tail.load(Ordering::Relaxed);
+        let head = shared.head.records_head.load(Ordering::Acquire);
+        let mut tail = shared.head.records_tail.load(Ordering::Relaxed);
         while tail < head {
-            let record = &shared.records[tail as usize % RECORDS];
-            if record.complete.load(Ordering::Acquire) != tail + 1 {
-                self.waited += 1;
-                if self.waited < PATIENCE {
+            let records = match whole_path(shared, tail, head) {
+                Some((path, records)) => {
+                    let record = &shared.records[tail as usize % RECORDS];
+                    let pid = record.pid.load(Ordering::Relaxed);
+                    let started_ns = record.started_ns.load(Ordering::Relaxed);
+                    if let Some(path) = path {
+                        self.opened(pid, started_ns, path, &mut tell);
+                    }
+                    records
+                }
+                None if self.waited < PATIENCE => {
+                    self.waited += 1;
                     break;
                 }
-                self.given_up += 1;
-            } else {
-                let length = record.path_bytes.load(Ordering::Relaxed) as usize;
-                let bytes = record.path[..length.min(PATH_BYTES)].iter();
-                let bytes: Vec<u8> = bytes.map(|b| b.load(Ordering::Relaxed)).collect();
-                let mut path = String::from_utf8_lossy(&bytes).into_owned();
-                if length > PATH_BYTES {
-                    path.push('…');
+                None => {
+                    self.given_up += 1;
+                    1
                 }
-                let pid = record.pid.load(Ordering::Relaxed);
-                self.opened(pid, record.started_ns.load(Ordering::Relaxed), path, &mut tell);
-            }
+            };
             self.waited = 0;
-            tail += 1;
-            shared.records_tail.store(tail, Ordering::Release);
+            tail += records;
+            shared.head.records_tail.store(tail, Ordering::Release);
         }
     }
 
@@ -78,6 +79,28 @@ impl Files {
 
     /// Records that were never complete or for which there was no room.
     pub fn lost(&self, shared: &Shared) -> u64 {
-        self.given_up + shared.records_lost.load(Ordering::Relaxed)
+        self.given_up + shared.head.records_lost.load(Ordering::Relaxed)
     }
+}
+
+/// The path that begins in the record at `tail`, and how many records it takes; no path if what is
+/// there is left over of one whose beginning was given up; nothing if not all of it is there yet.
+fn whole_path(shared: &Shared, tail: u64, head: u64) -> Option<(Option<String>, u64)> {
+    let complete = |at: u64| {
+        let record = &shared.records[at as usize % RECORDS];
+        (record.complete.load(Ordering::Acquire) == at + 1).then_some(record)
+    };
+    let first = complete(tail)?;
+    if first.part.load(Ordering::Relaxed) != 0 {
+        return Some((None, 1));
+    }
+    let length = first.path_bytes.load(Ordering::Relaxed) as usize;
+    let records = length.div_ceil(PATH_BYTES).max(1) as u64;
+    let mut bytes = Vec::with_capacity(length);
+    for at in tail..tail + records.min(head - tail) {
+        let left = length - bytes.len();
+        let part = complete(at)?.path[..left.min(PATH_BYTES)].iter();
+        bytes.extend(part.map(|b| b.load(Ordering::Relaxed)));
+    }
+    Some((Some(String::from_utf8_lossy(&bytes).into_owned()), records))
 }

@@ -11,19 +11,22 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0002;
+pub const MAGIC: u64 = 0x7765_6967_6831_0003;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
-pub const SLOTS: usize = 16_384;
+pub const SLOTS: usize = 65_536;
 
 /// Opens of files that weigh may be behind.
 pub const RECORDS: usize = 8_192;
 
-/// Room for a path in a record.
-pub const PATH_BYTES: usize = 240;
+/// Room for a path in a record; a longer one takes several, one behind the other.
+pub const PATH_BYTES: usize = 292;
 
-/// Room for the arguments of a process, each ended by a NUL byte.
-pub const COMMAND_BYTES: usize = 384;
+/// With what stands before them they begin at a multiple of it: none lies across two pages.
+const SLOT_BYTES: usize = 1024;
+
+/// Room for the arguments of a process, each ended by a NUL byte: what the others leave.
+pub const COMMAND_BYTES: usize = SLOT_BYTES - 380 - 8 * Counter::COUNT;
 
 macro_rules! rust_type {
     (number32) => {
@@ -47,6 +50,9 @@ macro_rules! rust_type {
     (counters) => {
         [AtomicU64; Counter::COUNT]
     };
+    (head) => {
+        Head
+    };
     (pids) => {
         [AtomicU32; SLOTS]
     };
@@ -68,6 +74,7 @@ fn c_type(kind: &str) -> (&'static str, String) {
         "path" => ("char", format!("[{PATH_BYTES}]")),
         "command" => ("char", format!("[{COMMAND_BYTES}]")),
         "counters" => ("_Atomic uint64_t", format!("[{}]", Counter::COUNT)),
+        "head" => ("struct head", String::new()),
         "pids" => ("_Atomic uint32_t", format!("[{SLOTS}]")),
         "slots" => ("struct slot", format!("[{SLOTS}]")),
         "records" => ("struct record", format!("[{RECORDS}]")),
@@ -76,12 +83,12 @@ fn c_type(kind: &str) -> (&'static str, String) {
 }
 
 macro_rules! shared {
-    ($( $(#[doc = $doc:literal])+ struct $name:ident as $c_name:literal {
+    ($( $(#[doc = $doc:literal])+ struct $name:ident as $c_name:literal aligned $align:literal {
         $( $(#[doc = $field_doc:literal])+ $field:ident : $kind:ident, )+
     } )+) => {
         $(
             $(#[doc = $doc])+
-            #[repr(C, align(64))]
+            #[repr(C, align($align))]
             pub struct $name { $( $(#[doc = $field_doc])+ pub $field: rust_type!($kind), )+ }
         )+
 
@@ -92,7 +99,7 @@ macro_rules! shared {
                     let (before, behind) = c_type(stringify!($kind));
                     let _ = writeln!(header, "\t{before} {}{behind};", stringify!($field));
                 )+
-                let _ = writeln!(header, "}} __attribute__((aligned(64)));");
+                let _ = writeln!(header, "}} __attribute__((aligned({})));", $align);
                 let _ = writeln!(
                     header,
                     "_Static_assert(sizeof(struct {}) == {}, \"size\");",
@@ -115,7 +122,7 @@ macro_rules! shared {
 
 shared! {
     /// One process. All of it is zero while it is free.
-    struct Slot as "slot" {
+    struct Slot as "slot" aligned 64 {
         /// One of [`STATES`].
         state: number32,
         /// Its PID as the mount of `/proc` that it sees tells it.
@@ -138,7 +145,7 @@ shared! {
         ended_ns: number64,
         /// Its greatest resident size, of all programs it has executed.
         rss_peak: number64,
-        /// Its greatest virtual size, the shared file included.
+        /// Its greatest virtual size, without the shared file.
         virtual_peak: number64,
         /// The most it had swapped out when it was looked at.
         swap_peak: number64,
@@ -163,21 +170,23 @@ shared! {
     }
 
     /// A file was opened.
-    struct Record as "record" {
+    struct Record as "record" aligned 64 {
         /// Its place in the order of all records plus one, once it is complete.
         complete: number64,
         /// When the opening process was started: with the PID it says which process it was.
         started_ns: number64,
         /// Who opened it.
         pid: number32,
-        /// Length of the path; greater than there is room for if it was cut.
+        /// Length of the whole path.
         path_bytes: number32,
-        /// The path.
+        /// Which part of the path this is, from 0.
+        part: number32,
+        /// That part.
         path: path,
     }
 
-    /// The whole file.
-    struct Shared as "shared" {
+    /// What every process needs: within the first page of the file.
+    struct Head as "head" aligned 1024 {
         /// [`MAGIC`].
         magic: number64,
         /// Where this file is.
@@ -194,8 +203,10 @@ shared! {
         alive: number32,
         /// The most that were alive at one moment.
         alive_peak: number32,
-        /// Processes that got no slot.
+        /// Processes that got no slot, as far as who made them could tell.
         overflow: number32,
+        /// Not 0 if ever there was no slot for a process.
+        refused: number32,
         /// All processes there ever were.
         total: number64,
         /// Records that were written or are being written.
@@ -204,6 +215,13 @@ shared! {
         records_tail: number64,
         /// Records for which there was no room.
         records_lost: number64,
+    }
+
+    /// The whole file. A process maps its head and its own slot, and all of it when it makes others
+    /// or tells of files.
+    struct Shared as "shared" aligned 1024 {
+        /// See there.
+        head: head,
         /// The PIDs of the slots, close together.
         pids: pids,
         /// The processes.
@@ -267,6 +285,10 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_OWN_MEMORY = 8192;
     /// It has executed a program in which the library has not woken up.
     FLAG_EXECED = 16384;
+    /// It has set itself a filter of system calls, behind which the library does nothing.
+    FLAG_FILTERED = 32768;
+    /// The memory that it held could not be read at its end.
+    FLAG_NO_MEMORY = 65536;
 }
 
 /// The header that the library is compiled with.

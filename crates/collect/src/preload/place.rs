@@ -1,6 +1,7 @@
 //! Where the library and the shared file are while a job runs, and the file as weigh sees it.
 //!
 //! Emits a folder that only this run knows of, with both in it; both are gone when weigh lets go.
+//! What a weigh left that was killed is removed once nobody can have a use for it (`leftovers`).
 //! Refuses folders from which nothing may be executed: the loader would complain on the standard
 //! error of every program of the job.
 
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::layout::{MAGIC, Shared};
-use super::{Level, PreloadError};
+use super::{Level, PreloadError, leftovers};
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
 const LEVEL_3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_3.so"));
@@ -39,6 +40,8 @@ pub struct Place {
     /// The shared file.
     pub file: PathBuf,
     map: NonNull<Shared>,
+    /// Held as long as weigh lives: who can lock it knows that it does not.
+    _owner: File,
 }
 
 impl Place {
@@ -46,6 +49,7 @@ impl Place {
     pub fn new(level: Level) -> Result<Place, PreloadError> {
         let mut refused = Vec::new();
         for parent in candidates() {
+            leftovers::sweep(&parent);
             match Place::within(&parent, level) {
                 Ok(place) => return Ok(place),
                 Err(error) => refused.push(format!("{}: {error}", parent.display())),
@@ -60,10 +64,11 @@ impl Place {
         let may_change_user = rustix::process::geteuid().is_root();
         let (folder_mode, file_mode) =
             if may_change_user { (0o711, 0o666) } else { (0o700, 0o600) };
-        let folder = parent.join(format!("weigh-{}", random_name()?));
+        let folder = parent.join(format!("{}{}", leftovers::PREFIX, random_name()?));
         std::fs::DirBuilder::new().mode(folder_mode).create(&folder)?;
-        let built = || -> io::Result<(PathBuf, PathBuf, NonNull<Shared>)> {
+        let built = || -> io::Result<(PathBuf, PathBuf, NonNull<Shared>, File)> {
             std::fs::set_permissions(&folder, Permissions::from_mode(folder_mode))?;
+            let owner = leftovers::claim(&folder)?;
             let library = folder.join("libweigh_preload.so");
             let mut out = OpenOptions::new().write(true).create_new(true).open(&library)?;
             out.write_all(if level == Level::Calls { LEVEL_3 } else { LEVEL_2 })?;
@@ -81,11 +86,11 @@ impl Place {
                 .open(&file)?;
             shared.set_permissions(Permissions::from_mode(file_mode))?;
             shared.set_len(size_of::<Shared>() as u64)?;
-            Ok((library, file, map(&shared)?))
+            Ok((library, file, map(&shared)?, owner))
         };
         match built() {
-            Ok((library, file, map)) => {
-                let place = Place { folder, library, file, map };
+            Ok((library, file, map, owner)) => {
+                let place = Place { folder, library, file, map, _owner: owner };
                 place.introduce();
                 Ok(place)
             }
@@ -97,10 +102,10 @@ impl Place {
     }
 
     fn introduce(&self) {
-        put(&self.shared().file, self.file.as_os_str().as_bytes());
-        put(&self.shared().library, self.library.as_os_str().as_bytes());
-        put(&self.shared().loader, LOADER.as_bytes());
-        self.magic.store(MAGIC, Ordering::Release);
+        put(&self.head.file, self.file.as_os_str().as_bytes());
+        put(&self.head.library, self.library.as_os_str().as_bytes());
+        put(&self.head.loader, LOADER.as_bytes());
+        self.head.magic.store(MAGIC, Ordering::Release);
     }
 
     fn shared(&self) -> &Shared {

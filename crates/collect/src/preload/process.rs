@@ -6,9 +6,9 @@ use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
 use super::layout::{
-    FLAG_EXECED, FLAG_IO, FLAG_OTHER_LOADER, FLAG_OUT_OF_REACH, FLAG_PRIVILEGED, FLAG_STATIC,
-    FLAG_STATUS, FLAG_USAGE, SLOTS, STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, Shared,
-    Slot,
+    FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OTHER_LOADER, FLAG_OUT_OF_REACH, FLAG_PRIVILEGED,
+    FLAG_STATIC, FLAG_STATUS, FLAG_USAGE, SLOTS, STATE_ENDED, STATE_EXECED, STATE_REAPED,
+    STATE_RUNNING, Shared, Slot,
 };
 
 /// A process as its slot tells of it.
@@ -46,9 +46,6 @@ impl Process {
         let flags = slot.flags.load(Ordering::Relaxed);
         let number = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
         let small = |n: &std::sync::atomic::AtomicU32| n.load(Ordering::Relaxed);
-        // The shared file is in each process's address space; no program asked for it.
-        let virtual_peak_bytes =
-            number(&slot.virtual_peak).saturating_sub(size_of::<Shared>() as u64);
         Some(Process {
             state,
             flags,
@@ -62,7 +59,7 @@ impl Process {
             program: text(&slot.program),
             command: command(slot),
             rss_peak_bytes: number(&slot.rss_peak),
-            virtual_peak_bytes,
+            virtual_peak_bytes: number(&slot.virtual_peak),
             swap_peak_bytes: number(&slot.swap_peak),
             own_reads: (number(&slot.own_bytes), number(&slot.own_calls)),
             counters: CounterValues(std::array::from_fn(|i| number(&slot.counters[i]))),
@@ -82,10 +79,16 @@ impl Process {
             (FLAG_OTHER_LOADER, "it is for another C library or architecture"),
             (FLAG_PRIVILEGED, "it gets other rights than who executes it"),
             (FLAG_OUT_OF_REACH, "it was executed under another root directory"),
+            (FLAG_FILTERED, "it has set itself a filter of system calls"),
         ];
         let known = reasons.into_iter().find(|(flag, _)| self.flags & flag != 0);
         let unheard = self.flags & FLAG_EXECED != 0;
         known.map(|(_, why)| why).or(unheard.then_some("the library was not heard of in it"))
+    }
+
+    /// By which name it is told of where the library was not in it.
+    pub fn blind_name(&self) -> &str {
+        if self.flags & FLAG_EXECED != 0 { &self.program } else { &self.name }
     }
 
     /// Its row; `seen` is what looks at `/proc` found, `epoch_ns` when the job began.
@@ -155,7 +158,7 @@ fn command(slot: &Slot) -> Vec<String> {
 
 /// Slots that may hold something.
 pub fn used(shared: &Shared) -> usize {
-    (shared.used.load(Ordering::Acquire) as usize).min(SLOTS)
+    (shared.head.used.load(Ordering::Acquire) as usize).min(SLOTS)
 }
 
 /// Takes the process out, for others to use the slot: its process is no more.
@@ -166,11 +169,16 @@ pub fn recycle(shared: &Shared, index: usize) {
     // SAFETY: the slot is made of atomics, for which zeros are valid; whoever used it is gone, and
     // nobody takes it before it is among the free ones.
     unsafe { std::ptr::write_bytes(start.cast_mut().cast::<u8>(), 0, size_of::<Slot>()) };
-    let mut free = shared.free.load(Ordering::Acquire);
+    let mut free = shared.head.free.load(Ordering::Acquire);
     loop {
         slot.next_free.store(free as u32, Ordering::Release);
         let mine = ((free >> 32).wrapping_add(1)) << 32 | (index as u64 + 1);
-        match shared.free.compare_exchange_weak(free, mine, Ordering::AcqRel, Ordering::Acquire) {
+        match shared.head.free.compare_exchange_weak(
+            free,
+            mine,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
             Ok(_) => return,
             Err(now) => free = now,
         }

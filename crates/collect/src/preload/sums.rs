@@ -36,12 +36,12 @@ impl PreloadedJob {
         let strangers = tally.strangers.len() as u64;
         let all_strangers = strangers + tally.strangers_ended;
         let population = &mut reading.population;
-        let overflow = u64::from(place.overflow.load(Ordering::Relaxed));
+        let overflow = u64::from(place.head.overflow.load(Ordering::Relaxed));
         population.processes = self.alive.len() as u64;
         population.processes_total =
-            place.total.load(Ordering::Relaxed) + all_strangers.max(overflow);
+            place.head.total.load(Ordering::Relaxed) + all_strangers.max(overflow);
         population.processes_peak =
-            population.processes_peak.max(u64::from(place.alive_peak.load(Ordering::Relaxed)));
+            population.processes_peak.max(u64::from(place.head.alive_peak.load(Ordering::Relaxed)));
         population.threads_peak = population.threads_peak.max(population.processes_peak);
         let waited = rusage::waited();
         let memory = &mut reading.memory;

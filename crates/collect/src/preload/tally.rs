@@ -8,8 +8,8 @@ use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
 use super::layout::{
-    FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_SOCKET_STREAM, FLAG_THREADS,
-    FLAG_URING, STATE_EXECED, STATE_RUNNING, Shared,
+    FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_NO_MEMORY, FLAG_SOCKET_STREAM,
+    FLAG_THREADS, FLAG_URING, STATE_EXECED, STATE_RUNNING, Shared,
 };
 use super::peak::{Held, PeakBound};
 use super::process::{self, Process};
@@ -26,6 +26,9 @@ const REMEMBERED_LOOKS: usize = 3;
 
 /// Kinds of blind spots that are told apart by program.
 const NAMED_PROGRAMS: usize = 64;
+
+/// When the processes of each PID were started.
+type Begun = HashMap<u32, Vec<u64>>;
 
 /// What is known so far.
 #[derive(Default)]
@@ -44,7 +47,7 @@ pub struct Tally {
     own_reads: (u64, u64),
     /// The last look's words on processes that have a slot.
     seen: HashMap<u32, ProcessEnd>,
-    recent: VecDeque<Vec<(u32, u64)>>,
+    recent: VecDeque<Begun>,
     /// What the children that ended before a process have read and written, by its PID.
     io_of_children: HashMap<u32, CounterValues>,
     /// The processes of the slots at the last look.
@@ -80,15 +83,17 @@ impl Tally {
         let slots: Vec<(usize, Process)> = (0..process::used(shared))
             .filter_map(|index| Some((index, Process::read(&shared.slots[index])?)))
             .collect();
+        let of_slots = begun(slots.iter().map(|(_, process)| process));
         for end in &poll.ended {
-            self.take_seen(end, &slots);
+            self.take_seen(end, &of_slots);
         }
         for end in &remaining {
-            if self.has_slot(end, &slots) {
+            if self.is_in(end, &of_slots) {
                 self.seen.insert(end.pid, end.clone());
             }
         }
-        self.strangers = remaining.into_iter().filter(|end| !self.is_known(end, &slots)).collect();
+        self.strangers =
+            remaining.into_iter().filter(|end| !self.is_known(end, &of_slots)).collect();
         let parents: BTreeSet<u32> = slots.iter().map(|(_, process)| process.pid).collect();
         let (mut over, living): (Vec<_>, Vec<_>) =
             slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
@@ -105,11 +110,11 @@ impl Tally {
             self.flags |= process.flags;
             self.take(process, &parents, now_ns);
             if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
-                shared.alive.fetch_sub(1, Ordering::AcqRel);
+                shared.head.alive.fetch_sub(1, Ordering::AcqRel);
             }
             process::recycle(shared, *index);
         }
-        let gone = over.iter().map(|(_, process)| (process.pid, process.started_ns)).collect();
+        let gone = begun(over.iter().map(|(_, process)| process));
         self.living = living.into_iter().map(|(_, process)| process).collect();
         self.flags |= self.living.iter().fold(0, |flags, process| flags | process.flags);
         self.recent.push_back(gone);
@@ -122,10 +127,10 @@ impl Tally {
     }
 
     /// What the looks saw of a process that has ended: kept for its slot, or all there is.
-    fn take_seen(&mut self, end: &ProcessEnd, slots: &[(usize, Process)]) {
-        if self.has_slot(end, slots) {
+    fn take_seen(&mut self, end: &ProcessEnd, of_slots: &Begun) {
+        if self.is_in(end, of_slots) {
             self.seen.insert(end.pid, end.clone());
-        } else if !self.is_known(end, slots) {
+        } else if !self.is_known(end, of_slots) {
             self.strangers_ended += 1;
             self.rss_peak_bytes = self.rss_peak_bytes.max(end.rss_peak_bytes);
             self.peak.add(Held {
@@ -137,19 +142,15 @@ impl Tally {
         }
     }
 
-    fn has_slot(&self, end: &ProcessEnd, slots: &[(usize, Process)]) -> bool {
-        slots.iter().any(|(_, p)| self.is_same(end, p.pid, p.started_ns))
+    fn is_known(&self, end: &ProcessEnd, of_slots: &Begun) -> bool {
+        self.is_in(end, of_slots) || self.recent.iter().any(|begun| self.is_in(end, begun))
     }
 
-    fn is_known(&self, end: &ProcessEnd, slots: &[(usize, Process)]) -> bool {
-        let mut recent = self.recent.iter().flatten();
-        self.has_slot(end, slots) || recent.any(|(pid, from)| self.is_same(end, *pid, *from))
-    }
-
-    /// Whether a row is of the process that a slot says began then. A slot with that PID that is
-    /// older is of another process.
-    fn is_same(&self, end: &ProcessEnd, pid: u32, started_ns: u64) -> bool {
-        pid == end.pid && started_ns + EARLIER_NS >= end.started_ns + self.fork_ns
+    /// Whether a row is of a process that a slot says began then. A slot with that PID that is older
+    /// is of another process.
+    fn is_in(&self, end: &ProcessEnd, begun: &Begun) -> bool {
+        let times = begun.get(&end.pid).into_iter().flatten();
+        times.into_iter().any(|from| from + EARLIER_NS >= end.started_ns + self.fork_ns)
     }
 
     /// A process is no more: its row, and its part in the sums.
@@ -163,7 +164,8 @@ impl Tally {
         let row =
             process.end(self.epoch_ns, Some(ended_ns - self.epoch_ns.min(ended_ns)), seen.as_ref());
         self.note_blind_spot(&process);
-        self.cut_short += u64::from(!process.said_its_last() && process.blind_spot().is_none());
+        let is_whole = process.said_its_last() && process.flags & FLAG_NO_MEMORY == 0;
+        self.cut_short += u64::from(!is_whole && process.blind_spot().is_none());
         for counter in of_library() {
             self.ended.set(counter, self.ended.get(counter) + process.counters.get(counter));
         }
@@ -199,7 +201,7 @@ impl Tally {
         if let Some(why) = process.blind_spot()
             && self.blind.len() < NAMED_PROGRAMS
         {
-            self.blind.entry(process.program.clone()).or_insert(why);
+            self.blind.entry(process.blind_name().to_owned()).or_insert(why);
         }
     }
 
@@ -264,6 +266,14 @@ impl Tally {
         ];
         kinds.iter().filter(|(flag, _)| self.flags & flag != 0).map(|(_, name)| *name).collect()
     }
+}
+
+fn begun<'a>(processes: impl Iterator<Item = &'a Process>) -> Begun {
+    let mut begun = Begun::new();
+    for process in processes {
+        begun.entry(process.pid).or_default().push(process.started_ns);
+    }
+    begun
 }
 
 /// The counters that the kernel does not keep by itself.

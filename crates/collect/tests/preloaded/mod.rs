@@ -216,8 +216,9 @@ fn print_row(row: &ProcessEnd) {
         "@@row".to_owned(),
         format!("pid={}", row.pid),
         format!("parent={}", row.parent_pid),
-        format!("name={}", row.name),
-        format!("command={}", row.command.join(" ")),
+        // A line each.
+        format!("name={}", row.name.replace('\n', "\\n")),
+        format!("command={}", row.command.join(" ").replace('\n', "\\n")),
         format!("status={status}"),
         format!("uid={}", row.uid),
         format!("rss_peak={}", row.rss_peak_bytes),

@@ -1,0 +1,177 @@
+//! What a weigh has left behind that was killed: its folder with the library and the shared file.
+//!
+//! As long as a process of its job may execute something, the loader looks for the library there,
+//! and complains on the job's standard error if it is gone. So a folder stays while its weigh lives
+//! (he holds a lock), or while any process names it in its environment or maps it. Refuses to judge
+//! what it can not see: folders of other users, of other PID namespaces, or with processes of this
+//! user whose environment is closed and that are not older than the folder.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::procfs;
+
+/// How the names of the folders begin.
+pub const PREFIX: &str = "weigh-";
+
+/// The file that says who made the folder, and that he lives.
+const OWNER: &str = "owner";
+
+/// Makes the file that holds the folder for as long as what comes back is kept.
+pub fn claim(folder: &Path) -> io::Result<File> {
+    let path = folder.join(OWNER);
+    let mut owner = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    flock(&owner, FlockOperation::NonBlockingLockExclusive)?;
+    // Not before the lock is held: whoever finds this and no lock knows that there was one.
+    owner.write_all(Maker::here()?.text().as_bytes())?;
+    Ok(owner)
+}
+
+/// Removes what is left in `parent` that nobody can have a use for.
+pub fn sweep(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        if is_ours && is_left(&entry.path()).unwrap_or(false) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Where and when a folder was made.
+#[derive(PartialEq, Eq)]
+struct Maker {
+    /// Which boot of which machine it was.
+    boot: String,
+    /// Who can be seen there.
+    pids: String,
+    /// When, since that boot.
+    ns: u64,
+}
+
+impl Maker {
+    fn here() -> io::Result<Maker> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        let pids = std::fs::read_link("/proc/self/ns/pid")?.display().to_string();
+        Ok(Maker { boot, pids, ns: super::now_ns() })
+    }
+
+    fn text(&self) -> String {
+        format!("{}\n{}\n{}\n", self.boot, self.pids, self.ns)
+    }
+
+    /// Nothing if not all of it is there: the folder is just being made.
+    fn parse(text: &str) -> Option<Maker> {
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        let (boot, pids, ns) = (lines.next()?, lines.next()?, lines.next()?);
+        Some(Maker { boot: boot.into(), pids: pids.into(), ns: ns.parse().ok()? })
+    }
+}
+
+/// Whether the folder's weigh is dead, and nobody is left of its job.
+fn is_left(folder: &Path) -> io::Result<bool> {
+    let about = std::fs::symlink_metadata(folder)?;
+    if !about.is_dir() || about.uid() != rustix::process::geteuid().as_raw() {
+        return Ok(false);
+    }
+    let owner = folder.join(OWNER);
+    let Some(maker) = Maker::parse(&std::fs::read_to_string(&owner)?) else { return Ok(false) };
+    if flock(File::open(&owner)?, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(false);
+    }
+    let here = Maker::here()?;
+    if here.boot != maker.boot {
+        return Ok(true);
+    }
+    Ok(here.pids == maker.pids && !is_in_use(folder, maker.ns)?)
+}
+
+/// Whether any process may still execute a program that looks for the library.
+fn is_in_use(folder: &Path, made_ns: u64) -> io::Result<bool> {
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        if names(pid, folder).unwrap_or_else(|| may_be_of_job(pid, made_ns)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a process has the folder in its environment or in its address space; nothing if that
+/// can not be seen.
+fn names(pid: u32, folder: &Path) -> Option<bool> {
+    let path = folder.as_os_str().as_bytes();
+    for file in ["environ", "maps"] {
+        match procfs::read_of(pid, file) {
+            Ok(text) if text.windows(path.len()).any(|part| part == path) => return Some(true),
+            Ok(_) => {}
+            Err(error) if error.is_gone() => return Some(false),
+            Err(_) => return None,
+        }
+    }
+    Some(false)
+}
+
+/// Of one that can not be looked into. An ordinary user's processes that have become somebody
+/// else's did so by a set-user-ID program, and the loader takes the variable out of those.
+fn may_be_of_job(pid: u32, made_ns: u64) -> bool {
+    let status = procfs::read_of(pid, "status").map(|text| procfs::parse_status(&text));
+    let user = rustix::process::getuid().as_raw();
+    let is_ours = status.is_ok_and(|status| user == 0 || status.uid == Some(user));
+    // To the tick, and a little more.
+    is_ours && super::made_ns(pid).is_none_or(|began| began + 1_000_000_000 > made_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn folder_in(parent: &Path) -> std::path::PathBuf {
+        let folder = parent.join(format!("{PREFIX}0"));
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_folder_stays_while_its_weigh_lives_and_while_its_job_does() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder_in(parent.path());
+        let owner = claim(&folder).unwrap();
+        sweep(parent.path());
+        assert!(folder.exists(), "its weigh lives");
+        let library = folder.join("libweigh_preload.so");
+        let mut job = Command::new("sleep").arg("60").env("WEIGH_TEST", &library).spawn().unwrap();
+        drop(owner);
+        sweep(parent.path());
+        assert!(folder.exists(), "somebody has it in his environment");
+        job.kill().unwrap();
+        job.wait().unwrap();
+        sweep(parent.path());
+        assert!(!folder.exists(), "nobody needs it any more");
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_left_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder_in(parent.path());
+        let owner = folder.join(OWNER);
+        let here = Maker::here().unwrap();
+        let elsewhere = Maker { pids: "pid:[1]".into(), ..Maker::here().unwrap() };
+        for text in ["", &here.boot, &elsewhere.text()] {
+            std::fs::write(&owner, text).unwrap();
+            sweep(parent.path());
+            assert!(folder.exists(), "{text:?}");
+        }
+        let before = Maker { boot: "another".into(), ..here };
+        std::fs::write(&owner, before.text()).unwrap();
+        sweep(parent.path());
+        assert!(!folder.exists(), "nobody of another boot is left");
+    }
+}

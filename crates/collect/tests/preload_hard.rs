@@ -1,0 +1,317 @@
+//! What jobs do to make it hard for a library in their programs: nothing of it may harm them, and
+//! what the library can not see must be said.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code)] // the other tests use the rest
+mod preloaded;
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use preloaded::{Job, run, workload};
+use weigh_collect::preload::Level::{Calls, Processes};
+
+#[test]
+#[ignore = "one job, run by the other tests"]
+fn run_job() {
+    preloaded::run_job();
+}
+
+/// Does what its first argument says; ends with 0 if it came through.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int is(const char *a, const char *b) { return !strcmp(a, b); }
+static int waited(pid_t pid) {
+    int status = -1;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return 99;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+static int runs(char *const argv[]) {
+    pid_t pid = fork();
+    if (!pid) { execvp(argv[0], argv); _exit(98); }
+    return waited(pid);
+}
+static int runs_true(void) { return runs((char *[]){ "/bin/true", 0 }); }
+/* Kills for each of the calls, or, the other way round, for all but them. */
+static void filter(int only, const int *calls, int n) {
+    struct sock_filter code[64];
+    int k = 0;
+    code[k++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < n; i++) {
+        code[k++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+        code[k++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, only ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS);
+    }
+    code[k++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, only ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW);
+    struct sock_fprog program = { k, code };
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0)) _exit(97);
+}
+static void *vforks(void *unused) {
+    (void)unused;
+    pid_t pid = vfork();
+    if (!pid) { execl("/bin/true", "true", (char *)0); _exit(98); }
+    return (void *)(long)waited(pid);
+}
+int main(int argc, char **argv) {
+    const char *what = argv[1];
+    (void)argc;
+    if (is(what, "close-range")) { close_range(3, ~0u, 0); int e = runs_true(); closefrom(0); return e + runs_true(); }
+    if (is(what, "setuid")) {
+        if (setgid(65534) || setuid(65534)) return 96;
+        return runs_true() + runs((char *[]){ "/bin/sh", "-c", "/bin/true; :", 0 });
+    }
+    if (is(what, "chroot")) {
+        pid_t pid = fork();
+        if (!pid) {
+            if (chroot(argv[2]) || chdir("/")) _exit(96);
+            /* Over the C library, and by the bare system call. */
+            if (fork() == 0) { execl("/true", "true", (char *)0); _exit(98); }
+            int status; wait(&status);
+            syscall(SYS_execve, "/true", (char *[]){ "true", 0 }, environ);
+            _exit(98);
+        }
+        return waited(pid);
+    }
+    if (is(what, "strict")) {
+        pid_t pid = fork();
+        if (!pid) { prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT); (void)!write(1, "behind", 6); syscall(SYS_exit, 3); }
+        return waited(pid) == 3 ? 0 : 1;
+    }
+    if (is(what, "filter")) {
+        pid_t pid = fork();
+        if (!pid) {
+            filter(1, (int[]){ SYS_write, SYS_exit_group, SYS_rt_sigreturn }, 3);
+            (void)!write(1, "behind", 6);
+            exit(3);
+        }
+        return waited(pid) == 3 ? 0 : 1;
+    }
+    if (is(what, "filter-syscall")) {
+        pid_t pid = fork();
+        if (!pid) {
+            struct sock_filter code[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+            };
+            struct sock_fprog program = { 4, code };
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) _exit(97);
+            exit(3);
+        }
+        return waited(pid) == 3 ? 0 : 1;
+    }
+    if (is(what, "filter-exec")) {
+        pid_t pid = fork();
+        if (!pid) {
+            filter(0, (int[]){ SYS_getrusage, SYS_readlinkat, SYS_getppid, SYS_getsockopt }, 4);
+            execl("/bin/true", "true", (char *)0);
+            _exit(98);
+        }
+        return waited(pid);
+    }
+    if (is(what, "subreaper")) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        if (!fork()) { if (!fork()) { usleep(50000); _exit(0); } _exit(0); }
+        int n = 0;
+        while (wait(0) > 0) n++;
+        return n == 2 ? 0 : 1;
+    }
+    if (is(what, "stop")) {
+        pid_t pid = fork();
+        if (!pid) { raise(SIGSTOP); _exit(5); }
+        int status;
+        waitpid(pid, &status, WUNTRACED);
+        if (!WIFSTOPPED(status)) return 1;
+        kill(pid, SIGCONT);
+        return waited(pid) == 5 ? 0 : 1;
+    }
+    if (is(what, "thread-vfork")) {
+        pthread_t threads[8];
+        long sum = 0;
+        for (int i = 0; i < 8; i++) pthread_create(threads + i, 0, vforks, 0);
+        for (int i = 0; i < 8; i++) { void *e; pthread_join(threads[i], &e); sum += (long)e; }
+        return sum;
+    }
+    if (is(what, "limited")) {
+        struct rlimit limit = { 100 << 20, 100 << 20 };
+        setrlimit(RLIMIT_AS, &limit);
+        if (fork() == 0) { execv(argv[0], (char *[]){ argv[0], "limited-child", 0 }); _exit(98); }
+        int status;
+        wait(&status);
+        return WEXITSTATUS(status);
+    }
+    if (is(what, "limited-child")) {
+        /* The address space is the program's own. */
+        if (!malloc(60 << 20)) return 95;
+        pid_t pid = fork();
+        if (!pid) { usleep(200000); _exit(0); }
+        return waited(pid);
+    }
+    if (is(what, "paths")) {
+        char part[201], path[4096] = "";
+        memset(part, 'd', 200); part[200] = 0;
+        if (chdir(argv[2])) return 94;
+        strcpy(path, argv[2]);
+        while (strlen(path) + 202 < 4000) {
+            if (mkdir(part, 0777) || chdir(part)) return 93;
+            strcat(path, "/"); strcat(path, part);
+        }
+        strcat(path, "/");
+        size_t left = 4000 - strlen(path);
+        memset(part, 'f', left); part[left] = 0;
+        strcat(path, part);
+        int fd = open(path, O_CREAT | O_WRONLY, 0666);
+        if (fd < 0) return 92;
+        close(fd);
+        memset(part, 'd', 200); part[200] = 0;
+        for (int i = 0; i < 3; i++) if (mkdir(part, 0777) || chdir(part)) return 91;
+        fd = open("beyond", O_CREAT | O_WRONLY, 0666);
+        return fd < 0 ? 90 : 0;
+    }
+    return 89;
+}
+"#;
+
+fn program() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let program = preloaded::compile(folder.path(), "hard", PROGRAM);
+    (folder, program)
+}
+
+/// Runs one case; it has to come through, and the loader must not complain.
+#[track_caller]
+fn came_through(program: &str, arguments: &[&str]) -> Job {
+    let job = run(Calls, &[&[program], arguments].concat());
+    let pids: Vec<&String> = job.rows.iter().map(|row| &row["pid"]).collect();
+    let first = job.rows.iter().find(|row| !pids.contains(&&row["parent"]));
+    assert_eq!(first.map(|row| row["status"].as_str()), Some("0"), "{arguments:?}: {job:?}");
+    assert!(!job.stderr.contains("ld.so"), "{arguments:?}: {}", job.stderr);
+    job
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn what_a_process_does_to_itself() {
+    let (_folder, program) = program();
+    for (case, processes) in
+        [("close-range", 3), ("subreaper", 3), ("stop", 2), ("thread-vfork", 9)]
+    {
+        let job = came_through(&program, &[case]);
+        assert_eq!(job.value("processes_total"), processes, "{case}: {job:?}");
+        assert_eq!(job.rows.len() as u64, processes, "{case}: {job:?}");
+        assert!(!job.notes.contains_key("processes_total"), "{case}: {job:?}");
+    }
+}
+
+#[test]
+fn another_user() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, program) = program();
+    let job = came_through(&program, &["setuid"]);
+    assert_eq!(job.value("processes_total"), 4, "{job:?}");
+    assert_eq!(job.named("true").len(), 2, "{job:?}");
+    assert!(job.named("true").iter().all(|row| row["uid"] == "65534"), "{job:?}");
+}
+
+#[test]
+fn another_root() {
+    if !is_root() {
+        return;
+    }
+    let (folder, program) = program();
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::copy("/bin/true", root.join("true")).unwrap();
+    let needed = Command::new("ldd").arg("/bin/true").output().unwrap();
+    for file in String::from_utf8_lossy(&needed.stdout).split_whitespace() {
+        if let Some(inside) = file.strip_prefix('/') {
+            let copy = root.join(inside);
+            std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            std::fs::copy(file, copy).unwrap();
+        }
+    }
+    let job = came_through(&program, &["chroot", root.to_str().unwrap()]);
+    assert_eq!(job.value("processes_total"), 3, "{job:?}");
+    let said = &job.notes["processes_total"];
+    assert!(said.1.contains("/true (it was executed under another root directory)"), "{said:?}");
+}
+
+/// The library must do no call that the program would not do: it would be killed for it.
+#[test]
+fn filters_of_their_own() {
+    let (_folder, program) = program();
+    for case in ["strict", "filter", "filter-syscall", "filter-exec"] {
+        let job = came_through(&program, &[case]);
+        assert_eq!(job.value("processes_total"), 2, "{case}: {job:?}");
+        assert!(job.statuses.contains("a filter of system calls"), "{case}: {}", job.statuses);
+    }
+}
+
+#[test]
+fn a_limited_address_space_is_the_programs() {
+    let (_folder, program) = program();
+    let job = came_through(&program, &["limited"]);
+    assert!(job.value("processes_total") >= 3, "{job:?}");
+    let said = &job.notes["processes_total"];
+    assert_eq!(said.0, "sampled");
+    assert!(said.1.contains("no place in the shared file"), "{said:?}");
+}
+
+#[test]
+fn long_paths_are_whole_or_said_to_be_cut() {
+    let (folder, program) = program();
+    let place = folder.path().join("p");
+    std::fs::create_dir(&place).unwrap();
+    let job = came_through(&program, &["paths", place.to_str().unwrap()]);
+    let whole = job.files.iter().any(|(path, times)| {
+        path.len() == 4000 && Path::new(path).parent().is_some_and(Path::exists) && *times == 1
+    });
+    assert!(whole, "{:?}", job.files);
+    assert!(job.files.iter().any(|(path, _)| path == "…/beyond"), "{:?}", job.files);
+}
+
+#[test]
+fn names_of_any_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [&b"a b) (\"'\n["[..], b"\xff\xfe)"] {
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(name));
+        std::fs::copy(workload("procs"), &path).unwrap();
+        let link = folder.path().join("link");
+        let _ = std::fs::remove_file(&link);
+        std::fs::write(&link, "#!/bin/sh\ncd \"$(dirname \"$0\")\"; for i in ./a* ./[!a-z]*; do [ -x \"$i\" ] && \"$i\" 3 fork; done; :\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&link, mode).unwrap();
+        let job = run(Processes, &["sh", link.to_str().unwrap()]);
+        std::fs::remove_file(&path).unwrap();
+        let seen: String =
+            String::from_utf8_lossy(&name[..name.len().min(15)]).replace('\n', "\\n");
+        assert_eq!(job.named(&seen).len(), 4, "{seen}: {job:?}");
+    }
+}
