@@ -167,6 +167,9 @@ static void look_at_usage(struct slot *slot)
 	slot->counters[COUNTER_MAJOR_FAULTS] = usage.ru_majflt;
 	slot->counters[COUNTER_VOLUNTARY_SWITCHES] = usage.ru_nvcsw;
 	slot->counters[COUNTER_INVOLUNTARY_SWITCHES] = usage.ru_nivcsw;
+	/* Without /proc; it counts from before the last exec on. */
+	if (!slot->virtual_peak)
+		raise_to(&slot->rss_peak, usage.ru_maxrss * 1024ull);
 	flag(slot, FLAG_USAGE);
 }
 

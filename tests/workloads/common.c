@@ -181,3 +181,40 @@ void reap(pid_t child)
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		die("process %d ended with wait status 0x%x", child, status);
 }
+
+int work_but_for_the_write(void)
+{
+	char *memory = map_pages(WORK_MEMORY, MAP_PRIVATE);
+	touch_pages(memory, WORK_MEMORY);
+	unmap_pages(memory, WORK_MEMORY);
+	uint64_t until = clock_ns(CLOCK_PROCESS_CPUTIME_ID) + WORK_CPU_NS;
+	while (clock_ns(CLOCK_PROCESS_CPUTIME_ID) < until)
+		;
+	int file = memfd_create("work", MFD_CLOEXEC);
+	if (file < 0)
+		die("memfd_create");
+	return file;
+}
+
+void work_write(int file)
+{
+	static const char bytes[WORK_BYTES];
+	if (write(file, bytes, sizeof bytes) != sizeof bytes)
+		die("writing %d bytes", WORK_BYTES);
+}
+
+void work(void)
+{
+	int file = work_but_for_the_write();
+	work_write(file);
+	close(file);
+}
+
+void truth_of_works(uint64_t processes, uint64_t works, uint64_t extra)
+{
+	truth("processes_total", processes);
+	truth("cpu_ns_at_least", works * WORK_CPU_NS);
+	truth("peak_process_rss_bytes_at_least", WORK_MEMORY);
+	truth("io_written_bytes", works * WORK_BYTES + extra);
+	truth_tell();
+}

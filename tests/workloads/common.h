@@ -68,4 +68,19 @@ void gate_wait(gate *g, uint32_t at_least);
 /* Waits for a child; dies if it did not exit with 0. */
 void reap(pid_t child);
 
+/* A known piece of work: touches WORK_MEMORY bytes and gives them back, burns WORK_CPU_NS of this
+ * process's CPU time, writes WORK_BYTES into a file that only it sees. */
+#define WORK_MEMORY 9000000
+#define WORK_CPU_NS 41000000
+#define WORK_BYTES 10007
+void work(void);
+
+/* The same for who will not be able to open or map any more: what is left is the write. */
+int work_but_for_the_write(void);
+void work_write(int file);
+
+/* Tells the truth of a program that will be so many processes and do so many pieces of work, and
+ * writes `extra` bytes besides: before it does anything, for later it may not be able to. */
+void truth_of_works(uint64_t processes, uint64_t works, uint64_t extra);
+
 #endif
