@@ -14,10 +14,16 @@ impl Table {
         Table { header: header.map(String::from).to_vec(), rows: Vec::new() }
     }
 
+    /// The same, with as many columns as there are words.
+    pub fn of(header: Vec<String>) -> Table {
+        Table { header, rows: Vec::new() }
+    }
+
     /// Adds a row, which has as many cells as the header.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        assert_eq!(N, self.header.len(), "a row of this table");
-        self.rows.push(cells.to_vec());
+    pub fn row(&mut self, cells: impl Into<Vec<String>>) {
+        let cells = cells.into();
+        assert_eq!(cells.len(), self.header.len(), "a row of this table");
+        self.rows.push(cells);
     }
 }
 
@@ -62,13 +68,30 @@ impl Page {
     /// A paragraph.
     pub fn paragraph(&mut self, text: &str) {
         self.0.push_str(text.trim_end());
-        self.0.push_str("\n\n");
+        self.0.push_str(if text.is_empty() { "\n" } else { "\n\n" });
     }
 
     /// A table.
     pub fn table(&mut self, table: &Table) {
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "{table}");
+    }
+
+    /// An item of a list; an empty paragraph ends the list.
+    pub fn item(&mut self, text: &str) {
+        self.0.push_str(&format!("- {text}\n"));
+    }
+
+    /// A table that is shown when a line is clicked on.
+    pub fn folded_table(&mut self, line: &str, table: &Table) {
+        self.paragraph(&format!("<details><summary>{line}</summary>"));
+        self.table(table);
+        self.paragraph("</details>");
+    }
+
+    /// A picture, by its path from the page.
+    pub fn picture(&mut self, what: &str, path: &str) {
+        self.paragraph(&format!("![{what}]({path})"));
     }
 
     /// The whole page.
