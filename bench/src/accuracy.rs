@@ -67,45 +67,58 @@ fn ask_all(bench: &Bench, tools: &[Tool], cases: &[Case], runs: usize) -> Result
 
 const BUFFERS: [u64; 4] = [4, 8, 16, 32];
 
-/// What goes beyond a run that moves nothing, in one direction.
+/// A run that moves nothing: what it moves all the same, by the tool and by its own word.
+#[derive(Clone, Copy)]
+struct Still {
+    said: f64,
+    truth: f64,
+}
+
+/// What goes beyond a run that moves nothing, in one direction. Where the tool can say nothing of
+/// so short a run, what the first tool said of it stands in.
 fn moved(
     bench: &Bench,
     tool: &Tool,
     (program, kind): (&str, &str),
     outcomes: &mut [Outcome],
+    stand_in: &mut Option<Still>,
 ) -> Result<()> {
     let bytes = if bench.quick { 1 << 20 } else { 64 << 20 };
     let case = |bytes, buffer| cases::moving(bench, program, kind, bytes, buffer);
     let none = case(0, 4096);
-    let before = account(bench, tool, &none)?;
+    let account_of_none = account(bench, tool, &none)?;
+    let Some(figure) = account_of_none.figure(none.quantity) else {
+        outcomes.iter_mut().for_each(|outcome| outcome.add(None, None));
+        return Ok(());
+    };
+    let truth = none.truth.of(&account_of_none);
+    let own = figure.value.zip(truth).map(|(said, truth)| Still { said, truth });
+    let still = own.or(*stand_in).context("nothing is known of a run that moves nothing")?;
+    stand_in.get_or_insert(still);
     for (buffer, outcome) in BUFFERS.iter().zip(outcomes) {
         let some = case(bytes, buffer * 1024);
-        let after = account(bench, tool, &some)?;
-        let figure = after.figure(some.quantity).map(|mut figure| {
-            let before = before.figure(some.quantity).and_then(|figure| figure.value);
-            figure.value = figure.value.zip(before).map(|(after, before)| after - before);
+        let account = account(bench, tool, &some)?;
+        let figure = account.figure(some.quantity).map(|mut figure| {
+            figure.value = figure.value.map(|value| value - still.said);
             figure
         });
-        let truth = some.truth.of(&after).zip(none.truth.of(&before));
-        outcome.add(figure, truth.map(|(after, before)| after - before));
-        if outcome.is_silent() {
-            break;
-        }
+        outcome.add(figure, some.truth.of(&account).map(|truth| truth - still.truth));
     }
     Ok(())
 }
 
 /// The seed's table of buffers: each tool, each size, both directions in one figure.
 fn ask_moved(bench: &Bench, tools: &[Tool]) -> Results {
-    let mut outcomes = Vec::new();
-    for tool in tools {
-        eprintln!("accuracy: bytes by {}", tool.name());
-        let mut of_tool = Vec::new();
-        for program in ["io", "io-static"] {
+    let mut outcomes: Vec<(Tool, Vec<Outcome>)> =
+        tools.iter().map(|tool| (tool.clone(), Vec::new())).collect();
+    for program in ["io", "io-static"] {
+        let mut stand_ins = [None, None];
+        for (tool, of_tool) in &mut outcomes {
+            eprintln!("accuracy: bytes of {program} by {}", tool.name());
             let mut sizes: Vec<Outcome> =
                 BUFFERS.iter().map(|_| Outcome::of(Quantity::Read)).collect();
-            for kind in ["read", "write"] {
-                if let Err(error) = moved(bench, tool, (program, kind), &mut sizes) {
+            for (kind, stand_in) in ["read", "write"].iter().zip(&mut stand_ins) {
+                if let Err(error) = moved(bench, tool, (program, kind), &mut sizes, stand_in) {
                     let error = bench.without_paths(&format!("{error:#}"));
                     sizes.iter_mut().for_each(|outcome| outcome.fail(error.clone()));
                 }
@@ -115,7 +128,6 @@ fn ask_moved(bench: &Bench, tools: &[Tool]) -> Results {
             }
             of_tool.extend(sizes);
         }
-        outcomes.push((tool.clone(), of_tool));
     }
     let column = |link: &str| BUFFERS.map(|buffer| format!("{link}, {buffer} KiB"));
     let cases = column("dynamic").into_iter().chain(column("static")).collect();
@@ -134,7 +146,10 @@ impl Results {
         let header = ["".to_string()].into_iter().chain(tools.iter().map(|(tool, _)| tool.name()));
         let mut table = Table::of(header.collect());
         for (which, case) in self.cases.iter().enumerate() {
-            let cells = tools.iter().map(|(_, outcomes)| outcomes[which].cell());
+            let cells = tools.iter().map(|(_, outcomes)| {
+                let others = outcomes.iter().any(|other| other.is_heard_beside(&outcomes[which]));
+                if others { "nothing".to_string() } else { outcomes[which].cell() }
+            });
             table.row([case.clone()].into_iter().chain(cells).collect::<Vec<_>>());
         }
         (!tools.is_empty()).then_some(table)
@@ -191,7 +206,8 @@ pub fn write(bench: &Bench, asked: &Asked, page: &mut Page) -> Result<String> {
          is off from what the programs found by walking their own page tables \
          (`/proc/self/smaps_rollup`): the worst of {} runs. Shared memory counts once. *s*: weigh \
          calls the figure sampled; *e*: estimated, with bounds (see “In their own words”); what has \
-         no letter it calls exact. “–”: the tool has no such figure.",
+         no letter it calls exact. “–”: the tool has no such figure, \
+         “nothing”: it has none of this job, “ended it”: it ended the job before it was done.",
         bench.times(3)
     ));
     let picture = plot::errors(&plot_rows(&asked.results), &asked.results.cases)?;
@@ -318,7 +334,7 @@ fn claims(asked: &Asked, page: &mut Page) {
 }
 
 fn details(asked: &Asked, page: &mut Page) {
-    let mut table = Table::new(["case", "tool", "truth", "said", "quality", "reason"]);
+    let mut table = Table::of_words(["case", "tool", "truth", "said", "quality", "reason"]);
     for results in [&asked.results, &asked.moved, &asked.other_results] {
         results.details(&mut table);
     }

@@ -63,6 +63,11 @@ impl Outcome {
         self.silent
     }
 
+    /// Whether this is a figure of the kind that the tool does not give in the other case.
+    pub fn is_heard_beside(&self, other: &Outcome) -> bool {
+        other.silent && !self.silent && self.quantity == other.quantity
+    }
+
     fn is_count(&self) -> bool {
         !matches!(self.quantity, Quantity::Memory | Quantity::Cpu)
     }
@@ -203,8 +208,10 @@ mod tests {
         outcome.add(None, Some(5.0));
         assert!(outcome.is_silent());
         assert_eq!((outcome.cell().as_str(), outcome.worst()), ("–", None));
+        let silent = outcome;
         let mut outcome = Outcome::of(Quantity::Memory);
         outcome.add(figure(5.0, None, None), None);
+        assert!(!outcome.is_heard_beside(&silent), "bytes read are another figure");
         assert_eq!((outcome.cell().as_str(), outcome.worst()), ("ended it", None));
         assert!(outcome.is_honest() && !outcome.claims());
     }

@@ -253,9 +253,8 @@ impl Bench {
         let said = match arm {
             Arm::Weigh(_) => Said::Weigh(Box::new(self.summary(&words, status)?)),
             Arm::Peer(peer) => {
-                let output = fs::read(self.path("stdout")).unwrap_or_default();
-                let output = String::from_utf8_lossy(&output).into_owned();
-                Said::Peer(Rc::clone(peer), Report { folder: self.path("report"), output })
+                let report = Report::read(&self.path("report"), &self.path("stdout"));
+                Said::Peer(Rc::clone(peer), report)
             }
             Arm::Bare | Arm::Beside => bail!("nothing is around this command that could account"),
         };
@@ -383,7 +382,7 @@ impl Bench {
         let errors = fs::read(self.path("stderr")).unwrap_or_default();
         let text = self.without_paths(&String::from_utf8_lossy(&errors));
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        lines[lines.len().saturating_sub(3)..].join(" ")
+        lines[lines.len().saturating_sub(2)..].join(" ")
     }
 
     /// A text without the paths of this machine.

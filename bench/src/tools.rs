@@ -126,7 +126,7 @@ impl Tools {
             "weigh by each mechanism and level (`bpf 2` is `--mechanism bpf --level 2`), and the \
              peers that were found here:",
         );
-        let mut table = Table::new(["peer", "version", "run as"]);
+        let mut table = Table::of_words(["peer", "version", "run as"]);
         for tool in &self.peers {
             let Tool::Peer(peer) = tool else { continue };
             let name = peer.peer.name.to_string();

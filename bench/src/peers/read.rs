@@ -1,7 +1,7 @@
 //! What the tools say, read from what they leave. A figure that is not there is absent.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -9,22 +9,35 @@ use crate::tools::Quantity;
 
 /// What a tool left of one run.
 pub struct Report {
-    /// The folder of its files.
-    pub folder: PathBuf,
+    /// Its files, by their names.
+    files: BTreeMap<String, String>,
     /// What it said on its standard output.
-    pub output: String,
+    output: String,
 }
 
 impl Report {
-    fn file(&self, name: &str) -> Option<String> {
-        let bytes = std::fs::read(self.folder.join(name)).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+    /// Takes up what lies in a folder and in the file of the standard output.
+    pub fn read(folder: &Path, output: &Path) -> Report {
+        let text = |path: &Path| {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = entries.map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, text(&entry.path()))
+        });
+        Report { files: files.collect(), output: text(output) }
+    }
+
+    fn file(&self, name: &str) -> Option<&str> {
+        self.files.get(name).map(String::as_str)
     }
 }
 
 /// A list of calls, each line opened by the PID.
 pub fn strace(report: &Report, quantity: Quantity) -> Option<f64> {
-    strace_list(&report.file("said")?, quantity)
+    strace_list(report.file("said")?, quantity)
 }
 
 fn strace_list(list: &str, quantity: Quantity) -> Option<f64> {
@@ -50,7 +63,7 @@ fn strace_list(list: &str, quantity: Quantity) -> Option<f64> {
 
 /// Lines of `value,unit,event,…`.
 pub fn perf(report: &Report, quantity: Quantity) -> Option<f64> {
-    perf_table(&report.file("said")?, quantity)
+    perf_table(report.file("said")?, quantity)
 }
 
 fn perf_table(table: &str, quantity: Quantity) -> Option<f64> {
@@ -100,7 +113,7 @@ fn runexec_lines(lines: &str, quantity: Quantity) -> Option<f64> {
 
 /// A table of samples; memory in MiB.
 pub fn psrecord(report: &Report, quantity: Quantity) -> Option<f64> {
-    psrecord_table(&report.file("said")?, quantity)
+    psrecord_table(report.file("said")?, quantity)
 }
 
 fn psrecord_table(table: &str, quantity: Quantity) -> Option<f64> {
@@ -117,10 +130,10 @@ fn psrecord_table(table: &str, quantity: Quantity) -> Option<f64> {
 pub fn duct(report: &Report, quantity: Quantity) -> Option<f64> {
     match quantity {
         Quantity::Memory => {
-            let summary: Value = serde_json::from_str(&report.file("info.json")?).ok()?;
+            let summary: Value = serde_json::from_str(report.file("info.json")?).ok()?;
             summary["execution_summary"]["peak_rss"].as_f64()
         }
-        Quantity::Processes => duct_processes(&report.file("usage.jsonl")?),
+        Quantity::Processes => duct_processes(report.file("usage.jsonl")?),
         Quantity::Cpu | Quantity::Read | Quantity::Written => None,
     }
 }
@@ -137,6 +150,17 @@ fn duct_processes(lines: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_is_what_lay_there_at_that_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        std::fs::write(&file, "1024,0.5,0.25").unwrap();
+        let report = Report::read(folder.path(), &folder.path().join("none"));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(time(&report, Quantity::Memory), Some(1_048_576.0));
+        assert_eq!(perf(&report, Quantity::Cpu), None);
+    }
 
     #[test]
     fn strace_lists_calls() {
