@@ -56,7 +56,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::computing,
             beside: 0.5,
             repeats: 1,
-            length: length(7, 15, 215),
+            length: length(6, 15, 200),
             calls: false,
         },
         Work {
@@ -65,7 +65,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::copying,
             beside: 0.5,
             repeats: 6,
-            length: length(9, 31, 160),
+            length: length(9, 31, 120),
             calls: true,
         },
         Work {
@@ -74,7 +74,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::forking,
             beside: 2.0,
             repeats: 2,
-            length: length(9, 61, 190),
+            length: length(9, 61, 150),
             calls: false,
         },
         Work {
@@ -83,7 +83,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::filling,
             beside: 5.0,
             repeats: 1,
-            length: length(9, 31, 80),
+            length: length(9, 31, 60),
             calls: false,
         },
     ]
@@ -118,7 +118,7 @@ impl Calls {
         let tools = tools.all();
         let arms: Vec<Arm> =
             std::iter::once(Arm::Bare).chain(tools.iter().map(Tool::arm)).collect();
-        let length = bench.length(Length { least: 3, most: 9, seconds: 40 });
+        let length = bench.length(Length { least: 3, most: 9, seconds: 30 });
         let rounds = alternate(bench, &arms, (&copying(BLOCKS), 1), length)?;
         let each = |seconds: Spread| seconds.times(1e6 / (2.0 * f64::from(BLOCKS)));
         let added = tools.into_iter().enumerate().map(|(index, tool)| {
@@ -326,11 +326,11 @@ pub fn write_peers(
     ]);
     for work in works(bench).into_iter().filter(|work| work.name.contains(only)) {
         eprintln!("peers: {}", work.name);
-        let quick: Vec<&Tool> =
-            tools.peers.iter().filter(|peer| !(work.calls && calls.slow(peer).is_some())).collect();
+        let (slow, quick): (Vec<&Tool>, Vec<&Tool>) =
+            tools.peers.iter().partition(|peer| work.calls && calls.slow(peer).is_some());
         let mut arms = vec![Arm::Bare];
         arms.extend(quick.iter().map(|peer| peer.arm()));
-        let length = bench.length(Length { least: 3, most: 9, seconds: 35 });
+        let length = bench.length(Length { least: 3, most: 9, seconds: 30 });
         let rounds = alternate(bench, &arms, (&work.command, 1), length)?;
         let mut bars = Vec::new();
         for (arm, tool) in quick.iter().enumerate().map(|(index, tool)| (index + 1, tool)) {
@@ -357,6 +357,12 @@ pub fn write_peers(
                 cpu.count.to_string(),
             ]);
             bars.extend(bar(tool.name(), &rounds, arm));
+        }
+        for tool in slow {
+            let mut cells = vec!["–".to_string(); 8];
+            (cells[0], cells[1]) = (work.name.to_string(), tool.name());
+            cells[4] = format!("{:+.0} µs a call", calls.slow(tool).unwrap_or_default());
+            table.row(cells);
         }
         panels.push(Panel { title: work.name.to_string(), bars });
     }
@@ -394,7 +400,7 @@ pub fn write_collectors(bench: &Bench, page: &mut Page) -> Result<()> {
     let mut columns = Vec::new();
     for command in [&words(["true"]), forking, filling] {
         eprintln!("collectors: {}", command.join(" "));
-        let length = bench.length(Length { least: 3, most: 5, seconds: 30 });
+        let length = bench.length(Length { least: 3, most: 5, seconds: 20 });
         columns.push(alternate(bench, &arms, (command, 1), length)?);
     }
     let mut table = Table::new([

@@ -143,6 +143,8 @@ fn colour(error: Option<f64>) -> RGBColor {
 fn short(error: Option<f64>) -> String {
     match error {
         None => "–".to_string(),
+        // No sign without a figure.
+        Some(error) if error.abs() < 0.05 => "0.0".to_string(),
         Some(error) if error.abs() < 9.95 => format!("{error:+.1}"),
         Some(error) => format!("{error:+.0}"),
     }
@@ -212,7 +214,7 @@ mod tests {
     fn every_error_is_in_the_picture() {
         let rows = vec![("bpf 2".to_string(), vec![Some(0.02), None])];
         let picture = errors(&rows, &["fill".to_string(), "shared".to_string()]).unwrap();
-        for words in ["bpf 2", "fill", "shared", "+0.0", "–"] {
+        for words in ["bpf 2", "fill", "shared", "0.0", "–"] {
             assert!(picture.contains(words), "{words}");
         }
     }
