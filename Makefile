@@ -36,9 +36,16 @@ check: test-dependencies $(BUNDLE)
 	target/tools/bin/cargo-deny --locked check bans licenses sources
 	cd dashboard && npm run --silent check
 
-# What measuring costs and how right it is; writes docs/performance.md. Wants root and an idle machine.
+# What measuring costs and how right it is; writes docs/performance.md and docs/accuracy.md. Wants
+# root, an idle machine, and 20 minutes. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,
+# limits, programs, collectors, kinds; several with commas) takes those figures only, and leaves them
+# in target/bench; WORK=true does that for the works with `true` in their names, QUICK=1 for a trial.
+BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs)
 bench: build workloads
-	cargo run --release --locked -p weigh-bench -- measure --weigh $(WEIGH) --output docs/performance.md
+	@scripts/install-dependencies.sh bench || echo "bench: goes on without the peers that are missing" >&2
+	cargo run --release --locked -p weigh-bench -- measure --weigh $(WEIGH) \
+		--peers target/bench-peers/bin --docs $(BENCH_DOCS) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) $(if $(QUICK),--quick)
 
 # The same binary on Debian's stock 6.1 kernel, in QEMU.
 test-vm: test-dependencies build workloads

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Installs what is missing to build weigh, and with `test` to test it too. Does nothing, in well
-# under a second, when all is there.
+# Installs what is missing to build weigh, with `test` to test it too, and with `bench` the tools
+# that `make bench` compares it with. Does nothing, in well under a second, when all is there.
 #
-# usage: install-dependencies.sh [build|test]
+# usage: install-dependencies.sh [build|test|bench]
 #
 # Debian and Ubuntu: by apt-get, with sudo where that is needed. Elsewhere, or without the rights,
 # it says what to install and ends with status 1. Rust comes from rustup: distributions' own
@@ -59,6 +59,15 @@ check_test() {
 	have fish || want fish
 }
 
+check_bench() {
+	have strace || want strace
+	[[ -x /usr/bin/time ]] || want time
+	PATH=$PATH:/usr/sbin have bpftool || want bpftool
+	# Ubuntu has it under another name.
+	have perf || if apt-cache show linux-perf >/dev/null 2>&1; then want linux-perf; else want linux-tools-generic; fi
+	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv
+}
+
 install_missing() {
 	local as_root=()
 	((${#missing[@]})) || return 0
@@ -79,7 +88,7 @@ install_missing() {
 	"${as_root[@]}" apt-get update -qq
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-	node_is_new || {
+	[[ $purpose == bench ]] || node_is_new || {
 		say "node $(node --version) is too old: $NODE_LEAST or newer is needed (see nodejs.org)"
 		exit 1
 	}
@@ -125,12 +134,29 @@ install_tools() {
 	cp scripts/tools.txt "$stamp"
 }
 
+# Peers that are Python packages, by version.
+install_peers() {
+	local venv=target/bench-peers stamp=target/bench-peers/installed
+	cmp -s bench/peers.txt "$stamp" && return
+	say "installing the peers of bench/peers.txt into $venv"
+	rm -rf "$venv"
+	python3 -m venv "$venv"
+	"$venv/bin/pip" install -q --disable-pip-version-check -r bench/peers.txt
+	cp bench/peers.txt "$stamp"
+}
+
 export PATH="$HOME/.cargo/bin:$PATH"
 case $purpose in
 build) check_build ;;
 test) check_build && check_test ;;
+bench)
+	check_bench
+	install_missing
+	install_peers
+	exit
+	;;
 *)
-	say "usage: $0 [build|test]"
+	say "usage: $0 [build|test|bench]"
 	exit 2
 	;;
 esac

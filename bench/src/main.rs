@@ -1,27 +1,39 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
-//! What measuring costs, and how right it is. Writes docs/performance.md.
+//! What measuring costs, and how right it is. Writes docs/performance.md and docs/accuracy.md.
 //!
-//! Reads the summaries of weigh and the kernel's accounting of the same commands; refuses runs
-//! that fail, and rounds during which another weigh runs.
+//! Reads the summaries of weigh, the reports of its peers, and the kernel's accounting of the same
+//! commands; refuses bare runs that fail, and rounds during which another weigh runs.
 
 mod accuracy;
+mod cases;
+mod fixed;
+mod limits;
 mod machine;
 mod neighbour;
+mod outcome;
 mod overhead;
 mod page;
+mod peers;
+mod plot;
 mod probes;
+mod rounds;
 mod runs;
 mod spread;
+mod targets;
+mod tools;
+mod ways;
 mod witness;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 
+use overhead::Calls;
 use page::Page;
 use runs::Bench;
+use tools::Tools;
 
 #[derive(Parser)]
 #[command(about = "What measuring costs, and how right it is", version)]
@@ -55,30 +67,35 @@ struct Arguments {
     /// The folder of the workloads' programs
     #[arg(long, default_value = "tests/workloads/bin")]
     workloads: PathBuf,
-    /// The page to write [default: standard output]
+    /// The folder of the pages and, in `images`, of the pictures [default: pages on standard output]
     #[arg(long)]
-    output: Option<PathBuf>,
+    docs: Option<PathBuf>,
+    /// A folder with the programs of peers, looked into before PATH
+    #[arg(long, default_value = "target/bench-peers/bin")]
+    peers: PathBuf,
     /// Two repetitions of small amounts: whether it works, not how it performs
     #[arg(long)]
     quick: bool,
-    /// Only these parts
+    /// Only these parts; what is written has nothing else in it
     #[arg(long, value_delimiter = ',')]
-    rows: Vec<Part>,
+    only: Vec<Part>,
     /// Of the overhead, only the work whose name has this in it
     #[arg(long, default_value = "")]
     work: String,
 }
 
-/// A part of the page.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// A part of the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     Overhead,
-    Programs,
+    Calls,
+    Peers,
     Fixed,
     Limits,
-    Accuracy,
+    Programs,
     Collectors,
-    Peers,
+    Accuracy,
+    Kinds,
 }
 
 fn main() -> Result<()> {
@@ -94,47 +111,118 @@ fn main() -> Result<()> {
     }
 }
 
+/// What a page is written of, and where.
+struct Session<'a> {
+    arguments: &'a Arguments,
+    bench: Bench,
+    tools: Tools,
+}
+
 fn measure(arguments: &Arguments) -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "needs root, as weigh does for exact figures");
-    let bench = Bench::new(&arguments.weigh, &arguments.workloads, arguments.quick)?;
-    let (began, load, stolen) = (Instant::now(), machine::load()?, machine::stolen_seconds()?);
-    let mut tables = Page::default();
-    for part in Part::value_variants() {
-        if !arguments.rows.is_empty() && !arguments.rows.contains(part) {
-            continue;
-        }
-        match part {
-            Part::Overhead => overhead::write(&bench, &arguments.work, &mut tables)?,
-            Part::Programs => probes::write(&bench, &mut tables)?,
-            Part::Fixed => overhead::write_fixed(&bench, &mut tables)?,
-            Part::Limits => accuracy::write_limits(&bench, &mut tables)?,
-            Part::Accuracy => accuracy::write(&bench, &mut tables)?,
-            Part::Collectors => overhead::write_collectors(&bench, &mut tables)?,
-            Part::Peers => overhead::write_peers(&bench, &mut tables)?,
+    let (weigh, workloads) = (&arguments.weigh, &arguments.workloads);
+    let bench = Bench::new(weigh, workloads, &arguments.peers, arguments.quick)?;
+    let tools = Tools::find(&bench);
+    let session = Session { arguments, bench, tools };
+    let accuracy = [Part::Accuracy, Part::Kinds];
+    let performance = |part: &Part| !accuracy.contains(part) && session.wants(*part);
+    if Part::value_variants().iter().any(performance) {
+        session.page("performance.md", "Performance", METHOD, |page| session.performance(page))?;
+    }
+    if accuracy.iter().any(|part| session.wants(*part)) {
+        session.page("accuracy.md", "Accuracy", ACCURACY, |page| session.accuracy(page))?;
+    }
+    Ok(())
+}
+
+impl Session<'_> {
+    fn wants(&self, part: Part) -> bool {
+        self.arguments.only.is_empty() || self.arguments.only.contains(&part)
+    }
+
+    /// Takes the figures of a page, and writes it.
+    fn page(
+        &self,
+        name: &str,
+        title: &str,
+        method: &str,
+        write: impl Fn(&mut Page) -> Result<()>,
+    ) -> Result<()> {
+        let (began, load, stolen) = (Instant::now(), machine::load()?, machine::stolen_seconds()?);
+        let mut tables = Page::default();
+        write(&mut tables)?;
+        let mut page = Page::default();
+        head(&self.bench, title, &mut page)?;
+        let (wall, stolen) = (began.elapsed().as_secs(), machine::stolen_seconds()? - stolen);
+        page.paragraph(&format!(
+            "- Load averages (1, 5, 15 minutes): {load} before, {} after {wall} s, in which the \
+             hypervisor took {stolen:.1} CPU-seconds",
+            machine::load()?
+        ));
+        page.heading(2, "Method");
+        page.paragraph(method);
+        self.tools.write(&mut page);
+        let text = format!("{}\n{}", page.text(), tables.text());
+        match &self.arguments.docs {
+            Some(folder) => put(&folder.join(name), &text),
+            None => {
+                print!("{text}");
+                Ok(())
+            }
         }
     }
-    let mut page = Page::default();
-    head(&bench, &mut page)?;
-    let (wall, stolen) = (began.elapsed().as_secs(), machine::stolen_seconds()? - stolen);
-    page.paragraph(&format!(
-        "- Load averages (1, 5, 15 minutes): {load} before, {} after {wall} s, in which the \
-         hypervisor took {stolen:.1} CPU-seconds",
-        machine::load()?
-    ));
-    page.heading(2, "Method");
-    page.paragraph(METHOD);
-    let text = format!("{}\n{}", page.text(), tables.text());
-    match &arguments.output {
-        Some(path) => std::fs::write(path, text).with_context(|| path.display().to_string()),
-        None => {
-            print!("{text}");
-            Ok(())
+
+    fn picture(&self, name: &str, picture: &str) -> Result<()> {
+        let Some(folder) = &self.arguments.docs else { return Ok(()) };
+        put(&folder.join("images").join(name), picture)
+    }
+
+    fn performance(&self, page: &mut Page) -> Result<()> {
+        let (bench, tools, work) = (&self.bench, &self.tools, &self.arguments.work);
+        let needs_calls = [Part::Overhead, Part::Calls, Part::Peers];
+        let needed = needs_calls.iter().any(|part| self.wants(*part));
+        let calls = if needed { Calls::measure(bench, tools)? } else { Calls::default() };
+        let (mut ways, mut peers) = (Vec::new(), Vec::new());
+        for part in Part::value_variants().iter().filter(|part| self.wants(**part)) {
+            match part {
+                Part::Overhead => ways = overhead::write(bench, tools, &calls, work, page)?,
+                Part::Calls => calls.write(page),
+                Part::Peers => peers = overhead::write_peers(bench, tools, &calls, work, page)?,
+                Part::Fixed => fixed::write(bench, tools, page)?,
+                Part::Limits => limits::write(bench, tools, page),
+                Part::Programs => probes::write(bench, page)?,
+                Part::Collectors => overhead::write_collectors(bench, page)?,
+                Part::Accuracy | Part::Kinds => {}
+            }
         }
+        if ways.is_empty() && peers.is_empty() {
+            return Ok(());
+        }
+        self.picture("overhead.svg", &overhead::picture(ways, peers)?)
+    }
+
+    fn accuracy(&self, page: &mut Page) -> Result<()> {
+        if self.wants(Part::Accuracy) {
+            let asked = accuracy::ask_everything(&self.bench, &self.tools);
+            let picture = accuracy::write(&self.bench, &asked, page)?;
+            self.picture("memory-error.svg", &picture)?;
+        }
+        if self.wants(Part::Kinds) {
+            accuracy::write_calls(&self.bench, page)?;
+        }
+        Ok(())
     }
 }
 
-fn head(bench: &Bench, page: &mut Page) -> Result<()> {
-    page.heading(1, "Performance");
+fn put(path: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+fn head(bench: &Bench, title: &str, page: &mut Page) -> Result<()> {
+    page.heading(1, title);
     page.paragraph("Written by `make bench`. Every figure is of this one session.");
     if bench.quick {
         page.paragraph(
@@ -146,23 +234,34 @@ fn head(bench: &Bench, page: &mut Page) -> Result<()> {
     for (name, fact) in machine::describe()? {
         lines.push_str(&format!("- {name}: {fact}\n"));
     }
+    lines.push_str("- User: root, for BPF; the other mechanisms need no rights");
     page.paragraph(&lines);
     Ok(())
 }
 
 const METHOD: &str = "\
 Each row of overhead is a fixed amount of work, done in rounds. In each round it is done once in each \
-way (bare, beside a measured job, under weigh), one right after the other, and each round begins with \
-another way. “More” is the median, over the rounds, of the ratio to the bare run of the same round. \
-The 95 % interval is that of the median, by order statistics. A target is met if the whole interval \
-is within it, and missed if the whole interval is beyond it. Nothing is pinned to a CPU, and nothing \
-is left out, except rounds during which another weigh ran on the machine, which are made again.
+way (bare, beside a measured job, under weigh by each mechanism and level), one right after the \
+other, and each round begins with another way. There are as many rounds as fit into a fixed time. \
+“More” is the median, over the rounds, of the ratio to the bare run of the same round. The 95 % \
+interval is that of the median, by order statistics; fewer than 6 rounds have none. A target is met \
+if the whole interval is within it, and missed if the whole interval is beyond it. Nothing is pinned \
+to a CPU, and nothing is left out, except rounds during which another weigh ran on the machine, which \
+are made again.
 
 CPU time is user and system time of the command and its descendants by `getrusage`, got by a small \
 program that starts the command, waits for it, and runs inside of whatever measures: the same way \
 bare and measured. What BPF programs take is in it, for the kernel accounts it to the thread that \
-runs into them. Wall time is from before the command is started until it has been waited for, by the \
+runs into them. What a tracer takes is not, but the time until it lets the command go on is in the \
+wall time. Wall time is from before the command is started until it has been waited for, by the \
 same program. Commands run in an empty directory.";
+
+const ACCURACY: &str = "\
+Programs (`tests/workloads`) that do exact, odd amounts of work run under each tool and say \
+themselves, by a walk of their own page tables or by adding up what their calls returned, what they \
+did. Every tool is asked about the same programs; what it says is held against what the program \
+said in that very run. Nothing is timed here. weigh's `poll` looks as often as it can \
+(`--interval 10ms`).";
 
 #[cfg(test)]
 mod tests {

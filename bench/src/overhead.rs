@@ -1,15 +1,21 @@
 //! What it costs a program to be measured, or to run beside one that is: the same fixed work bare,
-//! beside a measured job, under weigh, and under peers, in turn.
+//! beside a measured job, under weigh in each of its ways, and under peers, in turn.
 
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::machine;
 use crate::page::{Page, Table};
+use crate::plot::{self, Bar, Panel};
+use crate::rounds::{Length, Rounds, alternate};
 use crate::runs::{Arm, Bench, Run};
 use crate::spread::Spread;
+use crate::targets;
+use crate::tools::{Tool, Tools};
+use crate::ways::Way;
+
+/// A way that takes more microseconds than that for a call is not asked to copy a whole GiB.
+const SLOW_CALL: f64 = 5.0;
 
 /// A fixed amount of work, and the most that measuring may add to it, in percent.
 pub struct Work {
@@ -17,11 +23,13 @@ pub struct Work {
     pub name: &'static str,
     /// How.
     pub command: Vec<String>,
-    measured: f64,
+    measured: fn(Way) -> Option<f64>,
     beside: f64,
     /// How often it is done in one run: work that takes long enough to be told from noise.
     repeats: usize,
-    rounds: usize,
+    length: Length,
+    /// Whether it is made of calls.
+    calls: bool,
 }
 
 fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
@@ -36,76 +44,49 @@ fn copying(blocks: u32) -> Vec<String> {
 
 /// The work of which the overhead is promised.
 pub fn works(bench: &Bench) -> Vec<Work> {
-    let work = |name, command, (measured, beside), repeats, rounds| Work {
-        name,
-        command,
-        measured,
-        beside,
-        repeats,
-        rounds: bench.times(rounds),
-    };
     let quick = bench.quick;
     let computing = bench.spin(Duration::from_millis(if quick { 300 } else { 3000 }));
-    let copying = copying(if quick { 16_384 } else { 262_144 });
     let count = if quick { 50 } else { 500 };
     let loops = format!("i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done");
-    let forking = words(["sh", "-c", &loops]);
-    let filling = bench.workload(if quick { "fill 100000000" } else { "fill 1000000000" });
+    let length = |least, most, seconds| bench.length(Length { least, most, seconds });
     vec![
-        work("computing for 3 s", computing, (0.5, 0.5), 1, 15),
-        work("1 GiB from /dev/zero to /dev/null by 4 KiB", copying, (1.0, 0.5), 6, 31),
-        work("500 × /bin/true from a shell", forking, (5.0, 2.0), 2, 61),
-        work("filling 1 GB", filling, (5.0, 5.0), 2, 41),
+        Work {
+            name: "computing for 3 s",
+            command: computing,
+            measured: targets::computing,
+            beside: 0.5,
+            repeats: 1,
+            length: length(6, 15, 200),
+            calls: false,
+        },
+        Work {
+            name: "1 GiB from /dev/zero to /dev/null by 4 KiB",
+            command: copying(if quick { 16_384 } else { 262_144 }),
+            measured: targets::copying,
+            beside: 0.5,
+            repeats: 6,
+            length: length(9, 31, 120),
+            calls: true,
+        },
+        Work {
+            name: "500 × /bin/true from a shell",
+            command: words(["sh", "-c", &loops]),
+            measured: targets::forking,
+            beside: 2.0,
+            repeats: 2,
+            length: length(9, 61, 150),
+            calls: false,
+        },
+        Work {
+            name: "filling 1 GB",
+            command: bench.workload(if quick { "fill 100000000" } else { "fill 1000000000" }),
+            measured: targets::filling,
+            beside: 5.0,
+            repeats: 1,
+            length: length(9, 31, 60),
+            calls: false,
+        },
     ]
-}
-
-/// Runs each command in each way, again and again, each time beginning with another way. What
-/// comes back has a run of each way for each round.
-///
-/// A round during which somebody else's weigh runs is made again: nothing was bare in it.
-fn alternate(
-    bench: &Bench,
-    arms: &[Arm],
-    (command, repeats): (&[String], usize),
-    rounds: usize,
-) -> Result<Vec<Vec<Run>>> {
-    let mut done = Vec::new();
-    let mut disturbed = 0;
-    while done.len() < rounds {
-        let mut runs = vec![None; arms.len()];
-        let mut others = machine::weighs_running()?;
-        for offset in 0..arms.len() {
-            let which = (done.len() + offset) % arms.len();
-            runs[which] = Some(bench.run(&arms[which], repeats, command)?);
-            others += machine::weighs_running()?;
-        }
-        if others == 0 {
-            done.push(runs.into_iter().flatten().collect());
-            continue;
-        }
-        disturbed += 1;
-        eprintln!("another weigh ran: round made again");
-        if disturbed > 2 * rounds.max(10) {
-            bail!("another weigh runs on this machine all the time: no bare run can be made");
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    Ok(done)
-}
-
-/// By how many percent one way takes longer than the first one of the same round.
-fn more(rounds: &[Vec<Run>], arm: usize, figure: impl Fn(&Run) -> f64) -> Spread {
-    Spread::of(rounds.iter().map(|runs| (figure(&runs[arm]) / figure(&runs[0]) - 1.0) * 100.0))
-}
-
-/// How much more that is, in the middle.
-fn added(rounds: &[Vec<Run>], arm: usize, figure: impl Fn(&Run) -> f64) -> String {
-    let more = rounds.iter().map(|runs| (figure(&runs[arm]) - figure(&runs[0])) * 1e3);
-    format!("{:+.1} ms", Spread::of(more).median)
-}
-
-fn of_arm(rounds: &[Vec<Run>], arm: usize, figure: impl Fn(&Run) -> f64) -> Spread {
-    Spread::of(rounds.iter().map(|runs| figure(&runs[arm])))
 }
 
 fn percent(spread: &Spread) -> String {
@@ -121,59 +102,178 @@ fn range(spread: &Spread) -> String {
     format!("{:+.2} … {:+.2}", spread.least, spread.greatest)
 }
 
-fn seconds(spread: &Spread) -> String {
-    format!("{:.3} s", spread.median)
+/// What a call costs under each tool.
+#[derive(Default)]
+pub struct Calls {
+    /// Microseconds of CPU and of wall time that a call takes longer.
+    added: Vec<(Tool, Option<[Spread; 2]>)>,
+    rounds: usize,
 }
 
-/// Rows 1 and 2 of what is promised: measured, and beside a measured job.
-pub fn write(bench: &Bench, only: &str, page: &mut Page) -> Result<()> {
-    let arms = [Arm::Bare, Arm::Beside, Arm::Weigh(Vec::new())];
-    let header = [
-        "work",
-        "bare, CPU",
-        "CPU more",
-        "95 % interval",
-        "least … greatest",
-        "wall more",
-        "95 % interval",
-        "rounds",
-        "target, CPU",
-        "verdict",
-    ];
-    let (mut beside, mut measured) = (Table::new(header), Table::new(header));
-    let mut around = Table::new(["work", "weigh's own CPU", "least … greatest"]);
-    for work in works(bench).into_iter().filter(|work| work.name.contains(only)) {
-        eprintln!("overhead: {}", work.name);
-        let rounds = alternate(bench, &arms, (&work.command, work.repeats), work.rounds)?;
-        let bare = of_arm(&rounds, 0, |run| run.command.cpu / work.repeats as f64);
-        for (arm, target, table) in
-            [(1, work.beside, &mut beside), (2, work.measured, &mut measured)]
-        {
-            let cpu = more(&rounds, arm, |run| run.command.cpu);
-            let wall = more(&rounds, arm, |run| run.command.wall);
-            table.row([
-                work.name.to_string(),
-                seconds(&bare),
-                percent(&cpu),
-                interval(&cpu),
-                range(&cpu),
-                percent(&wall),
-                interval(&wall),
-                cpu.count.to_string(),
-                format!("≤ {target} %"),
-                cpu.against(target).to_string(),
-            ]);
-        }
-        let own = of_arm(&rounds, 2, Run::cpu_around);
-        let spread = format!("{:.3} … {:.3}", own.least, own.greatest);
-        around.row([work.name.to_string(), seconds(&own), spread]);
+impl Calls {
+    /// Reads and writes 64 MiB by 4 KiB under each tool.
+    pub fn measure(bench: &Bench, tools: &Tools) -> Result<Calls> {
+        const BLOCKS: u32 = 16_384;
+        eprintln!("overhead: calls");
+        let tools = tools.all();
+        let arms: Vec<Arm> =
+            std::iter::once(Arm::Bare).chain(tools.iter().map(Tool::arm)).collect();
+        let length = bench.length(Length { least: 3, most: 9, seconds: 30 });
+        let rounds = alternate(bench, &arms, (&copying(BLOCKS), 1), length)?;
+        let each = |seconds: Spread| seconds.times(1e6 / (2.0 * f64::from(BLOCKS)));
+        let added = tools.into_iter().enumerate().map(|(index, tool)| {
+            let cpu = rounds.added(index + 1, |run| run.command.cpu).map(each);
+            let wall = rounds.added(index + 1, |run| run.command.wall).map(each);
+            (tool, cpu.zip(wall).map(|(cpu, wall)| [cpu, wall]))
+        });
+        Ok(Calls { added: added.collect(), rounds: rounds.count() })
     }
+
+    /// The microseconds of a call under a tool, if it takes too long for a whole GiB.
+    fn slow(&self, tool: &Tool) -> Option<f64> {
+        let (_, added) = self.added.iter().find(|(other, _)| other.name() == tool.name())?;
+        let [_, wall] = added.as_ref()?;
+        (wall.median > SLOW_CALL).then_some(wall.median)
+    }
+
+    /// The table.
+    pub fn write(&self, page: &mut Page) {
+        page.heading(2, "A call");
+        page.paragraph(&format!(
+            "By how many microseconds a read or write of 4 KiB takes longer: 64 MiB from /dev/zero \
+             to /dev/null, {} rounds. A tool that takes more than {SLOW_CALL} µs is not asked to \
+             do a whole GiB above and below.",
+            self.rounds
+        ));
+        let mut table = Table::new([
+            "tool",
+            "CPU of the command",
+            "least … greatest",
+            "wall",
+            "least … greatest",
+        ]);
+        for (tool, added) in &self.added {
+            let cells = |spread: &Spread| {
+                [
+                    format!("{:+.2} µs", spread.median),
+                    format!("{:+.2} … {:+.2}", spread.least, spread.greatest),
+                ]
+            };
+            let cells = match added {
+                Some([cpu, wall]) => [cells(cpu), cells(wall)].concat(),
+                None => vec!["failed".to_string(), "–".into(), "–".into(), "–".into()],
+            };
+            table.row([vec![tool.name()], cells].concat());
+        }
+        page.table(&table);
+    }
+}
+
+/// One tool at one work: the row of a table.
+fn row(name: String, rounds: &Rounds, arm: usize, target: Option<f64>) -> Vec<String> {
+    let cpu = rounds.more(arm, |run| run.command.cpu);
+    let wall = rounds.more(arm, |run| run.command.wall);
+    let (Some(cpu), Some(wall)) = (cpu, wall) else {
+        let blank = vec!["–".to_string(); 7];
+        return [vec![name], blank, vec!["failed".to_string()]].concat();
+    };
+    let verdict = target.map_or("–".to_string(), |target| cpu.against(target).to_string());
+    vec![
+        name,
+        percent(&cpu),
+        interval(&cpu),
+        range(&cpu),
+        percent(&wall),
+        interval(&wall),
+        cpu.count.to_string(),
+        target.map_or("–".to_string(), |target| format!("≤ {target} %")),
+        verdict,
+    ]
+}
+
+const HEADER: [&str; 9] = [
+    "",
+    "CPU more",
+    "95 % interval",
+    "least … greatest",
+    "wall more",
+    "95 % interval",
+    "rounds",
+    "target, CPU",
+    "verdict",
+];
+
+fn bar(name: String, rounds: &Rounds, arm: usize) -> Option<Bar> {
+    let cpu = rounds.more(arm, |run| run.command.cpu)?;
+    let (low, high) = cpu.interval.unwrap_or((cpu.least, cpu.greatest));
+    Some(Bar { name, median: cpu.median, low, high })
+}
+
+/// What is promised of a measured program, of each way of weigh; and beside one.
+pub fn write(
+    bench: &Bench,
+    tools: &Tools,
+    calls: &Calls,
+    only: &str,
+    page: &mut Page,
+) -> Result<Vec<Panel>> {
+    let mut panels = Vec::new();
+    let mut header = HEADER;
+    header[0] = "work";
+    let mut beside = Table::new(header);
+    let mut around = Table::new(["work", "by", "weigh's own CPU", "least … greatest"]);
     page.heading(2, "A measured program");
     page.paragraph(
-        "The command under `weigh run --quiet`, against the same command bare in the same round. \
-         The start and the end of weigh are not in it (see “Fixed cost”).",
+        "The command under `weigh run --quiet`, by each mechanism and level, against the same \
+         command bare in the same round. The start and the end of weigh are not in it (see “Fixed \
+         cost”).",
     );
-    page.table(&measured);
+    page.picture("CPU time more, by work and tool", "images/overhead.svg");
+    let mut failures = Vec::new();
+    for work in works(bench).into_iter().filter(|work| work.name.contains(only)) {
+        eprintln!("overhead: {}", work.name);
+        let (slow, ways): (Vec<&Tool>, Vec<&Tool>) =
+            tools.ways.iter().partition(|way| work.calls && calls.slow(way).is_some());
+        let mut arms = vec![Arm::Bare, Arm::Beside];
+        arms.extend(ways.iter().map(|way| way.arm()));
+        let rounds = alternate(bench, &arms, (&work.command, work.repeats), work.length)?;
+        let mut table = Table::new(HEADER);
+        let mut bars = Vec::new();
+        for (arm, tool) in ways.iter().enumerate().map(|(index, tool)| (index + 2, tool)) {
+            let target = tool.way().and_then(work.measured);
+            table.row(row(tool.name(), &rounds, arm, target));
+            bars.extend(bar(tool.name(), &rounds, arm));
+            if let Some(own) = rounds.of_arm(arm, Run::cpu_around) {
+                around.row([
+                    work.name.to_string(),
+                    tool.name(),
+                    format!("{:.3} s", own.median),
+                    format!("{:.3} … {:.3}", own.least, own.greatest),
+                ]);
+            }
+            let failure = rounds.failures[arm].as_ref();
+            failures.extend(failure.map(|why| format!("{}, {}: {why}", work.name, tool.name())));
+        }
+        for tool in slow {
+            let each = calls.slow(tool).unwrap_or_default();
+            let mut cells = vec!["–".to_string(); HEADER.len()];
+            cells[0] = tool.name();
+            cells[HEADER.len() - 1] = format!("published: {each:.0} µs a call");
+            table.row(cells);
+        }
+        beside.row(row(work.name.to_string(), &rounds, 1, Some(work.beside)));
+        page.heading(3, work.name);
+        if let Some(bare) = rounds.of_arm(0, |run| run.command.cpu / work.repeats as f64) {
+            page.paragraph(&format!(
+                "Bare: {:.3} s of CPU time ({:.3} … {:.3}).",
+                bare.median, bare.least, bare.greatest
+            ));
+        }
+        page.table(&table);
+        panels.push(Panel { title: work.name.to_string(), bars });
+    }
+    list_failures(&failures, page);
+    page.heading(3, "weigh itself");
     page.paragraph(
         "What weigh itself used beside these commands, mostly to start and to end \
          (CPU of all processes but the command's):",
@@ -185,63 +285,102 @@ pub fn write(bench: &Bench, only: &str, page: &mut Page) -> Result<()> {
          command bare with no weigh on the machine, in the same round.",
     );
     page.table(&beside);
-    Ok(())
+    Ok(panels)
+}
+
+fn list_failures(failures: &[String], page: &mut Page) {
+    for failure in failures {
+        let failure = failure.split_whitespace().collect::<Vec<_>>().join(" ");
+        page.item(&format!("Left out, because it failed: {failure}"));
+    }
+    if !failures.is_empty() {
+        page.paragraph("");
+    }
 }
 
 /// The same work under other tools.
-pub fn write_peers(bench: &Bench, page: &mut Page) -> Result<()> {
+pub fn write_peers(
+    bench: &Bench,
+    tools: &Tools,
+    calls: &Calls,
+    only: &str,
+    page: &mut Page,
+) -> Result<Vec<Panel>> {
     page.heading(2, "Peers");
     page.paragraph(
-        "The same work under other tools: by how much the command itself takes longer, and how many \
-         milliseconds more it takes from the start of the tool to its end, what the tool itself \
-         does included.",
+        "The same work under other tools (“Tools” says how they are run): by how much the command \
+         itself takes longer, and how many milliseconds more it takes from the start of the tool to \
+         its end, what the tool itself does included.",
     );
-    let mut peers = vec![("weigh run", Arm::Weigh(Vec::new()))];
-    for (name, line) in [
-        ("perf stat", "/usr/bin/perf stat -o /dev/null"),
-        ("GNU time", "/usr/bin/time -o /dev/null"),
-        ("strace -f -c", "/usr/bin/strace -f -c -o /dev/null"),
-    ] {
-        let words: Vec<String> = line.split(' ').map(String::from).collect();
-        if Path::new(&words[0]).exists() {
-            peers.push((name, Arm::Peer(words)));
-        } else {
-            page.paragraph(&format!("{name} is not installed here: left out."));
-        }
-    }
-    let arms: Vec<Arm> =
-        std::iter::once(Arm::Bare).chain(peers.iter().map(|(_, arm)| arm.clone())).collect();
+    let mut panels = Vec::new();
+    let mut failures = Vec::new();
     let mut table = Table::new([
         "work",
         "tool",
         "command: CPU",
+        "least … greatest",
         "wall",
         "with the tool: CPU",
         "wall",
         "rounds",
     ]);
-    let mut works = works(bench);
-    // strace takes a minute for a whole GiB; computing gives none of them anything to do.
-    works[1].name = "64 MiB by 4 KiB";
-    works[1].command = copying(16_384);
-    for work in works.into_iter().skip(1) {
+    for work in works(bench).into_iter().filter(|work| work.name.contains(only)) {
         eprintln!("peers: {}", work.name);
-        let rounds = alternate(bench, &arms, (&work.command, 1), bench.times(3))?;
-        for (arm, (name, _)) in peers.iter().enumerate() {
-            let arm = arm + 1;
+        let (slow, quick): (Vec<&Tool>, Vec<&Tool>) =
+            tools.peers.iter().partition(|peer| work.calls && calls.slow(peer).is_some());
+        let mut arms = vec![Arm::Bare];
+        arms.extend(quick.iter().map(|peer| peer.arm()));
+        let length = bench.length(Length { least: 3, most: 9, seconds: 30 });
+        let rounds = alternate(bench, &arms, (&work.command, 1), length)?;
+        let mut bars = Vec::new();
+        for (arm, tool) in quick.iter().enumerate().map(|(index, tool)| (index + 1, tool)) {
+            let failure = rounds.failures[arm].as_ref();
+            failures.extend(failure.map(|why| format!("{}, {}: {why}", work.name, tool.name())));
+            let percents =
+                [rounds.more(arm, |run| run.command.cpu), rounds.more(arm, |run| run.command.wall)];
+            let whole = [
+                rounds.added(arm, |run| run.all.cpu * 1e3),
+                rounds.added(arm, |run| run.all.wall * 1e3),
+            ];
+            let ([Some(cpu), Some(wall)], [Some(all_cpu), Some(all_wall)]) = (percents, whole)
+            else {
+                continue;
+            };
             table.row([
                 work.name.to_string(),
-                name.to_string(),
-                percent(&more(&rounds, arm, |run| run.command.cpu)),
-                percent(&more(&rounds, arm, |run| run.command.wall)),
-                added(&rounds, arm, |run| run.all.cpu),
-                added(&rounds, arm, |run| run.all.wall),
-                rounds.len().to_string(),
+                tool.name(),
+                percent(&cpu),
+                range(&cpu),
+                percent(&wall),
+                format!("{:+.1} ms", all_cpu.median),
+                format!("{:+.1} ms", all_wall.median),
+                cpu.count.to_string(),
             ]);
+            bars.extend(bar(tool.name(), &rounds, arm));
         }
+        for tool in slow {
+            let mut cells = vec!["–".to_string(); 8];
+            (cells[0], cells[1]) = (work.name.to_string(), tool.name());
+            cells[4] = format!("{:+.0} µs a call", calls.slow(tool).unwrap_or_default());
+            table.row(cells);
+        }
+        panels.push(Panel { title: work.name.to_string(), bars });
     }
     page.table(&table);
-    Ok(())
+    list_failures(&failures, page);
+    Ok(panels)
+}
+
+/// The picture of both.
+pub fn picture(weigh: Vec<Panel>, peers: Vec<Panel>) -> Result<String> {
+    let mut panels = weigh;
+    for panel in peers {
+        match panels.iter_mut().find(|other| other.title == panel.title) {
+            Some(there) => there.bars.extend(panel.bars),
+            None => panels.push(panel),
+        }
+    }
+    plot::overhead(&panels)
 }
 
 /// What each collector adds, by doing without it.
@@ -261,7 +400,8 @@ pub fn write_collectors(bench: &Bench, page: &mut Page) -> Result<()> {
     let mut columns = Vec::new();
     for command in [&words(["true"]), forking, filling] {
         eprintln!("collectors: {}", command.join(" "));
-        columns.push(alternate(bench, &arms, (command, 1), bench.times(5))?);
+        let length = bench.length(Length { least: 3, most: 5, seconds: 20 });
+        columns.push(alternate(bench, &arms, (command, 1), length)?);
     }
     let mut table = Table::new([
         "without",
@@ -271,63 +411,20 @@ pub fn write_collectors(bench: &Bench, page: &mut Page) -> Result<()> {
         "filling 1 GB",
         "rounds",
     ]);
+    let failed = || "failed".to_string();
     for (arm, name) in without.iter().enumerate() {
         let arm = arm + 1;
-        table.row([
-            name.to_string(),
-            added(&columns[0], arm, |run| run.all.wall),
-            added(&columns[0], arm, |run| run.all.cpu),
-            percent(&more(&columns[1], arm, |run| run.command.cpu)),
-            percent(&more(&columns[2], arm, |run| run.command.cpu)),
-            columns[0].len().to_string(),
-        ]);
+        let milliseconds = |spread: Spread| format!("{:+.1} ms", spread.median * 1e3);
+        let of_true =
+            [columns[0].added(arm, |run| run.all.wall), columns[0].added(arm, |run| run.all.cpu)];
+        let [wall, cpu] = of_true.map(|spread| spread.map_or_else(failed, milliseconds));
+        let more = |column: usize| {
+            let spread = columns[column].more(arm, |run| run.command.cpu);
+            spread.map_or_else(failed, |spread| percent(&spread))
+        };
+        let count = columns[0].count().to_string();
+        table.row([name.to_string(), wall, cpu, more(1), more(2), count]);
     }
-    page.table(&table);
-    Ok(())
-}
-
-/// Row 3 of what is promised: what `weigh run -- true` takes.
-pub fn write_fixed(bench: &Bench, page: &mut Page) -> Result<()> {
-    eprintln!("fixed cost");
-    const TARGET_MS: f64 = 150.0;
-    let (bare, mut measured) = (words(["true"]), bench.weigh_words(&[]));
-    measured.push("true".to_string());
-    let (mut alone, mut with) = (Vec::new(), Vec::new());
-    for _ in 0..bench.times(31) {
-        alone.push(bench.run_plain(&bare)?);
-        with.push(bench.run_plain(&measured)?);
-    }
-    page.heading(2, "Fixed cost");
-    page.paragraph(
-        "`weigh run --quiet -o DIR -- true`, from start to end; beside it `true` alone.",
-    );
-    let mut table = Table::new([
-        "",
-        "median",
-        "95 % interval",
-        "least … greatest",
-        "runs",
-        "target",
-        "verdict",
-    ]);
-    let mut row = |name: &str, figures: Vec<f64>, target: Option<f64>| {
-        let spread = Spread::of(figures.into_iter().map(|seconds| seconds * 1e3));
-        let verdict = target.map(|target| spread.against(target).to_string());
-        let inside = |(low, high)| format!("{low:.1} … {high:.1}");
-        table.row([
-            name.to_string(),
-            format!("{:.1} ms", spread.median),
-            spread.interval.map_or_else(|| "–".to_string(), inside),
-            format!("{:.1} … {:.1}", spread.least, spread.greatest),
-            spread.count.to_string(),
-            target.map_or_else(|| "–".to_string(), |target| format!("≤ {target} ms")),
-            verdict.unwrap_or_else(|| "–".to_string()),
-        ]);
-    };
-    row("weigh, wall", with.iter().map(|times| times.wall).collect(), Some(TARGET_MS));
-    row("weigh, CPU", with.iter().map(|times| times.cpu).collect(), None);
-    row("true, wall", alone.iter().map(|times| times.wall).collect(), None);
-    row("true, CPU", alone.iter().map(|times| times.cpu).collect(), None);
     page.table(&table);
     Ok(())
 }

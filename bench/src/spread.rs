@@ -30,6 +30,18 @@ impl Spread {
         Spread { median, interval, least: sorted[0], greatest: sorted[count - 1], count }
     }
 
+    /// The same in another unit.
+    pub fn times(self, factor: f64) -> Spread {
+        assert!(factor > 0.0, "the least stays the least");
+        Spread {
+            median: self.median * factor,
+            interval: self.interval.map(|(low, high)| (low * factor, high * factor)),
+            least: self.least * factor,
+            greatest: self.greatest * factor,
+            count: self.count,
+        }
+    }
+
     /// Whether the figures show that the median is no greater than a target.
     pub fn against(&self, target: f64) -> Verdict {
         match self.interval {
@@ -113,6 +125,12 @@ mod tests {
         }
         let spread = Spread::of((1..=15).map(f64::from));
         assert_eq!(spread.interval, Some((4.0, 12.0)));
+    }
+
+    #[test]
+    fn another_unit() {
+        let spread = Spread::of((1..=15).map(f64::from)).times(10.0);
+        assert_eq!((spread.median, spread.interval), (80.0, Some((40.0, 120.0))));
     }
 
     #[test]

@@ -1,0 +1,221 @@
+//! Pictures of the figures, as SVG: what adds how much, and who is how far off.
+//!
+//! They lie on a light ground of their own, so that a page may be dark. Colours say nothing that is
+//! not also written. Pure.
+
+use anyhow::{Result, anyhow};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const GROUND: RGBColor = RGBColor(250, 250, 248);
+const INK: RGBColor = RGBColor(32, 36, 44);
+const FAINT: RGBColor = RGBColor(214, 216, 220);
+const WEIGH: RGBColor = RGBColor(31, 95, 165);
+const PEER: RGBColor = RGBColor(176, 84, 24);
+const WIDTH: u32 = 880;
+
+/// A figure and its interval, in percent.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Of which tool.
+    pub name: String,
+    /// The middle.
+    pub median: f64,
+    /// The lower end of the interval.
+    pub low: f64,
+    /// The upper one.
+    pub high: f64,
+}
+
+/// The figures of one work.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// Which work.
+    pub title: String,
+    /// By tool.
+    pub bars: Vec<Bar>,
+}
+
+fn text(size: u32, anchor: HPos) -> TextStyle<'static> {
+    let style = TextStyle::from(("sans-serif", size).into_font()).color(&INK);
+    style.pos(Pos::new(anchor, VPos::Center))
+}
+
+/// Whether it is weigh: its names end with a level.
+fn is_weigh(name: &str) -> bool {
+    name.ends_with(|last: char| last.is_ascii_digit())
+}
+
+/// The scale of a panel: what most of its tools need; what goes beyond is cut off.
+fn scale(bars: &[Bar]) -> (f64, f64) {
+    const ROOM: f64 = 60.0;
+    let low = bars.iter().map(|bar| bar.low).fold(-1.0, f64::min);
+    let high = bars.iter().map(|bar| bar.high).fold(1.0, f64::max);
+    (low.max(-ROOM) * 1.05, high.min(ROOM) * 1.05)
+}
+
+/// A row for each tool: a point at the median, a line along the interval.
+pub fn overhead(panels: &[Panel]) -> Result<String> {
+    const ROW: u32 = 19;
+    const HEAD: u32 = 62;
+    let panels: Vec<&Panel> = panels.iter().filter(|panel| !panel.bars.is_empty()).collect();
+    let height = |panel: &Panel| HEAD + ROW * panel.bars.len() as u32;
+    let total = panels.iter().map(|panel| height(panel)).sum::<u32>() + 34;
+    let mut picture = String::new();
+    {
+        let root = SVGBackend::with_string(&mut picture, (WIDTH, total)).into_drawing_area();
+        let said = |error| anyhow!("drawing: {error}");
+        root.fill(&GROUND).map_err(|error| anyhow!("drawing: {error}"))?;
+        let note = "CPU time of the command, percent more than bare: median, and its 95 % interval \
+                    (with fewer than 6 rounds: least … greatest)";
+        root.draw(&Text::new(note, (12, 16), text(12, HPos::Left))).map_err(said)?;
+        let mut top = 28;
+        for panel in panels {
+            let area = root.clone().shrink((0, top), (WIDTH, height(panel)));
+            draw_panel(&area, panel).map_err(|error| anyhow!("drawing: {error}"))?;
+            top += height(panel);
+        }
+        root.present().map_err(|error| anyhow!("drawing: {error}"))?;
+    }
+    Ok(picture)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>> {
+    let count = panel.bars.len();
+    let (low, high) = scale(&panel.bars);
+    let mut chart = ChartBuilder::on(area)
+        .caption(&panel.title, ("sans-serif", 14).into_font().color(&INK))
+        .margin_left(8)
+        .margin_right(120)
+        .x_label_area_size(24)
+        .y_label_area_size(90)
+        .build_cartesian_2d(low..high, -0.5..count as f64 - 0.5)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .y_labels(0)
+        .axis_style(FAINT)
+        .bold_line_style(FAINT)
+        .light_line_style(GROUND)
+        .label_style(("sans-serif", 11).into_font().color(&INK))
+        .x_label_formatter(&|percent| format!("{percent:+.0} %"))
+        .draw()?;
+    let zero = [(0.0, -0.5), (0.0, count as f64 - 0.5)];
+    chart.draw_series([PathElement::new(zero, INK.stroke_width(1))])?;
+    for (index, bar) in panel.bars.iter().enumerate() {
+        // The first one is at the top.
+        let y = (count - 1 - index) as f64;
+        let colour = if is_weigh(&bar.name) { WEIGH } else { PEER };
+        let inside = |x: f64| x.clamp(low, high);
+        let line = [(inside(bar.low), y), (inside(bar.high), y)];
+        chart.draw_series([PathElement::new(line, colour.stroke_width(2))])?;
+        if bar.median <= high {
+            chart.draw_series([Circle::new((bar.median, y), 4, colour.filled())])?;
+        }
+        let (_, row) = chart.backend_coord(&(low, y));
+        let (left, top) = area.get_base_pixel();
+        let row = row - top;
+        let digits = if bar.median.abs() < 100.0 { 1 } else { 0 };
+        let beyond = if bar.median > high { " →" } else { "" };
+        let value = format!("{:+.digits$} %{beyond}", bar.median);
+        let right = area.dim_in_pixel().0 as i32 - left - 12;
+        area.draw(&Text::new(bar.name.clone(), (92, row), text(12, HPos::Right)))?;
+        area.draw(&Text::new(value, (right, row), text(12, HPos::Right)))?;
+    }
+    Ok(())
+}
+
+/// The colour of an error of so many percent.
+fn colour(error: Option<f64>) -> RGBColor {
+    match error.map(f64::abs) {
+        None => RGBColor(232, 233, 236),
+        Some(error) if error <= 0.5 => RGBColor(183, 223, 190),
+        Some(error) if error <= 5.0 => RGBColor(240, 232, 168),
+        Some(error) if error <= 20.0 => RGBColor(246, 204, 148),
+        Some(_) => RGBColor(240, 168, 156),
+    }
+}
+
+/// An error, short enough for a cell.
+fn short(error: Option<f64>) -> String {
+    match error {
+        None => "–".to_string(),
+        // No sign without a figure.
+        Some(error) if error.abs() < 0.05 => "0.0".to_string(),
+        Some(error) if error.abs() < 9.95 => format!("{error:+.1}"),
+        Some(error) => format!("{error:+.0}"),
+    }
+}
+
+/// A field for each tool and case, with the error in it.
+pub fn errors(rows: &[(String, Vec<Option<f64>>)], cases: &[String]) -> Result<String> {
+    const LEFT: i32 = 188;
+    const TOP: i32 = 52;
+    const HEIGHT: i32 = 24;
+    let width = (WIDTH as i32 - LEFT - 12) / rows.len().max(1) as i32;
+    let total = TOP + HEIGHT * cases.len() as i32 + 30;
+    let mut picture = String::new();
+    {
+        let root = SVGBackend::with_string(&mut picture, (WIDTH, total as u32)).into_drawing_area();
+        root.fill(&GROUND).map_err(|error| anyhow!("drawing: {error}"))?;
+        let write = |words: &str, at: (i32, i32), size: u32, anchor: HPos| {
+            root.draw(&Text::new(words.to_string(), at, text(size, anchor)))
+                .map_err(|error| anyhow!("drawing: {error}"))
+        };
+        write("Memory peak: percent off, the worst run", (12, 16), 13, HPos::Left)?;
+        for (row, case) in cases.iter().enumerate() {
+            let middle = TOP + HEIGHT * row as i32 + HEIGHT / 2;
+            write(&case.replace('`', ""), (LEFT - 8, middle), 12, HPos::Right)?;
+        }
+        for (column, (name, errors)) in rows.iter().enumerate() {
+            let left = LEFT + width * column as i32;
+            write(name, (left + width / 2, TOP - 11), 11, HPos::Center)?;
+            for (row, error) in errors.iter().enumerate() {
+                let top = TOP + HEIGHT * row as i32;
+                let corners = [(left, top), (left + width - 2, top + HEIGHT - 2)];
+                root.draw(&Rectangle::new(corners, colour(*error).filled()))
+                    .map_err(|error| anyhow!("drawing: {error}"))?;
+                let middle = (left + width / 2 - 1, top + HEIGHT / 2 - 1);
+                write(&short(*error), middle, 11, HPos::Center)?;
+            }
+        }
+        let legend =
+            "green: within 0.5 %, yellow: 5 %, orange: 20 %, red: beyond; –: no such figure";
+        write(legend, (LEFT, total - 13), 11, HPos::Left)?;
+        root.present().map_err(|error| anyhow!("drawing: {error}"))?;
+    }
+    Ok(picture)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_and_its_figure_are_in_the_picture() {
+        let bar = |name: &str, median: f64| Bar {
+            name: name.to_string(),
+            median,
+            low: median - 1.0,
+            high: median + 1.0,
+        };
+        let bars = vec![bar("bpf 2", 0.5), bar("strace", 700.0)];
+        let panel = Panel { title: "copying".to_string(), bars };
+        let picture = overhead(&[panel]).unwrap();
+        for words in ["copying", "bpf 2", "+0.5 %", "strace", "+700 % →"] {
+            assert!(picture.contains(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn every_error_is_in_the_picture() {
+        let rows = vec![("bpf 2".to_string(), vec![Some(0.02), None])];
+        let picture = errors(&rows, &["fill".to_string(), "shared".to_string()]).unwrap();
+        for words in ["bpf 2", "fill", "shared", "0.0", "–"] {
+            assert!(picture.contains(words), "{words}");
+        }
+    }
+}
