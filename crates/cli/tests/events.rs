@@ -130,9 +130,9 @@ fn a_command_is_told_of_everything_in_its_order() {
     for by in mechanisms() {
         let hook = "cat >> told; echo \"$WEIGH_EVENT $WEIGH_NAME\" >> names; \
                     [ -d \"$WEIGH_RECORDING\" ] && [ $WEIGH_EVENT != end -o -e \"$WEIGH_RECORDING/summary.json\" ]";
-        let script = "echo begun > log; sleep 0.4; exit 7";
+        let script = "echo begun > log; sleep 2; exit 7";
         let measured = followed(by, script)
-            .options("--limit wall_seconds=0.2 --on-limit warn --snapshot begun=log:begun")
+            .options("--limit wall_seconds=1.5 --on-limit warn --snapshot begun=log:begun")
             .option("--on-event")
             .option(hook)
             .end();

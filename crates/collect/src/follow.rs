@@ -20,6 +20,10 @@ use crate::poll::PollError;
 use crate::preload::PreloadError;
 use crate::ptrace::TraceError;
 
+/// What the kernel's own sums of I/O leave out, wherever nothing else counts it.
+pub(crate) const NOT_IN_IO: &str = "without what the kernel does not count as reading and writing: send and recv on \
+     sockets, io_uring, splice, tee, vmsplice and AIO";
+
 /// What of the optional parts is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {

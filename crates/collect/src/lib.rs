@@ -32,3 +32,4 @@ pub mod requirements;
 pub mod rusage;
 pub mod signals;
 pub mod spawn;
+mod waited_io;

@@ -88,6 +88,8 @@ pub struct JobPoller {
     population: Population,
     memory: MemoryReading,
     is_io_hidden: bool,
+    /// Whether a process was seen that the kernel does not let wait for its children.
+    has_unwaited: bool,
     ticks_per_second: u64,
 }
 
@@ -106,6 +108,7 @@ impl JobPoller {
             population: Population::default(),
             memory: MemoryReading::default(),
             is_io_hidden: false,
+            has_unwaited: false,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
         })
     }
@@ -128,6 +131,7 @@ impl JobPoller {
                 members.remove(&stat.pid);
             }
             self.is_io_hidden |= process.is_io_hidden();
+            self.has_unwaited |= !process.waits_for_children();
         }
         let ended = self.part_with(&members, at_ns);
         self.sum_up(at_ns);
@@ -144,6 +148,12 @@ impl JobPoller {
     pub fn living(&self) -> Vec<u32> {
         let alive = self.processes.iter().filter(|(_, process)| process.is_alive());
         alive.map(|(id, _)| id.pid).collect()
+    }
+
+    /// Whether a process was seen that ignores the end of its children: the kernel keeps nowhere
+    /// what those had used.
+    pub fn has_unwaited(&self) -> bool {
+        self.has_unwaited
     }
 
     /// The rows of processes that have not ended, as they were last seen.

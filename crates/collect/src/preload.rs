@@ -18,7 +18,6 @@ mod process;
 mod program;
 mod sums;
 mod tally;
-mod waited_io;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -38,15 +37,16 @@ use weigh_schema::{CounterValues, Mechanism};
 
 use crate::follow::{Follow, FollowError, any_child};
 use crate::poll::JobPoller;
+use crate::rusage::has_no_children;
+use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
 use place::Place;
 pub use program::of_elf as why_blind_in_elf;
-use sums::has_no_children;
+
 use tally::Tally;
-use waited_io::WaitedIo;
 
 /// Time between looks, at most.
 const LOOK: Duration = Duration::from_millis(50);

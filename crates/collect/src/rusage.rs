@@ -1,5 +1,6 @@
 //! What wait4(2) knows of descendants that were waited for: exact, and without any rights.
 
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use weigh_schema::{Counter, CounterValues};
 
 /// Resources of all descendants that weigh has waited for.
@@ -57,6 +58,12 @@ pub fn own_rss_peak_bytes() -> u64 {
         usage
     };
     usage.ru_maxrss as u64 * 1024
+}
+
+/// Whether weigh has waited for all of its children.
+pub fn has_no_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
 /// Makes weigh the one that adopts orphans of the job, so that they can be followed and waited

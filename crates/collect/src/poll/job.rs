@@ -6,14 +6,23 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
-use weigh_schema::{Counter, Formula, METRICS, Mechanism, Metric, Quality};
+use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
 use super::JobPoller;
-use crate::follow::{Follow, FollowError};
-use crate::{rusage, signals};
+use crate::follow::{Follow, FollowError, NOT_IN_IO};
+use crate::procfs::IO_COUNTERS;
+use crate::rusage::{self, has_no_children};
+use crate::signals;
+use crate::waited_io::WaitedIo;
 
-/// Time between looks at `/proc`, at most.
-const POLL: Duration = Duration::from_millis(50);
+/// Time between looks at `/proc`: while memory grows, and otherwise.
+const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
+
+/// Looks take up to so much of a CPU, whatever their number of processes: one part in this many.
+const PART_OF_CPU: u32 = 20;
+
+/// Growth of memory since the last look that makes it worth to look more often.
+const GROWN: f64 = 1.01;
 
 /// A job that is looked at now and then.
 pub struct PolledJob {
@@ -26,6 +35,12 @@ pub struct PolledJob {
     living: Vec<u32>,
     ended: VecDeque<Event>,
     last: Option<Instant>,
+    /// Until the next look.
+    pause: Duration,
+    usage_before: CounterValues,
+    waited_io: Option<WaitedIo>,
+    /// Whether the kernel's sums have everything that was read and written.
+    is_io_whole: bool,
 }
 
 impl PolledJob {
@@ -42,12 +57,18 @@ impl PolledJob {
             living: Vec::new(),
             ended: VecDeque::new(),
             last: None,
+            pause: POLL.0,
+            usage_before: CounterValues::default(),
+            waited_io: None,
+            is_io_whole: false,
         }
     }
 
     fn look(&mut self) {
         let Some(poller) = &mut self.poller else { return };
+        let began = Instant::now();
         let at_ns = self.begun.elapsed().as_nanos() as u64;
+        let before = self.reading.memory.rss_sum;
         // A look that fails leaves the last one standing; the status says what is hidden.
         if let Ok(poll) = poller.poll(at_ns) {
             self.known =
@@ -56,6 +77,9 @@ impl PolledJob {
             self.ended.extend(poll.ended.into_iter().map(|end| Event::ProcessEnd(Box::new(end))));
             self.living = poller.living();
         }
+        let grows = self.reading.memory.rss_sum as f64 > before as f64 * GROWN;
+        let pause = if grows { POLL.0 } else { (self.pause * 2).min(POLL.1) };
+        self.pause = pause.max(began.elapsed() * PART_OF_CPU);
         self.last = Some(Instant::now());
     }
 
@@ -63,7 +87,14 @@ impl PolledJob {
     fn add_what_was_waited_for(&mut self) {
         let waited = rusage::waited();
         for counter in rusage::COUNTERS {
-            self.reading.counters.set(counter, waited.counters.get(counter));
+            let before = self.usage_before.get(counter);
+            self.reading.counters.set(counter, waited.counters.get(counter).saturating_sub(before));
+        }
+        if let Some(Ok(io)) = self.waited_io.as_mut().map(WaitedIo::read) {
+            for &counter in IO_COUNTERS {
+                self.reading.counters.set(counter, io.get(counter));
+            }
+            self.is_io_whole = true;
         }
         if self.was_seen() && !is_inherited(&waited) {
             // All processes together held at least what one of them did.
@@ -72,6 +103,16 @@ impl PolledJob {
             memory.floor_peak = memory.floor_peak.max(peak);
             memory.rss_sum_peak = memory.rss_sum_peak.max(peak);
         }
+    }
+
+    /// Whether the kernel has added up what all processes have used, as far as can be told.
+    fn all_are_waited_for(&self) -> bool {
+        let has_unwaited = self.poller.as_ref().is_some_and(JobPoller::has_unwaited);
+        self.living.is_empty() && has_no_children() && !has_unwaited
+    }
+
+    fn is_io_exact(&self) -> bool {
+        self.is_io_whole && self.waited_io.as_ref().is_some_and(|io| !io.has_lost_threads)
     }
 
     fn was_seen(&self) -> bool {
@@ -112,6 +153,13 @@ impl PolledJob {
             && !(metric.name == "memory_peak_process_rss_bytes" && is_inherited);
         if is_waited {
             note(Quality::Exact, Mechanism::Rusage, String::new())
+        } else if all_waited_for && by_waited_io(metric) && self.is_io_exact() {
+            let waited = "of all processes that were waited for";
+            let reason = match is_storage(metric) {
+                true => waited.to_owned(),
+                false => format!("{waited}; {NOT_IN_IO}"),
+            };
+            note(Quality::Exact, Mechanism::Proc, reason)
         } else if !self.was_seen() {
             let reason = "needs BPF; the job ended before /proc was first looked at";
             note(Quality::Unavailable, Mechanism::None, reason.into())
@@ -137,12 +185,14 @@ impl Follow for PolledJob {
 
     fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
         self.poller = Some(JobPoller::new(pid, &[std::process::id()])?);
+        self.usage_before = rusage::waited().counters;
+        self.waited_io = WaitedIo::begin().ok();
         self.begun = Instant::now();
         Ok(())
     }
 
     fn next_look(&self) -> Option<Instant> {
-        Some(self.last.map_or_else(Instant::now, |last| last + POLL))
+        Some(self.last.map_or_else(Instant::now, |last| last + self.pause))
     }
 
     fn is_last_look_due(&self) -> bool {
@@ -150,7 +200,7 @@ impl Follow for PolledJob {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        if self.last.is_none_or(|last| last.elapsed() >= POLL) {
+        if self.last.is_none_or(|last| last.elapsed() >= self.pause) {
             self.look();
         }
         self.ended.drain(..).collect()
@@ -158,7 +208,7 @@ impl Follow for PolledJob {
 
     fn read(&mut self) -> Result<JobReading, FollowError> {
         self.look();
-        if self.living.is_empty() {
+        if self.all_are_waited_for() {
             self.add_what_was_waited_for();
         }
         Ok(self.reading.clone())
@@ -195,7 +245,7 @@ impl Follow for PolledJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        let all_waited_for = self.living.is_empty();
+        let all_waited_for = self.all_are_waited_for();
         let is_inherited = is_inherited(&rusage::waited());
         let is_measured = |metric: &&Metric| {
             metric.name != "wall_seconds" && !matches!(metric.formula, Formula::NotMeasured(_))
@@ -207,6 +257,17 @@ impl Follow for PolledJob {
     fn counts_opens(&self) -> Result<(), String> {
         Err(self.why.clone())
     }
+}
+
+/// Whether a metric begins with a sum of I/O that the kernel keeps of those that were waited for.
+fn by_waited_io(metric: &Metric) -> bool {
+    matches!(metric.formula, Formula::Sum { plus, .. }
+        if plus.first().is_some_and(|counter| IO_COUNTERS.contains(counter)))
+}
+
+/// Whether it is about storage, where every way of reading and writing counts.
+fn is_storage(metric: &Metric) -> bool {
+    metric.group == Group::Storage
 }
 
 /// Whether wait4(2) knows a metric's value for the whole job.

@@ -3,13 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
-use rustix::process::{WaitId, WaitIdOptions, waitid};
 use weigh_schema::event::JobReading;
 use weigh_schema::{Counter, CounterValues};
 
 use super::PreloadedJob;
 use crate::procfs::IO_COUNTERS;
-use crate::rusage;
+use crate::rusage::{self, has_no_children};
 
 impl PreloadedJob {
     /// A reading of `/proc` with what the slots know better.
@@ -73,10 +72,4 @@ impl PreloadedJob {
         }
         Some(total)
     }
-}
-
-/// Whether weigh has waited for all of its children.
-pub(super) fn has_no_children() -> bool {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }

@@ -9,6 +9,7 @@ use weigh_schema::quality::Quality;
 use weigh_schema::{Counter, Formula, METRICS};
 
 use super::calls;
+use crate::follow::NOT_IN_IO;
 use crate::procfs::IO_COUNTERS;
 
 /// The counters that `/proc` has for each thread, besides those of I/O.
@@ -150,9 +151,7 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
             add(metric.name, Quality::Estimated, &reason);
         }
         if is_io && findings.calls.as_ref().is_none_or(|calls| !calls.wanted.0) {
-            let reason = "without what the kernel does not count as reading and writing: send and \
-                          recv on sockets, io_uring, splice, tee, vmsplice and AIO";
-            add(metric.name, Quality::Exact, reason);
+            add(metric.name, Quality::Exact, NOT_IN_IO);
         }
     }
     let switches = "weigh's own stops of each thread are taken away again";
