@@ -3,11 +3,15 @@
 //! Makes a child of weigh's own group (version 1: in the memory hierarchy; version 2: only if the
 //! memory controller is, or can be, given to children without moving anybody), puts the job in
 //! before it executes, reads the peak and removes the group. It never touches the controllers or
-//! members of other groups. Page cache and kernel memory are in the peak.
+//! members of other groups; only if nobody but weigh itself is in its own group, which then is one
+//! that was delegated to it, weigh moves into a child, and back in the end. Page cache and kernel
+//! memory are in the peak.
 
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -110,6 +114,12 @@ struct Home {
     is_v2: bool,
 }
 
+fn own_home() -> Result<Home, CgroupError> {
+    let own = Path::new("/proc/self/cgroup");
+    let text = procfs::read(own).map_err(|_| CgroupError::OwnGroupUnknown(own.to_owned()))?;
+    home(&mounts(), &text)
+}
+
 fn home(mounts: &[Mount], own: &[u8]) -> Result<Home, CgroupError> {
     let lines = procfs::parse_cgroup(own);
     let v1 =
@@ -128,31 +138,60 @@ fn home(mounts: &[Mount], own: &[u8]) -> Result<Home, CgroupError> {
     Ok(Home { path: mount.point.join(below), is_v2 })
 }
 
+/// Whether weigh runs with the rights of the machine's administrator: then every group is its to
+/// change, and none was delegated to it.
+pub fn is_administrator() -> bool {
+    rustix::process::geteuid().is_root() && !crate::requirements::is_in_user_namespace()
+}
+
 /// The job's own group. Dropped without [`JobCgroup::remove`], it is removed if it is empty.
 #[derive(Debug)]
 pub struct JobCgroup {
     path: PathBuf,
     is_v2: bool,
     is_removed: bool,
+    descriptor: Option<OwnedFd>,
+    /// Put back after the group is removed: it is dropped with this.
+    _aside: Option<Aside>,
 }
 
 impl JobCgroup {
     /// Makes a group named after the job, below weigh's own.
     pub fn create(id: &str) -> Result<JobCgroup, CgroupError> {
-        let own = Path::new("/proc/self/cgroup");
-        let text = procfs::read(own).map_err(|_| CgroupError::OwnGroupUnknown(own.to_owned()))?;
-        let home = home(&mounts(), &text)?;
-        if home.is_v2 {
-            give_memory_to_children(&home.path)?;
+        let home = own_home()?;
+        JobCgroup::below(&home, id)
+    }
+
+    /// The same, of version 2 only: of version 1 groups can not be delegated safely.
+    pub fn create_delegated(id: &str) -> Result<JobCgroup, CgroupError> {
+        let home = own_home()?;
+        match home.is_v2 {
+            true => JobCgroup::below(&home, id),
+            false => Err(CgroupError::NoController(Version::V1)),
         }
+    }
+
+    fn below(home: &Home, id: &str) -> Result<JobCgroup, CgroupError> {
+        let aside = match home.is_v2 {
+            true => give_memory_to_children(&home.path, id)?,
+            false => None,
+        };
         let path = home.path.join(group_name(id));
         fs::create_dir(&path).map_err(access("make", &path))?;
-        let group = JobCgroup { path, is_v2: home.is_v2, is_removed: false };
+        let descriptor =
+            home.is_v2.then(|| fs::File::open(&path).ok().map(OwnedFd::from)).flatten();
+        let group =
+            JobCgroup { path, is_v2: home.is_v2, is_removed: false, descriptor, _aside: aside };
         if home.is_v2 && !group.path.join("memory.current").exists() {
             let why = "memory.current is missing in the child".to_owned();
-            return Err(CgroupError::NotDelegated { path: home.path, why });
+            return Err(CgroupError::NotDelegated { path: home.path.clone(), why });
         }
         Ok(group)
+    }
+
+    /// For a process to be born in it; none if the kernel's version of groups does not have that.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.as_ref().map(|descriptor| descriptor.as_fd())
     }
 
     /// Where it is.
@@ -228,26 +267,73 @@ pub fn status(outcome: Result<(), &CgroupError>) -> CollectorStatus {
 }
 
 /// Version 2 lets a group with processes of its own give no controller to children, except the
-/// root: then we leave it as it is, for to move others is not ours to do.
-fn give_memory_to_children(own: &Path) -> Result<(), CgroupError> {
+/// root. If weigh is alone in it, it steps aside; to move others is not ours to do.
+fn give_memory_to_children(own: &Path, id: &str) -> Result<Option<Aside>, CgroupError> {
     let words = |name: &str| fs::read_to_string(own.join(name)).unwrap_or_default();
     let has = |text: &str| text.split_ascii_whitespace().any(|c| c == "memory");
     if has(&words("cgroup.subtree_control")) {
-        return Ok(());
+        return Ok(None);
     }
     let refuse = |why: String| CgroupError::NotDelegated { path: own.to_owned(), why };
     if !has(&words("cgroup.controllers")) {
         return Err(refuse("it has none itself".to_owned()));
     }
-    fs::write(own.join("cgroup.subtree_control"), "+memory").map_err(|error| {
-        refuse(match error.raw_os_error() {
-            Some(libc::EBUSY) => "it has processes of its own, and weigh moves nobody; \
-                                  start weigh in a delegated scope (systemd-run --user --scope \
-                                  -p Delegate=yes)"
+    let Err(error) = fs::write(own.join(SUBTREE), "+memory") else { return Ok(None) };
+    if error.raw_os_error() != Some(libc::EBUSY) {
+        return Err(refuse(error.to_string()));
+    }
+    if !is_alone(&words("cgroup.procs")) {
+        return Err(refuse(
+            "it has other processes, and weigh moves nobody; start weigh in a delegated scope of \
+             its own (systemd-run --user --scope -p Delegate=yes)"
                 .to_owned(),
-            _ => error.to_string(),
-        })
-    })
+        ));
+    }
+    let aside = Aside::step(own, id)?;
+    fs::write(own.join(SUBTREE), "+memory").map_err(|error| refuse(error.to_string()))?;
+    Ok(Some(aside))
+}
+
+const SUBTREE: &str = "cgroup.subtree_control";
+
+/// Whether all processes of the list are weigh: this one, and its helper.
+fn is_alone(list: &str) -> bool {
+    let program =
+        |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).ok().map(|m| (m.dev(), m.ino()));
+    let own = program("self");
+    own.is_some() && list.lines().all(|pid| program(pid) == own)
+}
+
+/// weigh in a group of its own, so that the one it was in can have children with controllers.
+#[derive(Debug)]
+struct Aside {
+    own: PathBuf,
+    child: PathBuf,
+}
+
+impl Aside {
+    fn step(own: &Path, id: &str) -> Result<Aside, CgroupError> {
+        let child = own.join(group_name(&format!("self-{id}")));
+        fs::create_dir(&child).map_err(access("make", &child))?;
+        let aside = Aside { own: own.to_owned(), child };
+        aside.move_all(&aside.own, &aside.child)?;
+        Ok(aside)
+    }
+
+    fn move_all(&self, from: &Path, to: &Path) -> Result<(), CgroupError> {
+        let (from, to) = (from.join("cgroup.procs"), to.join("cgroup.procs"));
+        let list = fs::read_to_string(&from).map_err(access("read", &from))?;
+        list.lines().try_for_each(|pid| fs::write(&to, pid)).map_err(access("write", &to))
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // In the end everything is as it was; what can not be put back does no harm.
+        let _ = fs::write(self.own.join(SUBTREE), "-memory");
+        let _ = self.move_all(&self.child, &self.own);
+        let _ = fs::remove_dir(&self.child);
+    }
 }
 
 /// A name that is one path component, whatever the job is called.

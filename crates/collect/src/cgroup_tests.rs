@@ -44,16 +44,22 @@ fn names_stay_one_component() {
 fn a_v2_group_without_the_controller_says_so() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("cgroup.controllers"), "cpu io\n").unwrap();
-    let error = give_memory_to_children(folder.path()).unwrap_err().to_string();
+    let error = give_memory_to_children(folder.path(), "x").unwrap_err().to_string();
     assert!(error.contains("it has none itself"), "{error}");
     fs::write(folder.path().join("cgroup.subtree_control"), "cpu memory\n").unwrap();
-    assert!(give_memory_to_children(folder.path()).is_ok());
+    assert!(give_memory_to_children(folder.path(), "x").is_ok());
 }
 
 #[test]
 fn an_old_v2_kernel_keeps_no_peak() {
     let folder = tempfile::tempdir().unwrap();
-    let group = JobCgroup { path: folder.path().to_owned(), is_v2: true, is_removed: true };
+    let group = JobCgroup {
+        path: folder.path().to_owned(),
+        is_v2: true,
+        is_removed: true,
+        descriptor: None,
+        _aside: None,
+    };
     assert!(group.peak_bytes().unwrap_err().to_string().contains("older than 5.19"));
     fs::write(folder.path().join("memory.peak"), "4096\n").unwrap();
     assert_eq!(group.peak_bytes().unwrap(), 4096);

@@ -25,6 +25,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -95,9 +96,14 @@ pub struct PreloadedJob {
 
 impl PreloadedJob {
     /// Makes the shared file and puts the library beside it. `command` is what will be executed,
-    /// with the variables of [`Follow::variables`] in its environment.
-    pub fn open(level: Level, command: &OsStr) -> Result<PreloadedJob, PreloadError> {
-        let place = Place::new(level)?;
+    /// with the variables of [`Follow::variables`] in its environment; `last_resort` a directory
+    /// for the file where no temporary one can be written.
+    pub fn open(
+        level: Level,
+        command: &OsStr,
+        last_resort: &Path,
+    ) -> Result<PreloadedJob, PreloadError> {
+        let place = Place::new(level, last_resort)?;
         rusage::adopt_orphans();
         Ok(PreloadedJob {
             level,

@@ -18,6 +18,12 @@ pub enum Missing {
         /// What was found instead.
         error: std::io::Error,
     },
+    /// The capabilities are none of the machine's.
+    #[error(
+        "weigh is in a user namespace, as in a rootless container, where capabilities are not those \
+         of the machine: BPF needs CAP_BPF and CAP_PERFMON outside"
+    )]
+    UserNamespace,
     /// A capability is missing.
     #[error(
         "not enough rights: {missing} missing. Run weigh as root, or give the binary the capabilities once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh)"
@@ -41,7 +47,17 @@ pub fn check() -> Result<(), Missing> {
             return Err(Missing::Capability { missing: missing.join(" and ") });
         }
     }
+    if is_in_user_namespace() {
+        return Err(Missing::UserNamespace);
+    }
     std::fs::metadata(BTF).map(drop).map_err(|error| Missing::Btf { path: BTF, error })
+}
+
+/// Whether user IDs here are not the machine's, all of them.
+pub fn is_in_user_namespace() -> bool {
+    let map = crate::procfs::read("/proc/self/uid_map").unwrap_or_default();
+    let words: Vec<_> = map.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).collect();
+    !words.is_empty() && words != [&b"0"[..], b"0", b"4294967295"]
 }
 
 /// Nanoseconds since boot, the clock of process start times.

@@ -6,7 +6,7 @@
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,6 +75,8 @@ pub struct Waiting {
     pidfd: OwnedFd,
     go: OwnedFd,
     failure: OwnedFd,
+    /// Whether it was born in the control group that was asked for.
+    pub is_in_group: bool,
     command: String,
 }
 
@@ -102,17 +104,28 @@ impl SignalMask {
 
 /// Makes the child. It executes nothing until [`Waiting::go`].
 pub fn spawn(command: &[OsString], mask: &SignalMask) -> Result<Waiting, SpawnError> {
-    spawn_with(command, mask, &[], None)
+    spawn_with(command, mask, &With::default())
 }
 
-/// The same with variables that the command gets besides weigh's environment, or instead of those
-/// of the same name there, and under a filter of system calls.
+/// What a command gets that weigh itself has not.
+#[derive(Default)]
+pub struct With<'a> {
+    /// Variables besides weigh's environment, or instead of those of the same name there.
+    pub variables: &'a [(OsString, OsString)],
+    /// A filter of system calls.
+    pub filter: Option<&'a CallFilter>,
+    /// The directory of a control group of version 2, where it is born if the kernel allows that:
+    /// nobody waits for it to be moved, and all its memory is charged there.
+    pub group: Option<BorrowedFd<'a>>,
+}
+
+/// The same, with what it gets besides.
 pub fn spawn_with(
     command: &[OsString],
     mask: &SignalMask,
-    variables: &[(OsString, OsString)],
-    filter: Option<&CallFilter>,
+    with: &With<'_>,
 ) -> Result<Waiting, SpawnError> {
+    let With { variables, filter, group } = with;
     let arguments = texts(command.iter().cloned())?;
     let pointers = with_null(&arguments);
     let kept = std::env::vars_os().filter(|(name, _)| variables.iter().all(|(n, _)| n != name));
@@ -131,13 +144,16 @@ pub fn spawn_with(
     let (failure_read, failure_write) = pipes()?;
 
     // SAFETY: the child calls only functions that are safe after a fork, until it calls exec.
-    let pid = unsafe { libc::fork() };
+    let born_in_group = group.and_then(|group| unsafe { fork_into(group) });
+    let is_in_group = born_in_group.is_some();
+    // SAFETY: as above.
+    let pid = born_in_group.unwrap_or_else(|| unsafe { libc::fork() });
     match pid {
         -1 => Err(SpawnError::Create { call: "fork", error: io::Error::last_os_error() }),
         0 => {
             drop(go_write);
             let environment = environment.as_deref();
-            let start = Start { arguments: &pointers, environment, mask, filter };
+            let start = Start { arguments: &pointers, environment, mask, filter: *filter };
             become_command(&start, go_read.as_fd(), failure_write.as_fd())
         }
         pid => {
@@ -149,10 +165,32 @@ pub fn spawn_with(
                 pidfd,
                 go: go_write,
                 failure: failure_read,
+                is_in_group,
                 command: command[0].to_string_lossy().into_owned(),
             })
         }
     }
+}
+
+/// `CLONE_INTO_CGROUP` of `<linux/sched.h>`, which libc declares in too narrow a type.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks into a control group of version 2; none if that can not be done, and nothing has happened.
+///
+/// # Safety
+///
+/// As of fork(2): in the child, which is told by 0, only what is safe after a fork may be called.
+unsafe fn fork_into(group: BorrowedFd<'_>) -> Option<libc::pid_t> {
+    // SAFETY: the structure is plain data; without a stack of its own the child has a copy of this
+    // one, as after a fork.
+    let pid = unsafe {
+        let mut wish: libc::clone_args = std::mem::zeroed();
+        wish.flags = CLONE_INTO_CGROUP;
+        wish.exit_signal = libc::SIGCHLD as u64;
+        wish.cgroup = group.as_raw_fd() as u64;
+        libc::syscall(libc::SYS_clone3, &wish, size_of::<libc::clone_args>())
+    };
+    (pid >= 0).then_some(pid as libc::pid_t)
 }
 
 fn texts(words: impl Iterator<Item = OsString>) -> Result<Vec<CString>, SpawnError> {

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use traced::{Run, trace_calls};
 use weigh_collect::follow::{Follow as _, Wanted};
 use weigh_collect::ptrace::{Stops, TracedJob};
-use weigh_collect::spawn::{SignalMask, spawn_with};
+use weigh_collect::spawn::{SignalMask, With, spawn_with};
 use weigh_schema::Counter;
 
 const BOTH: [Stops; 2] = [Stops::All, Stops::Filtered];
@@ -201,7 +201,8 @@ fn follow_until_killed() {
     let mask = SignalMask::block(&[]).unwrap();
     let command = std::env::var("JOB").unwrap();
     let command: Vec<_> = command.split(' ').map(Into::into).collect();
-    let waiting = spawn_with(&command, &mask, &[], job.filter()).unwrap();
+    let waiting =
+        spawn_with(&command, &mask, &With { filter: job.filter(), ..With::default() }).unwrap();
     job.arm(waiting.pid.as_raw_nonzero().get() as u32, waiting.pidfd()).unwrap();
     waiting.go().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(60));

@@ -70,7 +70,11 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
                 Level::Interposition => preload::Level::Calls,
                 _ => preload::Level::Processes,
             };
-            Box::new(PreloadedJob::open(level, &settings.arguments.command[0])?)
+            Box::new(PreloadedJob::open(
+                level,
+                &settings.arguments.command[0],
+                &settings.directory,
+            )?)
         }
         _ => Box::new(PolledJob::open(why)),
     })

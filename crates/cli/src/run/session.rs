@@ -18,7 +18,7 @@ use rustix::process::Pid;
 use weigh_account::{Crossed, LimitWatch};
 use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::signals::{self, Received, SignalReader};
-use weigh_collect::spawn::{SignalMask, SpawnError, spawn_with};
+use weigh_collect::spawn::{SignalMask, SpawnError, With, spawn_with};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
@@ -117,7 +117,13 @@ impl Session {
         let _delays = collectors::turn_on_delays(self.settings.arguments.delays)?;
         let variables = self.job.variables();
         let command = &self.settings.arguments.command;
-        let waiting = match spawn_with(command, &self.mask, &variables, self.job.filter()) {
+        let group = collectors::make_group(&self.settings, &*self.job);
+        let with = With {
+            variables: &variables,
+            filter: self.job.filter(),
+            group: group.as_ref().ok().and_then(|group| group.descriptor()),
+        };
+        let waiting = match spawn_with(command, &self.mask, &with) {
             Ok(waiting) => waiting,
             Err(error) => return self.failed_to_start(error),
         };
@@ -127,7 +133,7 @@ impl Session {
             true => None,
             false => Some(Snapshots::start(self.settings.watched.clone())),
         };
-        let others = collectors::start(&self.settings, number, &*self.job);
+        let others = collectors::start(&self.settings, &waiting, group, &*self.job);
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
             drop(waiting);

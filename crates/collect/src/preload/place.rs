@@ -45,10 +45,11 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes the folder in the first place that allows it.
-    pub fn new(level: Level) -> Result<Place, PreloadError> {
+    /// Makes the folder in the first place that allows it; where nothing else can be written, in
+    /// the last resort.
+    pub fn new(level: Level, last_resort: &Path) -> Result<Place, PreloadError> {
         let mut refused = Vec::new();
-        for parent in candidates() {
+        for parent in candidates(last_resort) {
             leftovers::sweep(&parent);
             match Place::within(&parent, level) {
                 Ok(place) => return Ok(place),
@@ -132,12 +133,13 @@ impl Drop for Place {
 }
 
 /// Temporary places in memory first: what is written to the file is never worth a disk.
-fn candidates() -> Vec<PathBuf> {
+fn candidates(last_resort: &Path) -> Vec<PathBuf> {
     let named = ["XDG_RUNTIME_DIR", "TMPDIR"].iter().filter_map(std::env::var_os);
     let named: Vec<PathBuf> = named.map(PathBuf::from).filter(|p| p.is_absolute()).collect();
     let mut all = vec![PathBuf::from("/dev/shm")];
     all.extend(named);
     all.extend(["/tmp", "/var/tmp"].map(PathBuf::from));
+    all.extend(std::path::absolute(last_resort));
     all
 }
 

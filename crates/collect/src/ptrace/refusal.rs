@@ -10,10 +10,10 @@ use crate::procfs;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// Tracing is forbidden.
-    #[error("cannot trace process {pid}: {error}; {why}")]
+    #[error("cannot trace {process}: {error}; {why}")]
     Refused {
         /// The process.
-        pid: u32,
+        process: String,
         /// What the kernel said.
         error: io::Error,
         /// By whom, and what to do.
@@ -39,7 +39,8 @@ pub fn why(pid: Option<u32>, error: io::Error) -> TraceError {
     let scope = scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok());
     let own = procfs::read("/proc/self/status").unwrap_or_default();
     let why = reason(traced_by, scope, String::from_utf8_lossy(&own).contains("Seccomp:\t2"));
-    TraceError::Refused { pid: pid.unwrap_or_default(), error, why }
+    let process = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
+    TraceError::Refused { process, error, why }
 }
 
 fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> String {

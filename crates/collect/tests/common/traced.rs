@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use weigh_collect::follow::{Follow as _, Wanted};
 use weigh_collect::ptrace::{Stops, TracedJob};
 use weigh_collect::rusage::waited;
-use weigh_collect::spawn::{SignalMask, spawn_with};
+use weigh_collect::spawn::{SignalMask, With, spawn_with};
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
@@ -121,7 +121,8 @@ fn trace_by(command: &[&str], mut job: TracedJob, meanwhile: Meanwhile<'_>) -> R
     arguments.extend(command.iter().map(OsString::from));
     let before = waited().counters;
     let mask = SignalMask::block(&[]).unwrap();
-    let waiting = spawn_with(&arguments, &mask, &[], job.filter()).unwrap();
+    let waiting =
+        spawn_with(&arguments, &mask, &With { filter: job.filter(), ..With::default() }).unwrap();
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     // A process group whose leader's parent is elsewhere in the session: in an orphaned one, as
     // that of these tests may be, the terminal's stop signals stop nobody.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::os::unix::process::ExitStatusExt as _;
 use weigh_collect::follow::Follow as _;
 use weigh_collect::preload::{Level, PreloadedJob};
-use weigh_collect::spawn::{SignalMask, spawn_with};
+use weigh_collect::spawn::{SignalMask, With, spawn_with};
 use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, Quality};
 
@@ -157,9 +157,11 @@ pub fn run_job() {
         command.to_str().unwrap().split(SEPARATOR).map(OsString::from).collect();
     let is_3 = std::env::var("JOB_LEVEL").unwrap() == "3";
     let level = if is_3 { Level::Calls } else { Level::Processes };
-    let mut job = PreloadedJob::open(level, &command[0]).unwrap();
+    let mut job = PreloadedJob::open(level, &command[0], &std::env::temp_dir()).unwrap();
     let mask = SignalMask::block(&[]).unwrap();
-    let waiting = spawn_with(&command, &mask, &job.variables(), None).unwrap();
+    let waiting =
+        spawn_with(&command, &mask, &With { variables: &job.variables(), ..With::default() })
+            .unwrap();
     job.arm(waiting.pid.as_raw_nonzero().get() as u32, waiting.pidfd()).unwrap();
     let (root, _pidfd) = waiting.go().unwrap();
     let (mut root_ended, mut events) = (false, Vec::new());

@@ -1,11 +1,12 @@
 //! The peak of a control group that holds the job and nothing else.
 
 use weigh_collect::cgroup::{self, JobCgroup};
+use weigh_collect::follow::Follow;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{Findings, JobCollector, Kind, Recorder, Start};
+use super::{Findings, JobCollector, Kind, Recorder, Settings, Start};
 use crate::arguments::Collector;
 
 const PEAK: &str = "memory_peak_cgroup_bytes";
@@ -13,19 +14,32 @@ const PEAK: &str = "memory_peak_cgroup_bytes";
 pub(super) const KIND: Kind =
     Kind { collector: Collector::Cgroup, mechanism: Mechanism::Cgroup, metrics: &[PEAK], start };
 
-fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
-    if !with.settings.arguments.cgroup {
-        return Err("--cgroup puts the job into a control group of its own for it".to_string());
+/// Makes the group, if it was asked for. Where nothing better knows what all processes hold at one
+/// moment, it need not be asked for in a group that was delegated to this user: nobody else is
+/// concerned.
+pub fn make(settings: &Settings, follower: &dyn Follow) -> Result<JobCgroup, String> {
+    if !settings.wants(Collector::Cgroup) {
+        return Err(String::new()); // the reason is that it is turned off
     }
-    let group = JobCgroup::create(&with.settings.id).map_err(|e| e.to_string())?;
-    match group.add(with.pid) {
-        Ok(()) => Ok(Box::new(Group(group))),
-        Err(error) => {
-            // It is empty, so that it can be removed; if not, there is nothing better to say.
-            let _ = group.remove();
-            Err(error.to_string())
-        }
+    if settings.arguments.cgroup {
+        return JobCgroup::create(&settings.id).map_err(|e| e.to_string());
     }
+    let wish = "--cgroup puts the job into a control group of its own for it";
+    if follower.mechanism() == Mechanism::Bpf || cgroup::is_administrator() {
+        return Err(wish.to_string());
+    }
+    JobCgroup::create_delegated(&settings.id).map_err(|e| format!("no delegated group: {e}"))
+}
+
+fn start(with: &mut Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+    let (group, is_in) = with.group.take().ok_or("no group was made")?;
+    let group = group?;
+    if !is_in && let Err(error) = group.add(with.pid) {
+        // It is empty, so that it can be removed; if not, there is nothing better to say.
+        let _ = group.remove();
+        return Err(error.to_string());
+    }
+    Ok(Box::new(Group(group)))
 }
 
 struct Group(JobCgroup);

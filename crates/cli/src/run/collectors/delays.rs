@@ -14,7 +14,7 @@ pub(super) const KIND: Kind =
 
 /// The switch itself is thrown before the command's process is made: threads get their counters
 /// when they are created.
-fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     match delays::is_on() {
         Ok(true) if with.follower.mechanism() == Mechanism::Bpf => Ok(Box::new(Delays)),
         Ok(true) => Err("needs BPF".to_string()),

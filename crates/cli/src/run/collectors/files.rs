@@ -17,7 +17,7 @@ const OPENED: &str = "files_opened_total";
 pub(super) const KIND: Kind =
     Kind { collector: Collector::Files, mechanism: Mechanism::Fanotify, metrics: &[OPENED], start };
 
-fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     let Err(why) = with.follower.counts_opens() else {
         return Ok(Box::new(CountedByFollower));
     };

@@ -24,7 +24,7 @@ pub(super) const KIND: Kind = Kind {
     start,
 };
 
-fn start(with: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     let watched = &with.settings.arguments.watch;
     let roots = if watched.is_empty() { vec![PathBuf::from(".")] } else { watched.clone() };
     let pace = Pace { at_least: with.settings.arguments.interval, ..Pace::default() };

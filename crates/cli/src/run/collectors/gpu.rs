@@ -22,7 +22,7 @@ pub(super) const KIND: Kind = Kind {
     start,
 };
 
-fn start(_: &Start<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(_: &mut Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     let (ask, asked) = channel::<HashSet<u32>>();
     let (answer, answers) = channel();
     std::thread::Builder::new()

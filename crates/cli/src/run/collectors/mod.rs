@@ -11,11 +11,14 @@ mod hardware;
 
 use std::collections::BTreeMap;
 
+use weigh_collect::cgroup::JobCgroup;
 use weigh_collect::follow::Follow;
+use weigh_collect::spawn::Waiting;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
 
+pub use cgroup::make as make_group;
 pub use delays::turn_on as turn_on_delays;
 
 use super::recorder::Recorder;
@@ -96,6 +99,8 @@ struct Start<'a> {
     settings: &'a Settings,
     /// The command's process, which waits to execute it.
     pid: u32,
+    /// The control group that was made for it, if one was, and whether it is in there already.
+    group: Option<(Result<JobCgroup, String>, bool)>,
     follower: &'a dyn Follow,
 }
 
@@ -104,7 +109,7 @@ struct Kind {
     collector: Collector,
     mechanism: Mechanism,
     metrics: &'static [&'static str],
-    start: fn(&Start<'_>) -> Result<Box<dyn JobCollector>, String>,
+    start: fn(&mut Start<'_>) -> Result<Box<dyn JobCollector>, String>,
 }
 
 const KINDS: &[Kind] =
@@ -138,8 +143,15 @@ impl Started {
 }
 
 /// Starts all collectors on the command, which is created but not yet executed.
-pub fn start(settings: &Settings, pid: u32, follower: &dyn Follow) -> Vec<Started> {
-    let start = Start { settings, pid, follower };
+pub fn start(
+    settings: &Settings,
+    waiting: &Waiting,
+    group: Result<JobCgroup, String>,
+    follower: &dyn Follow,
+) -> Vec<Started> {
+    let pid = waiting.pid.as_raw_nonzero().get() as u32;
+    let group = Some((group, waiting.is_in_group));
+    let mut start = Start { settings, pid, group, follower };
     KINDS
         .iter()
         .map(|kind| {
@@ -156,7 +168,7 @@ pub fn start(settings: &Settings, pid: u32, follower: &dyn Follow) -> Vec<Starte
                 let reason = format!("turned off by --without {}", kind.collector.name());
                 return absent(CollectorState::Disabled, reason);
             }
-            (kind.start)(&start)
+            (kind.start)(&mut start)
                 .unwrap_or_else(|reason| absent(CollectorState::Unavailable, reason))
         })
         .zip(KINDS)
