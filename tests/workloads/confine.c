@@ -7,10 +7,11 @@
  *               is root in there, and has no right outside
  *   profile     a seccomp filter that refuses what the default profiles of container engines do
  *   no-ptrace   a seccomp filter that refuses ptrace, as those profiles do before Linux 4.8
- *   read-only   every mount is read-only, those of /tmp and /dev/shm too, but the working directory
+ *   read-only=DIR  every mount is read-only, those of /tmp and /dev/shm too, but for DIR
  *   hidepid     a /proc that shows nobody the processes of others
  *   no-proc     no /proc
  *   no-rights   no_new_privs
+ *   group=FILE  the control group whose list of processes that is
  *   user        becomes nobody; done last, and without it by whoever is root outside
  *
  * All but the filters and no-rights want root. */
@@ -106,7 +107,7 @@ static void container(void)
 	need(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0, "/proc");
 }
 
-static void read_only(void)
+static void read_only(const char *writable_directory)
 {
 	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
 	struct mount_attr writable = { .attr_clr = MOUNT_ATTR_RDONLY };
@@ -114,11 +115,12 @@ static void read_only(void)
 
 	own_mounts();
 	need(getcwd(here, sizeof(here)) != NULL, "the working directory");
-	need(mount(here, here, NULL, MS_BIND, NULL) == 0, "a mount of the working directory");
+	need(mount(writable_directory, writable_directory, NULL, MS_BIND, NULL) == 0, "a mount");
 	need(syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &read_only, sizeof(read_only)) == 0,
 	     "read-only mounts");
-	need(syscall(SYS_mount_setattr, AT_FDCWD, here, 0, &writable, sizeof(writable)) == 0,
-	     "a writable working directory");
+	need(syscall(SYS_mount_setattr, AT_FDCWD, writable_directory, 0, &writable, sizeof(writable)) == 0,
+	     "a writable directory");
+	/* The working directory is still the one below the new mount. */
 	need(chdir(here) == 0, "the working directory");
 }
 
@@ -149,14 +151,16 @@ static void do_one(const char *what)
 		refuse(refused, sizeof(refused) / sizeof(*refused));
 	else if (strcmp(what, "no-ptrace") == 0)
 		refuse(ptrace_alone, 1);
-	else if (strcmp(what, "read-only") == 0)
-		read_only();
+	else if (strncmp(what, "read-only=", 10) == 0)
+		read_only(what + 10);
 	else if (strcmp(what, "hidepid") == 0)
 		hidepid();
 	else if (strcmp(what, "no-proc") == 0)
 		no_proc();
 	else if (strcmp(what, "no-rights") == 0)
 		need(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+	else if (strncmp(what, "group=", 6) == 0)
+		put(what + 6, "0");
 	else if (strcmp(what, "user") == 0)
 		user();
 	else

@@ -18,6 +18,12 @@ pub enum Missing {
         /// What was found instead.
         error: std::io::Error,
     },
+    /// There is no `/proc`.
+    #[error(
+        "/proc is not there: no mechanism can do without it. Mount it (mount -t proc proc /proc), or \
+         give the container one"
+    )]
+    Proc,
     /// The capabilities are none of the machine's.
     #[error(
         "weigh is in a user namespace, as in a rootless container, where capabilities are not those \
@@ -35,6 +41,14 @@ pub enum Missing {
 }
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Whether there is a `/proc`, which every mechanism needs.
+pub fn check_proc() -> Result<(), Missing> {
+    match std::fs::exists("/proc/self/stat") {
+        Ok(true) => Ok(()),
+        _ => Err(Missing::Proc),
+    }
+}
 
 /// Whether the programs can be loaded here.
 pub fn check() -> Result<(), Missing> {

@@ -21,14 +21,18 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
         true => String::new(),
         false => "turned off by --without bpf".to_string(),
     };
+    let mut neither = Vec::new();
     for way in &settings.ways {
         let name = way.following.name;
         match open_way(settings, way, &why) {
             Ok(follower) => {
                 if !why.is_empty() {
+                    eprintln!("weigh: the kernel does not follow this job: {why}.");
+                    for line in neither {
+                        eprintln!("weigh: {line}");
+                    }
                     eprintln!(
-                        "weigh: the kernel does not follow this job: {why}.\n\
-                         weigh: by {name} instead, which loses: {}. `weigh doctor` says more.",
+                        "weigh: by {name} instead, which loses: {}. `weigh doctor` says more.",
                         way.following.loses
                     );
                 }
@@ -39,7 +43,9 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
                     .with_context(|| format!("--mechanism {name} does not work here"));
             }
             Err(error) if why.is_empty() => why = crate::in_full(&error),
-            Err(error) => eprintln!("weigh: not by {name} either: {}", crate::in_full(&error)),
+            Err(error) => {
+                neither.push(format!("not by {name} either: {}", crate::in_full(&error)));
+            }
         }
     }
     anyhow::bail!("no mechanism works here: {why}")

@@ -69,6 +69,7 @@ pub struct Session {
 impl Session {
     /// Opens everything that can be opened before the command runs.
     pub fn prepare(settings: Settings) -> anyhow::Result<Session> {
+        weigh_collect::requirements::check_proc()?;
         // Before orphans are adopted: the helper is to be nobody's child but the system's.
         let announcer = Announcer::start(settings.arguments.on_event.as_ref())?;
         let writer = RecordingWriter::create(&settings.directory)?;

@@ -67,6 +67,7 @@ pub struct Weigh {
     environment: Vec<(OsString, OsString)>,
     stdin: Option<PathBuf>,
     user: Option<u32>,
+    confinement: Option<OsString>,
 }
 
 impl Weigh {
@@ -79,6 +80,7 @@ impl Weigh {
             environment: Vec::new(),
             stdin: None,
             user: None,
+            confinement: None,
         }
     }
 
@@ -124,6 +126,12 @@ impl Weigh {
         self
     }
 
+    /// Runs weigh within what the workload `confine` makes of its first argument (root).
+    pub fn within(mut self, confinement: impl Into<OsString>) -> Weigh {
+        self.confinement = Some(confinement.into());
+        self
+    }
+
     /// The folder of the run.
     pub fn scratch(&self) -> &Scratch {
         &self.scratch
@@ -135,9 +143,14 @@ impl Weigh {
         use std::os::unix::process::CommandExt as _;
         let scratch = self.scratch;
         let output = |name| File::create(scratch.path(name)).expect("a file in the folder");
-        let mut command = match self.user {
-            Some(_) => Command::new(super::weigh_for_everybody()),
-            None => Command::new(weigh_binary()),
+        let mut command = match (&self.confinement, self.user) {
+            (Some(confinement), _) => {
+                let mut command = Command::new(super::workload("confine"));
+                command.arg(confinement).arg(super::weigh_for_everybody());
+                command
+            }
+            (None, Some(_)) => Command::new(super::weigh_for_everybody()),
+            (None, None) => Command::new(weigh_binary()),
         };
         command.arg("run");
         if !self.options.iter().any(|option| option == "-o") {
@@ -167,7 +180,7 @@ impl Weigh {
     /// Runs it to its end; fails unless weigh exits with 0, and, started as root, measured by BPF.
     #[track_caller]
     pub fn measure(self) -> Measured {
-        let by_the_kernel = super::is_root() && self.user.is_none();
+        let by_the_kernel = super::is_root() && self.user.is_none() && self.confinement.is_none();
         let measured = self.end();
         assert!(measured.status.success(), "weigh did not exit with 0\n{}", measured.everything());
         if by_the_kernel {
