@@ -141,6 +141,8 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
 /// kernel leaves out is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
+    /// The kernel's name for it.
+    pub name: String,
     /// Real user.
     pub uid: Option<u32>,
     /// Effective user.
@@ -177,7 +179,14 @@ pub fn parse_status(text: &[u8]) -> Status {
     for line in text.split(|b| *b == b'\n') {
         let Some((key, value)) = split_once(line, b':') else { continue };
         // Most lines are none of these: a status is read at the end of each traced thread.
-        if !matches!(key.first(), Some(b'U' | b'T' | b'P' | b'R' | b'V' | b'S' | b'v' | b'n')) {
+        if !matches!(
+            key.first(),
+            Some(b'N' | b'U' | b'T' | b'P' | b'R' | b'V' | b'S' | b'v' | b'n')
+        ) {
+            continue;
+        }
+        if key == b"Name" {
+            status.name = unescaped(value.strip_prefix(b"\t").unwrap_or(value));
             continue;
         }
         let Ok(value) = std::str::from_utf8(value) else { continue };
@@ -210,6 +219,26 @@ pub fn parse_status(text: &[u8]) -> Status {
         }
     }
     status
+}
+
+/// A name as `/proc/PID/status` has it: line ends and backslashes are written as in C there.
+fn unescaped(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
+    if !name.contains('\\') {
+        return name.into_owned();
+    }
+    let mut plain = String::with_capacity(name.len());
+    let mut letters = name.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, letters.as_str().chars().next()) {
+            ('\\', Some(next @ ('n' | '\\'))) => {
+                letters.next();
+                plain.push(if next == 'n' { '\n' } else { next });
+            }
+            _ => plain.push(letter),
+        }
+    }
+    plain
 }
 
 /// `/proc/PID/io`.

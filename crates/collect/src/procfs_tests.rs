@@ -5,6 +5,13 @@ const TAIL: &str = "S 42 7 7 0 -1 4194560 11 12 13 14 15 16 17 18 20 0 3 0 999 4
                     256";
 
 #[test]
+fn a_name_in_a_status_is_as_it_was_given() {
+    let name = |line: &[u8]| parse_status(line).name;
+    assert_eq!(name(b"Name:\tcat\nPid:\t7\n"), "cat");
+    assert_eq!(name(b"Name:\t a\\nb\\\\n:\\x\n"), " a\nb\\n:\\x");
+}
+
+#[test]
 fn a_name_may_hold_anything() {
     for name in ["sh", "a b", ")", ") R 1 (", "a\nb", "((", "", "ünï) S 9"] {
         let stat = parse_stat(format!("7 ({name}) {TAIL}").as_bytes()).expect(name);

@@ -133,7 +133,8 @@ impl TracedJob {
         let mut job = self.shared.job();
         for (tid, mut thread, is_hidden) in read {
             // Who is not there any more may have been somebody else when he was read.
-            if let Some(now) = job.threads.get(&tid).filter(|now| now.id == thread.id) {
+            if let Some(now) = job.threads.get_mut(&tid).filter(|now| now.id == thread.id) {
+                now.is_told = true;
                 // It may be at one more stop, of which the tracer has not heard yet.
                 thread.stops = now.stops + 1;
                 untraced::add(&mut sum, &thread.own_counters());

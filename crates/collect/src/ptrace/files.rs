@@ -1,8 +1,9 @@
 //! What `/proc` tells of one thread, read quickly: the thread waits meanwhile.
 //!
-//! Reads `/proc/PID/task/TID/{io,schedstat,stat,status}`, which hold the numbers of that thread
-//! alone (unlike `/proc/PID/io`, to which the kernel adds the children that were waited for), and
-//! `cmdline` and `statm` of a process. What can not be read is left as it was, and told.
+//! Reads `/proc/PID/task/TID/{io,stat}`, which hold the numbers of that thread alone (unlike
+//! `/proc/PID/io`, to which the kernel adds the children that were waited for), and
+//! `/proc/TID/{schedstat,status}`, which do too: the shorter a path, the less the kernel has to set
+//! up for it. Of a process also `cmdline` and `statm`. What can not be read is left as it was, and told.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -44,7 +45,16 @@ impl Files {
 
     /// Sets the counters of I/O; false if they are hidden.
     pub fn io(&mut self, pid: u32, tid: u32, to: &mut CounterValues) -> bool {
-        let text = self.read(format_args!("{pid}/task/{tid}/io"));
+        self.io_from(format_args!("{pid}/task/{tid}/io"), to)
+    }
+
+    /// The same for the only thread of a process that has no children.
+    pub fn io_of_all(&mut self, pid: u32, to: &mut CounterValues) -> bool {
+        self.io_from(format_args!("{pid}/io"), to)
+    }
+
+    fn io_from(&mut self, path: std::fmt::Arguments<'_>, to: &mut CounterValues) -> bool {
+        let text = self.read(path);
         let Some(io) = text.and_then(procfs::parse_io) else { return false };
         for (counter, value) in procfs::io_values(&io) {
             to.set(counter, value);
@@ -53,8 +63,8 @@ impl Files {
     }
 
     /// Sets CPU time and the time spent waiting for a CPU.
-    pub fn cpu(&mut self, pid: u32, tid: u32, to: &mut CounterValues) -> bool {
-        let text = self.read(format_args!("{pid}/task/{tid}/schedstat"));
+    pub fn cpu(&mut self, tid: u32, to: &mut CounterValues) -> bool {
+        let text = self.read(format_args!("{tid}/schedstat"));
         let Some((runtime, delay)) = text.and_then(parse_schedstat) else { return false };
         to.set(Counter::Runtime, runtime);
         to.set(Counter::RunDelay, delay);
@@ -73,8 +83,8 @@ impl Files {
     }
 
     /// Sets context switches, and gives the rest.
-    pub fn status(&mut self, pid: u32, tid: u32, to: &mut CounterValues) -> Option<Status> {
-        let status = procfs::parse_status(self.read(format_args!("{pid}/task/{tid}/status"))?);
+    pub fn status(&mut self, tid: u32, to: &mut CounterValues) -> Option<Status> {
+        let status = self.status_of(tid)?;
         to.set(Counter::VoluntarySwitches, status.voluntary_switches?);
         to.set(Counter::InvoluntarySwitches, status.involuntary_switches?);
         Some(status)
@@ -123,8 +133,8 @@ impl Files {
     /// gone.
     pub fn all(&mut self, pid: u32, tid: u32, to: &mut CounterValues) -> Option<bool> {
         self.stat(pid, tid, to)?;
-        self.status(pid, tid, to)?;
-        self.cpu(pid, tid, to);
+        self.status(tid, to)?;
+        self.cpu(tid, to);
         Some(self.io(pid, tid, to))
     }
 }

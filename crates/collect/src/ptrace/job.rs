@@ -148,6 +148,7 @@ impl Job {
             if let Some(process) = self.processes.get_mut(&pid) {
                 process.threads += 1;
                 process.running += 1;
+                process.is_plain = false;
             }
             return;
         }
@@ -156,6 +157,7 @@ impl Job {
         child.missing = self.missing.begin();
         if let Some(parent) = self.processes.get_mut(&process) {
             parent.children += 1;
+            parent.is_plain = false;
             child.ancestor = Some(process);
             child.uid = parent.uid;
         }

@@ -5,6 +5,7 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::calls::Entered;
 use super::job::Birth;
+use super::sys::Ended;
 use crate::procfs::Status;
 
 /// A traced thread.
@@ -16,6 +17,10 @@ pub struct Thread {
     pub id: u64,
     /// How often it was stopped: each time it has given up its CPU for weigh's sake.
     pub stops: u64,
+    /// Whether a reading held its counters before its end. The kernel splits CPU time by ticks
+    /// anew each time it is asked, for threads and for processes apart, and neither takes back what
+    /// it said: so what was told by one is not to be told by the other.
+    pub is_told: bool,
     /// Whether it has passed the stop at its end.
     pub is_leaving: bool,
     /// Its counters when they were last read, and what was counted of its calls.
@@ -27,6 +32,23 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// Takes what the kernel kept of the whole process, where that was this thread and no other.
+    pub fn set_usage(&mut self, end: &Ended) {
+        if !self.is_told {
+            self.seen.set(Counter::UserTicks, end.cpu_ns.0);
+            self.seen.set(Counter::SystemTicks, end.cpu_ns.1);
+        }
+        let pairs = [
+            (Counter::MinorFaults, end.faults.0),
+            (Counter::MajorFaults, end.faults.1),
+            (Counter::VoluntarySwitches, end.switches.0),
+            (Counter::InvoluntarySwitches, end.switches.1),
+        ];
+        for (counter, value) in pairs {
+            self.seen.set(counter, value);
+        }
+    }
+
     /// What it has done for the job, without what is weigh's doing.
     pub fn own_counters(&self) -> CounterValues {
         own(&self.seen, &self.before, self.stops)
@@ -119,6 +141,9 @@ pub struct Process {
     pub moment: u64,
     /// Number in the bound of what was missed.
     pub missing: u64,
+    /// Whether it never had a second thread nor a child: then what the kernel keeps of it and of
+    /// all that it has waited for is what this one thread has done.
+    pub is_plain: bool,
     /// How many programs it has executed.
     pub execs: u64,
     /// Whether it ever used its parent's memory.
@@ -157,6 +182,7 @@ impl Process {
             children: 0,
             moment: 0,
             missing: 0,
+            is_plain: true,
             execs: 0,
             has_shared: is_shared,
             is_stopped: false,

@@ -248,17 +248,38 @@ pub fn take_stop(tid: u32) {
     }
 }
 
-/// Takes note of a change for good: reaps what has ended. Gives the status word and, of a process,
-/// the greatest resident size that it and the children it has waited for ever had.
-pub fn take(tid: u32) -> Option<(c_int, u64)> {
+/// What the kernel keeps of a process that has ended, together with the children it has waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its status word.
+    pub status: c_int,
+    /// The greatest resident size of any of them.
+    pub rss_peak_bytes: u64,
+    /// CPU time in the program and in the kernel, in nanoseconds: the exact sum, split by ticks.
+    pub cpu_ns: (u64, u64),
+    /// Page faults, without and with I/O.
+    pub faults: (u64, u64),
+    /// Context switches, voluntary and not.
+    pub switches: (u64, u64),
+}
+
+/// Takes note of a change for good: reaps what has ended.
+pub fn take(tid: u32) -> Option<Ended> {
     // SAFETY: status and usage are plain data, filled by the call.
-    unsafe {
+    let (taken, status, usage) = unsafe {
         let mut status = 0;
         let mut usage: libc::rusage = std::mem::zeroed();
         let options = libc::__WALL | libc::WNOHANG | libc::WUNTRACED;
-        let taken = libc::wait4(tid as pid_t, &mut status, options, &mut usage);
-        (taken == tid as pid_t).then_some((status, usage.ru_maxrss as u64 * 1024))
-    }
+        (libc::wait4(tid as pid_t, &mut status, options, &mut usage), status, usage)
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (taken == tid as pid_t).then_some(Ended {
+        status,
+        rss_peak_bytes: usage.ru_maxrss as u64 * 1024,
+        cpu_ns: (ns(usage.ru_utime), ns(usage.ru_stime)),
+        faults: (usage.ru_minflt as u64, usage.ru_majflt as u64),
+        switches: (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64),
+    })
 }
 
 /// Whether two processes use the same memory; none if the kernel does not say.

@@ -303,8 +303,12 @@ impl Tracer {
     }
 
     fn execs(&mut self, job: &mut Job, tid: u32) {
-        sys::take_stop(tid);
-        let former = sys::message(tid).unwrap_or(tid);
+        let former = sys::message(tid).or_else(|| {
+            // One that another thread of its process has called.
+            sys::take_stop(tid);
+            sys::message(tid)
+        });
+        let former = former.unwrap_or(tid);
         let (command, cut) = self.files.command(tid);
         job.execs(tid, former, command, cut);
         if let Some(calls) = &mut self.calls {
@@ -338,33 +342,39 @@ impl Tracer {
         if !self.unplaced.is_empty() {
             self.place_all(job);
         }
-        if let Some(thread) = job.threads.get_mut(&tid) {
-            let pid = thread.process;
-            let is_io_seen = self.files.io(pid, tid, &mut thread.seen);
-            let status = self.files.status(pid, tid, &mut thread.seen);
-            thread.is_leaving = true;
-            let running = job.processes.get(&pid).map_or(0, |process| process.running);
-            if let Some(calls) = self.calls.as_mut().filter(|_| running == 1) {
-                calls.ends(job, pid, tid);
-            }
-            let Some(thread) = job.threads.get_mut(&tid) else { return };
-            if let Some(process) = job.processes.get_mut(&pid) {
-                process.running = process.running.saturating_sub(1);
-                if tid == pid && process.running > 0 {
-                    // If another thread is calling exec, this one's zombie will not be seen.
-                    self.files.cpu(pid, tid, &mut thread.seen);
-                    self.files.stat(pid, tid, &mut thread.seen);
-                }
-                if let Some(status) = status {
-                    process.memory.see(&status);
-                    process.uid = status.uid;
-                }
-                if !is_io_seen {
-                    job.hidden.insert(process.command.first().cloned().unwrap_or_default());
-                }
+        self.looks_at_leaving(job, tid);
+        self.resume(job, tid, 0);
+    }
+
+    fn looks_at_leaving(&mut self, job: &mut Job, tid: u32) {
+        let Some(pid) = job.threads.get(&tid).map(|thread| thread.process) else { return };
+        let running = job.processes.get(&pid).map_or(0, |process| process.running);
+        if let Some(calls) = self.calls.as_mut().filter(|_| running == 1) {
+            calls.ends(job, pid, tid);
+        }
+        let Some(thread) = job.threads.get_mut(&tid) else { return };
+        thread.is_leaving = true;
+        let Some(process) = job.processes.get_mut(&pid) else { return };
+        let is_io_seen = match process.is_plain {
+            true => self.files.io_of_all(pid, &mut thread.seen),
+            false => self.files.io(pid, tid, &mut thread.seen),
+        };
+        process.running = process.running.saturating_sub(1);
+        if tid == pid && process.running > 0 {
+            // If another thread is calling exec, this one's zombie will not be seen.
+            self.files.cpu(tid, &mut thread.seen);
+            self.files.stat(pid, tid, &mut thread.seen);
+        }
+        if let Some(status) = self.files.status(tid, &mut thread.seen) {
+            process.memory.see(&status);
+            process.uid = status.uid;
+            if tid == pid {
+                process.name = status.name;
             }
         }
-        self.resume(job, tid, 0);
+        if !is_io_seen {
+            job.hidden.insert(process.command.first().cloned().unwrap_or_default());
+        }
     }
 
     /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
@@ -380,16 +390,44 @@ impl Tracer {
             self.untraced_child(job, tid);
             return;
         };
-        let pid = thread.process;
-        let stat = self.files.stat(pid, tid, &mut thread.seen);
-        if !self.files.cpu(pid, tid, &mut thread.seen) {
+        let (pid, is_leaving) = (thread.process, thread.is_leaving);
+        let has_cpu = self.files.cpu(tid, &mut thread.seen);
+        let is_plain = is_leaving && job.processes.get(&pid).is_some_and(|p| p.is_plain);
+        // Else what the kernel keeps of the process holds others as well.
+        if !is_plain {
+            self.looks_at_ended(job, pid, tid);
+        } else if thread.is_told {
+            self.files.stat(pid, tid, &mut thread.seen);
+        }
+        let end = sys::take(tid);
+        if let (true, Some(end), Some(thread)) = (is_plain, &end, job.threads.get_mut(&tid)) {
+            thread.set_usage(end);
+        }
+        if let (false, Some(thread)) = (has_cpu, job.threads.get_mut(&tid)) {
             let [user, system] =
                 [Counter::UserTicks, Counter::SystemTicks].map(|c| thread.seen.get(c));
             thread.seen.set(Counter::Runtime, user + system);
             job.cpu_by_ticks = true;
         }
+        job.thread_ends(tid);
+        if tid == pid {
+            let status = end.map(|end| end.status);
+            job.process_ends(pid, status, end.map(|end| end.rss_peak_bytes));
+            if pid == job.main {
+                job.changes.extend(status.map(|status| (pid, status)));
+            }
+            if pid == job.main || job.population.processes == 0 {
+                self.shared.wake();
+            }
+        }
+    }
+
+    /// Reads of a zombie what only files tell.
+    fn looks_at_ended(&mut self, job: &mut Job, pid: u32, tid: u32) {
+        let Some(thread) = job.threads.get_mut(&tid) else { return };
+        let stat = self.files.stat(pid, tid, &mut thread.seen);
         // Its last switch, by which it left its CPU for good, is in it too.
-        self.files.status(pid, tid, &mut thread.seen);
+        self.files.status(tid, &mut thread.seen);
         // Killed in the few microseconds of another stop, it went past the one at its end.
         if !thread.is_leaving && !self.files.io(pid, tid, &mut thread.seen) {
             job.unseen_io += 1;
@@ -398,17 +436,6 @@ impl Tracer {
             && tid == pid
         {
             process.name = stat.name;
-        }
-        let (status, reach) = sys::take(tid).unzip();
-        job.thread_ends(tid);
-        if tid == pid {
-            job.process_ends(pid, status, reach);
-            if pid == job.main {
-                job.changes.extend(status.map(|status| (pid, status)));
-            }
-            if pid == job.main || job.population.processes == 0 {
-                self.shared.wake();
-            }
         }
     }
 
@@ -421,10 +448,10 @@ impl Tracer {
     /// A child of weigh that is not traced: the command itself after it was let go, or an orphan
     /// that came to weigh.
     fn untraced_child(&mut self, job: &mut Job, tid: u32) {
-        if let Some((status, _)) = sys::take(tid)
+        if let Some(end) = sys::take(tid)
             && tid == job.main
         {
-            job.changes.push_back((tid, status));
+            job.changes.push_back((tid, end.status));
             self.shared.wake();
         }
     }
