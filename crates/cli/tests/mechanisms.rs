@@ -195,6 +195,31 @@ fn when_weigh_is_killed_the_job_goes_on() {
     }
 }
 
+/// The library stays for as long as a program may be executed that would miss it, and no longer.
+#[test]
+fn what_a_killed_weigh_leaves_is_removed_after_its_job() {
+    let script_text = "echo $$ $WEIGH_PRELOAD > place; while ! [ -e go ]; do sleep 0.05; done
+                       /bin/true 2> complaints; echo done > done; sleep 0.2";
+    let mut running = script("preload", script_text).start();
+    let place = running.scratch.path("work/place");
+    let read = || std::fs::read_to_string(&place).unwrap_or_default();
+    running.wait_until("the job runs", 5.0, || read().ends_with('\n'));
+    let text = read();
+    let (pid, file) = text.trim().split_once(' ').expect("two words");
+    let pid: u32 = pid.parse().expect("a number");
+    let folder = std::path::Path::new(file).parent().expect("a folder");
+    processes::signal(running.pid(), 9);
+    let measured = running.end();
+    followed("preload", "fill 1").measure();
+    assert!(folder.exists(), "the job needs it");
+    std::fs::write(measured.scratch.path("work/go"), "").expect("a file");
+    support::wait_until("the job has ended", 5.0, || !processes::is_alive(pid));
+    assert_eq!(measured.scratch.text("work/done"), "done\n");
+    assert_eq!(measured.scratch.text("work/complaints"), "");
+    followed("preload", "fill 1").measure();
+    assert!(!folder.exists(), "{} is left", folder.display());
+}
+
 #[test]
 fn a_job_that_traces_still_works() {
     // A shell that a debugger would start: whoever traces it must be able to.

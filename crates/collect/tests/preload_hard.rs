@@ -260,7 +260,7 @@ fn another_root() {
     let job = came_through(&program, &["chroot", root.to_str().unwrap()]);
     assert_eq!(job.value("processes_total"), 3, "{job:?}");
     let said = &job.notes["processes_total"];
-    assert!(said.1.contains("/true (it was executed under another root directory)"), "{said:?}");
+    assert!(said.1.contains("/true (the library is out of its reach"), "{said:?}");
 }
 
 /// The library must do no call that the program would not do: it would be killed for it.

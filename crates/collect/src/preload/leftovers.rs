@@ -121,11 +121,16 @@ fn names(pid: u32, folder: &Path) -> Option<bool> {
 /// Of one that can not be looked into. An ordinary user's processes that have become somebody
 /// else's did so by a set-user-ID program, and the loader takes the variable out of those.
 fn may_be_of_job(pid: u32, made_ns: u64) -> bool {
-    let status = procfs::read_of(pid, "status").map(|text| procfs::parse_status(&text));
+    let of = |name| procfs::read_of(pid, name).ok();
+    let stat = of("stat").and_then(|text| procfs::parse_stat(&text));
+    if stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1) {
+        return false;
+    }
+    let status = of("status").map(|text| procfs::parse_status(&text));
     let user = rustix::process::getuid().as_raw();
-    let is_ours = status.is_ok_and(|status| user == 0 || status.uid == Some(user));
+    let is_ours = status.is_some_and(|status| user == 0 || status.uid == Some(user));
     // To the tick, and a little more.
-    is_ours && super::made_ns(pid).is_none_or(|began| began + 1_000_000_000 > made_ns)
+    is_ours && super::made_ns(pid).is_some_and(|began| began + 1_000_000_000 > made_ns)
 }
 
 #[cfg(test)]

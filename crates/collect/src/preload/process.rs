@@ -78,7 +78,10 @@ impl Process {
             (FLAG_STATIC, "it is a static program"),
             (FLAG_OTHER_LOADER, "it is for another C library or architecture"),
             (FLAG_PRIVILEGED, "it gets other rights than who executes it"),
-            (FLAG_OUT_OF_REACH, "it was executed under another root directory"),
+            (
+                FLAG_OUT_OF_REACH,
+                "the library is out of its reach: another root directory, another mount",
+            ),
             (FLAG_FILTERED, "it has set itself a filter of system calls"),
         ];
         let known = reasons.into_iter().find(|(flag, _)| self.flags & flag != 0);
