@@ -49,6 +49,22 @@ static void raise_to(_Atomic uint64_t *peak, uint64_t value)
 		*peak = value;
 }
 
+/* As the first line of the status has it: a newline and a backslash are escaped there. */
+static void take_name(struct slot *slot, const char *line)
+{
+	char name[sizeof slot->name] = "";
+	size_t length = 0;
+
+	if (strncmp(line, "Name:\t", 6))
+		return;
+	for (line += 6; *line && *line != '\n' && length < sizeof name - 1; line++) {
+		if (*line == '\\')
+			line++;
+		name[length++] = *line == 'n' && line[-1] == '\\' ? '\n' : *line;
+	}
+	memcpy(slot->name, name, sizeof name);
+}
+
 bool look_at_memory(struct slot *slot)
 {
 	char text[KEPT + CHUNK + 1];
@@ -62,6 +78,8 @@ bool look_at_memory(struct slot *slot)
 		if (got <= 0)
 			break;
 		text[kept + got] = 0;
+		if (!kept)
+			take_name(slot, text);
 		if (number_behind(text, "\nVmPeak:", &size))
 			raise_to(&slot->virtual_peak, size * 1024 - own_space());
 		if (number_behind(text, "\nVmHWM:", &resident))

@@ -9,6 +9,7 @@
  *   thread-exec   a second thread of a child executes the program
  *   thread-vfork  a second thread makes three children by vfork, which execute the program
  *   pid-reuse     seven children, one after the other, with the same PID (root)
+ *   name NAME     calls itself NAME (as far as the kernel keeps it) and works; tells no truth
  *
  * Truth, told before: that of its works. */
 #include "common.h"
@@ -202,6 +203,12 @@ static const struct {
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "work")) {
+		work();
+		return 0;
+	}
+	if (argc == 3 && !strcmp(argv[1], "name")) {
+		if (prctl(PR_SET_NAME, argv[2], 0, 0, 0))
+			die("PR_SET_NAME");
 		work();
 		return 0;
 	}

@@ -110,4 +110,64 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	return 0;
 }
 
+#if defined(__TARGET_ARCH_x86)
+#define CALL_CLONE 56
+#define CALL_FORK 57
+#define CALL_VFORK 58
+#define CALL_CLONE3 435
+#else
+#define CALL_CLONE 220
+#define CALL_FORK 220
+#define CALL_VFORK 220
+#define CALL_CLONE3 435
+#endif
+
+/*
+ * At a fork that is done it is too late for the child: stopped or killed as their parents were, the
+ * children of a fork bomb would go on for ever. With a signal waiting for it, a fork does not begin.
+ * Attached only where there is a limit of processes or threads, for it slows all calls on the machine.
+ */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_call, struct pt_regs *registers, long number)
+{
+	struct thread *thread;
+	struct control *control;
+	struct job *job;
+	__u64 limit, now;
+
+	if (number != CALL_CLONE && number != CALL_FORK && number != CALL_VFORK && number != CALL_CLONE3)
+		return 0;
+	thread = member(bpf_get_current_task_btf());
+	if (!thread)
+		return 0;
+	job = job_of(thread->job);
+	control = control_of(thread->job);
+	if (!job || !control || !control->hold)
+		return 0;
+	switch (job->crossed) {
+	case LIMITED_PROCESSES_TOTAL:
+		limit = control->limits[LIMITED_PROCESSES_TOTAL];
+		now = job->processes_total;
+		break;
+	case LIMITED_PROCESSES:
+		limit = control->limits[LIMITED_PROCESSES];
+		now = job->processes;
+		break;
+	case LIMITED_THREADS:
+		limit = control->limits[LIMITED_THREADS];
+		now = job->threads;
+		break;
+	default:
+		return 0;
+	}
+	if (control->phase < PHASE_ENDING) {
+		if (now >= limit)
+			bpf_send_signal(SIGSTOP);
+	} else if (control->hold == HOLD_KILL &&
+		   (control->phase == PHASE_KILLING || now >= limit + last_wish(job->crossed, limit))) {
+		bpf_send_signal(SIGKILL);
+	}
+	return 0;
+}
+
 #endif

@@ -61,6 +61,9 @@ pub struct KernelJob {
     control: types::control,
 }
 
+/// Limits that a fork can cross.
+const OF_FORKS: [&str; 3] = ["processes_total", "processes_peak", "threads_peak"];
+
 const SLOT: [u8; 4] = 0u32.to_ne_bytes();
 
 /// libbpf's objects refer to their storage; a job is followed until weigh ends.
@@ -118,6 +121,7 @@ impl KernelJob {
             constants.page_bytes = rustix::param::page_size() as u32;
             constants.cpus = requirements::possible_cpus();
         }
+        open.progs.on_call.set_autoload(offers.tracepoint("sys_enter"));
         parts.choose(&mut open.progs, &offers);
         let mut skeleton = open.load().map_err(bpf("load"))?;
         find_cpu_offsets(&mut skeleton)?;
@@ -275,6 +279,11 @@ impl Follow for KernelJob {
             }
         }
         self.write_control()?;
+        let program = &self.skeleton.progs.on_call;
+        let limits_forks = taken.iter().any(|metric| OF_FORKS.contains(&metric.as_str()));
+        if limits_forks && hold != Hold::Not && program.autoload() {
+            self.links.push(program.attach().map_err(bpf("sys_enter"))?);
+        }
         Ok(taken)
     }
 

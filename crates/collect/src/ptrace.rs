@@ -59,6 +59,9 @@ pub use refusal::TraceError;
 use tracer::{Shared, Tracer};
 use untraced::UntracedTrees;
 
+/// How long the tracer may take to learn that a stop it was just told of is over.
+const STALE: Duration = Duration::from_millis(10);
+
 /// A job that is traced.
 pub struct TracedJob {
     shared: Arc<Shared>,
@@ -278,6 +281,17 @@ impl Follow for TracedJob {
 
     fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
         let change = self.shared.job().changes.pop_front();
+        if let Some((pid, status)) = change
+            && ExitStatus::from_raw(status).stopped_signal().is_some()
+        {
+            // Where weigh was stopped itself, as by Ctrl-Z, the tracer learns of the command's stop
+            // only after both were let go on.
+            std::thread::sleep(STALE);
+            let job = self.shared.job();
+            if job.processes.get(&pid).is_none_or(|process| !process.is_stopped) {
+                return Ok(None);
+            }
+        }
         Ok(change.and_then(|(pid, status)| {
             Some((Pid::from_raw(pid as i32)?, ExitStatus::from_raw(status)))
         }))

@@ -70,6 +70,11 @@ fn signal_of(number: i32) -> Option<Signal> {
     Signal::from_named_raw(number)
 }
 
+/// Whether weigh is the leader of its session.
+pub fn leads_session() -> bool {
+    rustix::process::getsid(None).is_ok_and(|leader| leader == rustix::process::getpid())
+}
+
 /// Sends a signal to a process that a descriptor stands for.
 pub fn send(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let signal = signal_of(signal).ok_or(io::ErrorKind::InvalidInput)?;

@@ -40,6 +40,7 @@ use crate::arguments::{Collector, WaitFor};
 
 /// Signals that are passed on to the command.
 const FORWARDED: [i32; 7] = [1, 2, 3, 10, 12, 15, 28]; // HUP INT QUIT USR1 USR2 TERM WINCH
+const SIGHUP: i32 = 1;
 const SIGCHLD: i32 = 17;
 const SIGTSTP: i32 = 20;
 const SIGTTIN: i32 = 21;
@@ -337,7 +338,10 @@ impl Running {
         // The terminal has sent it to the command too; so has a process of the job that signals
         // its own process group.
         let from_job = || self.job.living().iter().any(|p| p.pid == received.sender);
-        if !received.by_kernel && !from_job() {
+        // But that it is gone, a terminal tells the leader of the session alone: without weigh that
+        // would be the command.
+        let to_leader = || received.signal == SIGHUP && signals::leads_session();
+        if if received.by_kernel { to_leader() } else { !from_job() } {
             let _ = signals::send(self.main.pidfd.as_fd(), received.signal);
         }
     }

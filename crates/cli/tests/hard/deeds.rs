@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::judge::judge;
-use super::{Case, How, NOBODY, Outcome};
+use super::{Case, How, Outcome, followed};
 use crate::support::run::{Scratch, Weigh, set_surroundings};
 use crate::support::{is_root, workload};
 
@@ -154,11 +154,7 @@ fn deed(case: &Case, how: &How, line: &str) -> Result<Outcome, String> {
     if alone.status != "exit status: 0" {
         return Err(format!("it does not work here without weigh: {alone:?}"));
     }
-    let mut run = Weigh::workload(line).options(&how.options());
-    if user == Some(NOBODY) {
-        run = run.run_by(NOBODY);
-    }
-    let measured = run.end();
+    let measured = followed(Weigh::workload(line), how, user).end();
     let seen = Seen {
         status: measured.status.to_string(),
         stdout: String::from_utf8_lossy(&measured.stdout).into_owned(),

@@ -8,41 +8,77 @@ use crate::support::measured::Measured;
 use crate::support::slowness;
 
 /// One value that is compared: its name in the table, its metric, and what it may be.
-struct Expected {
-    word: &'static str,
-    metric: &'static str,
-    low: f64,
-    high: f64,
+pub struct Expected {
+    pub word: &'static str,
+    pub metric: &'static str,
+    pub low: f64,
+    pub high: f64,
 }
 
-/// What the workload's truth demands.
-fn expected(measured: &Measured) -> Vec<Expected> {
-    let of = |key| measured.truth(key) as f64;
-    let processes = of("processes_total");
-    // What a process does besides: its start, its end, the page faults of its work.
-    let beside = 0.012 * processes * f64::from(slowness());
-    let cpu = of("cpu_ns_at_least") * 1e-9;
-    // The truth, told by one write, is the job's too.
-    let written = of("io_written_bytes") + measured.scratch.text("truth").len() as f64;
-    let memory = of("peak_process_rss_bytes_at_least");
-    vec![
-        Expected { word: "processes", metric: "processes_total", low: processes, high: processes },
-        Expected { word: "CPU", metric: "cpu_seconds", low: cpu, high: cpu * 1.4 + beside },
-        Expected { word: "bytes", metric: "io_written_bytes_total", low: written, high: written },
-        Expected {
-            word: "memory",
-            metric: "memory_peak_process_rss_bytes",
-            low: memory,
-            high: memory + 5e6,
-        },
-    ]
+/// What a job did, exactly.
+pub struct Truth {
+    /// Processes ever.
+    pub processes: u64,
+    /// CPU time that they burned on purpose.
+    pub cpu_ns: u64,
+    /// Bytes written by calls.
+    pub written_bytes: u64,
+    /// The greatest memory that one of them touched.
+    pub memory_bytes: u64,
+}
+
+impl Truth {
+    /// What the workload told of itself. The truth, told by one write, is the job's too.
+    pub fn told(measured: &Measured) -> Truth {
+        let telling = measured.scratch.text("truth").len() as u64;
+        Truth {
+            processes: measured.truth("processes_total"),
+            cpu_ns: measured.truth("cpu_ns_at_least"),
+            written_bytes: measured.truth("io_written_bytes") + telling,
+            memory_bytes: measured.truth("peak_process_rss_bytes_at_least"),
+        }
+    }
+
+    /// Of so many pieces of work in so many processes.
+    pub fn of_works(processes: u64, works: u64) -> Truth {
+        Truth {
+            processes,
+            cpu_ns: works * 41_000_000,
+            written_bytes: works * 10_007,
+            memory_bytes: 9_000_000,
+        }
+    }
+
+    fn demands(&self) -> Vec<Expected> {
+        let (processes, written) = (self.processes as f64, self.written_bytes as f64);
+        let (cpu, memory) = (self.cpu_ns as f64 * 1e-9, self.memory_bytes as f64);
+        // What a process does besides: its start, its end, the page faults of its work.
+        let most_cpu = cpu * 1.4 + 0.012 * processes * f64::from(slowness());
+        let expected = |word, metric, low: f64, high: f64| Expected { word, metric, low, high };
+        vec![
+            expected("processes", "processes_total", processes, processes),
+            expected("CPU", "cpu_seconds", cpu, most_cpu),
+            expected("bytes", "io_written_bytes_total", written, written),
+            expected("memory", "memory_peak_process_rss_bytes", memory, memory + 5e6),
+        ]
+    }
+}
+
+/// What the run gave, by the workload's own word.
+pub fn judge(measured: &Measured) -> Result<Outcome, String> {
+    judge_by(measured, &Truth::told(measured))
 }
 
 /// What the run gave: values that count as exact are right, the others say that they are not.
-pub fn judge(measured: &Measured) -> Result<Outcome, String> {
+pub fn judge_by(measured: &Measured, truth: &Truth) -> Result<Outcome, String> {
     is_whole(measured)?;
+    compare(measured, truth.demands())
+}
+
+/// The same of these values alone.
+pub fn compare(measured: &Measured, demands: Vec<Expected>) -> Result<Outcome, String> {
     let mut told: Vec<(Quality, Vec<&str>)> = Vec::new();
-    for expected in expected(measured) {
+    for expected in demands {
         let Expected { word, metric, low, high } = expected;
         let value = measured.value(metric);
         let number = value.number();

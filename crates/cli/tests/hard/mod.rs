@@ -4,10 +4,15 @@
 //! A case fails if the job was harmed (it ended or said anything else than alone), or if a value is
 //! wrong that counts as exact, or is not known and does not say so.
 
+pub mod crowds;
 pub mod deeds;
 pub mod judge;
+pub mod names;
+pub mod nested;
 pub mod page;
+pub mod signals;
 
+use crate::support::run::Weigh;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An ordinary user.
@@ -34,6 +39,15 @@ impl How {
     /// The options that ask for it.
     pub fn options(&self) -> String {
         format!("-q --mechanism {}", self.name)
+    }
+}
+
+/// A run of weigh with one mechanism, by an ordinary user if there is one.
+pub fn followed(run: Weigh, how: &How, user: Option<u32>) -> Weigh {
+    let run = run.options(&how.options());
+    match user {
+        Some(uid) => run.run_by(uid),
+        None => run,
     }
 }
 
@@ -67,8 +81,11 @@ pub struct Case {
     /// mechanism can.
     pub needs_root: bool,
     /// Runs it with one mechanism.
-    pub run: Box<dyn Fn(&Case, &How) -> Result<Outcome, String> + Sync>,
+    pub run: Run,
 }
+
+/// Runs a case with one mechanism.
+pub type Run = Box<dyn Fn(&Case, &How) -> Result<Outcome, String>>;
 
 impl Case {
     /// Who runs weigh: an ordinary user if neither the job nor the mechanism needs more.
@@ -110,5 +127,11 @@ pub struct Section {
 
 /// All cases.
 pub fn sections() -> Vec<Section> {
-    vec![Section { title: "What a job does", cases: deeds::cases() }]
+    vec![
+        Section { title: "What a job does", cases: deeds::cases() },
+        Section { title: "Names and paths", cases: names::cases() },
+        Section { title: "Many", cases: crowds::cases() },
+        Section { title: "Signals to weigh, and terminals", cases: signals::cases() },
+        Section { title: "`weigh run` in `weigh run`", cases: nested::cases() },
+    ]
 }

@@ -108,6 +108,12 @@ impl Weigh {
         self
     }
 
+    /// Adds an argument of the command.
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Weigh {
+        self.command.push(argument.into());
+        self
+    }
+
     /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Weigh {
         self.environment.push((name.into(), value.as_ref().into()));
