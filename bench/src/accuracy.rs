@@ -249,6 +249,11 @@ fn worst<'a>(
     outcomes.max_by(|a, b| error(a.1).total_cmp(&error(b.1)))
 }
 
+/// The name of the worst case, if one is worse than the others.
+fn worst_name(case: &str, outcome: &Outcome) -> String {
+    if outcome.worst() == Some(0.0) { "all alike".to_string() } else { case.to_string() }
+}
+
 fn verdicts(asked: &Asked) -> Table {
     let mut table = Table::new(["promise", "by", "worst case", "off", "target", "verdict"]);
     for (tool, outcomes) in &asked.results.outcomes {
@@ -284,7 +289,7 @@ fn verdicts(asked: &Asked) -> Table {
             table.row([
                 "bytes by calls".to_string(),
                 tool.name(),
-                case.clone(),
+                worst_name(case, outcome),
                 outcome.cell(),
                 "0".to_string(),
                 Verdict::exact(met).to_string(),
