@@ -249,6 +249,11 @@ fn worst<'a>(
     outcomes.max_by(|a, b| error(a.1).total_cmp(&error(b.1)))
 }
 
+/// The name of the worst case, if one is worse than the others.
+fn worst_name(case: &str, outcome: &Outcome) -> String {
+    if outcome.worst() == Some(0.0) { "all alike".to_string() } else { case.to_string() }
+}
+
 fn verdicts(asked: &Asked) -> Table {
     let mut table = Table::new(["promise", "by", "worst case", "off", "target", "verdict"]);
     for (tool, outcomes) in &asked.results.outcomes {
@@ -256,21 +261,24 @@ fn verdicts(asked: &Asked) -> Table {
         let mut limits: Vec<f64> = asked.memory.iter().filter_map(|c| (c.target)(way)).collect();
         limits.sort_by(f64::total_cmp);
         limits.dedup();
+        let bounded = targets::memory_bounded(way);
         for limit in limits {
             let promised = asked.memory.iter().zip(&asked.results.cases).zip(outcomes);
-            let promised = promised.filter(|((case, _), _)| (case.target)(way) == Some(limit));
-            let Some((case, outcome)) = worst(promised.map(|((_, name), outcome)| (name, outcome)))
-            else {
-                continue;
-            };
-            let met = outcome.worst().is_some_and(|error| error.abs() <= limit);
+            let promised: Vec<(&String, &Outcome)> = promised
+                .filter(|((case, _), _)| (case.target)(way) == Some(limit))
+                .map(|((_, name), outcome)| (name, outcome))
+                .collect();
+            let Some((case, outcome)) = worst(promised.iter().copied()) else { continue };
+            let within = outcome.worst().is_some_and(|error| error.abs() <= limit);
+            let stated = !bounded || promised.iter().all(|(_, outcome)| outcome.claims());
+            let verdict = Verdict::exact(within && stated).to_string();
             table.row([
                 "memory".to_string(),
                 tool.name(),
                 case.clone(),
                 outcome.cell(),
-                format!("≤ {limit} %"),
-                Verdict::exact(met).to_string(),
+                format!("≤ {limit} %{}", if bounded { ", bounds stated" } else { "" }),
+                if within && !stated { format!("{verdict}: no bounds") } else { verdict },
             ]);
         }
     }
@@ -284,7 +292,7 @@ fn verdicts(asked: &Asked) -> Table {
             table.row([
                 "bytes by calls".to_string(),
                 tool.name(),
-                case.clone(),
+                worst_name(case, outcome),
                 outcome.cell(),
                 "0".to_string(),
                 Verdict::exact(met).to_string(),

@@ -24,6 +24,7 @@ mod tools;
 mod ways;
 mod witness;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -116,6 +117,8 @@ struct Session<'a> {
     arguments: &'a Arguments,
     bench: Bench,
     tools: Tools,
+    /// Parts that failed.
+    failed: Cell<usize>,
 }
 
 fn measure(arguments: &Arguments) -> Result<()> {
@@ -123,7 +126,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let (weigh, workloads) = (&arguments.weigh, &arguments.workloads);
     let bench = Bench::new(weigh, workloads, &arguments.peers, arguments.quick)?;
     let tools = Tools::find(&bench);
-    let session = Session { arguments, bench, tools };
+    let session = Session { arguments, bench, tools, failed: Cell::new(0) };
     let accuracy = [Part::Accuracy, Part::Kinds];
     let performance = |part: &Part| !accuracy.contains(part) && session.wants(*part);
     if Part::value_variants().iter().any(performance) {
@@ -132,6 +135,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     if accuracy.iter().any(|part| session.wants(*part)) {
         session.page("accuracy.md", "Accuracy", ACCURACY, |page| session.accuracy(page))?;
     }
+    ensure!(session.failed.get() == 0, "{} parts failed, as the pages say", session.failed.get());
     Ok(())
 }
 
@@ -184,16 +188,26 @@ impl Session<'_> {
         let calls = if needed { Calls::measure(bench, tools)? } else { Calls::default() };
         let (mut ways, mut peers) = (Vec::new(), Vec::new());
         for part in Part::value_variants().iter().filter(|part| self.wants(**part)) {
-            match part {
-                Part::Overhead => ways = overhead::write(bench, tools, &calls, work, page)?,
-                Part::Calls => calls.write(page),
-                Part::Peers => peers = overhead::write_peers(bench, tools, &calls, work, page)?,
-                Part::Fixed => fixed::write(bench, tools, page)?,
-                Part::Limits => limits::write(bench, tools, page),
-                Part::Programs => probes::write(bench, page)?,
-                Part::Collectors => overhead::write_collectors(bench, page)?,
-                Part::Accuracy | Part::Kinds => {}
-            }
+            let done = match part {
+                Part::Overhead => {
+                    overhead::write(bench, tools, &calls, work, page).map(|panels| ways = panels)
+                }
+                Part::Calls => {
+                    calls.write(page);
+                    Ok(())
+                }
+                Part::Peers => overhead::write_peers(bench, tools, &calls, work, page)
+                    .map(|panels| peers = panels),
+                Part::Fixed => fixed::write(bench, tools, page),
+                Part::Limits => {
+                    limits::write(bench, tools, page);
+                    Ok(())
+                }
+                Part::Programs => probes::write(bench, page),
+                Part::Collectors => overhead::write_collectors(bench, page),
+                Part::Accuracy | Part::Kinds => Ok(()),
+            };
+            self.note(*part, done, page);
         }
         if ways.is_empty() && peers.is_empty() {
             return Ok(());
@@ -208,9 +222,20 @@ impl Session<'_> {
             self.picture("memory-error.svg", &picture)?;
         }
         if self.wants(Part::Kinds) {
-            accuracy::write_calls(&self.bench, page)?;
+            let done = accuracy::write_calls(&self.bench, page);
+            self.note(Part::Kinds, done, page);
         }
         Ok(())
+    }
+
+    /// A part that fails says so on its page; the others are not lost with it.
+    fn note(&self, part: Part, done: Result<()>, page: &mut Page) {
+        if let Err(error) = done {
+            eprintln!("{part:?} failed: {error:#}");
+            let why = self.bench.without_paths(&format!("{error:#}"));
+            page.paragraph(&format!("**This part failed:** {why}"));
+            self.failed.set(self.failed.get() + 1);
+        }
     }
 }
 

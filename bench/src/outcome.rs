@@ -153,10 +153,17 @@ impl Outcome {
     }
 }
 
-/// The bounds that a reason states: `between A and B bytes`.
+/// The bounds that a reason states: `between A and B bytes`, or `at most B bytes`.
+///
+/// A lower bound beside `at most` is one of resident sizes, in which shared memory counts more than
+/// once: none of the memory held.
 fn bounds(reason: &str) -> Option<(f64, f64)> {
-    let (low, rest) = reason.split_once("between ")?.1.split_once(" and ")?;
-    Some((low.parse().ok()?, rest.split_once(" bytes")?.0.parse().ok()?))
+    let number = |text: &str| text.split_once(" bytes")?.0.parse().ok();
+    let between = || {
+        let (low, high) = reason.split_once("between ")?.1.split_once(" and ")?;
+        Some((low.parse().ok()?, number(high)?))
+    };
+    between().or_else(|| Some((0.0, number(reason.split_once("at most ")?.1)?)))
 }
 
 #[cfg(test)]
@@ -195,6 +202,9 @@ mod tests {
         let reason = "not looked at; between 500 and 2500 bytes, by the kernel's counters";
         assert_eq!(bounds(reason), Some((500.0, 2500.0)));
         assert_eq!(bounds("between two looks"), None);
+        let reason_of_sum = "the sum is at least 700 and at most 2500 bytes, by what each held";
+        assert_eq!(bounds(reason_of_sum), Some((0.0, 2500.0)));
+        assert_eq!(bounds("of 64 MiB at most"), None);
         for (truth, honest) in [(503.0, true), (490.0, false), (2600.0, false)] {
             let mut outcome = Outcome::of(Quantity::Memory);
             outcome.add(figure(2500.0, Some(Quality::Estimated), Some(reason)), Some(truth));

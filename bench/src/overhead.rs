@@ -65,7 +65,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::copying,
             beside: 0.5,
             repeats: 6,
-            length: length(9, 31, 120),
+            length: length(9, 31, 110),
             calls: true,
         },
         Work {
@@ -74,7 +74,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::forking,
             beside: 2.0,
             repeats: 2,
-            length: length(9, 61, 150),
+            length: length(9, 61, 140),
             calls: false,
         },
         Work {
@@ -118,7 +118,7 @@ impl Calls {
         let tools = tools.all();
         let arms: Vec<Arm> =
             std::iter::once(Arm::Bare).chain(tools.iter().map(Tool::arm)).collect();
-        let length = bench.length(Length { least: 3, most: 9, seconds: 30 });
+        let length = bench.length(Length { least: 3, most: 9, seconds: 25 });
         let rounds = alternate(bench, &arms, (&copying(BLOCKS), 1), length)?;
         let each = |seconds: Spread| seconds.times(1e6 / (2.0 * f64::from(BLOCKS)));
         let added = tools.into_iter().enumerate().map(|(index, tool)| {
@@ -330,7 +330,7 @@ pub fn write_peers(
             tools.peers.iter().partition(|peer| work.calls && calls.slow(peer).is_some());
         let mut arms = vec![Arm::Bare];
         arms.extend(quick.iter().map(|peer| peer.arm()));
-        let length = bench.length(Length { least: 3, most: 9, seconds: 30 });
+        let length = bench.length(Length { least: 3, most: 9, seconds: 25 });
         let rounds = alternate(bench, &arms, (&work.command, 1), length)?;
         let mut bars = Vec::new();
         for (arm, tool) in quick.iter().enumerate().map(|(index, tool)| (index + 1, tool)) {

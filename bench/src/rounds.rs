@@ -65,7 +65,8 @@ pub fn alternate(
             }
             others += machine::weighs_running()?;
         }
-        if others == 0 {
+        // A smoke test says nothing of times anyway.
+        if others == 0 || bench.quick {
             rounds.runs.push(runs);
             continue;
         }

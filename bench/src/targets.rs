@@ -82,6 +82,11 @@ pub fn memory(way: Way, static_program: bool) -> Option<f64> {
     if static_program { targets.memory_static } else { Some(targets.memory) }
 }
 
+/// Whether a memory peak that is not exact has to come with bounds.
+pub fn memory_bounded(way: Way) -> bool {
+    way.level == Level::Query
+}
+
 /// Bytes that I/O by calls may be off.
 pub fn bytes(way: Way, static_program: bool) -> Option<u64> {
     (way.following.name != "preload" || !static_program).then_some(0)
