@@ -77,7 +77,8 @@ count_tally() {
 # Recordings that weigh makes now, of different kinds, opened in a browser.
 browser() {
 	scripts/demo.sh "$weigh" "$scratch/demo" >/dev/null 2>&1 || return
-	"$weigh" run --quiet -o "$scratch/limit" --limit wall_seconds=1s -- sleep 20
+	"$weigh" run --quiet -o "$scratch/limit" --limit wall_seconds=1s --snapshot "begun=$scratch/log:go" \
+		-- sh -c 'echo "go <b>" >"$0"; exec sleep 20' "$scratch/log"
 	(($? == 124)) || return
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit}/report.html)
 }

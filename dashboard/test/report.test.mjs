@@ -196,6 +196,13 @@ function checks() {
       return undefined;
     },
 
+    "each snapshot stands in a table, with what it was taken for": async ({ page, data }) => {
+      const rows = await page.locator("#snapshots tbody tr").evaluateAll((all) =>
+        all.map((r) => [...r.children].map((cell) => cell.textContent)));
+      assert.deepEqual(rows, data.snapshots.map((s) =>
+        [s.label, s.when, ...s.values.map((v) => v ?? "–"), s.because]));
+    },
+
     "nothing is cut off on a phone": async ({ file }) => {
       const { page, errors } = await open(file, { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
       const width = await page.evaluate(() => document.documentElement.scrollWidth);

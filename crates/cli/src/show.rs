@@ -12,8 +12,9 @@ use weigh_show::table::{self, Style};
 
 use crate::arguments::{ReportArguments, ShowArguments};
 
-/// Rows that are read for the page; it says how many there are in all.
-const PAGE_ROWS: usize = 50_000;
+/// Rows of each table that are read for the page, which says how many there are in all: what nobody
+/// would look through should take nobody's memory while weigh ends.
+const PAGE_ROWS: usize = 10_000;
 
 /// The width of the terminal behind a stream, or 80.
 pub fn width(stream: impl std::os::fd::AsFd) -> usize {

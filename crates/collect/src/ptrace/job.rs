@@ -216,8 +216,9 @@ impl Job {
         let held = if is_copy_of_weigh { 0 } else { process.memory.held() };
         self.upper.end(process.moment, held);
         let not_its_own = if pid == self.main {
-            // Kernels count some pages later than they are taken: leave room for them.
-            process.descendants_peak.max(self.inherited + self.inherited / 16 + (1 << 20))
+            // weigh's own copy grows until it has become the command, by what it touches: by
+            // libraries, a few MiB at most.
+            process.descendants_peak.max(self.inherited * 2 + (4 << 20))
         } else {
             process.descendants_peak
         };
