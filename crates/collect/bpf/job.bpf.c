@@ -3,8 +3,8 @@
  * The kernel side of `weigh run`: one object, its parts in the headers beside it.
  *
  * Attached at tracepoints that fire when a process or thread begins, executes, ends, when memory
- * counters change, and where sockets and io_uring do their work. No system-call tracepoint but
- * for a limit of processes: it slows every call of every process on the machine.
+ * counters change, and where sockets and io_uring do their work. No system-call tracepoint, but
+ * while a job is being ended: it slows every call of every process on the machine.
  */
 #include "lifecycle.h"
 #include "network.h"

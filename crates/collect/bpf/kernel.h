@@ -278,4 +278,9 @@ struct kiocb {
 
 #pragma clang attribute pop
 
+enum pid_type {
+	PIDTYPE_PID,
+	PIDTYPE_TGID,
+};
+
 #endif

@@ -182,6 +182,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 			atomic_add(&origin->unsettled, 1);
 		}
 		more_threads(job, control);
+		hold_child(job, control, child);
 		return 0;
 	}
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
@@ -191,6 +192,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 			     (__u64)mm != (__u64)BPF_CORE_READ(parent, mm));
 	more_threads(job, control);
 	more_processes(job, control);
+	hold_child(job, control, child);
 	return 0;
 }
 

@@ -110,40 +110,22 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	return 0;
 }
 
-#if defined(__TARGET_ARCH_x86)
-#define CALL_CLONE 56
-#define CALL_FORK 57
-#define CALL_VFORK 58
-#define CALL_CLONE3 435
-#else
-#define CALL_CLONE 220
-#define CALL_FORK 220
-#define CALL_VFORK 220
-#define CALL_CLONE3 435
-#endif
+/* Since 6.13. */
+extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type type,
+				__u64 value) __ksym __weak;
 
 /*
- * At a fork that is done it is too late for the child: stopped or killed as their parents were, the
- * children of a fork bomb would go on for ever. With a signal waiting for it, a fork does not begin.
- * Attached only where there is a limit of processes or threads, for it slows all calls on the machine.
+ * The signal for whoever is about to add to a number of processes or threads that is past its limit,
+ * and for whoever forks while the job is killed; 0 for others.
  */
-SEC("?tp_btf/sys_enter")
-int BPF_PROG(on_call, struct pt_regs *registers, long number)
+static __always_inline int signal_for_fork(struct job *job, struct control *control)
 {
-	struct thread *thread;
-	struct control *control;
-	struct job *job;
 	__u64 limit, now;
 
-	if (number != CALL_CLONE && number != CALL_FORK && number != CALL_VFORK && number != CALL_CLONE3)
+	if (!control->hold)
 		return 0;
-	thread = member(bpf_get_current_task_btf());
-	if (!thread)
-		return 0;
-	job = job_of(thread->job);
-	control = control_of(thread->job);
-	if (!job || !control || !control->hold)
-		return 0;
+	if (control->phase == PHASE_KILLING)
+		return SIGKILL;
 	switch (job->crossed) {
 	case LIMITED_PROCESSES_TOTAL:
 		limit = control->limits[LIMITED_PROCESSES_TOTAL];
@@ -160,13 +142,63 @@ int BPF_PROG(on_call, struct pt_regs *registers, long number)
 	default:
 		return 0;
 	}
-	if (control->phase < PHASE_ENDING) {
-		if (now >= limit)
-			bpf_send_signal(SIGSTOP);
-	} else if (control->hold == HOLD_KILL &&
-		   (control->phase == PHASE_KILLING || now >= limit + last_wish(job->crossed, limit))) {
-		bpf_send_signal(SIGKILL);
-	}
+	if (control->phase < PHASE_ENDING)
+		return now >= limit ? SIGSTOP : 0;
+	if (control->hold == HOLD_KILL && now >= limit + last_wish(job->crossed, limit))
+		return SIGKILL;
+	return 0;
+}
+
+/*
+ * At a fork that is done, a signal to the parent comes too late for the child: stopped or killed as
+ * their parents are, the children of a fork bomb would go on for ever. From 6.13 on the child can be
+ * sent one before its first instruction.
+ */
+static __always_inline void hold_child(struct job *job, struct control *control,
+				       struct task_struct *child)
+{
+	int signal = signal_for_fork(job, control);
+
+	if (signal && bpf_ksym_exists(bpf_send_signal_task))
+		bpf_send_signal_task(child, signal, PIDTYPE_TGID, 0);
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define CALL_CLONE 56
+#define CALL_FORK 57
+#define CALL_VFORK 58
+#define CALL_CLONE3 435
+#else
+#define CALL_CLONE 220
+#define CALL_FORK 220
+#define CALL_VFORK 220
+#define CALL_CLONE3 435
+#endif
+
+/*
+ * The same for older kernels: with a signal waiting for it, a fork does not begin. Attached only once
+ * such a limit is crossed, or a job is being killed: it slows all calls on the machine.
+ */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_call, struct pt_regs *registers, long number)
+{
+	struct thread *thread;
+	struct control *control;
+	struct job *job;
+	int signal;
+
+	if (number != CALL_CLONE && number != CALL_FORK && number != CALL_VFORK && number != CALL_CLONE3)
+		return 0;
+	thread = member(bpf_get_current_task_btf());
+	if (!thread)
+		return 0;
+	job = job_of(thread->job);
+	control = control_of(thread->job);
+	if (!job || !control)
+		return 0;
+	signal = signal_for_fork(job, control);
+	if (signal)
+		bpf_send_signal(signal);
 	return 0;
 }
 

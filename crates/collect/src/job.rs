@@ -59,6 +59,7 @@ pub struct KernelJob {
     arrived: Arrived,
     parts: Parts,
     control: types::control,
+    holds_forks: bool,
 }
 
 /// Limits that a fork can cross.
@@ -110,8 +111,9 @@ fn run_iterator(link: &Link) -> Result<(), JobError> {
 }
 
 impl KernelJob {
-    /// Loads and attaches the programs. Nothing is followed until it is armed.
-    pub fn open(wanted: Wanted) -> Result<KernelJob, JobError> {
+    /// Loads and attaches the programs. Nothing is followed until it is armed. `may_end` says
+    /// whether a limit may have to be enforced: only then is there what keeps forks from beginning.
+    pub fn open(wanted: Wanted, may_end: bool) -> Result<KernelJob, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
@@ -121,7 +123,8 @@ impl KernelJob {
             constants.page_bytes = rustix::param::page_size() as u32;
             constants.cpus = requirements::possible_cpus();
         }
-        open.progs.on_call.set_autoload(offers.tracepoint("sys_enter"));
+        let needs_call = !offers.function("bpf_send_signal_task");
+        open.progs.on_call.set_autoload(may_end && needs_call && offers.tracepoint("sys_enter"));
         parts.choose(&mut open.progs, &offers);
         let mut skeleton = open.load().map_err(bpf("load"))?;
         find_cpu_offsets(&mut skeleton)?;
@@ -141,7 +144,18 @@ impl KernelJob {
         let functions = parts.open_functions(&skeleton, &offers, &mut links);
         let (ring, arrived) = read_events(&skeleton)?;
         let control = types::control::default();
-        Ok(KernelJob { skeleton, functions, links, tick, ring, arrived, parts, control })
+        let holds_forks = false;
+        Ok(KernelJob {
+            skeleton,
+            functions,
+            links,
+            tick,
+            ring,
+            arrived,
+            parts,
+            control,
+            holds_forks,
+        })
     }
 
     /// The processes that are still kept: living ones, and ended ones not yet reaped.
@@ -176,6 +190,17 @@ impl KernelJob {
             .and_then(|value| layout::from_bytes(&value))
             .unwrap_or_default()
     }
+
+    /// From now on forks of the job that a limit forbids do not begin. Only now, for it slows every
+    /// call on the machine: there is a job to be ended. Until then, and where it can not be had,
+    /// the program at the fork itself holds the parent.
+    fn hold_forks(&mut self) {
+        let program = &self.skeleton.progs.on_call;
+        if !self.holds_forks && program.autoload() {
+            self.links.extend(program.attach());
+            self.holds_forks = true;
+        }
+    }
 }
 
 impl Follow for KernelJob {
@@ -203,7 +228,13 @@ impl Follow for KernelJob {
         let _ = self.ring.consume();
         let started = self.raw_job().started;
         let arrived = std::mem::take(&mut *self.arrived.borrow_mut());
-        arrived.iter().filter_map(|record| layout::event(record, started)).collect()
+        let events: Vec<Event> =
+            arrived.iter().filter_map(|record| layout::event(record, started)).collect();
+        let is_by_forks = |event: &Event| matches!(event, Event::Limit(crossing) if OF_FORKS.contains(&crossing.metric.as_str()));
+        if self.control.hold != types::hold::HOLD_NOT && events.iter().any(is_by_forks) {
+            self.hold_forks();
+        }
+        events
     }
 
     fn read(&mut self) -> Result<JobReading, FollowError> {
@@ -279,11 +310,6 @@ impl Follow for KernelJob {
             }
         }
         self.write_control()?;
-        let program = &self.skeleton.progs.on_call;
-        let limits_forks = taken.iter().any(|metric| OF_FORKS.contains(&metric.as_str()));
-        if limits_forks && hold != Hold::Not && program.autoload() {
-            self.links.push(program.attach().map_err(bpf("sys_enter"))?);
-        }
         Ok(taken)
     }
 
@@ -310,6 +336,7 @@ impl Follow for KernelJob {
     }
 
     fn set_killing(&mut self) -> Result<(), FollowError> {
+        self.hold_forks();
         self.control.phase = types::phase::PHASE_KILLING;
         self.write_control()
     }

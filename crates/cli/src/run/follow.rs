@@ -11,6 +11,7 @@ use weigh_collect::preload::{self, PreloadedJob};
 use weigh_collect::ptrace::{Stops, TracedJob};
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
+use weigh_schema::limit::OnLimit;
 
 use super::settings::{Settings, Way};
 use crate::arguments::Collector;
@@ -62,7 +63,10 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         files: settings.wants(Collector::Files),
     };
     Ok(match way.following.mechanism {
-        Mechanism::Bpf => Box::new(KernelJob::open(wanted)?),
+        Mechanism::Bpf => {
+            let may_end = !settings.limits.is_empty() && settings.on_limit != OnLimit::Warn;
+            Box::new(KernelJob::open(wanted, may_end)?)
+        }
         Mechanism::Ptrace => {
             TracedJob::check()?;
             let stops = match settings.arguments.seccomp {
