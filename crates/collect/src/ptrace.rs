@@ -1,18 +1,22 @@
 //! Measuring without rights, exactly: the job is traced with ptrace(2).
 //!
-//! Each thread stops at births, execs and its own end, and nowhere else; there the numbers that
-//! the kernel keeps of it are read from `/proc` while it can not change or vanish. Emits counters,
-//! population, bounds of memory and a row for each process. Signals, job control, exit statuses
+//! Each thread stops at births, execs and its own end; there the numbers that the kernel keeps of it
+//! are read from `/proc` while it can not change or vanish. If calls are wanted (level 3), it stops
+//! at those too, at all of them or at those that a filter in the job picks out. Emits counters,
+//! population, bounds of memory, a row for each process, and the files that were opened. Signals, job control, exit statuses
 //! and the order of things are the job's own; if weigh is killed, the kernel detaches and the job
 //! goes on.
 //!
 //! What it gives up: a process can have one tracer only, so programs that trace others (`strace`,
 //! debuggers, leak checkers) are let go at their exec and looked at in `/proc` with all their
-//! descendants (one that is linked statically is not recognised, and fails); set-user-ID programs
+//! descendants (one that is linked statically is recognised by its own symbols; if it has none, at
+//! level 3 by its call of ptrace(2), and at level 2 it fails); set-user-ID programs
 //! do not get their rights, because Linux gives none under an ordinary user's tracer (a warning
-//! says so); what is in no file of `/proc` is unknown (network, opened files, …); peaks of several
+//! says so); at level 2 what is in no file of `/proc` is unknown (network, opened files, …); peaks of several
 //! processes together are bounded, not exact. Being stopped costs the job some microseconds for
 //! each process and signal. While weigh itself is stopped, so is whoever comes to such a point.
+//! A filter of calls can not be taken back: without its tracer they fail with ENOSYS, so it is put
+//! into a job only if the user asks for it, and nobody under it is let go.
 //! Refuses where ptrace(2) is forbidden, and says by whom.
 
 mod calls;

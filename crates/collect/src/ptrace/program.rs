@@ -3,15 +3,18 @@
 //! Reads the executable file, once for each version of it: the strings of its dynamic symbols
 //! and of the libraries it needs, or the names of its own functions if it is linked statically.
 //! What can not be read or understood, and a static program whose names were taken out (`strip`),
-//! counts as a program that does not trace.
+//! counts as a program that does not trace. So does a file that a process serves (FUSE): it may be
+//! one of the job, and stand still while the tracer waits for it.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::{ElfFile32, ElfFile64, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
+use rustix::fs::{AtFlags, StatxFlags};
+
+use crate::procfs;
 
 /// More programs than this are not remembered.
 const MOST: usize = 1024;
@@ -30,9 +33,9 @@ pub struct Program {
 /// A version of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Version {
-    device: u64,
+    device: (u32, u32),
     inode: u64,
-    modified: (i64, i64),
+    modified: (i64, u32),
 }
 
 /// What is known of programs.
@@ -45,22 +48,43 @@ impl Programs {
     /// The program that a process has just begun to execute.
     pub fn of(&mut self, pid: u32) -> Option<Program> {
         let link = format!("/proc/{pid}/exe");
-        let facts = std::fs::metadata(&link).ok()?;
+        // Not synchronised: so the file system is not asked.
+        let (flags, wanted) = (AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
+        let facts = rustix::fs::statx(rustix::fs::CWD, &link, flags, wanted).ok()?;
+        let device = (facts.stx_dev_major, facts.stx_dev_minor);
         let version = Version {
-            device: facts.dev(),
-            inode: facts.ino(),
-            modified: (facts.mtime(), facts.mtime_nsec()),
+            device,
+            inode: facts.stx_ino,
+            modified: (facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec),
         };
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let traces = *self.known.entry(version).or_insert_with(|| why_it_traces(Path::new(&link)));
+        let is_served = || {
+            let mounts = procfs::read_of(pid, "mountinfo").unwrap_or_default();
+            is_on_fuse(&String::from_utf8_lossy(&mounts), device)
+        };
+        let traces = *self.known.entry(version).or_insert_with(|| match is_served() {
+            true => None,
+            false => why_it_traces(Path::new(&link)),
+        });
+        let is_set_user = u32::from(facts.stx_mode) & libc::S_ISUID != 0;
         let runs_as =
-            (facts.mode() & libc::S_ISUID != 0 && may_change_user(&link)).then_some(facts.uid());
+            (is_set_user && !is_served() && may_change_user(&link)).then_some(facts.stx_uid);
         // Asked for only where it is told.
         let path = (traces.is_some() || runs_as.is_some()).then(|| std::fs::read_link(&link).ok());
         Some(Program { path: path.flatten().unwrap_or_default(), traces, runs_as })
     }
+}
+
+/// Whether a device is a file system that a process serves, by the lines of `mountinfo`.
+fn is_on_fuse(mounts: &str, (major, minor): (u32, u32)) -> bool {
+    let device = format!("{major}:{minor}");
+    mounts.lines().any(|line| {
+        let of_device = line.split(' ').nth(2) == Some(&device);
+        let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next());
+        of_device && kind.is_some_and(|kind| kind.starts_with("fuse"))
+    })
 }
 
 fn may_change_user(path: &str) -> bool {
@@ -172,6 +196,15 @@ mod tests {
         assert_eq!(why, Some("traces other processes"));
         assert_eq!(why_it_traces(&build("stripped", source, &["-s"])), None);
         assert_eq!(why_it_traces(&build("other", "int main(void) { return 0; }", &[])), None);
+    }
+
+    #[test]
+    fn a_file_that_a_process_serves_is_known_by_its_mount() {
+        let mounts = "36 35 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
+                      98 36 0:57 / /tmp/.mount_app ro,nosuid master:3 - fuse.app app ro\n";
+        assert!(is_on_fuse(mounts, (0, 57)));
+        assert!(!is_on_fuse(mounts, (8, 1)));
+        assert!(!is_on_fuse(mounts, (0, 5)));
     }
 
     #[test]

@@ -322,6 +322,9 @@ pub fn be_interruptible() -> libc::pthread_t {
         let mut all_but_this: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all_but_this);
         libc::sigdelset(&mut all_but_this, interrupting_signal());
+        // Not blocked, and of no effect: the kernel throws it away at once. If it were blocked here,
+        // each end of a process would wake another thread of weigh for nothing.
+        libc::sigdelset(&mut all_but_this, libc::SIGCHLD);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all_but_this, null_mut());
         libc::pthread_self()
     }

@@ -17,6 +17,7 @@ use super::files::Files;
 use super::job::{Birth, Job};
 use super::program::Programs;
 use super::sys::{self, AtCall, Change, What};
+use crate::procfs;
 
 /// What the tracer and the rest of weigh share.
 pub struct Shared {
@@ -303,12 +304,15 @@ impl Tracer {
     }
 
     fn execs(&mut self, job: &mut Job, tid: u32) {
-        let former = sys::message(tid).or_else(|| {
-            // One that another thread of its process has called.
-            sys::take_stop(tid);
-            sys::message(tid)
-        });
-        let former = former.unwrap_or(tid);
+        let is_alone = job.processes.get(&tid).is_some_and(|process| process.threads == 1);
+        let former = match is_alone {
+            true => tid,
+            // Perhaps another thread of its process has called it.
+            false => {
+                sys::take_stop(tid);
+                sys::message(tid).unwrap_or(tid)
+            }
+        };
         let (command, cut) = self.files.command(tid);
         job.execs(tid, former, command, cut);
         if let Some(calls) = &mut self.calls {
@@ -323,8 +327,8 @@ impl Tracer {
                 sys::detach(tid, 0);
                 return;
             }
-            let runs_as = self.files.status_of(tid).filter(|_| program.runs_as.is_some());
-            if runs_as.is_some_and(|status| status.effective_uid != program.runs_as) {
+            let is_other_user = |status: procfs::Status| status.effective_uid != program.runs_as;
+            if program.runs_as.is_some() && self.files.status_of(tid).is_some_and(is_other_user) {
                 job.warnings.push(format!(
                     "{} (PID {tid}) did not get the rights of user {}: Linux gives none to a \
                      program that is traced by an ordinary user; measure it with --mechanism poll",
