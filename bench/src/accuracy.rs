@@ -173,12 +173,13 @@ impl Results {
     }
 
     /// All that was said, with its own word on how sure it is.
-    fn details(&self, table: &mut Table) {
+    fn details(&self, bench: &Bench, table: &mut Table) {
         for (tool, outcomes) in &self.outcomes {
             for (case, outcome) in self.cases.iter().zip(outcomes) {
                 if !outcome.is_silent() {
                     let mut row = vec![case.clone(), tool.name()];
-                    row.extend(outcome.details());
+                    // Reasons may name the program by its path.
+                    row.extend(outcome.details().map(|cell| bench.without_paths(&cell)));
                     table.row(row);
                 }
             }
@@ -229,7 +230,7 @@ pub fn write(bench: &Bench, asked: &Asked, page: &mut Page) -> Result<String> {
     page.heading(2, "Targets");
     page.table(&verdicts(asked));
     claims(asked, page);
-    details(asked, page);
+    details(bench, asked, page);
     Ok(picture)
 }
 
@@ -341,10 +342,10 @@ fn claims(asked: &Asked, page: &mut Page) {
     ));
 }
 
-fn details(asked: &Asked, page: &mut Page) {
+fn details(bench: &Bench, asked: &Asked, page: &mut Page) {
     let mut table = Table::of_words(["case", "tool", "truth", "said", "quality", "reason"]);
     for results in [&asked.results, &asked.moved, &asked.other_results] {
-        results.details(&mut table);
+        results.details(bench, &mut table);
     }
     page.heading(2, "In their own words");
     page.paragraph(
