@@ -7,7 +7,7 @@ use crate::cases::{self, Case};
 use crate::outcome::Outcome;
 use crate::page::{Page, Table};
 use crate::plot;
-use crate::runs::{Account, Arm, Bench, Measured};
+use crate::runs::{Account, Arm, Bench};
 use crate::spread::Verdict;
 use crate::targets;
 use crate::tools::{Quantity, Tool, Tools};
@@ -173,12 +173,13 @@ impl Results {
     }
 
     /// All that was said, with its own word on how sure it is.
-    fn details(&self, table: &mut Table) {
+    fn details(&self, bench: &Bench, table: &mut Table) {
         for (tool, outcomes) in &self.outcomes {
             for (case, outcome) in self.cases.iter().zip(outcomes) {
                 if !outcome.is_silent() {
                     let mut row = vec![case.clone(), tool.name()];
-                    row.extend(outcome.details());
+                    // Reasons may name the program by its path.
+                    row.extend(outcome.details().map(|cell| bench.without_paths(&cell)));
                     table.row(row);
                 }
             }
@@ -229,7 +230,7 @@ pub fn write(bench: &Bench, asked: &Asked, page: &mut Page) -> Result<String> {
     page.heading(2, "Targets");
     page.table(&verdicts(asked));
     claims(asked, page);
-    details(asked, page);
+    details(bench, asked, page);
     Ok(picture)
 }
 
@@ -341,10 +342,10 @@ fn claims(asked: &Asked, page: &mut Page) {
     ));
 }
 
-fn details(asked: &Asked, page: &mut Page) {
+fn details(bench: &Bench, asked: &Asked, page: &mut Page) {
     let mut table = Table::of_words(["case", "tool", "truth", "said", "quality", "reason"]);
     for results in [&asked.results, &asked.moved, &asked.other_results] {
-        results.details(&mut table);
+        results.details(bench, &mut table);
     }
     page.heading(2, "In their own words");
     page.paragraph(
@@ -352,69 +353,4 @@ fn details(asked: &Asked, page: &mut Page) {
          how sure theirs are.",
     );
     page.folded_table("All figures", &table);
-}
-
-/// Each kind of call, and ten thousand processes, by the best way that works here.
-pub fn write_calls(bench: &Bench, page: &mut Page) -> Result<()> {
-    page.heading(2, "Kinds of calls");
-    page.paragraph(
-        "By the best way that works here: bytes beyond a run that moves none, against the sum of \
-         the calls' return values. Each kind of call in a dynamic and a static program.",
-    );
-    let most = if bench.quick { 33_554_467 } else { 1 << 30 };
-    let sizes = [(1_000_003, 1021), (33_554_467, 4099), (most, 65_537)];
-    let mut table =
-        Table::new(["calls", "bytes moved", "bytes off", "calls off", "target", "verdict"]);
-    for kind in ["read", "pread", "readv", "write", "pwrite", "writev"] {
-        eprintln!("accuracy: {kind}");
-        let (mut moved, mut bytes_off, mut calls_off) = (0, 0, 0);
-        for program in ["io", "io-static"] {
-            let run = |bytes: u64, chunk: u64| {
-                bench.measure(&[], &bench.workload(&format!("{program} {kind} {bytes} {chunk}")))
-            };
-            let none = run(0, 1021)?;
-            for (bytes, chunk) in sizes {
-                let some = run(bytes, chunk)?;
-                moved += bytes;
-                bytes_off += off(&some, &none, "bytes")?;
-                calls_off += off(&some, &none, "calls")?;
-            }
-        }
-        table.row([
-            format!("`{kind}`"),
-            moved.to_string(),
-            bytes_off.to_string(),
-            calls_off.to_string(),
-            "0 bytes".to_string(),
-            Verdict::exact(bytes_off == 0).to_string(),
-        ]);
-    }
-    page.table(&table);
-    many_processes(bench, page)
-}
-
-/// Read and written, beyond a run that moves nothing: how far weigh and the program differ.
-fn off(some: &Measured, none: &Measured, what: &str) -> Result<u64> {
-    let mut off = 0;
-    for (direction, calls) in [("read", "read"), ("written", "write")] {
-        let direction = if what == "calls" { calls } else { direction };
-        let (metric, truth) =
-            (format!("io_{direction}_{what}_total"), format!("io_{direction}_{what}"));
-        let seen = (some.metric(&metric)? - none.metric(&metric)?) as i64;
-        let truth = some.truth(&truth)? as i64 - none.truth(&truth)? as i64;
-        off += seen.abs_diff(truth);
-    }
-    Ok(off)
-}
-
-fn many_processes(bench: &Bench, page: &mut Page) -> Result<()> {
-    let count: u32 = if bench.quick { 500 } else { 10_000 };
-    eprintln!("accuracy: {count} processes");
-    let loops = format!("i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done");
-    let measured = bench.measure(&[], &["sh", "-c", &loops].map(String::from))?;
-    let seen = measured.metric("processes_total").context("processes")?;
-    page.paragraph(&format!(
-        "`/bin/true` {count} times from a shell, which is one more process: {seen} seen."
-    ));
-    Ok(())
 }

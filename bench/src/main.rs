@@ -5,8 +5,11 @@
 //! commands; refuses bare runs that fail, and rounds during which another weigh runs.
 
 mod accuracy;
+mod calls;
 mod cases;
+mod collectors;
 mod fixed;
+mod kinds;
 mod limits;
 mod machine;
 mod neighbour;
@@ -31,7 +34,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 
-use overhead::Calls;
+use calls::Calls;
 use page::Page;
 use runs::Bench;
 use tools::Tools;
@@ -204,7 +207,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 Part::Programs => probes::write(bench, page),
-                Part::Collectors => overhead::write_collectors(bench, page),
+                Part::Collectors => collectors::write(bench, page),
                 Part::Accuracy | Part::Kinds => Ok(()),
             };
             self.note(*part, done, page);
@@ -222,7 +225,7 @@ impl Session<'_> {
             self.picture("memory-error.svg", &picture)?;
         }
         if self.wants(Part::Kinds) {
-            let done = accuracy::write_calls(&self.bench, page);
+            let done = kinds::write(&self.bench, page);
             self.note(Part::Kinds, done, page);
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::calls::Calls;
 use crate::page::{Page, Table};
 use crate::plot::{self, Bar, Panel};
 use crate::rounds::{Length, Rounds, alternate};
@@ -13,9 +14,6 @@ use crate::spread::Spread;
 use crate::targets;
 use crate::tools::{Tool, Tools};
 use crate::ways::Way;
-
-/// A way that takes more microseconds than that for a call is not asked to copy a whole GiB.
-const SLOW_CALL: f64 = 5.0;
 
 /// A fixed amount of work, and the most that measuring may add to it, in percent.
 pub struct Work {
@@ -32,12 +30,13 @@ pub struct Work {
     calls: bool,
 }
 
-fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+/// Words of a command.
+pub fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(String::from).to_vec()
 }
 
 /// So many blocks of 4 KiB, read and written.
-fn copying(blocks: u32) -> Vec<String> {
+pub fn copying(blocks: u32) -> Vec<String> {
     let count = format!("count={blocks}");
     words(["dd", "if=/dev/zero", "of=/dev/null", "bs=4096", &count, "status=none"])
 }
@@ -89,7 +88,8 @@ pub fn works(bench: &Bench) -> Vec<Work> {
     ]
 }
 
-fn percent(spread: &Spread) -> String {
+/// The median, as percent.
+pub fn percent(spread: &Spread) -> String {
     format!("{:+.2} %", spread.median)
 }
 
@@ -100,73 +100,6 @@ fn interval(spread: &Spread) -> String {
 
 fn range(spread: &Spread) -> String {
     format!("{:+.2} … {:+.2}", spread.least, spread.greatest)
-}
-
-/// What a call costs under each tool.
-#[derive(Default)]
-pub struct Calls {
-    /// Microseconds of CPU and of wall time that a call takes longer.
-    added: Vec<(Tool, Option<[Spread; 2]>)>,
-    rounds: usize,
-}
-
-impl Calls {
-    /// Reads and writes 64 MiB by 4 KiB under each tool.
-    pub fn measure(bench: &Bench, tools: &Tools) -> Result<Calls> {
-        const BLOCKS: u32 = 16_384;
-        eprintln!("overhead: calls");
-        let tools = tools.all();
-        let arms: Vec<Arm> =
-            std::iter::once(Arm::Bare).chain(tools.iter().map(Tool::arm)).collect();
-        let length = bench.length(Length { least: 3, most: 9, seconds: 25 });
-        let rounds = alternate(bench, &arms, (&copying(BLOCKS), 1), length)?;
-        let each = |seconds: Spread| seconds.times(1e6 / (2.0 * f64::from(BLOCKS)));
-        let added = tools.into_iter().enumerate().map(|(index, tool)| {
-            let cpu = rounds.added(index + 1, |run| run.command.cpu).map(each);
-            let wall = rounds.added(index + 1, |run| run.command.wall).map(each);
-            (tool, cpu.zip(wall).map(|(cpu, wall)| [cpu, wall]))
-        });
-        Ok(Calls { added: added.collect(), rounds: rounds.count() })
-    }
-
-    /// The microseconds of a call under a tool, if it takes too long for a whole GiB.
-    fn slow(&self, tool: &Tool) -> Option<f64> {
-        let (_, added) = self.added.iter().find(|(other, _)| other.name() == tool.name())?;
-        let [_, wall] = added.as_ref()?;
-        (wall.median > SLOW_CALL).then_some(wall.median)
-    }
-
-    /// The table.
-    pub fn write(&self, page: &mut Page) {
-        page.heading(2, "A call");
-        page.paragraph(&format!(
-            "By how many microseconds a read or write of 4 KiB takes longer: 64 MiB from /dev/zero \
-             to /dev/null, {} rounds. A tool that takes more than {SLOW_CALL} µs is not asked to \
-             do a whole GiB above and below.",
-            self.rounds
-        ));
-        let mut table = Table::new([
-            "tool",
-            "CPU of the command",
-            "least … greatest",
-            "wall",
-            "least … greatest",
-        ]);
-        for (tool, added) in &self.added {
-            let cells = |spread: &Spread| {
-                [
-                    format!("{:+.2} µs", spread.median),
-                    format!("{:+.2} … {:+.2}", spread.least, spread.greatest),
-                ]
-            };
-            let cells = match added {
-                Some([cpu, wall]) => [cells(cpu), cells(wall)].concat(),
-                None => vec!["failed".to_string(), "–".into(), "–".into(), "–".into()],
-            };
-            table.row([vec![tool.name()], cells].concat());
-        }
-        page.table(&table);
-    }
 }
 
 /// One tool at one work: the row of a table.
@@ -381,50 +314,4 @@ pub fn picture(weigh: Vec<Panel>, peers: Vec<Panel>) -> Result<String> {
         }
     }
     plot::overhead(&panels)
-}
-
-/// What each collector adds, by doing without it.
-pub fn write_collectors(bench: &Bench, page: &mut Page) -> Result<()> {
-    page.heading(2, "Collectors");
-    page.paragraph(
-        "What weigh takes without one collector, against all of them in the same round: less is \
-         what that collector costs. Of a run of `true`, the time from start to end; of the others, \
-         the CPU time of the command.",
-    );
-    let without = ["hardware", "network", "files", "footprint", "cgroup", "gpu", "pages", "bpf"];
-    let arms: Vec<Arm> = std::iter::once(Arm::Weigh(Vec::new()))
-        .chain(without.map(|name| Arm::Weigh(words(["--without", name]))))
-        .collect();
-    let works = works(bench);
-    let (forking, filling) = (&works[2].command, &works[3].command);
-    let mut columns = Vec::new();
-    for command in [&words(["true"]), forking, filling] {
-        eprintln!("collectors: {}", command.join(" "));
-        let length = bench.length(Length { least: 3, most: 5, seconds: 20 });
-        columns.push(alternate(bench, &arms, (command, 1), length)?);
-    }
-    let mut table = Table::new([
-        "without",
-        "`true`, wall",
-        "`true`, CPU",
-        "500 × /bin/true",
-        "filling 1 GB",
-        "rounds",
-    ]);
-    let failed = || "failed".to_string();
-    for (arm, name) in without.iter().enumerate() {
-        let arm = arm + 1;
-        let milliseconds = |spread: Spread| format!("{:+.1} ms", spread.median * 1e3);
-        let of_true =
-            [columns[0].added(arm, |run| run.all.wall), columns[0].added(arm, |run| run.all.cpu)];
-        let [wall, cpu] = of_true.map(|spread| spread.map_or_else(failed, milliseconds));
-        let more = |column: usize| {
-            let spread = columns[column].more(arm, |run| run.command.cpu);
-            spread.map_or_else(failed, |spread| percent(&spread))
-        };
-        let count = columns[0].count().to_string();
-        table.row([name.to_string(), wall, cpu, more(1), more(2), count]);
-    }
-    page.table(&table);
-    Ok(())
 }
