@@ -87,6 +87,8 @@ pub struct JobPoller {
     highest: CounterValues,
     population: Population,
     memory: MemoryReading,
+    /// The greatest sum of what those held at most that were there at one look or since the last.
+    marks_peak: u64,
     is_io_hidden: bool,
     /// Whether a process was seen that the kernel does not let wait for its children.
     has_unwaited: bool,
@@ -107,6 +109,7 @@ impl JobPoller {
             highest: CounterValues::default(),
             population: Population::default(),
             memory: MemoryReading::default(),
+            marks_peak: 0,
             is_io_hidden: false,
             has_unwaited: false,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
@@ -133,6 +136,8 @@ impl JobPoller {
             self.is_io_hidden |= process.is_io_hidden();
             self.has_unwaited |= !process.waits_for_children();
         }
+        let marks = self.processes.values().map(Process::rss_peak_bytes).sum();
+        self.marks_peak = self.marks_peak.max(marks);
         let ended = self.part_with(&members, at_ns);
         self.sum_up(at_ns);
         let reading = JobReading {
@@ -154,6 +159,12 @@ impl JobPoller {
     /// what those had used.
     pub fn has_unwaited(&self) -> bool {
         self.has_unwaited
+    }
+
+    /// What all processes together held at most, if none lived between two looks, and none grew
+    /// after the last one that it saw.
+    pub fn marks_peak(&self) -> u64 {
+        self.marks_peak
     }
 
     /// The rows of processes that have not ended, as they were last seen.
@@ -251,8 +262,11 @@ impl JobPoller {
         let mut counters = self.left_behind.clone();
         let (mut processes, mut threads) = (0, 0);
         let (mut rss, mut swap, mut virtual_size, mut largest) = (0, 0, 0, 0);
-        for process in self.processes.values() {
+        let (mut own, mut common) = (0, 0);
+        for (id, process) in &self.processes {
             process.add_tree_to(&mut counters);
+            own += process.own_bytes(*id == self.root);
+            common = common.max(process.common_bytes());
             if process.is_alive() {
                 processes += 1;
                 threads += process.threads();
@@ -274,8 +288,9 @@ impl JobPoller {
             (memory.rss_sum_peak, memory.rss_sum_peak_at_ns) = (rss, at_ns);
         }
         (memory.rss_sum, memory.swap, memory.virtual_size) = (rss, swap, virtual_size);
-        memory.floor = largest;
-        memory.floor_peak = memory.floor_peak.max(largest);
+        // Pages can only be shared through a file, through shared memory, or by a fork.
+        memory.floor = largest.max(own + common).min(rss);
+        memory.floor_peak = memory.floor_peak.max(memory.floor);
         memory.swap_peak = memory.swap_peak.max(swap);
         memory.virtual_peak = memory.virtual_peak.max(virtual_size);
     }

@@ -40,6 +40,8 @@ pub fn at_one_moment(look: SharedMemoryReading, after: &JobReading) -> SharedMem
 pub struct Looks {
     counter: PageCounter,
     wanted: bool,
+    /// The last peak that was noticed.
+    noticed: u64,
     not_before: Instant,
     /// What the last look found, until it is certain that the job did not grow past it.
     to_recheck: Option<u64>,
@@ -55,6 +57,7 @@ impl Looks {
         Looks {
             counter: PageCounter::new(),
             wanted: false,
+            noticed: 0,
             not_before: Instant::now(),
             to_recheck: None,
             recheck_after: RECHECK.0,
@@ -66,6 +69,14 @@ impl Looks {
     /// There is a new peak, and how much of it is certain.
     pub fn peak(&mut self, rss_sum: u64, floor: u64) {
         self.wanted |= (floor as f64) < rss_sum as f64 * CERTAIN;
+    }
+
+    /// The same, where the peak is only known as far as it was looked at.
+    pub fn notice(&mut self, rss_sum_peak: u64, floor_peak: u64) {
+        if rss_sum_peak as f64 > self.noticed as f64 * GROWN {
+            self.noticed = rss_sum_peak;
+            self.peak(rss_sum_peak, floor_peak);
+        }
     }
 
     /// When the next look is due, if one is wanted.

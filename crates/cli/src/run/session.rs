@@ -278,6 +278,7 @@ impl Running {
             }
             self.reap()?;
             self.events();
+            self.notice_peaks();
             self.look_at_pages();
             self.take_snapshots(Snapshots::look_if_due)?;
             let now = Instant::now();
@@ -380,6 +381,14 @@ impl Running {
         let job_control = [SIGTSTP, SIGTTIN, SIGTTOU].map(Some).contains(&by);
         if job_control && !self.enforcer.is_holding() {
             signals::stop_self();
+        }
+    }
+
+    /// Without the kernel nobody tells of a new peak that may be shared memory counted twice.
+    fn notice_peaks(&mut self) {
+        if self.job.mechanism() != Mechanism::Bpf && self.settings.wants(Collector::Pages) {
+            let memory = self.job.glance().memory;
+            self.looks.notice(memory.rss_sum_peak, memory.floor_peak);
         }
     }
 
@@ -582,7 +591,7 @@ impl Running {
         }
         self.opened.finish(&mut *self.job, &mut self.recorder);
         findings.notes.extend(self.job.notes());
-        if self.settings.wants(Collector::Pages) && self.job.mechanism() == Mechanism::Bpf {
+        if self.settings.wants(Collector::Pages) {
             statuses.push(self.looks.status());
         }
         let memory = &reading.memory;

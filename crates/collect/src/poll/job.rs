@@ -119,6 +119,20 @@ impl PolledJob {
         self.reading.memory.process_peak > 0
     }
 
+    /// The bounds, and what they rest on.
+    fn memory_bounds(&self) -> String {
+        let memory = &self.reading.memory;
+        let marks = self.poller.as_ref().map_or(0, JobPoller::marks_peak);
+        format!(
+            "looked at in /proc every {} to {} ms; the greatest sum of resident sizes is at least \
+             {} and at most {} bytes, by what each process was seen to hold",
+            POLL.0.as_millis(),
+            POLL.1.as_millis(),
+            memory.floor_peak,
+            marks.max(memory.rss_sum_peak),
+        )
+    }
+
     fn sampled(&self, metric: &Metric) -> bool {
         match metric.formula {
             // Sockets and io_uring are not in what /proc tells; the rest of the sum is.
@@ -163,6 +177,8 @@ impl PolledJob {
         } else if !self.was_seen() {
             let reason = "needs BPF; the job ended before /proc was first looked at";
             note(Quality::Unavailable, Mechanism::None, reason.into())
+        } else if ["memory_peak_bytes", "memory_peak_rss_sum_bytes"].contains(&metric.name) {
+            note(Quality::Sampled, Mechanism::Proc, self.memory_bounds())
         } else if self.sampled(metric) {
             let reason =
                 "looked at in /proc now and then; what happened between two looks is missing";

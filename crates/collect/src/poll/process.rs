@@ -32,6 +32,9 @@ pub struct Process {
     exit_code: Option<i32>,
     threads: u64,
     rss_bytes: u64,
+    /// Pages of its own that it may have in common with whoever forked it: all that it had when it
+    /// was first seen.
+    inherited_at_most: Option<u64>,
     virtual_bytes: u64,
     rss_peak_bytes: u64,
     virtual_peak_bytes: u64,
@@ -65,13 +68,15 @@ impl Process {
         self.count(stat, ticks_per_second);
         if !self.is_alive() {
             // A zombie has no memory, and keeps the rest until it is waited for.
-            (self.rss_bytes, self.virtual_bytes, self.status.swap_bytes) = (0, 0, None);
+            (self.rss_bytes, self.virtual_bytes) = (0, 0);
+            (self.status.swap_bytes, self.status.anonymous_bytes) = (None, None);
         } else if let Ok(text) = procfs::read_of(pid, "status") {
             let status = procfs::parse_status(&text);
             let page = rustix::param::page_size() as u64;
             self.rss_bytes = status.rss_bytes.unwrap_or(stat.rss_pages * page);
             self.virtual_bytes = stat.virtual_bytes;
             self.status = status;
+            self.inherited_at_most = self.inherited_at_most.or(self.status.anonymous_bytes);
         }
         self.rss_peak_bytes = self
             .rss_peak_bytes
@@ -193,6 +198,19 @@ impl Process {
     /// Its resident size.
     pub fn rss_bytes(&self) -> u64 {
         self.rss_bytes
+    }
+
+    /// What it holds that is certainly nobody else's; the command, which nobody of the job forked,
+    /// has all of its own.
+    pub fn own_bytes(&self, is_command: bool) -> u64 {
+        let inherited = if is_command { Some(0) } else { self.inherited_at_most };
+        let anonymous = self.status.anonymous_bytes.unwrap_or_default();
+        anonymous.saturating_sub(inherited.unwrap_or(anonymous))
+    }
+
+    /// What it holds that may be others' too: files and shared memory.
+    pub fn common_bytes(&self) -> u64 {
+        self.status.anonymous_bytes.map_or(0, |own| self.rss_bytes.saturating_sub(own))
     }
 
     /// Its greatest resident size.
