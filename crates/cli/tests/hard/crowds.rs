@@ -68,7 +68,8 @@ pub fn cases() -> Vec<Case> {
         case(
             "fork bomb",
             format!(
-                "under `--limit processes_peak={BOMB_LIMIT}`; it is ended, and nothing survives"
+                "under `--limit processes_peak={BOMB_LIMIT}`, where the user may have {BOMB_MOST}; it \
+                 is ended, nothing survives"
             ),
             bomb,
         ),
