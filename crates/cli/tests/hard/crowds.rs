@@ -83,7 +83,7 @@ fn procs(case: &Case, how: &How, count: u64, kind: &str) -> Result<(Measured, u6
     let mut running = followed(run, how, case.user(how)).start();
     let memory = greatest_memory(&mut running);
     let measured = running.end();
-    if !measured.status.success() || measured.stderr != "" {
+    if !measured.status.success() || !measured.stderr.is_empty() {
         return Err(format!("harmed\n{}", measured.everything()));
     }
     Ok((measured, memory))
@@ -177,7 +177,7 @@ fn at_once(case: &Case, how: &How) -> Result<Outcome, String> {
     let mut outcomes = Vec::new();
     for running in running {
         let measured = running.end();
-        if !measured.status.success() || measured.stderr != "" {
+        if !measured.status.success() || !measured.stderr.is_empty() {
             return Err(format!("harmed\n{}", measured.everything()));
         }
         is_whole(&measured)?;

@@ -139,10 +139,9 @@ pub fn is_whole(measured: &Measured) -> Result<(), String> {
             return Err(format!("out of the job's time, {from_ns} to {to_ns}: {row:?}"));
         }
     }
-    if total.quality == Quality::Exact {
-        if let Some(row) = rows.iter().find(|row| row.ended_ns.is_none()) {
-            return Err(format!("'{}' ({}) has no end", row.command, row.pid));
-        }
+    let endless = rows.iter().find(|row| row.ended_ns.is_none());
+    match endless.filter(|_| total.quality == Quality::Exact) {
+        Some(row) => Err(format!("'{}' ({}) has no end", row.command, row.pid)),
+        None => Ok(()),
     }
-    Ok(())
 }
