@@ -64,7 +64,8 @@ impl Tree {
             command: shell_words(&command),
             uid: process.uid,
             started_ns: at(process.started_ns),
-            ended_ns: process.ended_ns.map(at),
+            // Of two clocks that tell start and end one may count in ticks.
+            ended_ns: process.ended_ns.map(|ended| at(ended.max(process.started_ns))),
             exit_code,
             exit_signal,
             metrics: process_metrics(process, now_ns),
@@ -135,6 +136,14 @@ mod tests {
         let row = tree.row(&ended(2, 1, 0), 1000, 0);
         assert_eq!(row.command, "sh -c '(a; b)'");
         assert_eq!((row.started_ns, row.ended_ns), (1010, Some(1_000_001_010)));
+    }
+
+    #[test]
+    fn nobody_ends_before_he_begins() {
+        let mut tree = Tree::default();
+        let odd = ProcessEnd { started_ns: 50, ended_ns: Some(40), ..ended(2, 1, 0) };
+        let row = tree.row(&odd, 1000, 0);
+        assert_eq!((row.started_ns, row.ended_ns), (1050, Some(1050)));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub fn cases() -> Vec<Case> {
 
 /// A shell, and a process with each name.
 fn is_right(measured: &Measured) -> Result<Outcome, String> {
-    if !measured.status.success() || measured.stderr != "" {
+    if !measured.status.success() || !measured.stderr.is_empty() {
         return Err(format!("harmed\n{}", measured.everything()));
     }
     let count = NAMES.len() as u64;

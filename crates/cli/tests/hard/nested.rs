@@ -2,6 +2,7 @@
 //! the outer mechanism.
 
 use weigh_schema::Quality;
+use weigh_schema::event::CollectorStatus;
 
 use super::judge::{Truth, is_whole, judge};
 use super::{Case, HOWS, How, Outcome, followed};
@@ -38,13 +39,12 @@ fn both(case: &Case, how: &How, inner: &str) -> Result<Outcome, String> {
     if !outer.status.success() {
         return Err(failed("harmed".to_string()));
     }
-    let (of_inner, inner) = inside(&outer).map_err(&failed)?;
+    let of_inner = inside(&outer).map_err(&failed)?;
     let of_outer = at_least(&outer, &Truth::told(&outer)).map_err(&failed)?;
-    println!("{} by {}: {}", case.name, how.name, outer.stderr.trim());
     Ok(match (of_inner, of_outer) {
         (Outcome::Exact, Outcome::Exact) => Outcome::Exact,
         (of_inner, of_outer) => {
-            Outcome::Told(format!("inner{inner} {}; outer {}", words(&of_inner), words(&of_outer)))
+            Outcome::Told(format!("inner {}; outer {}", words(&of_inner), words(&of_outer)))
         }
     })
 }
@@ -57,16 +57,14 @@ fn words(outcome: &Outcome) -> &str {
     }
 }
 
-/// The inner run, held to the whole truth; and the mechanism that it took.
-fn inside(outer: &Measured) -> Result<(Outcome, String), String> {
+/// The inner run, held to the whole truth.
+fn inside(outer: &Measured) -> Result<Outcome, String> {
     let scratch = Scratch::new();
     let from = outer.scratch.path("work/inner");
     std::os::unix::fs::symlink(&from, scratch.path("recording")).expect("a link");
     std::fs::copy(outer.scratch.path("truth"), scratch.path("truth")).expect("the truth");
     let inner = Measured::new(scratch, outer.status, outer.took);
-    let outcome =
-        judge(&inner).map_err(|error| format!("inner: {error}\n{}", inner.everything()))?;
-    Ok((outcome, String::new()))
+    judge(&inner).map_err(|error| format!("inner: {error}\n{}", inner.everything()))
 }
 
 /// The outer run, whose job is the inner weigh too: no less than the truth.
@@ -87,7 +85,12 @@ fn at_least(outer: &Measured, truth: &Truth) -> Result<Outcome, String> {
             return Err(format!("{metric} of the outer run is {value:?}, expected {low} or more"));
         }
     }
+    // What a look finds out in time is chance.
+    let by_looks = |c: &CollectorStatus| ["poll", "preload"].contains(&c.name.as_str());
     Ok(match told.is_empty() {
+        _ if outer.summary().collectors.iter().any(by_looks) => {
+            Outcome::Told("says what is not exact".to_string())
+        }
         true => Outcome::Exact,
         false => Outcome::Told(format!("{} not exact", told.join(", "))),
     })

@@ -16,9 +16,13 @@ streams. Its number of processes, CPU time, bytes written and greatest resident 
 that it tells before it begins, and the recording is held to them. In the table
 
 - `exact`: nothing was harmed, all that was compared is right and counts as exact in the summary;
-- `told`: nothing was harmed; what is named there counts as sampled, estimated or unavailable in the
-  summary, with the reason, and never shows more than there was. The rest is right and exact;
+- `told`: nothing was harmed; what is named there counts as sampled (or unavailable, if no look came in
+  time) or estimated in the summary, with the reason, and never shows more than there was. The rest is
+  right and exact;
 - `fails`: not mended yet.
+
+The clock of the day is not set in the tests, for that is everybody's: weigh reads it once, when the
+command starts, and counts from there by the clock that can not be set.
 
 A value that is wrong and does not say so fails the tests. Jobs run as an ordinary user with `ptrace`,
 `preload` and `poll`, unless what they do needs root (R).

@@ -157,7 +157,7 @@ fn stopped(case: &Case, how: &How) -> Result<Outcome, String> {
     std::thread::sleep(Duration::from_millis(300));
     processes::signal(weigh, SIGCONT);
     let measured = running.end();
-    if !measured.status.success() || measured.stderr != "" {
+    if !measured.status.success() || !measured.stderr.is_empty() {
         return Err(format!("harmed\n{}", measured.everything()));
     }
     // The shell's echo, and its sleep.

@@ -186,7 +186,9 @@ const STORAGE: [Counter; 3] =
 
 fn follows_from_processes(name: &str, formula: &Formula) -> bool {
     match formula {
-        Formula::Sum { plus, .. } => plus.iter().any(|c| KNOWN.contains(c)),
+        Formula::Sum { plus, .. } => {
+            plus.iter().any(|c| KNOWN.contains(c) || IO_COUNTERS.contains(c))
+        }
         _ => {
             name.starts_with("cpu_user")
                 || name.starts_with("cpu_system")
@@ -254,7 +256,9 @@ mod tests {
     fn processes_that_were_not_traced_are_named() {
         let why = "strace traces other processes".to_string();
         let notes = notes(&Findings { untraced: vec![why.clone()], ..Findings::default() });
-        for metric in ["cpu_seconds", "processes_total", "memory_peak_bytes"] {
+        for metric in
+            ["cpu_seconds", "processes_total", "memory_peak_bytes", "io_written_bytes_total"]
+        {
             assert!(of(&notes, metric).iter().any(|note| note.reason == why), "{metric}");
         }
     }
