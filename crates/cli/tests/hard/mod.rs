@@ -67,8 +67,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("PID namespace", "preload", "counts a process twice"),
     ("clocks that jump forward", "preload", "one that is killed has the time of its own clock"),
     ("clocks that jump back", "preload", "counts processes twice"),
-    ("own seccomp filter", "preload", "its filter kills it at a call of the library"),
-    ("strict seccomp", "preload", "it is killed at a call of the library"),
 ];
 
 /// One hard case.
