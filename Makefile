@@ -46,6 +46,7 @@ bench: build workloads
 	cargo run --release --locked -p weigh-bench -- measure --weigh $(WEIGH) \
 		--peers target/bench-peers/bin --docs $(BENCH_DOCS) \
 		$(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) $(if $(QUICK),--quick)
+	$(if $(ONLY)$(WORK)$(QUICK),,$(MAKE) --no-print-directory docs)
 
 # The same binary on Debian's stock 6.1 kernel, in QEMU.
 test-vm: test-dependencies build workloads

@@ -8,6 +8,7 @@ mod accuracy;
 mod calls;
 mod cases;
 mod collectors;
+mod costs;
 mod fixed;
 mod kinds;
 mod limits;
@@ -214,6 +215,10 @@ impl Session<'_> {
         }
         if ways.is_empty() && peers.is_empty() {
             return Ok(());
+        }
+        // A part of the works would take the others' figures out of the reference.
+        if let Some(folder) = self.arguments.docs.as_ref().filter(|_| work.is_empty()) {
+            put(&folder.join("costs.json"), &costs::text(&ways, &calls, tools)?)?;
         }
         self.picture("overhead.svg", &overhead::picture(ways, peers)?)
     }

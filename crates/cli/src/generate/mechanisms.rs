@@ -1,6 +1,80 @@
 //! `docs/mechanisms.md`, from the declarations of the levels and of the ways to follow a job.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 use weigh_schema::following::{FOLLOWINGS, Following, Level};
+
+/// What `make bench` has measured.
+const COSTS: &str = include_str!("../../../../docs/costs.json");
+
+#[derive(Deserialize)]
+struct Costs {
+    measured: String,
+    machine: Vec<(String, String)>,
+    works: Vec<Work>,
+    calls: Vec<Call>,
+}
+
+#[derive(Deserialize)]
+struct Work {
+    work: String,
+    ways: Vec<Cost>,
+}
+
+#[derive(Deserialize)]
+struct Cost {
+    way: String,
+    cpu_more_percent: f64,
+    low: f64,
+    high: f64,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    way: String,
+    us_a_call: f64,
+}
+
+/// The figures by way and work, as a table; nothing if there are none.
+fn costs() -> String {
+    // The file is written by `make bench`, and read here by a test.
+    let costs: Costs = serde_json::from_str(COSTS).expect("docs/costs.json is what bench writes");
+    if costs.works.is_empty() {
+        return String::new();
+    }
+    let machine: Vec<_> = costs.machine.iter().map(|(_, fact)| fact.as_str()).collect();
+    let mut out = format!(
+        "\n## What each costs\n\nCPU time that a command takes more, in percent (median, and its 95 % \
+         interval), measured on {} ({}) by `make bench`; the method, and what weigh itself uses \
+         beside the command, are in [performance.md](performance.md).\n\n| mechanism, level |",
+        costs.measured,
+        machine.join("; ")
+    );
+    out.extend(costs.works.iter().map(|work| format!(" {} |", work.work)));
+    out += &format!("\n|---|{}\n", "---|".repeat(costs.works.len()));
+    let slow: BTreeMap<&str, f64> =
+        costs.calls.iter().map(|call| (call.way.as_str(), call.us_a_call)).collect();
+    for following in FOLLOWINGS {
+        for level in following.levels {
+            let way = format!("{} {}", following.name, level.number());
+            out += &format!("| {way} |");
+            for work in &costs.works {
+                let cell = match work.ways.iter().find(|cost| cost.way == way) {
+                    Some(Cost { cpu_more_percent, low, high, .. }) => {
+                        format!("{cpu_more_percent:+.1} ({low:+.1} … {high:+.1})")
+                    }
+                    None => slow
+                        .get(way.as_str())
+                        .map_or("–".to_string(), |us| format!("{us:.1} µs a call")),
+                };
+                out += &format!(" {cell} |");
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
 
 /// The reference of all mechanisms.
 pub fn markdown() -> String {
@@ -31,7 +105,7 @@ pub fn markdown() -> String {
             unasked.number()
         ));
     }
-    out
+    out + &costs()
 }
 
 fn levels(name: &str) -> String {
