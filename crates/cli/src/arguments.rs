@@ -38,9 +38,6 @@ pub enum Verb {
     Report(ReportArguments),
     /// Say which mechanisms work here, which do not, why, and what each costs or loses.
     Doctor(DoctorArguments),
-    /// Write man pages, completions and docs/metrics.md.
-    #[command(hide = true)]
-    Generate(GenerateArguments),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -241,8 +238,11 @@ pub struct DoctorArguments {
     pub json: bool,
 }
 
-/// Options of `weigh generate`.
-#[derive(Args, Debug)]
+/// Writes man pages, completions, and the references that follow from declarations.
+///
+/// Not one of [`Verb`]: it is for whoever builds weigh, and completions would offer it.
+#[derive(Parser, Debug)]
+#[command(name = "weigh generate")]
 pub struct GenerateArguments {
     /// Where to write to; man/ and completions/ are made there.
     #[arg(value_name = "DIR")]

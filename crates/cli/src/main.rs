@@ -11,11 +11,12 @@ mod generate;
 mod run;
 mod show;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use arguments::{Arguments, Verb};
+use arguments::{Arguments, GenerateArguments, Verb};
 
 /// weigh's own failures, as `env`, `nohup` and `docker run` do.
 const FAILED: u8 = 125;
@@ -24,20 +25,36 @@ fn main() -> ExitCode {
     if let Some(command) = run::is_helper(std::env::args_os()) {
         return run::be_helper(&command);
     }
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == "generate") {
+        return generate(std::env::args_os().skip(1));
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { FAILED } else { 0 });
-        }
+        Err(error) => return refused(&error),
     };
     let outcome = match arguments.verb {
         Verb::Run(run) => run::execute(*run),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
-        Verb::Generate(generate) => generate::generate(&generate),
     };
+    ended(outcome)
+}
+
+/// For whoever builds weigh: `weigh generate DIR`.
+fn generate(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match GenerateArguments::try_parse_from(arguments) {
+        Ok(arguments) => ended(generate::generate(&arguments)),
+        Err(error) => refused(&error),
+    }
+}
+
+fn refused(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { FAILED } else { 0 })
+}
+
+fn ended(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
