@@ -8,15 +8,19 @@ use std::fs;
 use serde_json::Value;
 use support::measured::Measured;
 use support::run::{Scratch, Weigh, weigh};
+use support::slowness;
 use weigh_schema::event::CollectorState;
 use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::summary::ExitKind;
 
 const NOBODY: u32 = 65534;
 
+const ALL: [&str; 4] = ["bpf", "ptrace", "preload", "poll"];
+
 /// Each mechanism; without root there is no BPF.
 fn mechanisms() -> impl Iterator<Item = &'static str> {
-    ["bpf", "ptrace", "preload", "poll"].into_iter().skip(usize::from(!support::is_root()))
+    let all = if support::is_root() { &ALL } else { &ALL[1..] };
+    support::worth_the_time(all, 2).iter().copied()
 }
 
 fn followed(by: &str, script: &str) -> Weigh {
@@ -72,10 +76,14 @@ fn a_snapshot_holds_what_was_so_at_that_moment() {
 
 #[test]
 fn lines_of_a_log_that_grows_is_rotated_and_ends_without_a_newline() {
-    let script = "echo 'epoch 1 begins' > log; echo 'epoch 1 ends' >> log; sleep 0.2
-        mv log log.1; echo 'epoch 2 ends' > log; sleep 0.2
-        : > log; sleep 0.2; printf 'epoch 3 ends' >> log";
-    let measured = Weigh::bash(script)
+    // Time for a look: what is gone before one was not seen by anybody.
+    let pause = format!("sleep {:.1}", 0.2 * f64::from(slowness()));
+    let script = format!(
+        "echo 'epoch 1 begins' > log; echo 'epoch 1 ends' >> log; {pause}
+         mv log log.1; echo 'epoch 2 ends' > log; {pause}
+         : > log; {pause}; printf 'epoch 3 ends' >> log"
+    );
+    let measured = Weigh::bash(&script)
         .options("--snapshot new=log --snapshot")
         .option("done=log:^epoch [0-9]+ ends$")
         .measure();
@@ -130,9 +138,11 @@ fn a_command_is_told_of_everything_in_its_order() {
     for by in mechanisms() {
         let hook = "cat >> told; echo \"$WEIGH_EVENT $WEIGH_NAME\" >> names; \
                     [ -d \"$WEIGH_RECORDING\" ] && [ $WEIGH_EVENT != end -o -e \"$WEIGH_RECORDING/summary.json\" ]";
-        let script = "echo begun > log; sleep 2; exit 7";
-        let measured = followed(by, script)
-            .options("--limit wall_seconds=1.5 --on-limit warn --snapshot begun=log:begun")
+        let limit = 1.5 * f64::from(slowness());
+        let script = format!("echo begun > log; sleep {:.1}; exit 7", limit * 1.3);
+        let measured = followed(by, &script)
+            .options(&format!("--limit wall_seconds={limit:.1} --on-limit warn"))
+            .options("--snapshot begun=log:begun")
             .option("--on-event")
             .option(hook)
             .end();
