@@ -74,6 +74,7 @@ stage() {
 	install -D -m 644 "$made/completions/weigh.fish" "$tree/share/fish/vendor_completions.d/weigh.fish"
 	local doc=$tree/share/doc/weigh
 	install -d "$doc"
+	cp "$top"/docs/*.md "$doc"
 	cp "$made"/docs/*.md "$doc"
 	cp "$top/packaging/copyright" "$doc/copyright"
 	gzip -9n <"$top/CHANGELOG.md" >"$doc/changelog.gz"

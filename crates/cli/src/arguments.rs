@@ -160,7 +160,8 @@ pub struct RunArguments {
     pub files: bool,
 
     /// Put the job into a control group of its own, for the peak that its memory controller records.
-    /// The job can see that, and all forks of the machine wait some milliseconds for the move.
+    /// The job can see that; with control groups of version 1 all forks of the machine wait some
+    /// milliseconds for the move. Without BPF this is done unasked in a group delegated to the user.
     #[arg(long)]
     pub cgroup: bool,
 

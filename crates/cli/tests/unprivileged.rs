@@ -188,7 +188,9 @@ fn doctor_says_the_same() {
     }
     let output = weigh_as(Some(NOBODY), &scratch, &["doctor", "--json"]);
     let findings: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(findings.is_object() || findings.is_array());
+    let mechanisms = findings["mechanisms"].as_array().expect("mechanisms");
+    let bpf = mechanisms.iter().find(|m| m["name"] == "bpf").expect("bpf");
+    assert!(bpf.to_string().contains("CAP_BPF and CAP_PERFMON missing"), "{bpf}");
 }
 
 #[test]

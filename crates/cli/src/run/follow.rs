@@ -33,8 +33,8 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
                         eprintln!("weigh: {line}");
                     }
                     eprintln!(
-                        "weigh: by {name} instead, which loses: {}. `weigh doctor` says more.",
-                        way.following.loses
+                        "weigh: by {name} instead; what that leaves out is said beside each value, \
+                         and by `weigh doctor`."
                     );
                 }
                 return Ok(follower);
