@@ -16,14 +16,19 @@ fn every_case_with_every_mechanism() {
         let all = format!("{name} by {how}");
         only.as_ref().is_none_or(|part| all.contains(part.as_str()))
     };
-    let sections = hard::sections();
+    // In a guest without a CPU of its own what differs is the kernel, and so the mechanism in it.
+    let hows = support::worth_the_time(&hard::HOWS, 1);
+    let mut sections = hard::sections();
+    if support::is_slow() {
+        sections.retain(|section| section.is_about_the_kernel);
+    }
     let mut failures = String::new();
     let mut outcomes = Vec::new();
     for section in &sections {
         let mut rows = Vec::new();
         for case in &section.cases {
             let mut row = Vec::new();
-            for how in hard::HOWS.iter().filter(|how| is_wanted(case.name, how.name)) {
+            for how in hows.iter().filter(|how| is_wanted(case.name, how.name)) {
                 let begun = Instant::now();
                 let outcome = case.outcome(how);
                 let took = begun.elapsed().as_secs_f64();
@@ -43,7 +48,7 @@ fn every_case_with_every_mechanism() {
         outcomes.push(rows);
     }
     assert!(failures.is_empty(), "{failures}");
-    if only.is_none() {
+    if only.is_none() && !support::is_slow() {
         hard::page::hold_to(&hard::page::page(&sections, &outcomes));
     }
 }

@@ -415,3 +415,13 @@ fn an_unlimited_job_is_not_ended() {
         "a limit counts as crossed".to_string()
     });
 }
+
+/// Each process that lives when the limit is reached may make one more, which never runs.
+#[test]
+fn a_fork_bomb_ends_where_its_limit_is() {
+    needs_root!();
+    let measured = Weigh::workload("bomb 5000").options("--limit processes_peak=50").end();
+    assert_eq!(measured.status.code(), Some(124), "{}", measured.everything());
+    measured.is_between("processes_peak", 51.0, 100.0);
+    assert_eq!(measured.scratch.survivors(), Vec::<u32>::new());
+}

@@ -4,7 +4,7 @@
  *
  * Attached at tracepoints that fire when a process or thread begins, executes, ends, when memory
  * counters change, and where sockets and io_uring do their work. No system-call tracepoint, but
- * while a job is being ended: it slows every call of every process on the machine.
+ * for limits of processes before 6.13: it slows every call of every process on the machine.
  */
 #include "lifecycle.h"
 #include "network.h"

@@ -176,8 +176,8 @@ static __always_inline void hold_child(struct job *job, struct control *control,
 #endif
 
 /*
- * The same for older kernels: with a signal waiting for it, a fork does not begin. Attached only once
- * such a limit is crossed, or a job is being killed: it slows all calls on the machine.
+ * The same for older kernels: with a signal waiting for it, a fork does not begin. Attached only where
+ * there is a limit of processes or threads, or a job is being killed: it slows all calls on the machine.
  */
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(on_call, struct pt_regs *registers, long number)

@@ -191,9 +191,9 @@ impl KernelJob {
             .unwrap_or_default()
     }
 
-    /// From now on forks of the job that a limit forbids do not begin. Only now, for it slows every
-    /// call on the machine: there is a job to be ended. Until then, and where it can not be had,
-    /// the program at the fork itself holds the parent.
+    /// From now on forks of the job that a limit forbids do not begin, on a kernel that can not stop
+    /// a child before its first instruction. It slows every call on the machine a little: only
+    /// where the user has set such a limit, or a job is being killed.
     fn hold_forks(&mut self) {
         let program = &self.skeleton.progs.on_call;
         if !self.holds_forks && program.autoload() {
@@ -228,13 +228,7 @@ impl Follow for KernelJob {
         let _ = self.ring.consume();
         let started = self.raw_job().started;
         let arrived = std::mem::take(&mut *self.arrived.borrow_mut());
-        let events: Vec<Event> =
-            arrived.iter().filter_map(|record| layout::event(record, started)).collect();
-        let is_by_forks = |event: &Event| matches!(event, Event::Limit(crossing) if OF_FORKS.contains(&crossing.metric.as_str()));
-        if self.control.hold != types::hold::HOLD_NOT && events.iter().any(is_by_forks) {
-            self.hold_forks();
-        }
-        events
+        arrived.iter().filter_map(|record| layout::event(record, started)).collect()
     }
 
     fn read(&mut self) -> Result<JobReading, FollowError> {
@@ -310,6 +304,10 @@ impl Follow for KernelJob {
             }
         }
         self.write_control()?;
+        let limits_forks = taken.iter().any(|metric| OF_FORKS.contains(&metric.as_str()));
+        if limits_forks && hold != Hold::Not {
+            self.hold_forks();
+        }
         Ok(taken)
     }
 

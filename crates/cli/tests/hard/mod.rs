@@ -119,6 +119,8 @@ impl Case {
 pub struct Section {
     /// Its heading.
     pub title: &'static str,
+    /// Whether what the kernel is decides how it goes.
+    pub is_about_the_kernel: bool,
     /// The cases.
     pub cases: Vec<Case>,
 }
@@ -126,10 +128,18 @@ pub struct Section {
 /// All cases.
 pub fn sections() -> Vec<Section> {
     vec![
-        Section { title: "What a job does", cases: deeds::cases() },
-        Section { title: "Names and paths", cases: names::cases() },
-        Section { title: "Many", cases: crowds::cases() },
-        Section { title: "Signals to weigh, and terminals", cases: signals::cases() },
-        Section { title: "`weigh run` in `weigh run`", cases: nested::cases() },
+        Section { title: "What a job does", is_about_the_kernel: true, cases: deeds::cases() },
+        Section { title: "Names and paths", is_about_the_kernel: true, cases: names::cases() },
+        Section { title: "Many", is_about_the_kernel: false, cases: crowds::cases() },
+        Section {
+            title: "Signals to weigh, and terminals",
+            is_about_the_kernel: false,
+            cases: signals::cases(),
+        },
+        Section {
+            title: "`weigh run` in `weigh run`",
+            is_about_the_kernel: false,
+            cases: nested::cases(),
+        },
     ]
 }
