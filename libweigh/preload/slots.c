@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
 /* What glibc's loader reads of each library, in one call (elf/dl-load.c, struct filebuf). */
 enum { LOADER_READS = 832 };
@@ -37,14 +36,6 @@ static struct slot *own_slot;
 static uint32_t own_index = SLOTS;
 static struct shared *_Atomic all_mapped;
 struct known known;
-
-uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
 
 /* In a PID namespace of its own a process still has the PID that everybody knows in /proc. */
 uint32_t outer_pid(void)
@@ -431,6 +422,9 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	slot->own_calls++;
 	copy_arguments(slot, argc, argv);
 	copy_name(slot);
+	/* And what was read before there was a slot. */
+	slot->own_bytes += nowhere.own_bytes;
+	slot->own_calls += nowhere.own_calls;
 	set_pid(slot, pid);
 	self = slot;
 	known.pid = pid;

@@ -7,6 +7,7 @@
 //! time, faults, I/O). Where the library can not be (static programs, set-user-ID programs, other
 //! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
 
+mod clock;
 mod files;
 #[allow(dead_code)]
 mod layout;
@@ -41,6 +42,7 @@ use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
 use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
+use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
@@ -148,6 +150,7 @@ impl PreloadedJob {
     }
 
     fn look(&mut self) {
+        clock::tell(&self.place.head);
         let Some(poller) = &mut self.poller else { return };
         let (at_ns, began_ns) = (self.begun.elapsed().as_nanos() as u64, now_ns());
         // A look that fails leaves the last one standing.
@@ -346,10 +349,4 @@ impl Follow for PreloadedJob {
 fn made_ns(pid: u32) -> Option<u64> {
     let stat = procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?;
     Some(stat.start_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
-}
-
-/// The clock of the slots.
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0003;
+pub const MAGIC: u64 = 0x7765_6967_6831_0004;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
 pub const SLOTS: usize = 65_536;
@@ -139,7 +139,7 @@ shared! {
         uid: number32,
         /// How it ended, as wait(2) gives it; means something with `FLAG_STATUS` only.
         wait_status: number32,
-        /// When it was started, on the clock that runs on while the machine sleeps.
+        /// When it was started, on weigh's clock that runs on while the machine sleeps.
         started_ns: number64,
         /// When it ended, if it told.
         ended_ns: number64,
@@ -195,6 +195,11 @@ shared! {
         library: text256,
         /// The dynamic loader that the library is for.
         loader: text256,
+        /// How far the clock of the day is ahead of weigh's clock that runs on while the machine
+        /// sleeps.
+        day_ahead_ns: number64,
+        /// How far weigh's own time namespace is ahead with the latter.
+        lead_ns: number64,
         /// The first free slot plus one, and above that a number that changes each time.
         free: number64,
         /// Slots that were ever taken.
