@@ -38,6 +38,8 @@ extern struct slot *self;
  */
 struct known {
 	uint32_t pid, local_pid, command_bytes;
+	/* It may be in a PID namespace of its own. */
+	bool is_nested;
 	char name[sizeof((struct slot *)0)->name];
 	char command[sizeof((struct slot *)0)->command];
 };

@@ -9,6 +9,7 @@
 
 mod clock;
 mod files;
+mod hidden;
 #[allow(dead_code)]
 mod layout;
 mod leftovers;
@@ -156,12 +157,14 @@ impl PreloadedJob {
         // A look that fails leaves the last one standing.
         if let Ok(poll) = poller.poll(at_ns) {
             let remaining = poller.remaining();
+            self.tally.find_hidden(&self.place, &poll, &remaining);
             // Before the rows of those who opened them.
-            let events = &mut self.tally.events;
-            self.files.look(&self.place, |event| events.push_back(event));
+            let (hidden, events) = (&self.tally.hidden, &mut self.tally.events);
+            self.files.look(&self.place, hidden, |event| events.push_back(event));
             let now: BTreeSet<u32> = poller.living().into_iter().collect();
             self.tally.look(&self.place, &poll, &now, remaining, began_ns, now_ns());
             let with_slot = self.tally.living.iter().filter(|p| !p.said_its_last());
+            // Who is known by a number only can be sent nothing, but lives.
             self.alive = now.into_iter().chain(with_slot.map(|p| p.pid)).collect();
             self.reading = self.sum_up(poll.reading);
         }

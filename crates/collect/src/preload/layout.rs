@@ -125,7 +125,7 @@ shared! {
     struct Slot as "slot" aligned 64 {
         /// One of [`STATES`].
         state: number32,
-        /// Its PID as the mount of `/proc` that it sees tells it.
+        /// Its PID as weigh sees it; where it can not know that, a number with [`HIDDEN`] in it.
         pid: number32,
         /// Its PID as it sees it itself.
         local_pid: number32,
@@ -198,6 +198,8 @@ shared! {
         /// How far the clock of the day is ahead of weigh's clock that runs on while the machine
         /// sleeps.
         day_ahead_ns: number64,
+        /// Which device weigh's `/proc` is.
+        proc_device: number64,
         /// How far weigh's own time namespace is ahead with the latter.
         lead_ns: number64,
         /// The first free slot plus one, and above that a number that changes each time.
@@ -294,6 +296,17 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_FILTERED = 32768;
     /// The memory that it held could not be read at its end.
     FLAG_NO_MEMORY = 65536;
+    /// It may be in a PID namespace of its own.
+    FLAG_NESTED = 131072;
+}
+
+numbered! { NUMBERS, "What stands for a PID where a process can not know that which weigh sees.",
+    /// More than any PID.
+    HIDDEN = 1073741824;
+    /// Lower than this is the PID that the process itself sees.
+    HIDDEN_PIDS = 4194304;
+    /// Of the PID namespace's number that much is kept, times the above.
+    HIDDEN_NAMESPACES = 256;
 }
 
 /// The header that the library is compiled with.
@@ -305,7 +318,7 @@ pub fn c_header() -> String {
     );
     let _ = writeln!(header, "#define MAGIC {MAGIC:#x}ull");
     let _ = writeln!(header, "enum {{\n\tSLOTS = {SLOTS},\n\tRECORDS = {RECORDS},");
-    for (name, value) in STATES.iter().chain(FLAGS) {
+    for (name, value) in STATES.iter().chain(FLAGS).chain(NUMBERS) {
         let _ = writeln!(header, "\t{name} = {value},");
     }
     header.push_str("};\n");
