@@ -90,8 +90,17 @@ fn build_library(level: &str, out: &Path) {
 }
 
 /// The parts of the library that both have.
-const LEVEL_2: &[&str] =
-    &["slots", "look", "program", "environment", "exec", "processes", "system_calls", "filters"];
+const LEVEL_2: &[&str] = &[
+    "clock",
+    "slots",
+    "look",
+    "program",
+    "environment",
+    "exec",
+    "processes",
+    "system_calls",
+    "filters",
+];
 
 /// The parts of the library that only level 3 has.
 const LEVEL_3: &[&str] = &["descriptors", "sockets", "transfers", "opens"];

@@ -13,7 +13,7 @@
 
 enum { CHUNK = 1024, KEPT = 64 };
 
-static long charged_read(int fd, char *at, size_t room, struct slot *slot)
+long charged_read(int fd, char *at, size_t room, struct slot *slot)
 {
 	long got = RAW(read, fd, at, room);
 
@@ -112,7 +112,7 @@ uint64_t started_by_kernel_ns(struct slot *slot)
 	uint64_t ticks = 0;
 	for (const char *digit = field ? field + 1 : ""; *digit >= '0' && *digit <= '9'; digit++)
 		ticks = ticks * 10 + (*digit - '0');
-	return ticks ? ticks * 10000000ull : now_ns();
+	return ticks ? common_ns(ticks * 10000000ull) : now_ns();
 }
 
 static const struct {

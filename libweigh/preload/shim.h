@@ -38,6 +38,8 @@ extern struct slot *self;
  */
 struct known {
 	uint32_t pid, local_pid, command_bytes;
+	/* It may be in a PID namespace of its own. */
+	bool is_nested;
 	char name[sizeof((struct slot *)0)->name];
 	char command[sizeof((struct slot *)0)->command];
 };
@@ -72,8 +74,12 @@ static inline void flag(struct slot *slot, uint32_t flags)
 	__atomic_fetch_or((uint32_t *)&slot->flags, flags, __ATOMIC_RELAXED);
 }
 
-/* slots.c */
+/* clock.c */
 uint64_t now_ns(void);
+/* The same of a time by this process's own clock. */
+uint64_t common_ns(uint64_t own_ns);
+
+/* slots.c */
 struct slot *claim(uint32_t state);
 void give_back(struct slot *slot);
 void set_pid(struct slot *slot, uint32_t pid);
@@ -102,6 +108,8 @@ struct slot *before_filter(void);
 void after_filter(struct slot *slot);
 
 /* look.c */
+/* Reads, and charges a slot with it. */
+long charged_read(int fd, char *at, size_t room, struct slot *slot);
 void look_in_between(struct slot *slot);
 /* Whether it could be read. */
 bool look_at_memory(struct slot *slot);

@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
 /* What glibc's loader reads of each library, in one call (elf/dl-load.c, struct filebuf). */
 enum { LOADER_READS = 832 };
@@ -38,24 +37,29 @@ static uint32_t own_index = SLOTS;
 static struct shared *_Atomic all_mapped;
 struct known known;
 
-uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
-/* In a PID namespace of its own a process still has the PID that everybody knows in /proc. */
+/*
+ * In a PID namespace of its own a process still has the PID that everybody knows in /proc, unless
+ * that is the namespace's own, too: then it gets a number instead, and weigh finds out who it is.
+ */
 uint32_t outer_pid(void)
 {
 	char text[16];
 	long length = RAW(readlinkat, AT_FDCWD, "/proc/self", text, sizeof text);
-	uint32_t pid = 0;
+	uint32_t told = 0, local = RAW(getpid);
+	struct stat about;
 
 	for (long i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++)
-		pid = pid * 10 + (text[i] - '0');
-	return pid ? pid : (uint32_t)RAW(getpid);
+		told = told * 10 + (text[i] - '0');
+	if (local == 1 || (told && told != local))
+		known.is_nested = true;
+	if (LIKELY(!known.is_nested))
+		return local;
+	if (told && !RAW(newfstatat, AT_FDCWD, "/proc/self", &about, AT_SYMLINK_NOFOLLOW) &&
+	    about.st_dev == shared_head->proc_device)
+		return told;
+	if (RAW(newfstatat, AT_FDCWD, "/proc/self/ns/pid", &about, 0))
+		about.st_ino = 0;
+	return HIDDEN | about.st_ino % HIDDEN_NAMESPACES * HIDDEN_PIDS | local;
 }
 
 /*
@@ -99,6 +103,8 @@ uint32_t index_of(const struct slot *slot)
 void set_pid(struct slot *slot, uint32_t pid)
 {
 	slot->pid = pid;
+	if (known.is_nested)
+		flag(slot, FLAG_NESTED);
 	/* Who is alone has been entered by whoever made it. */
 	if (all_mapped)
 		all_mapped->pids[index_of(slot)] = pid;
@@ -407,6 +413,8 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	path[colon - given] = 0;
 	if (!map_file(path, strtoul(colon + 1, NULL, 10)))
 		goto out;
+	/* Who comes out of a program in which the library was not may come from anywhere. */
+	known.is_nested = !own_slot || own_slot->flags & FLAG_NESTED;
 	uint32_t local = RAW(getpid), pid = known_pid(own_slot, local);
 	struct slot *slot = adopt(own_slot, pid);
 	if (!slot) {
@@ -431,6 +439,9 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	slot->own_calls++;
 	copy_arguments(slot, argc, argv);
 	copy_name(slot);
+	/* And what was read before there was a slot. */
+	slot->own_bytes += nowhere.own_bytes;
+	slot->own_calls += nowhere.own_calls;
 	set_pid(slot, pid);
 	self = slot;
 	known.pid = pid;

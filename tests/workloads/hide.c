@@ -11,6 +11,8 @@
  *   root         makes a copy of the mounts with other /tmp, /run and /dev/shm its root; executes itself
  *                there (root)
  *   pidns        forks into a new PID and mount namespace with a /proc of its own, and again (root)
+ *   pidns2       the same; there, 20 short children one after the other, and then into a PID namespace
+ *                once more (root)
  *   userns       forks into a new user, PID and mount namespace, and again
  *   forward      forks into a time namespace where clocks stand 1,000 days ahead; there one is killed,
  *                one executes the program (root)
@@ -32,6 +34,9 @@
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
 #endif
+
+/* Processes that nobody looks at while they live. */
+enum { SHORT_ONES = 20 };
 
 static char *self;
 
@@ -178,6 +183,29 @@ static void pid_namespace(void)
 {
 	own_mounts(CLONE_NEWPID);
 	two_inside(true);
+}
+
+/* The /proc in the third namespace is the second one's. */
+static void pid_namespaces(void)
+{
+	own_mounts(CLONE_NEWPID);
+	pid_t child = checked_fork();
+	if (child == 0) {
+		if (getpid() != 1 || mount("none", "/proc", "proc", 0, NULL))
+			die("the first of the namespace");
+		for (int i = 0; i < SHORT_ONES; i++) {
+			child = checked_fork();
+			if (child == 0)
+				exit(0);
+			reap(child);
+		}
+		if (unshare(CLONE_NEWPID))
+			die("a namespace in the namespace");
+		two_inside(false);
+		exit(0);
+	}
+	work();
+	reap(child);
 }
 
 static void set_file(const char *path, const char *text)
@@ -328,6 +356,7 @@ static const struct {
 	{ "unmount", unmounted, 2, 2, NULL },
 	{ "root", copied_root, 2, 2, NULL },
 	{ "pidns", pid_namespace, 3, 3, NULL },
+	{ "pidns2", pid_namespaces, 4 + SHORT_ONES, 4, NULL },
 	{ "userns", user_namespace, 3, 3, written_for_the_user_namespace },
 	{ "forward", time_namespace, 4, 3, written_for_a_jump_forward },
 	{ "back", time_namespace, 4, 3, written_for_a_jump_back },

@@ -7,7 +7,9 @@
 //! time, faults, I/O). Where the library can not be (static programs, set-user-ID programs, other
 //! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
 
+mod clock;
 mod files;
+mod hidden;
 #[allow(dead_code)]
 mod layout;
 mod leftovers;
@@ -41,6 +43,7 @@ use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
 use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
+use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
@@ -148,17 +151,20 @@ impl PreloadedJob {
     }
 
     fn look(&mut self) {
+        clock::tell(&self.place.head);
         let Some(poller) = &mut self.poller else { return };
         let (at_ns, began_ns) = (self.begun.elapsed().as_nanos() as u64, now_ns());
         // A look that fails leaves the last one standing.
         if let Ok(poll) = poller.poll(at_ns) {
             let remaining = poller.remaining();
+            self.tally.find_hidden(&self.place, &poll, &remaining);
             // Before the rows of those who opened them.
-            let events = &mut self.tally.events;
-            self.files.look(&self.place, |event| events.push_back(event));
+            let (hidden, events) = (&self.tally.hidden, &mut self.tally.events);
+            self.files.look(&self.place, hidden, |event| events.push_back(event));
             let now: BTreeSet<u32> = poller.living().into_iter().collect();
             self.tally.look(&self.place, &poll, &now, remaining, began_ns, now_ns());
             let with_slot = self.tally.living.iter().filter(|p| !p.said_its_last());
+            // Who is known by a number only can be sent nothing, but lives.
             self.alive = now.into_iter().chain(with_slot.map(|p| p.pid)).collect();
             self.reading = self.sum_up(poll.reading);
         }
@@ -346,10 +352,4 @@ impl Follow for PreloadedJob {
 fn made_ns(pid: u32) -> Option<u64> {
     let stat = procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?;
     Some(stat.start_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
-}
-
-/// The clock of the slots.
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -89,7 +89,7 @@ pub const FOLLOWINGS: &[Following] = &[
         levels: &[Level::Notification, Level::Interposition],
         unasked: Level::Interposition,
         sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
-        loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs: each is named and looked at in /proc instead; the last moments of killed ones",
+        loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs behind a seccomp filter of their own: each is named and looked at in /proc instead; the last moments of killed ones",
         needs: "no rights; programs that use the GNU C library",
         limits: "at the next look",
     },

@@ -51,6 +51,12 @@ const DEEDS: &[(&str, &str, &str, bool)] = &[
         ROOT,
     ),
     (
+        "PID namespace in another",
+        "with the `/proc` of the one around it; twenty short children before",
+        "hide pidns2",
+        ROOT,
+    ),
+    (
         "user namespace",
         "forks into a user, PID and mount namespace, and again; executes itself",
         "hide userns",

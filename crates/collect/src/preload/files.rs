@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use weigh_schema::event::{Event, FileKey};
 
+use super::hidden::{Hidden, shown};
 use super::layout::{PATH_BYTES, RECORDS, Shared};
 
 /// Looks after which a record that its writer did not complete is given up: he was killed.
@@ -26,14 +27,14 @@ pub struct Files {
 impl Files {
     /// Takes in what was told since the last look; calls with an event for each file that a
     /// process had not opened before.
-    pub fn look(&mut self, shared: &Shared, mut tell: impl FnMut(Event)) {
+    pub fn look(&mut self, shared: &Shared, hidden: &Hidden, mut tell: impl FnMut(Event)) {
         let head = shared.head.records_head.load(Ordering::Acquire);
         let mut tail = shared.head.records_tail.load(Ordering::Relaxed);
         while tail < head {
             let records = match whole_path(shared, tail, head) {
                 Some((path, records)) => {
                     let record = &shared.records[tail as usize % RECORDS];
-                    let pid = record.pid.load(Ordering::Relaxed);
+                    let pid = shown(hidden.pid(record.pid.load(Ordering::Relaxed)));
                     let started_ns = record.started_ns.load(Ordering::Relaxed);
                     if let Some(path) = path {
                         self.opened(pid, started_ns, path, &mut tell);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0003;
+pub const MAGIC: u64 = 0x7765_6967_6831_0004;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
 pub const SLOTS: usize = 65_536;
@@ -125,7 +125,7 @@ shared! {
     struct Slot as "slot" aligned 64 {
         /// One of [`STATES`].
         state: number32,
-        /// Its PID as the mount of `/proc` that it sees tells it.
+        /// Its PID as weigh sees it; where it can not know that, a number with [`HIDDEN`] in it.
         pid: number32,
         /// Its PID as it sees it itself.
         local_pid: number32,
@@ -139,7 +139,7 @@ shared! {
         uid: number32,
         /// How it ended, as wait(2) gives it; means something with `FLAG_STATUS` only.
         wait_status: number32,
-        /// When it was started, on the clock that runs on while the machine sleeps.
+        /// When it was started, on weigh's clock that runs on while the machine sleeps.
         started_ns: number64,
         /// When it ended, if it told.
         ended_ns: number64,
@@ -195,6 +195,13 @@ shared! {
         library: text256,
         /// The dynamic loader that the library is for.
         loader: text256,
+        /// How far the clock of the day is ahead of weigh's clock that runs on while the machine
+        /// sleeps.
+        day_ahead_ns: number64,
+        /// Which device weigh's `/proc` is.
+        proc_device: number64,
+        /// How far weigh's own time namespace is ahead with the latter.
+        lead_ns: number64,
         /// The first free slot plus one, and above that a number that changes each time.
         free: number64,
         /// Slots that were ever taken.
@@ -289,6 +296,17 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_FILTERED = 32768;
     /// The memory that it held could not be read at its end.
     FLAG_NO_MEMORY = 65536;
+    /// It may be in a PID namespace of its own.
+    FLAG_NESTED = 131072;
+}
+
+numbered! { NUMBERS, "What stands for a PID where a process can not know that which weigh sees.",
+    /// More than any PID.
+    HIDDEN = 1073741824;
+    /// Lower than this is the PID that the process itself sees.
+    HIDDEN_PIDS = 4194304;
+    /// Of the PID namespace's number that much is kept, times the above.
+    HIDDEN_NAMESPACES = 256;
 }
 
 /// The header that the library is compiled with.
@@ -300,7 +318,7 @@ pub fn c_header() -> String {
     );
     let _ = writeln!(header, "#define MAGIC {MAGIC:#x}ull");
     let _ = writeln!(header, "enum {{\n\tSLOTS = {SLOTS},\n\tRECORDS = {RECORDS},");
-    for (name, value) in STATES.iter().chain(FLAGS) {
+    for (name, value) in STATES.iter().chain(FLAGS).chain(NUMBERS) {
         let _ = writeln!(header, "\t{name} = {value},");
     }
     header.push_str("};\n");

@@ -4,13 +4,14 @@
 //! and complains on the job's standard error if it is gone. So a folder stays while its weigh lives
 //! (he holds a lock), or while any process names it in its environment or maps it. Refuses to judge
 //! what it can not see: folders of other users, of other PID namespaces, or with processes of this
-//! user whose environment is closed and that are not older than the folder.
+//! user whose environment is closed, or empty, and that are not older than the folder.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -21,6 +22,12 @@ pub const PREFIX: &str = "weigh-";
 
 /// The file that says who made the folder, and that he lives.
 const OWNER: &str = "owner";
+
+/// Looks at a process that has no environment, for it may be about to get one.
+const LOOKS: u32 = 10;
+
+/// Time between them.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Makes the file that holds the folder for as long as what comes back is kept.
 pub fn claim(folder: &Path) -> io::Result<File> {
@@ -107,15 +114,24 @@ fn is_in_use(folder: &Path, made_ns: u64) -> io::Result<bool> {
 /// can not be seen.
 fn names(pid: u32, folder: &Path) -> Option<bool> {
     let path = folder.as_os_str().as_bytes();
-    for file in ["environ", "maps"] {
-        match procfs::read_of(pid, file) {
-            Ok(text) if text.windows(path.len()).any(|part| part == path) => return Some(true),
-            Ok(_) => {}
-            Err(error) if error.is_gone() => return Some(false),
-            Err(_) => return None,
+    for _ in 0..LOOKS {
+        let mut is_empty = Vec::new();
+        // In this order: a program that is executed has its environment before it maps anything.
+        for file in ["maps", "environ"] {
+            match procfs::read_of(pid, file) {
+                Ok(text) if text.windows(path.len()).any(|part| part == path) => return Some(true),
+                Ok(text) => is_empty.push(text.is_empty()),
+                Err(error) if error.is_gone() => return Some(false),
+                Err(_) => return None,
+            }
         }
+        if is_empty != [false, true] {
+            return Some(false);
+        }
+        // It has an address space but no environment: most likely it is just executing a program.
+        std::thread::sleep(BETWEEN_LOOKS);
     }
-    Some(false)
+    None
 }
 
 /// Of one that can not be looked into. An ordinary user's processes that have become somebody
@@ -158,7 +174,11 @@ mod tests {
         assert!(folder.exists(), "somebody has it in his environment");
         job.kill().unwrap();
         job.wait().unwrap();
-        sweep(parent.path());
+        // Whoever is just being made by another test still holds the lock, until he executes.
+        let begun = std::time::Instant::now();
+        while folder.exists() && begun.elapsed() < Duration::from_secs(10) {
+            sweep(parent.path());
+        }
         assert!(!folder.exists(), "nobody needs it any more");
     }
 

@@ -9,7 +9,9 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::layout::{MAGIC, Shared};
-use super::{Level, PreloadError, leftovers};
+use super::{Level, PreloadError, clock, leftovers};
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
 const LEVEL_3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_3.so"));
@@ -106,6 +108,11 @@ impl Place {
         put(&self.head.file, self.file.as_os_str().as_bytes());
         put(&self.head.library, self.library.as_os_str().as_bytes());
         put(&self.head.loader, LOADER.as_bytes());
+        self.head.lead_ns.store(clock::lead_ns() as u64, Ordering::Relaxed);
+        clock::tell(&self.head);
+        if let Ok(about) = std::fs::symlink_metadata("/proc/self") {
+            self.head.proc_device.store(about.dev(), Ordering::Relaxed);
+        }
         self.head.magic.store(MAGIC, Ordering::Release);
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
+use super::hidden::{Hidden, shown};
 use super::layout::{
     FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OTHER_LOADER, FLAG_OUT_OF_REACH, FLAG_PRIVILEGED,
     FLAG_STATIC, FLAG_STATUS, FLAG_USAGE, SLOTS, STATE_ENDED, STATE_EXECED, STATE_REAPED,
@@ -66,6 +67,13 @@ impl Process {
         })
     }
 
+    /// With the PIDs that weigh sees, as far as they are known.
+    pub fn found(mut self, hidden: &Hidden) -> Process {
+        self.pid = hidden.pid_since(self.pid, self.started_ns);
+        self.parent_pid = hidden.pid(self.parent_pid);
+        self
+    }
+
     /// Whether it said its last: memory, CPU time and I/O are its own words then.
     pub fn said_its_last(&self) -> bool {
         self.state == STATE_ENDED
@@ -123,8 +131,8 @@ impl Process {
             _ => self.command.clone(),
         };
         ProcessEnd {
-            pid: self.pid,
-            parent_pid: self.parent_pid,
+            pid: shown(self.pid),
+            parent_pid: shown(self.parent_pid),
             started_ns: self.started_ns.saturating_sub(epoch_ns),
             ended_ns,
             wait_status: self.wait_status.or(seen.and_then(|s| s.wait_status)),

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
+use super::hidden::{Hidden, is_hidden};
 use super::layout::{
     FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_NO_MEMORY, FLAG_SOCKET_STREAM,
     FLAG_THREADS, FLAG_URING, STATE_EXECED, STATE_RUNNING, Shared,
@@ -24,6 +25,9 @@ const EARLIER_NS: u64 = 30_000_000;
 /// Processes whose slot was given back are remembered for that many looks.
 const REMEMBERED_LOOKS: usize = 3;
 
+/// After so long a process that no look has found is no more.
+const UNFOUND_NS: u64 = 1_000_000_000;
+
 /// Kinds of blind spots that are told apart by program.
 const NAMED_PROGRAMS: usize = 64;
 
@@ -37,6 +41,8 @@ pub struct Tally {
     pub epoch_ns: u64,
     /// When the command's process was made, which is where the looks count from.
     pub fork_ns: u64,
+    /// The PIDs of those that do not know them.
+    pub hidden: Hidden,
     /// Events not yet handed out.
     pub events: VecDeque<Event>,
     /// Wait statuses of processes that weigh itself has waited for.
@@ -69,6 +75,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Finds who those are that do not know their PIDs. Before the look is taken in.
+    pub fn find_hidden(&mut self, shared: &Shared, poll: &Poll, remaining: &[ProcessEnd]) {
+        let mut hidden = std::mem::take(&mut self.hidden);
+        let rows = remaining.iter().chain(&poll.ended).filter(|row| !self.is_over(row));
+        let made_ns = |row: &ProcessEnd| (row.started_ns + self.fork_ns).saturating_sub(EARLIER_NS);
+        hidden.look(shared, rows, made_ns);
+        self.hidden = hidden;
+    }
+
     /// Takes in one look. `alive` are the PIDs that were alive, `began_ns` is when the look began
     /// and `now_ns` when it ended, on the clock of the slots.
     pub fn look(
@@ -81,7 +96,9 @@ impl Tally {
         now_ns: u64,
     ) {
         let slots: Vec<(usize, Process)> = (0..process::used(shared))
-            .filter_map(|index| Some((index, Process::read(&shared.slots[index])?)))
+            .filter_map(|index| {
+                Some((index, Process::read(&shared.slots[index])?.found(&self.hidden)))
+            })
             .collect();
         let of_slots = begun(slots.iter().map(|(_, process)| process));
         for end in &poll.ended {
@@ -99,7 +116,8 @@ impl Tally {
             slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
         // They may have said their last since.
         for (index, process) in &mut over {
-            *process = Process::read(&shared.slots[*index]).unwrap_or_else(|| process.clone());
+            let again = Process::read(&shared.slots[*index]).map(|p| p.found(&self.hidden));
+            *process = again.unwrap_or_else(|| process.clone());
         }
         // Children before the parents that waited for them.
         over.sort_by_key(|(_, process)| match process.ended_ns {
@@ -143,7 +161,12 @@ impl Tally {
     }
 
     fn is_known(&self, end: &ProcessEnd, of_slots: &Begun) -> bool {
-        self.is_in(end, of_slots) || self.recent.iter().any(|begun| self.is_in(end, begun))
+        self.is_in(end, of_slots) || self.is_over(end)
+    }
+
+    /// Whether a row is of a process whose slot was given back.
+    fn is_over(&self, end: &ProcessEnd) -> bool {
+        self.recent.iter().any(|begun| self.is_in(end, begun))
     }
 
     /// Whether a row is of a process that a slot says began then. A slot with that PID that is older
@@ -292,6 +315,10 @@ fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bo
     }
     if process.started_ns >= look_began_ns {
         return false;
+    }
+    // It will be found, or it was gone before anybody saw it.
+    if is_hidden(process.pid) {
+        return alive.is_empty() || process.started_ns + UNFOUND_NS < look_began_ns;
     }
     let stat = procfs::read_of(process.pid, "stat").ok().and_then(|t| procfs::parse_stat(&t));
     stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1)

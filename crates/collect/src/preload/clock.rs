@@ -1,0 +1,60 @@
+//! The clock of the slots, and what the library needs to know to find it in a time namespace
+//! (`libweigh/preload/clock.c`).
+
+use std::sync::atomic::Ordering;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::layout::Head;
+
+/// Two readings that are further apart than this say nothing of the clocks.
+const APART_NS: u64 = 1_000_000;
+
+fn of(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The clock of the slots.
+pub fn now_ns() -> u64 {
+    of(ClockId::Boottime)
+}
+
+/// Writes down how far the clock of the day is ahead: it may have been set.
+pub fn tell(head: &Head) {
+    let (before, day, after) = (now_ns(), of(ClockId::Realtime), now_ns());
+    // Who was interrupted in between does so at the next look; the first time anything is better
+    // than nothing, for the library would ask the kernel then.
+    if after - before < APART_NS || head.day_ahead_ns.load(Ordering::Relaxed) == 0 {
+        head.day_ahead_ns.store(day.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+/// How far weigh's own clock is ahead of the machine's: its job may be in other time namespaces.
+pub fn lead_ns() -> i64 {
+    std::fs::read_to_string("/proc/self/timens_offsets")
+        .ok()
+        .and_then(|text| lead_in(&text))
+        .unwrap_or(0)
+}
+
+/// Lines of a clock, seconds, and nanoseconds.
+fn lead_in(text: &str) -> Option<i64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("boottime"))?;
+    let mut words = line.split_ascii_whitespace().map(|word| word.parse::<i64>().ok());
+    let (seconds, ns) = (words.next()??, words.next()??);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leads_are_read_as_the_kernel_writes_them() {
+        let text = "monotonic           0         0\nboottime     -10      5\n";
+        assert_eq!(lead_in(text), Some(-9_999_999_995));
+        assert_eq!(lead_in("monotonic 1 0\n"), None);
+        assert_eq!(lead_in("boottime 1\n"), None);
+    }
+}
