@@ -18,6 +18,7 @@ pub mod follow;
 pub mod footprint;
 pub mod gpu;
 pub mod hardware;
+mod haste;
 pub mod host;
 pub mod inspect;
 pub mod job;
