@@ -1,27 +1,30 @@
-//! The calling thread ahead of others, for a moment, where that is allowed.
+//! The calling thread ahead of all others, for a while, where that is allowed.
 //!
 //! Emits nothing; who may not have it goes on as before.
 
 /// As long as this lives, the thread that made it goes first.
 pub struct Haste {
-    before: Option<i32>,
+    is_first: bool,
 }
 
 /// Begins; for an ordinary user without effect.
 pub fn begin() -> Haste {
-    // SAFETY: both calls take plain numbers, and 0 means the calling thread.
-    let before = unsafe {
-        let before = libc::getpriority(libc::PRIO_PROCESS, 0);
-        (libc::setpriority(libc::PRIO_PROCESS, 0, -20) == 0).then_some(before)
-    };
-    Haste { before }
+    Haste { is_first: schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1) }
 }
 
 impl Drop for Haste {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
-            // SAFETY: plain numbers; 0 is the calling thread.
-            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before) };
+        if self.is_first {
+            schedule(libc::SCHED_OTHER, 0);
         }
+    }
+}
+
+fn schedule(policy: i32, priority: i32) -> bool {
+    // SAFETY: the structure is plain data that lives through the call; 0 is the calling thread.
+    unsafe {
+        let mut parameters: libc::sched_param = std::mem::zeroed();
+        parameters.sched_priority = priority;
+        libc::sched_setscheduler(0, policy, &parameters) == 0
     }
 }
