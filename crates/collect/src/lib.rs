@@ -18,7 +18,6 @@ pub mod follow;
 pub mod footprint;
 pub mod gpu;
 pub mod hardware;
-mod haste;
 pub mod host;
 pub mod inspect;
 pub mod job;

@@ -25,7 +25,6 @@ use weigh_schema::event::{
 };
 use weigh_schema::{Counter, CounterValues};
 
-use crate::haste::{self, Haste};
 use crate::procfs::{self, ProcError, Stat};
 pub use job::PolledJob;
 use process::Process;
@@ -96,8 +95,6 @@ pub struct JobPoller {
     has_unwaited: bool,
     /// With more processes than that the job is stopped, once.
     most: Option<u64>,
-    /// A job that grows without end leaves no time to others.
-    haste: Option<Haste>,
     ticks_per_second: u64,
 }
 
@@ -119,7 +116,6 @@ impl JobPoller {
             is_io_hidden: false,
             has_unwaited: false,
             most: None,
-            haste: None,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
         })
     }
@@ -128,7 +124,6 @@ impl JobPoller {
     /// any closer: whoever has set that limit finds it crossed, and decides what becomes of the job.
     pub fn stop_past(&mut self, most: Option<u64>) {
         self.most = most;
-        self.haste = most.map(|_| haste::begin());
     }
 
     fn stop_if_past(&mut self, members: &BTreeMap<u32, &Stat>) {

@@ -48,11 +48,16 @@ impl JobPoller {
     fn stop_all(&self) -> HashMap<u32, Stopped> {
         let until = Instant::now() + PATIENCE;
         let mut stopped = HashMap::new();
-        while self.stop_more(&mut stopped) && Instant::now() < until {}
+        while Instant::now() < until {
+            // Who was sent the signal can wait to be looked at again; who was not, can not.
+            if !self.stop_more(&mut stopped) && !rest(&mut stopped) {
+                break;
+            }
+        }
         stopped
     }
 
-    /// One pass; whether there has to be another.
+    /// One pass; whether it found anybody new.
     fn stop_more(&self, stopped: &mut HashMap<u32, Stopped>) -> bool {
         let Ok(entries) = std::fs::read_dir("/proc") else { return false };
         let mut is_news = false;
@@ -61,11 +66,7 @@ impl JobPoller {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
                 continue;
             };
-            match stopped.get(&pid).map(|one| one.is_still) {
-                Some(true) => {}
-                Some(false) => is_news |= !has_come_to_rest(pid, stopped),
-                None => is_news |= self.stop_one(pid, stopped),
-            }
+            is_news |= !stopped.contains_key(&pid) && self.stop_one(pid, stopped);
         }
         is_news
     }
@@ -98,9 +99,20 @@ impl JobPoller {
     }
 }
 
-/// Whether a process that was sent SIGSTOP starts no other any more: it has stopped or ended, or it
+/// Looks whether all have come to rest; whether there has to be another pass because somebody had
+/// not when the last one began.
+fn rest(stopped: &mut HashMap<u32, Stopped>) -> bool {
+    let moving: Vec<u32> =
+        stopped.iter().filter(|(_, one)| !one.is_still).map(|(pid, _)| *pid).collect();
+    for pid in &moving {
+        has_come_to_rest(*pid, stopped);
+    }
+    !moving.is_empty()
+}
+
+/// Notes whether a process that was sent SIGSTOP starts no other any more: it has stopped or ended, or it
 /// waits in the kernel for a child that it has made with vfork(2).
-fn has_come_to_rest(pid: u32, stopped: &mut HashMap<u32, Stopped>) -> bool {
+fn has_come_to_rest(pid: u32, stopped: &mut HashMap<u32, Stopped>) {
     let is_still = match read(pid).map(|stat| stat.state) {
         None | Some('T' | 't' | 'Z' | 'X') => true,
         Some('D') => stopped.values().any(|one| one.parent_pid == pid),
@@ -109,7 +121,6 @@ fn has_come_to_rest(pid: u32, stopped: &mut HashMap<u32, Stopped>) -> bool {
     if let Some(one) = stopped.get_mut(&pid) {
         one.is_still = is_still;
     }
-    is_still
 }
 
 fn open(pid: u32) -> Option<OwnedFd> {

@@ -15,8 +15,10 @@ use crate::follow::Hold;
 /// What a job that is told to end may have beyond its limit, to clean up.
 const LAST_WISH: u64 = 16;
 
+type Count = fn(&Population) -> u64;
+
 /// What a limit can be set on.
-const LIMITED: [(&str, fn(&Population) -> u64); 3] = [
+const LIMITED: [(&str, Count); 3] = [
     ("processes_peak", |population| population.processes),
     ("processes_total", |population| population.processes_total),
     ("threads_peak", |population| population.threads),
@@ -48,7 +50,7 @@ pub enum Verdict {
 
 struct Limit {
     metric: &'static str,
-    value: fn(&Population) -> u64,
+    value: Count,
     most: u64,
     is_crossed: bool,
 }
