@@ -197,8 +197,27 @@ void inherit(struct slot *slot)
  */
 static __thread struct slot *expected;
 
+/*
+ * Past a limit on processes, whoever wants to make one more waits until weigh has noticed, which is
+ * about to end the job. Nobody waits for ever: weigh may be gone.
+ */
+static void wait_for_room(void)
+{
+	struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+	uint32_t most;
+
+	for (int i = 0; i < 400; i++) {
+		most = shared_head->most;
+		if (LIKELY(most == 0) || shared_head->alive <= most)
+			return;
+		RAW(nanosleep, &pause, NULL);
+	}
+}
+
 struct slot *expect_child(void)
 {
+	if (known.pid)
+		wait_for_room();
 	struct slot *slot = known.pid ? claim(STATE_SPAWNING) : NULL;
 
 	if (slot)

@@ -193,6 +193,12 @@ pub trait Follow {
     fn close(self: Box<Self>) {}
 }
 
+/// With more processes than that a job is to be stopped.
+pub(crate) fn most_processes(limits: &[(&str, f64, f64)], hold: Hold) -> Option<u64> {
+    let limit = limits.iter().find(|(metric, ..)| *metric == "processes_peak");
+    limit.filter(|_| hold != Hold::Not).map(|(_, most, _)| *most as u64)
+}
+
 /// The next child that has changed.
 pub(crate) fn any_child() -> io::Result<Option<(Pid, ExitStatus)>> {
     loop {

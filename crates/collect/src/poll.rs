@@ -12,6 +12,7 @@
 //! users' processes do (set-user-ID programs, `hidepid`) may be hidden, and then the I/O counters
 //! are unknown, not 0.
 
+mod freeze;
 mod job;
 mod process;
 mod tree;
@@ -92,6 +93,8 @@ pub struct JobPoller {
     is_io_hidden: bool,
     /// Whether a process was seen that the kernel does not let wait for its children.
     has_unwaited: bool,
+    /// With more processes than that the job is stopped, once.
+    most: Option<u64>,
     ticks_per_second: u64,
 }
 
@@ -112,8 +115,24 @@ impl JobPoller {
             marks_peak: 0,
             is_io_hidden: false,
             has_unwaited: false,
+            most: None,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
         })
+    }
+
+    /// As soon as there are more processes than that the job is stopped, once, before it is looked at
+    /// any closer: whoever has set that limit finds it crossed, and decides what becomes of the job.
+    pub fn stop_past(&mut self, most: Option<u64>) {
+        self.most = most;
+    }
+
+    fn stop_if_past(&mut self, members: &BTreeMap<u32, &Stat>) {
+        let alive = members.values().filter(|stat| !matches!(stat.state, 'Z' | 'X')).count() as u64;
+        if self.most.is_some_and(|most| alive > most) {
+            self.most = None;
+            self.population.processes_peak = self.population.processes_peak.max(alive);
+            self.signal_all(&[libc::SIGSTOP]);
+        }
     }
 
     /// Looks at the job now; `at_ns` is the time since its start.
@@ -121,6 +140,7 @@ impl JobPoller {
         let stats = list_processes().map_err(PollError::List)?;
         let mut members =
             tree::members(&stats, self.root, &self.adopters, |id| self.processes.contains_key(&id));
+        self.stop_if_past(&members);
         // Parents first, and who is gone by his turn counts as gone: then whatever a parent has
         // taken over by the time it is read is not counted with the child again.
         let mut in_order: Vec<&Stat> = members.values().copied().collect();

@@ -38,7 +38,7 @@ use weigh_schema::event::{
 };
 use weigh_schema::{CounterValues, Mechanism};
 
-use crate::follow::{Follow, FollowError, any_child};
+use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
 use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
 use crate::waited_io::WaitedIo;
@@ -54,6 +54,9 @@ use tally::Tally;
 
 /// Time between looks, at most.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Processes that a job may have beyond its limit when it is told to end.
+const LAST_WISH: u32 = 16;
 
 /// Why a job can not be followed in this way.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +98,8 @@ pub struct PreloadedJob {
     waited_io: WaitedIo,
     /// What the kernel has counted for all, once nobody is left.
     total: Option<CounterValues>,
+    /// With more processes than that the job is to be stopped.
+    most: Option<u64>,
 }
 
 impl PreloadedJob {
@@ -123,6 +128,7 @@ impl PreloadedJob {
             usage_before: CounterValues::default(),
             waited_io: WaitedIo::begin().map_err(PreloadError::OwnIo)?,
             total: None,
+            most: None,
         })
     }
 
@@ -235,7 +241,9 @@ impl Follow for PreloadedJob {
     }
 
     fn arm(&mut self, pid: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.poller = Some(JobPoller::new(pid, &[std::process::id()])?);
+        let mut poller = JobPoller::new(pid, &[std::process::id()])?;
+        poller.stop_past(self.most);
+        self.poller = Some(poller);
         self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
         self.usage_before = rusage::waited().counters;
         self.begun = Instant::now();
@@ -307,10 +315,41 @@ impl Follow for PreloadedJob {
     }
 
     fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        let mut reached = Vec::new();
+        if let Some(poller) =
+            self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
+        {
+            reached = poller.signal_all(list);
+        }
         self.look();
         let of_job: Vec<u32> =
             self.alive.iter().copied().filter(|pid| to.is_none_or(|to| to == *pid)).collect();
-        signals::send_to_all(&of_job, list)
+        // Those of whom only the library knew, too.
+        let missed: Vec<u32> = of_job.into_iter().filter(|pid| !reached.contains(pid)).collect();
+        reached.len() + signals::send_to_all(&missed, list)
+    }
+
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        hold: Hold,
+    ) -> Result<Vec<String>, FollowError> {
+        self.most = most_processes(limits, hold);
+        let most = self.most.map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
+        self.place.head.most.store(most, Ordering::Relaxed);
+        Ok(Vec::new())
+    }
+
+    fn release(&mut self) -> Result<(), FollowError> {
+        self.place.head.most.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn set_ending(&mut self) -> Result<(), FollowError> {
+        // Who is told to end may need a few to do so.
+        let more = |most: u32| (most != 0).then(|| most.saturating_add(LAST_WISH));
+        let _ = self.place.head.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        Ok(())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {

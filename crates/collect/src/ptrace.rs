@@ -21,6 +21,7 @@
 
 mod calls;
 mod files;
+mod guard;
 mod job;
 mod looks;
 mod notes;
@@ -51,17 +52,20 @@ use weigh_schema::event::{
 use weigh_schema::{CounterValues, Mechanism};
 
 use crate::call_filter::CallFilter;
-use crate::follow::{Follow, FollowError, Wanted};
+use crate::follow::{Follow, FollowError, Hold, Wanted};
 use crate::{host, rusage, signals};
 use calls::Calls;
 pub use calls::Stops;
 use files::Files;
+use guard::Guard;
 use job::{Birth, Job};
 use looks::Looks;
 pub use program::why_content_traces;
 pub use refusal::TraceError;
 use tracer::{Shared, Tracer};
 use untraced::UntracedTrees;
+
+use libc::{SIGCONT, SIGSTOP, SIGTERM};
 
 /// How long the tracer may take to learn that a stop it was just told of is over.
 const STALE: Duration = Duration::from_millis(10);
@@ -195,6 +199,21 @@ impl TracedJob {
         }
     }
 
+    /// Those who wait because of a limit go on, to meet a signal that they were sent. Only the thread
+    /// that traces can let them.
+    fn let_held_go(&self) {
+        let Some(tracer) = &self.tracer else { return };
+        if !self.shared.job().guard.is_set() {
+            return;
+        }
+        self.shared.job().guard.is_release_due = true;
+        while self.shared.job().guard.is_release_due && !tracer.is_finished() {
+            // SAFETY: the thread is joined in `stop_tracing` only, which takes it away from here.
+            unsafe { sys::interrupt(tracer.as_pthread_t()) };
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
     /// Lets go of everybody: the kernel does it when the thread that traces ends.
     fn stop_tracing(&mut self) {
         let Some(tracer) = self.tracer.take() else { return };
@@ -236,7 +255,9 @@ fn seize(shared: &Shared, pid: u32, is_filtered: bool) -> Result<(), TraceError>
     files.all(pid, pid, &mut before);
     let inherited = files.status_of(pid).and_then(|s| s.rss_peak_bytes).unwrap_or_default();
     let mut job = shared.job();
+    let guard = std::mem::replace(&mut job.guard, Guard::new());
     *job = Job::new(pid, inherited);
+    job.guard = guard;
     job.born(pid, std::process::id(), Birth::Own(0, 0));
     if let Some(thread) = job.threads.get_mut(&pid) {
         (thread.seen, thread.before) = (before.clone(), before);
@@ -360,12 +381,44 @@ impl Follow for TracedJob {
     fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
         let is_meant = |pid: &u32| to.is_none_or(|to| to == *pid);
         // While the job is held nobody is reaped, so no number is given to somebody else.
-        let job = self.shared.job();
+        let mut job = self.shared.job();
         let pids: Vec<u32> = job.processes.keys().copied().filter(is_meant).collect();
         let reached = pids.iter().filter(|pid| send(**pid, list)).count();
+        if let Some(first) = list.iter().find(|signal| [SIGTERM, SIGSTOP].contains(*signal)) {
+            pids.iter().for_each(|pid| job.guard.tells(*pid, *first));
+        }
         drop(job);
+        if list.contains(&SIGCONT) {
+            self.let_held_go();
+        }
         let untraced: Vec<u32> = self.untraced.living().into_iter().filter(is_meant).collect();
         reached + signals::send_to_all(&untraced, list)
+    }
+
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        hold: Hold,
+    ) -> Result<Vec<String>, FollowError> {
+        let mut job = self.shared.job();
+        let taken = limits.iter().filter(|(metric, most, _)| job.guard.set(metric, *most, hold));
+        Ok(taken.map(|(metric, ..)| (*metric).to_owned()).collect())
+    }
+
+    fn release(&mut self) -> Result<(), FollowError> {
+        self.shared.job().guard.release();
+        self.let_held_go();
+        Ok(())
+    }
+
+    fn set_ending(&mut self) -> Result<(), FollowError> {
+        self.shared.job().guard.end();
+        Ok(())
+    }
+
+    fn set_killing(&mut self) -> Result<(), FollowError> {
+        self.shared.job().guard.kill();
+        Ok(())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {

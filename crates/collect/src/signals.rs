@@ -94,6 +94,12 @@ pub fn send_to_all(pids: &[u32], signals: &[i32]) -> usize {
         .count()
 }
 
+/// Whether these make a process stop or end, so that it must not get away by a fork.
+pub fn put_an_end(signals: &[i32]) -> bool {
+    let has = |signal| signals.contains(&signal);
+    has(libc::SIGSTOP) || has(libc::SIGKILL) || has(libc::SIGTERM) && has(libc::SIGCONT)
+}
+
 /// Stops weigh itself, as its command was stopped, so that the shell notices.
 pub fn stop_self() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);

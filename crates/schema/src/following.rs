@@ -56,7 +56,7 @@ pub struct Following {
     pub loses: &'static str,
     /// What it needs.
     pub needs: &'static str,
-    /// How soon a limit on memory is noticed.
+    /// How soon a limit is noticed, and how far past it a job can come.
     pub limits: &'static str,
 }
 
@@ -81,7 +81,7 @@ pub const FOLLOWINGS: &[Following] = &[
         sees: "every process and thread from its birth to its end: memory peak, CPU time, I/O totals of each, exactly, static programs and killed ones included; at level 3 their calls too, however they are made: bytes over the network, connections, opened files, all exactly",
         loses: "the concurrent memory peak between two looks (bounded from both sides); at level 2 sockets and opened files; at level 3 what the kernel does by io_uring and AIO, and connections that nobody accepted; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc; set-user-ID programs run without that bit; with --seccomp the job's life without weigh: if weigh is killed, opens and transfers fail there with ENOSYS, and programs that trace others can not",
         needs: "no rights; not with kernel.yama.ptrace_scope 2 or 3, nor where a seccomp profile forbids ptrace",
-        limits: "at the next look",
+        limits: "at the next look; on processes and threads at the birth that crosses them, where both wait: a fork bomb comes to twice its limit at most",
     },
     Following {
         name: "preload",
@@ -91,7 +91,7 @@ pub const FOLLOWINGS: &[Following] = &[
         sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
         loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs behind a seccomp filter of their own: each is named and looked at in /proc instead; the last moments of killed ones",
         needs: "no rights; programs that use the GNU C library",
-        limits: "at the next look",
+        limits: "at the next look; past a limit on processes none makes another until weigh has looked, for 2 s at most: a fork bomb of programs that the library is in comes to twice its limit at most",
     },
     Following {
         name: "poll",
@@ -101,7 +101,7 @@ pub const FOLLOWINGS: &[Following] = &[
         sees: "what /proc shows at each look, and what the kernel adds up at the end: CPU time, I/O, faults and context switches of all that were waited for are exact",
         loses: "processes that live between two looks, except their CPU time and I/O; peaks between two looks, except each process's own",
         needs: "nothing",
-        limits: "at the next look",
+        limits: "at the next look; the whole job is stopped before it is looked at closer. A fork bomb is not outrun, for weigh gets no more of a CPU than each of its processes: it is ended when it can not grow any more (measured: one that stops at 20,000, after 36 to 48 s)",
     },
 ];
 

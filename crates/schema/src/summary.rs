@@ -109,7 +109,8 @@ pub struct LimitOutcome {
     pub metric: String,
     /// The greatest value allowed.
     pub limit: Number,
-    /// Who looks: `bpf` (in the kernel, at the update itself) or `interval` (weigh, now and then).
+    /// Who looks: `bpf` (in the kernel, at the update itself), `ptrace` (the tracer, at the birth
+    /// itself) or `interval` (weigh, now and then).
     pub enforced_by: String,
     /// Whether it was crossed.
     pub exceeded: bool,

@@ -91,9 +91,7 @@ pub fn markdown() -> String {
     for level in Level::ALL {
         out.push_str(&format!("| {} | {} |\n", level.number(), level.help()));
     }
-    out.push_str(
-        "\n| mechanism | levels | needs | a limit on memory is noticed |\n|---|---|---|---|\n",
-    );
+    out.push_str("\n| mechanism | levels | needs | a limit is noticed |\n|---|---|---|---|\n");
     for Following { name, needs, limits, .. } in FOLLOWINGS {
         out.push_str(&format!("| [`{name}`](#{name}) | {} | {needs} | {limits} |\n", levels(name)));
     }

@@ -89,6 +89,7 @@ impl Enforcer {
     /// A reading was found past a limit.
     pub fn found(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn Follow) {
         if self.record(crossed.metric, crossed.observed, at_ns, None) {
+            self.is_found_by_look(crossed.metric);
             self.act(crossed.metric, crossed.observed, job);
         }
     }
@@ -124,6 +125,13 @@ impl Enforcer {
     /// What has happened since this was asked last.
     pub fn happened(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happened)
+    }
+
+    /// Whoever was to catch it at the very point has not.
+    fn is_found_by_look(&mut self, name: &str) {
+        if let Some(outcome) = self.outcomes.iter_mut().find(|o| o.metric == name) {
+            outcome.enforced_by = "interval".to_string();
+        }
     }
 
     fn outcome(&self, name: &str) -> Option<(&LimitOutcome, weigh_schema::Unit)> {

@@ -92,7 +92,7 @@ impl Session {
             },
         )?;
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
-            limit.enforced_by = "bpf".to_string();
+            limit.enforced_by = job.mechanism().to_string();
         }
         let mut read = FORWARDED.to_vec();
         if !job.waits_for_children() {
@@ -150,11 +150,12 @@ impl Session {
         let reading = self.job.glance();
         let epoch_ns = started.as_nanosecond() as i64 - reading.at_ns as i64;
         self.summary.job.started = Timestamp::from_nanosecond(i128::from(epoch_ns))?;
+        // A tracer does not see whom it had to let go: these are looked at as well.
         let kernel_limits: Vec<String> = self
             .summary
             .limits
             .iter()
-            .filter(|l| l.enforced_by == "bpf")
+            .filter(|l| l.enforced_by == Mechanism::Bpf.to_string())
             .map(|l| l.metric.clone())
             .collect();
         let watched = self
@@ -480,6 +481,8 @@ impl Running {
 
     fn look_at_limits(&mut self) -> anyhow::Result<()> {
         let reading = self.job.read()?;
+        // Who was caught at the very point is known better than by the look.
+        self.events();
         let wall = reading.at_ns as f64 * 1e-9;
         let others = &self.others;
         let known = |name: &str| others.iter().find_map(|other| other.collector.value(name));

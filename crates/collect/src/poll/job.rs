@@ -9,7 +9,7 @@ use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
 use super::JobPoller;
-use crate::follow::{Follow, FollowError, NOT_IN_IO};
+use crate::follow::{Follow, FollowError, Hold, NOT_IN_IO, most_processes};
 use crate::procfs::IO_COUNTERS;
 use crate::rusage::{self, has_no_children};
 use crate::signals;
@@ -41,6 +41,8 @@ pub struct PolledJob {
     waited_io: Option<WaitedIo>,
     /// Whether the kernel's sums have everything that was read and written.
     is_io_whole: bool,
+    /// With more processes than that the job is to be stopped.
+    most: Option<u64>,
 }
 
 impl PolledJob {
@@ -61,6 +63,7 @@ impl PolledJob {
             usage_before: CounterValues::default(),
             waited_io: None,
             is_io_whole: false,
+            most: None,
         }
     }
 
@@ -200,7 +203,9 @@ impl Follow for PolledJob {
     }
 
     fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.poller = Some(JobPoller::new(pid, &[std::process::id()])?);
+        let mut poller = JobPoller::new(pid, &[std::process::id()])?;
+        poller.stop_past(self.most);
+        self.poller = Some(poller);
         self.usage_before = rusage::waited().counters;
         self.waited_io = WaitedIo::begin().ok();
         self.begun = Instant::now();
@@ -250,10 +255,24 @@ impl Follow for PolledJob {
     }
 
     fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        if let Some(poller) =
+            self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
+        {
+            return poller.signal_all(list).len();
+        }
         self.look();
         let mut pids = self.living.clone();
         pids.retain(|pid| to.is_none_or(|wanted| *pid == wanted));
         signals::send_to_all(&pids, list)
+    }
+
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        hold: Hold,
+    ) -> Result<Vec<String>, FollowError> {
+        self.most = most_processes(limits, hold);
+        Ok(Vec::new())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {

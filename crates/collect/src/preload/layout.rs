@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0004;
+pub const MAGIC: u64 = 0x7765_6967_6831_0014;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
 pub const SLOTS: usize = 65_536;
@@ -214,6 +214,8 @@ shared! {
         overflow: number32,
         /// Not 0 if ever there was no slot for a process.
         refused: number32,
+        /// With more processes alive than that none makes another for a while; 0 for any number.
+        most: number32,
         /// All processes there ever were.
         total: number64,
         /// Records that were written or are being written.

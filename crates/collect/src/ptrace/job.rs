@@ -11,6 +11,7 @@ use weigh_schema::event::{Event, Population, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
 use super::calls::Findings;
+use super::guard::Guard;
 use super::peak::UpperBound;
 use super::process::{Process, Thread};
 
@@ -77,6 +78,8 @@ pub struct Job {
     pub calls: Findings,
     /// Whether CPU time had to be taken from clock ticks.
     pub cpu_by_ticks: bool,
+    /// Limits on how many there may be.
+    pub guard: Guard,
     /// What weigh itself held when it made the process for the command.
     inherited: u64,
     upper: UpperBound,
@@ -107,6 +110,7 @@ impl Job {
             unseen_io: 0,
             calls: Findings::default(),
             cpu_by_ticks: false,
+            guard: Guard::new(),
             inherited,
             upper: UpperBound::default(),
             missing: UpperBound::default(),
@@ -260,6 +264,7 @@ impl Job {
 
     fn forget(&mut self, process: &mut Process, now_ns: u64) {
         self.population.processes = self.population.processes.saturating_sub(1);
+        self.guard.forget(process.pid);
         // Threads that the kernel told nothing more of, as when somebody else has reaped them.
         for tid in self.tids_of(process.pid) {
             self.threads.remove(&tid);

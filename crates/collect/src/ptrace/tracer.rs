@@ -4,6 +4,7 @@
 //! Signals pass through as they came, and a stopped group stays stopped. It alone waits for
 //! children: a wait by another thread would take stops away from it.
 
+use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
 use weigh_schema::Counter;
+use weigh_schema::event::{Crossing, Event};
 
 use super::calls::{Calls, Next};
 use super::files::Files;
+use super::guard::Verdict;
 use super::job::{Birth, Job};
 use super::program::Programs;
 use super::sys::{self, AtCall, Change, What};
@@ -62,6 +65,8 @@ pub struct Tracer {
     placed_early: Vec<u32>,
     /// Whom others of the job want to trace, and who waits for it, just before the call.
     coveted: Vec<(u32, u32)>,
+    /// Who waits because of a limit, with the signal of his stop; none where that is still to come.
+    held: HashMap<u32, Option<c_int>>,
 }
 
 impl Tracer {
@@ -75,6 +80,7 @@ impl Tracer {
             unplaced: Vec::new(),
             placed_early: Vec::new(),
             coveted: Vec::new(),
+            held: HashMap::new(),
         }
     }
 
@@ -90,9 +96,14 @@ impl Tracer {
             match sys::wait() {
                 Ok(change) => {
                     let shared = Arc::clone(&self.shared);
-                    self.handle(&mut shared.job(), change);
+                    let mut job = shared.job();
+                    self.handle(&mut job, change);
+                    self.let_held_go(&mut job);
                 }
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                    let shared = Arc::clone(&self.shared);
+                    self.let_held_go(&mut shared.job());
+                }
                 // No child is left. Nobody who is still in the list will be heard of again.
                 Err(_) => {
                     let mut job = self.shared.job();
@@ -119,7 +130,12 @@ impl Tracer {
         match what {
             What::Ended => self.ended(job, tid),
             What::Stopped => self.untraced_child(job, tid),
-            What::Signal(signal) => self.resume(job, tid, signal),
+            What::Signal(signal) => {
+                if let Some(pid) = job.threads.get(&tid).map(|thread| thread.process) {
+                    job.guard.meets(pid, signal);
+                }
+                self.resume(job, tid, signal);
+            }
             What::Call => self.at_call(job, tid),
             What::Event(libc::PTRACE_EVENT_STOP, signal) => self.stopped(job, tid, signal),
             What::Event(libc::PTRACE_EVENT_EXEC, _) => self.execs(job, tid),
@@ -237,6 +253,11 @@ impl Tracer {
             return;
         };
         let pid = thread.process;
+        if let Some(held) = self.held.get_mut(&tid) {
+            sys::take_stop(tid);
+            *held = Some(signal);
+            return;
+        }
         let is_stop = is_stop_signal(signal);
         if let Some(process) = job.processes.get_mut(&pid) {
             let is_news = is_stop && !process.is_stopped;
@@ -260,15 +281,99 @@ impl Tracer {
         let is_sharing = !is_thread
             && event != libc::PTRACE_EVENT_FORK
             && sys::share_memory(parent, born).unwrap_or(event == libc::PTRACE_EVENT_VFORK);
-        self.resume(job, tid, 0);
-        if let Some(at) = self.placed_early.iter().position(|early| *early == born) {
-            self.placed_early.swap_remove(at);
-            return;
+        let is_guarded = job.guard.is_set();
+        if !is_guarded {
+            self.resume(job, tid, 0);
         }
-        self.place(job, born, parent, is_thread, is_sharing);
+        let early = self.placed_early.iter().position(|early| *early == born);
+        let verdict = match early {
+            Some(at) => {
+                self.placed_early.swap_remove(at);
+                Verdict::GoOn
+            }
+            None => self.place(job, born, parent, is_thread, is_sharing),
+        };
+        if is_guarded {
+            self.go_on_after_birth(job, tid, parent, verdict);
+        }
     }
 
-    fn place(&mut self, job: &mut Job, tid: u32, parent: u32, is_thread: bool, is_sharing: bool) {
+    /// The one who has given birth.
+    fn go_on_after_birth(&mut self, job: &Job, tid: u32, pid: u32, verdict: Verdict) {
+        match verdict {
+            Verdict::Hold => {
+                sys::take_stop(tid);
+                self.held.insert(tid, Some(0));
+                return;
+            }
+            Verdict::Kill => {
+                super::send(pid, &[libc::SIGKILL]);
+            }
+            Verdict::GoOn => {}
+        }
+        self.resume(job, tid, 0);
+    }
+
+    /// Holds the job to its limits at a birth.
+    fn judge(&self, job: &mut Job, tid: u32, parent: u32, is_thread: bool) -> Verdict {
+        if !job.guard.is_set() {
+            return Verdict::GoOn;
+        }
+        let (verdict, crossed) = job.guard.at_birth(&job.population);
+        let at_ns = job.now_ns();
+        for (metric, observed) in crossed {
+            job.events.push_back(Event::Limit(Crossing {
+                metric: metric.to_owned(),
+                at_ns,
+                observed: observed as f64,
+                pid: Some(parent),
+                tid: parent,
+                held: verdict == Verdict::Hold,
+                stack: Vec::new(),
+            }));
+            self.shared.wake();
+        }
+        if verdict == Verdict::Kill {
+            super::send(if is_thread { parent } else { tid }, &[libc::SIGKILL]);
+        } else if let Some(signal) =
+            (!is_thread).then(|| job.guard.inherited(parent, tid)).flatten()
+        {
+            super::send(tid, &[signal]);
+        }
+        verdict
+    }
+
+    /// Those who wait because of a limit go on if they have met with a signal meanwhile, or as far
+    /// as there is room for them.
+    fn let_held_go(&mut self, job: &mut Job) {
+        let is_release_due = std::mem::take(&mut job.guard.is_release_due);
+        if self.held.is_empty() || !is_release_due && !job.guard.has_room(&job.population) {
+            return;
+        }
+        let stopped = self.held.iter().filter_map(|(tid, signal)| Some((*tid, (*signal)?)));
+        // One at a time where it is for the room that another has left.
+        let most = if is_release_due { usize::MAX } else { 1 };
+        let let_go: Vec<(u32, c_int)> = stopped.take(most).collect();
+        for (tid, signal) in let_go {
+            self.held.remove(&tid);
+            if !sys::has_news(tid) && !self.go_on(job, tid, signal) {
+                self.resume(job, tid, 0);
+            }
+        }
+        if is_release_due {
+            // They go on as others do when their stop comes.
+            self.held.clear();
+        }
+    }
+
+    fn place(
+        &mut self,
+        job: &mut Job,
+        tid: u32,
+        parent: u32,
+        is_thread: bool,
+        is_sharing: bool,
+    ) -> Verdict {
         let birth = match (is_thread, is_sharing) {
             (true, _) => Birth::Thread,
             (false, true) => Birth::Sharing,
@@ -278,10 +383,18 @@ impl Tracer {
             }
         };
         job.born(tid, parent, birth);
+        let verdict = self.judge(job, tid, parent, is_thread);
+        if verdict == Verdict::Hold {
+            self.held.insert(tid, None);
+        }
         if let Some(at) = self.unplaced.iter().position(|(unplaced, _)| *unplaced == tid) {
             let (_, signal) = self.unplaced.swap_remove(at);
             if let Some(thread) = job.threads.get_mut(&tid) {
                 thread.stops += 1;
+            }
+            if let Some(held) = self.held.get_mut(&tid) {
+                *held = Some(signal);
+                return verdict;
             }
             // If it was killed meanwhile it is at its end by now, and is to be looked at there; or
             // that was taken note of together with its birth.
@@ -289,6 +402,7 @@ impl Tracer {
                 self.resume(job, tid, 0);
             }
         }
+        verdict
     }
 
     /// A parent that was killed may never tell of a child: then the child's own word counts.
@@ -343,6 +457,7 @@ impl Tracer {
     /// A thread at its end, all its own counters still there; at the end of the last one of its
     /// process the memory is complete.
     fn leaves(&mut self, job: &mut Job, tid: u32) {
+        self.held.remove(&tid);
         if !self.unplaced.is_empty() {
             self.place_all(job);
         }
@@ -384,6 +499,7 @@ impl Tracer {
     /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
     /// its memory included.
     fn ended(&mut self, job: &mut Job, tid: u32) {
+        self.held.remove(&tid);
         if !self.unplaced.is_empty() {
             self.place_all(job);
         }

@@ -1,0 +1,136 @@
+//! Stopping a whole job from outside, faster than it can fork.
+//!
+//! Reads `stat` and nothing else of every process that can be seen, in the order of their numbers,
+//! and sends SIGSTOP to whoever is of the job, at once; and again, until a pass finds nobody new
+//! and everybody has come to a stop: who was in a fork when the signal came finishes that first.
+//! A signal goes through a descriptor of the process that was opened before its `stat` was read:
+//! if it arrives, it was that process. Gives up after a while; whoever asks can ask again.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::{Identity, JobPoller};
+use crate::procfs::{self, Stat};
+use crate::signals;
+
+/// So long it is tried, at most.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A process that was sent SIGSTOP.
+struct Stopped {
+    start_ticks: u64,
+    parent_pid: u32,
+    /// Whether it was seen to be in no fork any more.
+    is_still: bool,
+}
+
+impl JobPoller {
+    /// Sends signals to all processes of the job, and returns who they are. If they are to stop or to
+    /// end, all are stopped first, so that nobody gets away by a fork.
+    pub fn signal_all(&self, list: &[i32]) -> Vec<u32> {
+        let stopped = self.stop_all();
+        for (pid, stopped) in &stopped {
+            let process = open(*pid);
+            let is_same = read(*pid).is_some_and(|stat| stat.start_ticks == stopped.start_ticks);
+            let Some(process) = process.filter(|_| is_same) else { continue };
+            for signal in list.iter().filter(|signal| **signal != libc::SIGSTOP) {
+                let _ = signals::send(process.as_fd(), *signal);
+            }
+        }
+        stopped.into_keys().collect()
+    }
+
+    /// Stops all processes of the job.
+    fn stop_all(&self) -> HashMap<u32, Stopped> {
+        let until = Instant::now() + PATIENCE;
+        let mut stopped = HashMap::new();
+        while Instant::now() < until {
+            // Who was sent the signal can wait to be looked at again; who was not, can not.
+            if !self.stop_more(&mut stopped) && !rest(&mut stopped) {
+                break;
+            }
+        }
+        stopped
+    }
+
+    /// One pass; whether it found anybody new.
+    fn stop_more(&self, stopped: &mut HashMap<u32, Stopped>) -> bool {
+        let Ok(entries) = std::fs::read_dir("/proc") else { return false };
+        let mut is_news = false;
+        for entry in entries {
+            let Ok(entry) = entry else { break };
+            let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
+                continue;
+            };
+            is_news |= !stopped.contains_key(&pid) && self.stop_one(pid, stopped);
+        }
+        is_news
+    }
+
+    /// Stops a process if it is of the job.
+    fn stop_one(&self, pid: u32, stopped: &mut HashMap<u32, Stopped>) -> bool {
+        // In this order: if the signal arrives, this is the process whose `stat` was read.
+        let Some(process) = open(pid) else { return false };
+        let Some(stat) = read(pid) else { return false };
+        if matches!(stat.state, 'Z' | 'X') || !self.is_member(&stat, stopped) {
+            return false;
+        }
+        let is_sent = signals::send(process.as_fd(), libc::SIGSTOP).is_ok();
+        if is_sent {
+            let Stat { start_ticks, parent_pid, state, .. } = stat;
+            stopped.insert(pid, Stopped { start_ticks, parent_pid, is_still: state == 'T' });
+        }
+        is_sent
+    }
+
+    fn is_member(&self, stat: &Stat, stopped: &HashMap<u32, Stopped>) -> bool {
+        let id = Identity::of(stat);
+        let is_young = stat.start_ticks >= self.root.start_ticks;
+        id == self.root
+            || self.processes.contains_key(&id)
+            || stopped
+                .get(&stat.parent_pid)
+                .is_some_and(|parent| parent.start_ticks <= stat.start_ticks)
+            || (is_young && self.adopters.contains(&stat.parent_pid))
+    }
+}
+
+/// Looks whether all have come to rest; whether there has to be another pass because somebody had
+/// not when the last one began.
+fn rest(stopped: &mut HashMap<u32, Stopped>) -> bool {
+    let moving: Vec<u32> =
+        stopped.iter().filter(|(_, one)| !one.is_still).map(|(pid, _)| *pid).collect();
+    for pid in &moving {
+        has_come_to_rest(*pid, stopped);
+    }
+    !moving.is_empty()
+}
+
+/// Notes whether a process that was sent SIGSTOP starts no other any more: it has stopped or ended, or it
+/// waits in the kernel for a child that it has made with vfork(2).
+fn has_come_to_rest(pid: u32, stopped: &mut HashMap<u32, Stopped>) {
+    let is_still = match read(pid).map(|stat| stat.state) {
+        None | Some('T' | 't' | 'Z' | 'X') => true,
+        Some('D') => stopped.values().any(|one| one.parent_pid == pid),
+        Some(_) => false,
+    };
+    if let Some(one) = stopped.get_mut(&pid) {
+        one.is_still = is_still;
+    }
+}
+
+fn open(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
+}
+
+fn read(pid: u32) -> Option<Stat> {
+    let mut text = [0; 1024];
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(format!("/proc/{pid}/stat"), flags, Mode::empty()).ok()?;
+    let length = rustix::io::read(&file, &mut text).ok()?;
+    procfs::parse_stat(&text[..length])
+}

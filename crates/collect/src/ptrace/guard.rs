@@ -1,0 +1,233 @@
+//! Limits on processes and threads, held where they are crossed: at a birth.
+//!
+//! Takes the population after each birth; says what is to become of parent and child, and which
+//! limits were crossed for the first time. Knows no system call.
+//!
+//! Who is held waits in a stop that the tracer does not end. That lasts until the job is told to
+//! end, and then until there is room; if weigh dies the kernel lets everybody go on.
+
+use std::collections::HashMap;
+
+use weigh_schema::event::Population;
+
+use crate::follow::Hold;
+
+/// What a job that is told to end may have beyond its limit, to clean up.
+const LAST_WISH: u64 = 16;
+
+type Count = fn(&Population) -> u64;
+
+/// What a limit can be set on.
+const LIMITED: [(&str, Count); 3] = [
+    ("processes_peak", |population| population.processes),
+    ("processes_total", |population| population.processes_total),
+    ("threads_peak", |population| population.threads),
+];
+
+/// How far the end of the job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was crossed, or nobody was told of it yet.
+    Before,
+    /// The job was stopped, and is its user's now.
+    Released,
+    /// All were told to end.
+    Ending,
+    /// All are being killed.
+    Killing,
+}
+
+/// What becomes of a birth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Both go on.
+    GoOn,
+    /// Both wait.
+    Hold,
+    /// Both are killed.
+    Kill,
+}
+
+struct Limit {
+    metric: &'static str,
+    value: Count,
+    most: u64,
+    is_crossed: bool,
+}
+
+/// The limits of one job.
+pub struct Guard {
+    limits: Vec<Limit>,
+    hold: Hold,
+    phase: Phase,
+    /// Whether those who wait are to go on, to meet a signal that they were sent.
+    pub is_release_due: bool,
+    /// Who was sent a signal that he has not met yet: whoever he gives birth to before that is sent
+    /// the same.
+    told: HashMap<u32, i32>,
+}
+
+impl Guard {
+    /// Without any limit.
+    pub fn new() -> Guard {
+        Guard {
+            limits: Vec::new(),
+            hold: Hold::Not,
+            phase: Phase::Before,
+            is_release_due: false,
+            told: HashMap::new(),
+        }
+    }
+
+    /// Sets a limit; false if it is on something else.
+    pub fn set(&mut self, metric: &str, most: f64, hold: Hold) -> bool {
+        let Some((metric, value)) = LIMITED.iter().find(|(name, _)| *name == metric) else {
+            return false;
+        };
+        self.hold = hold;
+        let (value, most) = (*value, most as u64);
+        self.limits.push(Limit { metric, value, most, is_crossed: false });
+        true
+    }
+
+    /// Whether births have to be asked for.
+    pub fn is_set(&self) -> bool {
+        !self.limits.is_empty() || self.phase == Phase::Killing
+    }
+
+    /// Whether a held one would be one too many still.
+    pub fn has_room(&self, population: &Population) -> bool {
+        self.phase == Phase::Ending && !self.is_past(population, LAST_WISH)
+    }
+
+    fn is_past(&self, population: &Population, more: u64) -> bool {
+        self.limits.iter().any(|limit| (limit.value)(population) > limit.most + more)
+    }
+
+    /// After a birth: what becomes of it, and what was crossed by it.
+    pub fn at_birth(&mut self, population: &Population) -> (Verdict, Vec<(&'static str, u64)>) {
+        let mut crossed = Vec::new();
+        for limit in &mut self.limits {
+            let value = (limit.value)(population);
+            if value > limit.most && !limit.is_crossed {
+                limit.is_crossed = true;
+                crossed.push((limit.metric, value));
+            }
+        }
+        let verdict = match self.phase {
+            Phase::Killing => Verdict::Kill,
+            _ if self.hold == Hold::Not => Verdict::GoOn,
+            Phase::Before if self.is_past(population, 0) => Verdict::Hold,
+            Phase::Ending if self.is_past(population, LAST_WISH) => Verdict::Hold,
+            _ => Verdict::GoOn,
+        };
+        (verdict, crossed)
+    }
+
+    /// The job is its user's now.
+    pub fn release(&mut self) {
+        self.phase = Phase::Released;
+    }
+
+    /// The job is told to end.
+    pub fn end(&mut self) {
+        self.phase = Phase::Ending;
+    }
+
+    /// The job is killed.
+    pub fn kill(&mut self) {
+        self.phase = Phase::Killing;
+    }
+
+    /// A process was sent a signal.
+    pub fn tells(&mut self, pid: u32, signal: i32) {
+        if self.is_set() {
+            self.told.insert(pid, signal);
+        }
+    }
+
+    /// It has met that signal.
+    pub fn meets(&mut self, pid: u32, signal: i32) {
+        if self.told.get(&pid) == Some(&signal) {
+            self.told.remove(&pid);
+        }
+    }
+
+    /// It has ended.
+    pub fn forget(&mut self, pid: u32) {
+        self.told.remove(&pid);
+    }
+
+    /// The signal that a child is to get because its parent was sent it meanwhile.
+    pub fn inherited(&mut self, parent: u32, child: u32) -> Option<i32> {
+        let signal = self.told.get(&parent).copied()?;
+        self.told.insert(child, signal);
+        Some(signal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn population(processes: u64) -> Population {
+        Population { processes, processes_total: processes, ..Population::default() }
+    }
+
+    fn guard(hold: Hold) -> Guard {
+        let mut guard = Guard::new();
+        assert!(guard.set("processes_peak", 10.0, hold));
+        assert!(!guard.set("memory_peak_bytes", 10.0, hold));
+        guard
+    }
+
+    #[test]
+    fn a_birth_past_the_limit_waits_and_is_told_of_once() {
+        let mut guard = guard(Hold::Kill);
+        assert_eq!(guard.at_birth(&population(10)), (Verdict::GoOn, vec![]));
+        let crossed = vec![("processes_peak", 11)];
+        assert_eq!(guard.at_birth(&population(11)), (Verdict::Hold, crossed));
+        assert_eq!(guard.at_birth(&population(12)), (Verdict::Hold, vec![]));
+    }
+
+    #[test]
+    fn a_limit_that_warns_holds_nobody() {
+        let mut guard = guard(Hold::Not);
+        assert_eq!(guard.at_birth(&population(11)), (Verdict::GoOn, vec![("processes_peak", 11)]));
+    }
+
+    #[test]
+    fn who_is_told_to_end_may_clean_up_until_he_is_killed() {
+        let mut guard = guard(Hold::Kill);
+        guard.at_birth(&population(11));
+        assert!(!guard.has_room(&population(5)), "nobody was told to end yet");
+        guard.end();
+        assert_eq!(guard.at_birth(&population(26)).0, Verdict::GoOn);
+        assert_eq!(guard.at_birth(&population(27)).0, Verdict::Hold);
+        assert!(!guard.has_room(&population(27)) && guard.has_room(&population(26)));
+        guard.kill();
+        assert_eq!(guard.at_birth(&population(1)).0, Verdict::Kill);
+    }
+
+    #[test]
+    fn a_stopped_job_is_left_to_its_user() {
+        let mut guard = guard(Hold::Stop);
+        assert_eq!(guard.at_birth(&population(11)).0, Verdict::Hold);
+        guard.release();
+        assert_eq!(guard.at_birth(&population(12)).0, Verdict::GoOn);
+    }
+
+    #[test]
+    fn a_child_gets_the_signal_that_its_parent_has_not_met() {
+        let mut guard = guard(Hold::Kill);
+        guard.tells(1, 15);
+        assert_eq!(guard.inherited(1, 2), Some(15));
+        assert_eq!(guard.inherited(2, 3), Some(15), "nor has it met its own");
+        guard.meets(1, 18);
+        assert_eq!(guard.inherited(1, 4), Some(15), "another signal");
+        guard.meets(1, 15);
+        assert_eq!(guard.inherited(1, 5), None);
+        guard.forget(2);
+        assert_eq!(guard.inherited(2, 6), None);
+    }
+}
