@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_number_is_a_namespace_and_a_pid() {
-        let number = HIDDEN | 3 * HIDDEN_PIDS | 17;
+        let number = HIDDEN | (3 * HIDDEN_PIDS) | 17;
         assert!(Inside { pid: 17, namespace: Some(3) }.is(number));
         assert!(Inside { pid: 17, namespace: None }.is(number));
         assert!(!Inside { pid: 17, namespace: Some(4) }.is(number));
