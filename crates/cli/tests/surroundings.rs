@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 
 use support::measured::Measured;
 use support::run::Weigh;
-use support::{is_slow, workload};
+use support::{is_slow, workload, worth_the_time};
 use weigh_schema::Quality;
 
 /// Held to change what is the whole machine's; shared by whoever is not to notice.
@@ -49,7 +49,7 @@ fn is_right(measured: &Measured, knows_processes: bool) {
 fn in_containers_and_behind_their_profiles() {
     needs_root!();
     let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    for confinement in CONFINED {
+    for confinement in worth_the_time(&CONFINED, 2) {
         for by in ["ptrace", "preload", "poll"] {
             let measured = job(confinement, &format!("--mechanism {by}")).end();
             is_right(&measured, by != "poll");
