@@ -55,7 +55,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::computing,
             beside: 0.5,
             repeats: 1,
-            length: length(6, 15, 200),
+            length: length(6, 15, 170),
             calls: false,
         },
         Work {
@@ -64,7 +64,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::copying,
             beside: 0.5,
             repeats: 6,
-            length: length(9, 31, 110),
+            length: length(9, 31, 90),
             calls: true,
         },
         Work {
@@ -73,7 +73,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::forking,
             beside: 2.0,
             repeats: 2,
-            length: length(9, 61, 140),
+            length: length(9, 61, 120),
             calls: false,
         },
         Work {
@@ -82,7 +82,7 @@ pub fn works(bench: &Bench) -> Vec<Work> {
             measured: targets::filling,
             beside: 5.0,
             repeats: 1,
-            length: length(9, 31, 60),
+            length: length(9, 31, 50),
             calls: false,
         },
     ]
