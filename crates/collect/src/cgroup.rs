@@ -20,6 +20,9 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 
 use crate::procfs::{self, Mount};
 
+/// How long it may take until a group can be removed.
+const REMOVING: Duration = Duration::from_millis(50);
+
 /// Which control groups a machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -223,21 +226,34 @@ impl JobCgroup {
     /// tries for some milliseconds; a group that is still used is left as it is.
     pub fn remove(mut self) -> Result<(), CgroupError> {
         self.is_removed = true;
-        let deadline = Instant::now() + Duration::from_millis(20);
-        loop {
-            match fs::remove_dir(&self.path) {
-                Ok(()) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
-                    return Err(access("remove", &self.path)(error));
-                }
-                Err(_) if Instant::now() >= deadline => {
-                    let processes = fs::read_to_string(self.path.join("cgroup.procs"))
-                        .map_or(0, |t| t.lines().count());
-                    return Err(CgroupError::StillUsed { path: self.path.clone(), processes });
-                }
-                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        match remove_soon(&self.path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
+                Err(access("remove", &self.path)(error))
             }
+            Err(_) => {
+                let processes = fs::read_to_string(self.path.join("cgroup.procs"))
+                    .map_or(0, |t| t.lines().count());
+                Err(CgroupError::StillUsed { path: self.path.clone(), processes })
+            }
+        }
+    }
+}
+
+/// Removes a group. Who has ended, or was moved, leaves it a moment later, so this tries for some
+/// milliseconds; one that is gone is no error.
+fn remove_soon(path: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + REMOVING;
+    loop {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                if Instant::now() >= deadline {
+                    return Err(error);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
         }
     }
 }
@@ -332,7 +348,7 @@ impl Drop for Aside {
         // In the end everything is as it was; what can not be put back does no harm.
         let _ = fs::write(self.own.join(SUBTREE), "-memory");
         let _ = self.move_all(&self.child, &self.own);
-        let _ = fs::remove_dir(&self.child);
+        let _ = remove_soon(&self.child);
     }
 }
 
