@@ -21,8 +21,9 @@ that it tells before it begins, and the recording is held to them. In the table
   right and exact;
 - `fails`: not mended yet.
 
-The clock of the day is not set in the tests, for that is everybody's: weigh reads it once, when the
-command starts, and counts from there by the clock that can not be set.
+The clock of the day is not set in the tests, for that is everybody's. Times are counted from the start
+of the command by a clock that can not be set; `preload` also compares the two clocks, to know programs
+in a time namespace, and what it makes of a clock that is set meanwhile was not tried.
 
 A value that is wrong and does not say so fails the tests. Jobs run as an ordinary user with `ptrace`,
 `preload` and `poll`, unless what they do needs root (R).
