@@ -96,6 +96,8 @@ fn job_control_of_a_shell() {
     // Ctrl-Z stops the command and weigh, and the shell has its prompt back.
     terminal.types("\x1a");
     terminal.wait_for("Stopped", 1);
+    // What is typed before the prompt is shown before it.
+    terminal.wait_for("prompt> ", 3);
     assert_eq!(processes::state(cat), Some('T'));
     wait_until("weigh is stopped", 5.0, || processes::state(parent) == Some('T'));
     terminal.types("echo shell; jobs\n");
