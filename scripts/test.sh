@@ -84,11 +84,15 @@ browser() {
 }
 
 # The tests of the binary, as the layer `rust` has built them, and the release build, on another
-# kernel. All of the workspace is named so that nothing is built again with other features.
+# kernel. All of the workspace is named so that nothing is built again with other features. What
+# never touches the kernel's measuring is not run again there, unless WEIGH_VM=all asks for it.
 vm() {
-	local tests
-	mapfile -t tests < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
+	local tests all
+	local elsewhere='/(errors|events|recording|terminal)-[0-9a-f]+$'
+	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
+	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
+	mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$elsewhere")
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
 	tests/vm/suite.sh --weigh "$weigh" "${tests[@]}"
 }

@@ -58,7 +58,8 @@ fn five_hundred_short_processes() {
 #[test]
 fn ten_thousand_short_processes() {
     needs_root!();
-    short_processes_are_seen(amount(10_000));
+    // More than the kernel side's tables hold at once is for a machine that is not emulated.
+    short_processes_are_seen(if is_slow() { 300 } else { 10_000 });
 }
 
 /// Runs `procs` in each of these ways, one after the other, in one job; processes and rows must be
