@@ -32,10 +32,13 @@ enum { false, true };
 #define BPF_RB_FORCE_WAKEUP 2
 #define BPF_RB_AVAIL_DATA 0
 
+#define BPF_F_MMAPABLE 1024
+
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -156,6 +159,8 @@ struct task_struct {
 	struct sched_info sched_info;
 	struct task_io_accounting ioac;
 	struct task_delay_info *delays;
+	unsigned int __state;
+	unsigned in_iowait : 1;
 	struct signal_struct *signal;
 	struct task_struct *group_leader, *real_parent;
 	struct pid *thread_pid;
@@ -274,6 +279,45 @@ struct bpf_iter__bpf_map {
 
 struct kiocb {
 	int ki_flags;
+};
+
+struct kmem_cache {
+	unsigned int size;
+};
+
+struct page;
+
+struct folio {
+	unsigned long _flags_1; /* its lowest byte: the order of a large folio */
+};
+
+/* Since 6.6 (5eb5cea1a8ae) the order lies in the second page's flags. */
+struct folio___before_6_6 {
+	unsigned char _folio_order;
+};
+
+/* Found in the kernel's own enumeration: it moves between versions. */
+enum pageflags {
+	PG_head = 6,
+};
+
+struct bvec_iter {
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct bvec_iter bi_iter;
+};
+
+struct request {
+	struct bio *bio;
+	unsigned int __data_len;
+	__u64 start_time_ns, io_start_time_ns;
+};
+
+struct sk_buff {
+	unsigned int len;
 };
 
 #pragma clang attribute pop
