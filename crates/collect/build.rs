@@ -23,7 +23,9 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("counters.h"), counters_header()).expect("OUT_DIR is writable");
 
-    for object in ["job", "functions"] {
+    std::fs::write(out.join("subsystems.h"), weigh_schema::subsystem::c_header())
+        .expect("OUT_DIR is writable");
+    for object in ["job", "functions", "calls"] {
         build(object, &out);
     }
     std::fs::write(out.join("layout.h"), layout::c_header()).expect("OUT_DIR is writable");

@@ -45,7 +45,7 @@ pub enum JobError {
     },
 }
 
-fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> JobError {
+pub(crate) fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> JobError {
     move |error| JobError::Bpf { step, error, said: complaints::last_words() }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod apart;
 pub mod call_filter;
+pub mod calls;
 mod canary;
 pub mod cgroup;
 mod complaints;

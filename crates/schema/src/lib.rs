@@ -12,6 +12,7 @@
 
 pub mod amount;
 pub mod announcement;
+pub mod call;
 mod counter;
 pub mod event;
 pub mod following;
@@ -20,6 +21,7 @@ mod metric;
 pub mod quality;
 pub mod recording;
 pub mod snapshot;
+pub mod subsystem;
 pub mod summary;
 
 pub use counter::{Counter, CounterValues};

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * What calls cost in each part of the kernel: `weigh calls`, and accounts of libweigh.
+ *
+ * Each program is named SUBSYSTEM__EVENT: user space loads those of the subsystems that are asked
+ * for, and attaches them only while somebody asks. Those named `member__` hold the job's threads
+ * together, those named `call__` bound system calls, where no library does.
+ */
+#include "calls/call.h"
+#include "calls/sched.h"
+#include "calls/irq.h"
+#include "calls/lock.h"
+#include "calls/memory.h"
+#include "calls/file.h"
+#include "calls/block.h"
+#include "calls/network.h"
+#include "calls/deferred.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

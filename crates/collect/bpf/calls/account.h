@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Accounts, and how time is split.
+ *
+ * A thread has a window while a call, or an interval between weigh_begin() and weigh_end(), is
+ * open. Each moment of it belongs to exactly one part of the kernel: the innermost one that was
+ * entered and not left. At each border the time since the last one goes to whose it was, so the
+ * parts can not add up to more than the whole. Off the CPU the same holds, for `waiting`.
+ */
+#ifndef WEIGH_CALLS_ACCOUNT_H
+#define WEIGH_CALLS_ACCOUNT_H
+
+#include "../kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#define WEIGH_U64 __u64
+#include "subsystems.h" /* derived from the schema by the build script */
+
+#define ELEMENT_BYTES 1024
+#define MAX_CLIENTS 4096
+#define SLOT_ELEMENTS 256
+#define MAX_ACCOUNTS 1024
+#define MAX_DEPTH 8
+
+/*
+ * Where a thread of a program says what is to be accounted: written by the program, and so it may
+ * hold anything.
+ */
+struct slot {
+	__u64 request; /* 0: nothing; else the account's number + 1, and above it a running number */
+	__u64 wanted; /* bit set of subsystems */
+	__u64 unused[6];
+};
+
+#define SLOTS_PER_ELEMENT (ELEMENT_BYTES / sizeof(struct slot))
+
+/* What a program and the kernel side share: the first element is a head, then slots, then accounts. */
+union element {
+	struct slot slots[SLOTS_PER_ELEMENT];
+	struct weigh_account account;
+	__u8 bytes[ELEMENT_BYTES];
+};
+
+#define FIRST_SLOT_ELEMENT 1
+#define FIRST_ACCOUNT (FIRST_SLOT_ELEMENT + SLOT_ELEMENTS)
+#define ELEMENTS (FIRST_ACCOUNT + MAX_ACCOUNTS)
+
+enum stage {
+	STAGE_NONE,
+	STAGE_ARMED, /* a member from its exec on */
+	STAGE_MEMBER, /* its calls are accounted */
+};
+
+enum interrupted {
+	NOT_INTERRUPTED,
+	IN_SOFTIRQ,
+	IN_INTERRUPT,
+	IN_INTERRUPT_OF_SOFTIRQ,
+};
+
+struct window {
+	enum stage stage;
+	__u32 client; /* of libweigh, + 1; 0: none */
+	__u32 slot;
+	__u32 inside; /* a system call */
+	__u64 request; /* the one that the rest is about */
+	__u64 last; /* when time was split last */
+	__u64 off; /* when the thread left the CPU */
+	__u64 run_delay; /* the kernel's sum, up to which it is accounted */
+	__u64 waited; /* the last wait, which still holds the wait for a CPU at its end */
+	__u64 began; /* the call */
+	__u64 number; /* of the call */
+	__u64 sequence; /* of the call, in the job */
+	__u64 interrupted_at;
+	enum interrupted interrupted;
+	__u32 waits_for; /* subsystem */
+	__u32 preempted;
+	__u32 depth;
+	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
+	__u32 cell; /* of the call, + 1 */
+	__u32 left_behind; /* whether the call left something to be charged when it is done */
+	/* Of the present call; zero between calls. */
+	struct weigh_account account;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct window);
+} windows SEC(".maps");
+
+struct client {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, ELEMENTS);
+	__type(key, __u32);
+	__type(value, union element);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_CLIENTS);
+	__type(key, __u32);
+	__array(values, struct client);
+} clients SEC(".maps");
+
+const volatile __u64 chosen = -1; /* bit set of subsystems: those of a call that nobody asked more of */
+
+const volatile struct window window_layout;
+const volatile union element element_layout;
+
+#define BIT(subsystem) (1ULL << (subsystem))
+/* Without these the time of the others would be wrong: they are always attached. */
+#define ALWAYS (BIT(WEIGH_KERNEL) | BIT(WEIGH_SCHED) | BIT(WEIGH_IRQ))
+#define add(place, amount) __sync_fetch_and_add(place, amount)
+
+/* An account that is open, and the window it is open in. */
+struct open {
+	struct window *window;
+	struct weigh_account *account;
+};
+
+/* Starts the splitting of time anew. */
+static __always_inline void begin(struct window *window, struct task_struct *task, __u64 now)
+{
+	window->last = now;
+	window->off = 0;
+	window->waited = 0;
+	window->depth = 0;
+	window->interrupted = NOT_INTERRUPTED;
+	window->run_delay = task->sched_info.run_delay;
+}
+
+static __always_inline struct weigh_account *asked_for(struct window *window,
+							struct task_struct *task, __u64 *wanted)
+{
+	__u32 index = window->client - 1, number = window->slot;
+	union element *element;
+	struct slot *slot;
+	__u64 request;
+	void *page;
+
+	page = bpf_map_lookup_elem(&clients, &index);
+	if (!page)
+		return 0;
+	index = FIRST_SLOT_ELEMENT + number / SLOTS_PER_ELEMENT;
+	element = bpf_map_lookup_elem(page, &index);
+	if (!element)
+		return 0;
+	slot = &element->slots[number % SLOTS_PER_ELEMENT];
+	request = *(volatile __u64 *)&slot->request;
+	if (!(__u32)request)
+		return 0;
+	*wanted = *(volatile __u64 *)&slot->wanted;
+	if (request != window->request) {
+		window->request = request;
+		begin(window, task, bpf_ktime_get_ns());
+	}
+	index = (__u32)request - 1;
+	if (index >= MAX_ACCOUNTS)
+		return 0;
+	index += FIRST_ACCOUNT;
+	element = bpf_map_lookup_elem(page, &index);
+	return element ? &element->account : 0;
+}
+
+/* The account that this subsystem's doings on behalf of a thread go to, if there is one. */
+static __always_inline bool opened(struct open *open, struct task_struct *task, __u32 subsystem)
+{
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct weigh_account *account;
+	__u64 wanted = chosen;
+
+	if (!window)
+		return false;
+	if (window->inside)
+		account = &window->account;
+	else if (window->client)
+		account = asked_for(window, task, &wanted);
+	else
+		return false;
+	if (!account || !((wanted | ALWAYS) & BIT(subsystem)))
+		return false;
+	if (!(account->touched & BIT(subsystem)))
+		__sync_fetch_and_or(&account->touched, BIT(subsystem));
+	open->window = window;
+	open->account = account;
+	return true;
+}
+
+/* The same for what happens in the thread's own context, not in an interrupt on top of it. */
+static __always_inline bool mine(struct open *open, __u32 subsystem)
+{
+	return opened(open, bpf_get_current_task_btf(), subsystem) &&
+	       open->window->interrupted == NOT_INTERRUPTED;
+}
+
+/* Whose the time is now. */
+static __always_inline __u32 innermost(struct window *window)
+{
+	__u32 depth = window->depth;
+
+	if (!depth)
+		return WEIGH_KERNEL;
+	depth = (depth - 1) % MAX_DEPTH;
+	depth = window->inner[depth];
+	return depth < WEIGH_SUBSYSTEMS ? depth : WEIGH_KERNEL;
+}
+
+/*
+ * A wait ends when the thread is runnable; until it runs it waits for a CPU. How long that was the
+ * scheduler knows a moment after it tells of the switch.
+ */
+static __always_inline void settle_wait(struct open *open, struct task_struct *task)
+{
+	struct window *window = open->window;
+	__u64 sum = task->sched_info.run_delay, delay = sum - window->run_delay;
+	__u32 part = window->waits_for;
+
+	window->run_delay = sum;
+	if (!window->waited)
+		return;
+	if (delay > window->waited)
+		delay = window->waited;
+	window->waited = 0;
+	if (!delay || part >= WEIGH_SUBSYSTEMS)
+		return;
+	add(&open->account->parts[part].waiting_ns, -delay);
+	add(&open->account->sched.run_queue_ns, delay);
+}
+
+/*
+ * Gives the time since the last border to whose it was. Outside of system calls what is left over
+ * is the program's own, mixed with the kernel's, and not told apart here.
+ */
+static __always_inline void split(struct open *open, struct task_struct *task, __u64 now)
+{
+	struct window *window = open->window;
+	__u32 part = innermost(window);
+	__u64 passed = now - window->last;
+
+	settle_wait(open, task);
+	window->last = now;
+	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS && (part != WEIGH_KERNEL || window->inside))
+		add(&open->account->parts[part].time_ns, passed);
+}
+
+static __always_inline void enter(__u32 subsystem)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct window *window;
+	struct open open;
+
+	if (!mine(&open, subsystem))
+		return;
+	window = open.window;
+	split(&open, task, bpf_ktime_get_ns());
+	add(&open.account->parts[subsystem].entries, 1);
+	/* Deeper than there is room for: the time stays with the innermost that has room. */
+	if (window->depth < MAX_DEPTH)
+		window->inner[window->depth % MAX_DEPTH] = subsystem;
+	window->depth++;
+}
+
+/* Leaving what was not seen to be entered changes nothing. */
+static __always_inline void leave(__u32 subsystem)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct window *window;
+	struct open open;
+
+	if (!mine(&open, subsystem))
+		return;
+	window = open.window;
+	if (window->depth > MAX_DEPTH) {
+		window->depth--;
+		return;
+	}
+	if (!window->depth || innermost(window) != subsystem)
+		return;
+	split(&open, task, bpf_ktime_get_ns());
+	window->depth--;
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Block devices. A bio belongs to the call that hands it in, under which it becomes a request or
+ * is merged into one; it is charged when the request completes, for only then has it happened:
+ * requests are issued again. Time of a request is shared among its bios by their bytes.
+ */
+#ifndef WEIGH_CALLS_BLOCK_H
+#define WEIGH_CALLS_BLOCK_H
+
+#include "causes.h"
+
+#define MAX_BIOS_IN_REQUEST 256
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct cause);
+} bios SEC(".maps");
+
+static __always_inline void handed_in(struct bio *bio)
+{
+	__u64 key = (__u64)bio;
+	struct cause cause;
+	struct open open;
+
+	if (!mine(&open, WEIGH_BLOCK)) {
+		/* Whoever had a bio of this address before must not be charged for this one. */
+		bpf_map_delete_elem(&bios, &key);
+		return;
+	}
+	add(&open.account->parts[WEIGH_BLOCK].entries, 1);
+	if (!cause_of(&cause, &open))
+		return;
+	if (bpf_map_update_elem(&bios, &key, &cause, BPF_ANY))
+		count_lost();
+	else
+		pends(&cause, 1);
+}
+
+SEC("?tp_btf/block_getrq")
+int BPF_PROG(block__request, struct bio *bio)
+{
+	handed_in(bio);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_backmerge")
+int BPF_PROG(block__backmerge, struct bio *bio)
+{
+	handed_in(bio);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_frontmerge")
+int BPF_PROG(block__frontmerge, struct bio *bio)
+{
+	handed_in(bio);
+	return 0;
+}
+
+struct completion {
+	struct bio *bio;
+	__u64 left; /* bytes of the completion that no bio was found for yet */
+	__u64 bytes; /* of the request */
+	__u64 queue_ns, device_ns;
+};
+
+static long complete_bio(__u32 index, struct completion *completion)
+{
+	struct bio *bio = completion->bio;
+	__u64 key = (__u64)bio, bytes;
+	struct transfer transfer = {};
+	struct cause *found, cause;
+
+	if (!bio || !completion->left)
+		return 1;
+	completion->bio = BPF_CORE_READ(bio, bi_next);
+	bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	if (bytes > completion->left)
+		bytes = completion->left;
+	completion->left -= bytes;
+	found = bpf_map_lookup_elem(&bios, &key);
+	if (!found)
+		return 0;
+	cause = *found;
+	bpf_map_delete_elem(&bios, &key);
+	transfer.requests = 1;
+	transfer.bytes = bytes;
+	if (completion->bytes) {
+		transfer.queue_ns = completion->queue_ns * bytes / completion->bytes;
+		transfer.device_ns = completion->device_ns * bytes / completion->bytes;
+	}
+	charge_transfer(&cause, &transfer);
+	pends(&cause, -1);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(block__complete, struct request *request, int error, unsigned int bytes)
+{
+	struct completion completion = {};
+	__u64 now = bpf_ktime_get_ns(), made, issued;
+
+	completion.bio = BPF_CORE_READ(request, bio);
+	if (!completion.bio || !bytes)
+		return 0;
+	completion.left = bytes;
+	completion.bytes = BPF_CORE_READ(request, __data_len);
+	made = BPF_CORE_READ(request, start_time_ns);
+	issued = BPF_CORE_READ(request, io_start_time_ns);
+	/* The kernel keeps them where statistics of the device are on, as by default. */
+	if (made && issued >= made)
+		completion.queue_ns = issued - made;
+	if (issued && now > issued)
+		completion.device_ns = now - issued;
+	bpf_loop(MAX_BIOS_IN_REQUEST, complete_bio, &completion, 0);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The calls of a job's threads, from their entry to their exit, and who is of the job.
+ *
+ * The tracepoints of system calls slow every call of the machine while they are attached: only
+ * for as long as somebody asks for the calls of programs that no library was put into.
+ */
+#ifndef WEIGH_CALLS_CALL_H
+#define WEIGH_CALLS_CALL_H
+
+#include "causes.h"
+
+#define MAX_CALL_NUMBER 1024
+#define COMPATIBLE (1 << 16) /* added to the numbers of 32-bit programs: they have others */
+
+/* What is known of a call by its number. */
+enum call_kind {
+	TAKES_DESCRIPTOR = 1, /* as its first argument */
+	MOVES_BYTES = 2, /* and returns how many */
+};
+
+enum grouping {
+	BY_CALL,
+	BY_THREAD,
+	BY_FILE,
+};
+
+const volatile __u8 kinds[MAX_CALL_NUMBER];
+const volatile enum grouping grouping = BY_CALL;
+/* A call is sent as an event if it took at least so long; user space raises it as it learns. */
+__u64 told_from_ns = -1;
+
+/* One call, as it is sent to user space. */
+struct told {
+	__u32 pid, tid;
+	__u64 sequence, number, result;
+	__u64 began, ended; /* nanoseconds of the monotonic clock */
+	__u64 of[2];
+	struct weigh_account account;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} told_calls SEC(".maps");
+
+const volatile struct told told_layout;
+const volatile struct tally tally_layout;
+const volatile enum call_kind kind_layout;
+
+static __always_inline void join(struct task_struct *task)
+{
+	struct window *window =
+		bpf_task_storage_get(&windows, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!window) {
+		count_lost();
+		return;
+	}
+	window->stage = STAGE_MEMBER;
+	add(&tally.threads, 1);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct window *window = bpf_task_storage_get(&windows, parent, 0, 0);
+
+	if (window && window->stage == STAGE_MEMBER)
+		join(child);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(member__exec, struct task_struct *task)
+{
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+
+	if (!window)
+		return 0;
+	/* What it shared with weigh is gone with its old memory. */
+	window->client = 0;
+	if (window->stage == STAGE_ARMED) {
+		window->stage = STAGE_MEMBER;
+		add(&tally.threads, 1);
+	}
+	return 0;
+}
+
+/* Run by user space for a process that is to be watched from now on, or a thread of a client. */
+const volatile struct join_request {
+	__u32 client, slot;
+} join_layout;
+struct join_request join_request;
+
+SEC("iter/task")
+int member__join(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct window *window;
+
+	if (!task)
+		return 0;
+	if (!join_request.client) {
+		join(task);
+		return 0;
+	}
+	window = bpf_task_storage_get(&windows, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!window) {
+		count_lost();
+		return 0;
+	}
+	window->slot = join_request.slot % (SLOT_ELEMENTS * SLOTS_PER_ELEMENT);
+	window->request = 0;
+	window->client = join_request.client;
+	return 0;
+}
+
+static __always_inline bool is_compatible(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return task->thread_info.status & TS_COMPAT;
+#else
+	return false;
+#endif
+}
+
+static __always_inline __u32 kind_of(__u64 number)
+{
+	return number < MAX_CALL_NUMBER ? kinds[number] : 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(call__enter, struct pt_regs *regs, long number)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct cell_key key = {};
+	__u64 now;
+
+	if (!window || window->stage != STAGE_MEMBER)
+		return 0;
+	window->number = is_compatible(task) ? number | COMPATIBLE : number;
+	window->sequence = add(&tally.calls, 1) + 1;
+	key.number = window->number;
+	if (grouping == BY_THREAD) {
+		key.of[0] = task->tgid;
+		key.of[1] = task->pid;
+	}
+	window->cell = cell_number(&key);
+	if (!window->cell)
+		count_lost();
+	now = bpf_ktime_get_ns();
+	begin(window, task, now);
+	window->began = now;
+	window->inside = 1;
+	return 0;
+}
+
+static __always_inline void take_transfers(struct window *window, __u32 tid)
+{
+	struct open_call *call = bpf_map_lookup_elem(&open_calls, &tid);
+	struct weigh_account *account = &window->account;
+
+	window->left_behind = 0;
+	if (!call || call->sequence != window->sequence)
+		return;
+	account->block.requests = call->transfer.requests;
+	account->block.transferred_bytes = call->transfer.bytes;
+	account->block.queue_ns = call->transfer.queue_ns;
+	account->block.device_ns = call->transfer.device_ns;
+	bpf_map_delete_elem(&open_calls, &tid);
+}
+
+#define NUMBERS (sizeof(struct weigh_account) / sizeof(__u64))
+#define FIRST_SUM (__builtin_offsetof(struct weigh_account, calls) / sizeof(__u64))
+
+/* Adds a call's account to its cell's, number by number, and leaves zeros. */
+static __always_inline void move_account(struct weigh_account *to, struct weigh_account *from)
+{
+	__u64 *target = (__u64 *)to, *source = (__u64 *)from;
+
+	if (from->touched & ~to->touched)
+		__sync_fetch_and_or(&to->touched, from->touched);
+	from->touched = 0;
+#pragma clang loop unroll(full)
+	for (int i = FIRST_SUM; i < NUMBERS; i++) {
+		if (source[i]) {
+			add(&target[i], source[i]);
+			source[i] = 0;
+		}
+	}
+}
+
+static __always_inline void tell(struct window *window, struct task_struct *task, long result)
+{
+	struct told *told = bpf_ringbuf_reserve(&told_calls, sizeof(*told), 0);
+
+	if (!told) {
+		count_lost();
+		return;
+	}
+	told->pid = task->tgid;
+	told->tid = task->pid;
+	told->sequence = window->sequence;
+	told->number = window->number;
+	told->result = result;
+	told->began = window->began;
+	told->ended = window->last;
+	told->of[0] = 0;
+	told->of[1] = 0;
+	__builtin_memcpy(&told->account, &window->account, sizeof(told->account));
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void raise_times(struct cell *cell, __u64 time)
+{
+	/* Lost races leave a bound that is a call too small. */
+	if (!cell->shortest_ns || time < cell->shortest_ns)
+		cell->shortest_ns = time;
+	if (time > cell->longest_ns)
+		cell->longest_ns = time;
+}
+
+SEC("?tp_btf/sys_exit")
+int BPF_PROG(call__exit, struct pt_regs *regs, long result)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct cell *cell;
+	struct open open;
+	__u32 index;
+	__u64 time;
+
+	if (!window || !window->inside)
+		return 0;
+	open.window = window;
+	open.account = &window->account;
+	split(&open, task, bpf_ktime_get_ns());
+	window->inside = 0;
+	if (window->left_behind)
+		take_transfers(window, task->pid);
+	time = window->last - window->began;
+	window->account.calls = 1;
+	window->account.time_ns = time;
+	if (time >= told_from_ns)
+		tell(window, task, result);
+	index = window->cell - 1;
+	cell = bpf_map_lookup_elem(&cells, &index);
+	if (!cell) {
+		__builtin_memset(&window->account, 0, sizeof(window->account));
+		return 0;
+	}
+	if (result < 0 && result >= -4095)
+		add(&cell->errors, 1);
+	else if (kind_of(window->number) & MOVES_BYTES)
+		add(&cell->bytes, result);
+	raise_times(cell, time);
+	count_time(index, time);
+	move_account(&cell->account, &window->account);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Who caused what happens later: a cause is kept with each thing that a call leaves behind, and
+ * charged when the thing is done. As long as the call is open it is charged to the call itself,
+ * else to what came later of its account.
+ */
+#ifndef WEIGH_CALLS_CAUSES_H
+#define WEIGH_CALLS_CAUSES_H
+
+#include "cells.h"
+
+struct cause {
+	__u32 client; /* + 1; 0: a call of the job */
+	__u32 slot;
+	__u64 request; /* of the client */
+	__u64 generation; /* of its account */
+	__u32 cell; /* + 1, of the job's table */
+	__u32 tid;
+	__u64 sequence; /* of the call */
+};
+
+/* What completions brought for a call that is still open: the call adds it up at its end. */
+struct transfer {
+	__u64 requests, bytes, queue_ns, device_ns;
+};
+
+struct open_call {
+	__u64 sequence;
+	struct transfer transfer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32); /* thread */
+	__type(value, struct open_call);
+} open_calls SEC(".maps");
+
+/* The open account as a cause; false if there is no room to remember the call. */
+static __always_inline bool cause_of(struct cause *cause, struct open *open)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct window *window = open->window;
+	struct open_call call = {}, *known;
+
+	__builtin_memset(cause, 0, sizeof(*cause));
+	if (!window->inside) {
+		cause->client = window->client;
+		cause->slot = window->slot;
+		cause->request = window->request;
+		cause->generation = open->account->generation;
+		return true;
+	}
+	cause->tid = task->pid;
+	cause->sequence = window->sequence;
+	cause->cell = window->cell;
+	if (!cause->cell)
+		return false;
+	known = bpf_map_lookup_elem(&open_calls, &cause->tid);
+	if (known && known->sequence == window->sequence)
+		return true;
+	call.sequence = window->sequence;
+	window->left_behind = 1;
+	if (!bpf_map_update_elem(&open_calls, &cause->tid, &call, BPF_ANY))
+		return true;
+	count_lost();
+	return false;
+}
+
+static __always_inline union element *element_of(__u32 client, __u32 index)
+{
+	void *page;
+
+	client--;
+	page = bpf_map_lookup_elem(&clients, &client);
+	return page ? bpf_map_lookup_elem(page, &index) : 0;
+}
+
+/* The account of a client's cause, if it is still for the same token. */
+static __always_inline struct weigh_account *account_of(struct cause *cause)
+{
+	__u32 index = (__u32)cause->request - 1;
+	union element *element;
+
+	if (index >= MAX_ACCOUNTS)
+		return 0;
+	element = element_of(cause->client, FIRST_ACCOUNT + index);
+	return element && element->account.generation == cause->generation ? &element->account : 0;
+}
+
+static __always_inline bool still_open(struct cause *cause)
+{
+	__u32 index = FIRST_SLOT_ELEMENT + cause->slot / SLOTS_PER_ELEMENT;
+	union element *element = element_of(cause->client, index);
+
+	return element && element->slots[cause->slot % SLOTS_PER_ELEMENT].request == cause->request;
+}
+
+static __always_inline struct weigh_later *later_of(struct cause *cause)
+{
+	struct weigh_account *account;
+	struct cell *cell;
+	__u32 index;
+
+	if (cause->client) {
+		account = account_of(cause);
+		return account ? &account->later : 0;
+	}
+	index = cause->cell - 1;
+	cell = bpf_map_lookup_elem(&cells, &index);
+	if (!cell)
+		return 0;
+	/* Else the compiler adds the offset before the test, which the verifier refuses. */
+	barrier_var(cell);
+	return &cell->account.later;
+}
+
+/* Something that a call caused is under way, or has come to its end. */
+static __always_inline void pends(struct cause *cause, __s64 change)
+{
+	struct weigh_later *later = later_of(cause);
+
+	if (later)
+		add(&later->pending, change);
+}
+
+static __always_inline void charge_transfer(struct cause *cause, struct transfer *transfer)
+{
+	struct weigh_account *account;
+	struct weigh_later *later;
+	struct open_call *call;
+
+	if (cause->client) {
+		account = account_of(cause);
+		if (account && still_open(cause)) {
+			add(&account->block.requests, transfer->requests);
+			add(&account->block.transferred_bytes, transfer->bytes);
+			add(&account->block.queue_ns, transfer->queue_ns);
+			add(&account->block.device_ns, transfer->device_ns);
+			return;
+		}
+	} else {
+		call = bpf_map_lookup_elem(&open_calls, &cause->tid);
+		if (call && call->sequence == cause->sequence) {
+			add(&call->transfer.requests, transfer->requests);
+			add(&call->transfer.bytes, transfer->bytes);
+			add(&call->transfer.queue_ns, transfer->queue_ns);
+			add(&call->transfer.device_ns, transfer->device_ns);
+			return;
+		}
+	}
+	later = later_of(cause);
+	if (!later)
+		return;
+	add(&later->block_requests, transfer->requests);
+	add(&later->block_bytes, transfer->bytes);
+	add(&later->block_queue_ns, transfer->queue_ns);
+	add(&later->block_device_ns, transfer->device_ns);
+}
+
+#endif

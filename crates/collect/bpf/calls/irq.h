@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Interrupts and softirqs on top of a thread with an open account. They are attached whatever is
+ * asked for: what other programs see while one of them runs is not the thread's doing.
+ */
+#ifndef WEIGH_CALLS_IRQ_H
+#define WEIGH_CALLS_IRQ_H
+
+#include "account.h"
+
+static __always_inline void stolen(struct open *open, struct task_struct *task, __u64 now)
+{
+	struct window *window = open->window;
+	__u64 passed = now - window->interrupted_at;
+
+	if (window->interrupted == NOT_INTERRUPTED) {
+		split(open, task, now);
+	} else if ((__s64)passed > 0) {
+		add(&open->account->parts[WEIGH_IRQ].time_ns, passed);
+		if (window->interrupted == IN_SOFTIRQ)
+			add(&open->account->irq.soft_ns, passed);
+		else
+			add(&open->account->irq.hard_ns, passed);
+	}
+	window->interrupted_at = now;
+	window->last = now;
+}
+
+static __always_inline void interrupt(bool begins, bool soft)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	enum interrupted state;
+	struct open open;
+
+	if (!opened(&open, task, WEIGH_IRQ))
+		return;
+	state = open.window->interrupted;
+	/* The window was opened in the middle of it. */
+	if (!begins && state == NOT_INTERRUPTED)
+		return;
+	stolen(&open, task, bpf_ktime_get_ns());
+	if (begins) {
+		add(&open.account->parts[WEIGH_IRQ].entries, 1);
+		state = soft ? IN_SOFTIRQ : state == IN_SOFTIRQ ? IN_INTERRUPT_OF_SOFTIRQ : IN_INTERRUPT;
+	} else {
+		state = state == IN_INTERRUPT_OF_SOFTIRQ ? IN_SOFTIRQ : NOT_INTERRUPTED;
+	}
+	open.window->interrupted = state;
+}
+
+SEC("?tp_btf/softirq_entry")
+int BPF_PROG(irq__softirq_entry)
+{
+	interrupt(true, true);
+	return 0;
+}
+
+SEC("?tp_btf/softirq_exit")
+int BPF_PROG(irq__softirq_exit)
+{
+	interrupt(false, true);
+	return 0;
+}
+
+SEC("?tp_btf/irq_handler_entry")
+int BPF_PROG(irq__entry)
+{
+	interrupt(true, false);
+	return 0;
+}
+
+SEC("?tp_btf/irq_handler_exit")
+int BPF_PROG(irq__exit)
+{
+	interrupt(false, false);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The scheduler: when a thread with an open account leaves the CPU, why, and for how long.
+ */
+#ifndef WEIGH_CALLS_SCHED_H
+#define WEIGH_CALLS_SCHED_H
+
+#include "account.h"
+
+/* What the thread waits for: a block device, if the kernel says so, or the innermost part. */
+static __always_inline __u32 cause_of_wait(struct window *window, struct task_struct *task)
+{
+	__u32 part = innermost(window);
+
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return WEIGH_BLOCK;
+	return part == WEIGH_KERNEL ? WEIGH_SCHED : part;
+}
+
+static __always_inline void leaves(struct task_struct *task, bool preempt, __u64 now)
+{
+	struct window *window;
+	struct open open;
+
+	if (!opened(&open, task, WEIGH_SCHED))
+		return;
+	window = open.window;
+	split(&open, task, now);
+	window->off = now;
+	window->preempted = preempt || !task->__state;
+	window->waits_for = cause_of_wait(window, task);
+	if (window->preempted)
+		add(&open.account->sched.preemptions, 1);
+	else
+		add(&open.account->sched.switches, 1);
+}
+
+static __always_inline void arrives(struct task_struct *task, __u64 now)
+{
+	struct window *window;
+	struct open open;
+	__u64 passed;
+	__u32 part;
+
+	if (!opened(&open, task, WEIGH_SCHED))
+		return;
+	window = open.window;
+	if (!window->off)
+		return;
+	passed = now - window->off;
+	window->off = 0;
+	window->last = now;
+	part = window->waits_for;
+	if ((__s64)passed <= 0 || part >= WEIGH_SUBSYSTEMS)
+		return;
+	if (window->preempted) {
+		add(&open.account->sched.run_queue_ns, passed);
+		window->waited = 0;
+		return;
+	}
+	if (!(open.account->touched & BIT(part)))
+		__sync_fetch_and_or(&open.account->touched, BIT(part));
+	add(&open.account->parts[part].waiting_ns, passed);
+	window->waited = passed;
+}
+
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(sched__switch, bool preempt, struct task_struct *before, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	leaves(before, preempt, now);
+	arrives(next, now);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,42 @@
+//! Has the kernel side take in the threads of one process, or one thread: by an iterator over just
+//! these tasks, for a thread that is not its process's first has no descriptor before 6.9.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use libbpf_rs::ProgramMut;
+use libbpf_rs::libbpf_sys as sys;
+
+/// Runs the program for each thread of a process.
+pub(super) fn process(program: &ProgramMut<'_>, pid: u32) -> io::Result<()> {
+    let tasks = sys::bpf_iter_link_info__bindgen_ty_3 { tid: 0, pid, pid_fd: 0 };
+    run(program, tasks)
+}
+
+fn run(program: &ProgramMut<'_>, task: sys::bpf_iter_link_info__bindgen_ty_3) -> io::Result<()> {
+    let mut which = sys::bpf_iter_link_info { task };
+    let options = sys::bpf_link_create_opts {
+        sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
+        iter_info: &mut which,
+        iter_info_len: size_of::<sys::bpf_iter_link_info>() as u32,
+        ..Default::default()
+    };
+    // SAFETY: the program is loaded, and the options outlive the call.
+    let link = unsafe {
+        sys::bpf_link_create(program.as_fd().as_raw_fd(), 0, sys::BPF_TRACE_ITER, &options)
+    };
+    let link = descriptor(link)?;
+    // SAFETY: the link is open.
+    let iterator = descriptor(unsafe { sys::bpf_iter_create(link.as_raw_fd()) })?;
+    let mut iterator = std::fs::File::from(iterator);
+    // It runs while it is read, and has nothing to say.
+    io::copy(&mut iterator, &mut io::sink()).map(drop)
+}
+
+fn descriptor(returned: i32) -> io::Result<OwnedFd> {
+    if returned < 0 {
+        return Err(io::Error::from_raw_os_error(-returned));
+    }
+    // SAFETY: libbpf has just made it for the caller alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(returned) })
+}

@@ -1,0 +1,126 @@
+//! Names of system calls, and what is known of them by their number.
+
+use super::layout::skeleton::types::call_kind;
+
+/// Added to the numbers of 32-bit programs, which have others.
+const COMPATIBLE: u64 = 1 << 16;
+
+/// Calls that take a descriptor as their first argument and return how many bytes they moved.
+const TRANSFERS: &[&str] = &[
+    "read",
+    "write",
+    "pread64",
+    "pwrite64",
+    "readv",
+    "writev",
+    "preadv",
+    "pwritev",
+    "preadv2",
+    "pwritev2",
+    "recvfrom",
+    "recvmsg",
+    "sendto",
+    "sendmsg",
+    "sendfile",
+    "splice",
+    "tee",
+    "vmsplice",
+    "copy_file_range",
+    "getdents64",
+];
+
+/// Other calls that take a descriptor as their first argument.
+const OF_DESCRIPTORS: &[&str] = &[
+    "close",
+    "fstat",
+    "lseek",
+    "ioctl",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "fallocate",
+    "flock",
+    "fcntl",
+    "accept",
+    "accept4",
+    "connect",
+    "bind",
+    "listen",
+    "shutdown",
+    "getsockopt",
+    "setsockopt",
+    "getpeername",
+    "getsockname",
+    "sendmmsg",
+    "recvmmsg",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_ctl",
+    "sync_file_range",
+    "fadvise64",
+    "readahead",
+    "syncfs",
+    "fchmod",
+    "fchown",
+    "io_uring_enter",
+    "getdents",
+    "fgetxattr",
+    "fsetxattr",
+    "fstatfs",
+];
+
+/// The name of a call.
+pub fn name(number: u64) -> String {
+    let native = || syscalls::Sysno::new(usize::try_from(number).ok()?).map(|call| call.name());
+    match number & COMPATIBLE {
+        0 => native().map_or_else(|| format!("call {number}"), str::to_string),
+        _ => compatible(number & !COMPATIBLE),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn compatible(number: u64) -> String {
+    let known = usize::try_from(number).ok().and_then(syscalls::x86::Sysno::new);
+    known.map_or_else(
+        || format!("call {number} (32-bit)"),
+        |call| format!("{} (32-bit)", call.name()),
+    )
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn compatible(number: u64) -> String {
+    format!("call {number} (32-bit)")
+}
+
+/// What the kernel side is to know of each call.
+pub(super) fn fill(kinds: &mut [u8]) {
+    for (number, kind) in kinds.iter_mut().enumerate() {
+        let name = name(number as u64);
+        let is_in = |list: &[&str]| list.contains(&name.as_str());
+        let descriptor = call_kind::TAKES_DESCRIPTOR.0 as u8;
+        let moves = call_kind::MOVES_BYTES.0 as u8;
+        *kind = match (is_in(TRANSFERS), is_in(OF_DESCRIPTORS)) {
+            (true, _) => descriptor | moves,
+            (_, true) => descriptor,
+            _ => 0,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_that_is_listed_exists() {
+        let numbers: Vec<String> = (0..1024).map(name).collect();
+        for listed in TRANSFERS.iter().chain(OF_DESCRIPTORS) {
+            assert!(numbers.iter().any(|name| name == listed), "no call is named {listed}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_number_is_told() {
+        assert_eq!(name(1000), "call 1000");
+    }
+}

@@ -1,0 +1,413 @@
+//! The parts of the kernel that a system call's cost is split into, declared once.
+//!
+//! Derived from [`SUBSYSTEMS`] and [`LATER`]: the structure that BPF programs, libweigh and weigh
+//! share (`c_header`), the options of `weigh calls`, columns, JSON keys, Python attributes, and
+//! docs/calls.md. A new field is one line here, and one in the program that counts it.
+
+use std::fmt::Write as _;
+
+use crate::metric::Unit;
+
+/// One number that is kept of a subsystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// What it counts, without its unit.
+    pub name: &'static str,
+    /// In which unit.
+    pub unit: Unit,
+    /// What exactly, and when.
+    pub help: &'static str,
+}
+
+impl Field {
+    const fn new(name: &'static str, unit: Unit, help: &'static str) -> Field {
+        Field { name, unit, help }
+    }
+
+    /// Its name for readers: base units, `device_seconds`, `sent_bytes_total`, `requests_total`.
+    pub fn key(&self) -> String {
+        match self.unit {
+            Unit::Seconds => format!("{}_seconds", self.name),
+            Unit::Bytes => format!("{}_bytes_total", self.name),
+            _ => format!("{}_total", self.name),
+        }
+    }
+
+    /// Its name in the shared structure, whose numbers are whole: nanoseconds, bytes, counts.
+    pub fn slot(&self) -> String {
+        match self.unit {
+            Unit::Seconds => format!("{}_ns", self.name),
+            Unit::Bytes => format!("{}_bytes", self.name),
+            _ => self.name.to_string(),
+        }
+    }
+
+    /// What a number of the shared structure is in base units.
+    pub fn in_base_unit(&self, raw: u64) -> f64 {
+        match self.unit {
+            Unit::Seconds => raw as f64 / 1e9,
+            _ => raw as f64,
+        }
+    }
+}
+
+/// One part of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subsystem {
+    /// Its name in options, keys and code.
+    pub name: &'static str,
+    /// What belongs to it, and how it is seen.
+    pub help: &'static str,
+    /// What is kept of it, beside the time in it.
+    pub fields: &'static [Field],
+}
+
+impl Subsystem {
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<&'static Subsystem> {
+        SUBSYSTEMS.iter().find(|subsystem| subsystem.name == name)
+    }
+
+    /// Its place in [`SUBSYSTEMS`], which is also its bit in a set of subsystems.
+    pub fn index(&self) -> usize {
+        // Invariant: subsystems exist in the table only.
+        SUBSYSTEMS.iter().position(|other| other.name == self.name).unwrap_or(0)
+    }
+
+    /// The set that holds it alone.
+    pub fn bit(&self) -> u64 {
+        1 << self.index()
+    }
+}
+
+/// What is kept of every subsystem: time is split so that each moment belongs to one of them.
+pub const PART: &[Field] = &[
+    Field::new(
+        "time",
+        Unit::Seconds,
+        "on a CPU in this part, less what other parts took that it called",
+    ),
+    Field::new("waiting", Unit::Seconds, "off the CPU for this part, less waiting for a CPU"),
+    Field::new("entries", Unit::Count, "times it was entered"),
+];
+
+const COUNT: Unit = Unit::Count;
+const BYTES: Unit = Unit::Bytes;
+const SECONDS: Unit = Unit::Seconds;
+
+/// All of them. The first is what is left when the others are taken away.
+pub const SUBSYSTEMS: &[Subsystem] = &[
+    Subsystem {
+        name: "kernel",
+        help: "the remainder: kernel code that no probe bounds, such as the VFS, the socket layer, copying",
+        fields: &[],
+    },
+    Subsystem {
+        name: "sched",
+        help: "waiting that no other part asked for, and the scheduler's doings",
+        fields: &[
+            Field::new("run_queue", SECONDS, "runnable, but another thread had the CPU"),
+            Field::new("switches", COUNT, "times the thread left the CPU to wait"),
+            Field::new("preemptions", COUNT, "times the CPU was taken from it"),
+        ],
+    },
+    Subsystem {
+        name: "irq",
+        help: "interrupts and softirqs that ran on top of the thread: work of others, most of it",
+        fields: &[
+            Field::new("hard", SECONDS, "in handlers of interrupts"),
+            Field::new("soft", SECONDS, "in softirqs"),
+        ],
+    },
+    Subsystem {
+        name: "lock",
+        help: "contended locks of the kernel: spinning is time, sleeping is waiting",
+        fields: &[],
+    },
+    Subsystem {
+        name: "memory",
+        help: "the allocators; time and waiting are those of direct reclaim",
+        fields: &[
+            Field::new("allocations", COUNT, "objects taken from kmalloc and the slab caches"),
+            Field::new("allocated", BYTES, "their sizes, as the caches round them"),
+            Field::new("pages", COUNT, "pages taken from the page allocator"),
+        ],
+    },
+    Subsystem {
+        name: "fault",
+        help: "page faults; their time is in the parts they call, and in the remainder",
+        fields: &[
+            Field::new("user", COUNT, "faults of the program's own code"),
+            Field::new("kernel", COUNT, "faults of kernel code on the program's memory"),
+        ],
+    },
+    Subsystem {
+        name: "pagecache",
+        help: "the page cache: what had to be put in and what was made dirty",
+        fields: &[
+            Field::new("added_pages", COUNT, "pages put into it: misses, read-ahead, new pages"),
+            Field::new("dirtied_pages", COUNT, "pages that became dirty"),
+        ],
+    },
+    Subsystem {
+        name: "fs",
+        help: "the file system (ext4): synchronising, mapping, truncating, allocating, writing pages",
+        fields: &[],
+    },
+    Subsystem {
+        name: "block",
+        help: "block devices: waiting for them, and requests that were done while the call lasted",
+        fields: &[
+            Field::new("requests", COUNT, "parts of requests to a device that were the call's"),
+            Field::new("transferred", BYTES, "bytes of them"),
+            Field::new("queue", SECONDS, "from the request to its issue to the device"),
+            Field::new("device", SECONDS, "from its issue to its completion, shared by bytes"),
+        ],
+    },
+    Subsystem {
+        name: "socket",
+        help: "payload through sockets (tracepoints of Linux 6.3)",
+        fields: &[
+            Field::new("sent", BYTES, "payload accepted by sockets"),
+            Field::new("received", BYTES, "payload taken from sockets"),
+        ],
+    },
+    Subsystem {
+        name: "tcp",
+        help: "TCP: what was handed to it, and what it had to send again at once",
+        fields: &[Field::new("retransmits", COUNT, "segments sent again while the call lasted")],
+    },
+    Subsystem {
+        name: "net",
+        help: "devices and their queues; time is that of the driver's transmission",
+        fields: &[
+            Field::new("packets", COUNT, "packets handed to a device"),
+            Field::new("transmitted", BYTES, "their lengths, headers included"),
+        ],
+    },
+    Subsystem {
+        name: "workqueue",
+        help: "work that is left to kernel threads",
+        fields: &[Field::new("queued", COUNT, "work items handed over")],
+    },
+    Subsystem {
+        name: "timer",
+        help: "timers that were set",
+        fields: &[Field::new("started", COUNT, "timers and high-resolution timers started")],
+    },
+    Subsystem {
+        name: "uring",
+        help: "io_uring: requests that were handed in and completed",
+        fields: &[
+            Field::new("submitted", COUNT, "requests handed in"),
+            Field::new("completed", COUNT, "requests completed while the call lasted"),
+        ],
+    },
+];
+
+/// What a call or a token caused that happened when the call had returned already.
+pub const LATER: &[Field] = &[
+    Field::new("pending", COUNT, "things it caused that have not come to an end"),
+    Field::new("block_requests", COUNT, "parts of requests to a device that carried its pages"),
+    Field::new("block", BYTES, "bytes of its pages that were written, at completion"),
+    Field::new("block_queue", SECONDS, "from the request to its issue, shared by bytes"),
+    Field::new("block_device", SECONDS, "from issue to completion, shared by bytes"),
+    Field::new(
+        "tcp_transmitted",
+        BYTES,
+        "payload that TCP handed to the network, repeats included",
+    ),
+    Field::new("tcp_retransmitted", BYTES, "payload that TCP sent again"),
+    Field::new("softirq", SECONDS, "in softirqs on its behalf"),
+    Field::new("work_items", COUNT, "work items it queued that have run"),
+    Field::new("work", SECONDS, "their time"),
+    Field::new("timers", COUNT, "timers it started that have run"),
+    Field::new("timer", SECONDS, "their time"),
+];
+
+/// What an account begins with, before its parts.
+pub const HEAD: &[(&str, &str)] = &[
+    ("token", "the caller's own number for it"),
+    ("generation", "grows when the account is given to another token"),
+    ("touched", "bit set of the subsystems that were seen"),
+    ("calls", "calls, or intervals, that are added up in it"),
+    ("time_ns", "from their beginnings to their ends"),
+];
+
+/// The structure that all sides share, as C: for BPF programs, libweigh, and whoever includes it.
+pub fn c_header() -> String {
+    let mut text = String::from(
+        "/* Derived from crates/schema/src/subsystem.rs by `weigh generate`. */\n\
+         #ifndef WEIGH_ACCOUNT_H\n#define WEIGH_ACCOUNT_H\n\n\
+         #ifndef WEIGH_U64\n#include <stdint.h>\n#define WEIGH_U64 uint64_t\n#endif\n\n\
+         /* Parts of the kernel; the bit of each in a set is 1 << its number. */\n\
+         enum weigh_subsystem {\n",
+    );
+    for (index, subsystem) in SUBSYSTEMS.iter().enumerate() {
+        let name = subsystem.name.to_uppercase();
+        let _ = writeln!(text, "\t/* {} */\n\tWEIGH_{name} = {index},", subsystem.help);
+    }
+    let _ = writeln!(text, "\tWEIGH_SUBSYSTEMS = {}\n}};\n", SUBSYSTEMS.len());
+    structure(&mut text, "weigh_part", PART);
+    for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {
+        structure(&mut text, &format!("weigh_{}", subsystem.name), subsystem.fields);
+    }
+    structure(&mut text, "weigh_later", LATER);
+    text.push_str("struct weigh_account {\n");
+    for (name, help) in HEAD {
+        let _ = writeln!(text, "\tWEIGH_U64 {name}; /* {help} */");
+    }
+    text.push_str("\tstruct weigh_part parts[WEIGH_SUBSYSTEMS]; /* by number */\n");
+    for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {
+        let _ = writeln!(text, "\tstruct weigh_{0} {0};", subsystem.name);
+    }
+    text.push_str("\tstruct weigh_later later;\n};\n\n#endif\n");
+    text
+}
+
+fn structure(text: &mut String, name: &str, fields: &[Field]) {
+    let _ = writeln!(text, "struct {name} {{");
+    for field in fields {
+        let _ = writeln!(text, "\tWEIGH_U64 {}; /* {} */", field.slot(), field.help);
+    }
+    text.push_str("};\n\n");
+}
+
+/// An account: the numbers of the shared structure, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account(Vec<u64>);
+
+/// How many numbers an account has.
+pub fn account_length() -> usize {
+    later_start() + LATER.len()
+}
+
+fn fields_start() -> usize {
+    HEAD.len() + SUBSYSTEMS.len() * PART.len()
+}
+
+fn later_start() -> usize {
+    fields_start() + SUBSYSTEMS.iter().map(|s| s.fields.len()).sum::<usize>()
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account(vec![0; account_length()])
+    }
+}
+
+impl Account {
+    /// From the bytes of the shared structure; none if there are too few.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Account> {
+        let words = bytes.chunks_exact(8).take(account_length());
+        // Invariant: chunks_exact(8) gives eight bytes each.
+        let numbers: Vec<u64> =
+            words.map(|w| u64::from_ne_bytes(w.try_into().unwrap_or_default())).collect();
+        (numbers.len() == account_length()).then_some(Account(numbers))
+    }
+
+    fn head(&self, name: &str) -> u64 {
+        HEAD.iter().position(|(n, _)| *n == name).map_or(0, |index| self.0[index])
+    }
+
+    /// The caller's number for it.
+    pub fn token(&self) -> u64 {
+        self.head("token")
+    }
+
+    /// Calls that are added up in it.
+    pub fn calls(&self) -> u64 {
+        self.head("calls")
+    }
+
+    /// Nanoseconds from their beginnings to their ends.
+    pub fn time_ns(&self) -> u64 {
+        self.head("time_ns")
+    }
+
+    /// Whether this subsystem was seen at all.
+    pub fn touched(&self, subsystem: &Subsystem) -> bool {
+        self.head("touched") & subsystem.bit() != 0
+    }
+
+    /// Time in it, waiting for it, entries: in the order of [`PART`].
+    pub fn part(&self, subsystem: &Subsystem) -> &[u64] {
+        let start = HEAD.len() + subsystem.index() * PART.len();
+        &self.0[start..start + PART.len()]
+    }
+
+    /// Its own fields, in the order of their declaration.
+    pub fn fields(&self, subsystem: &Subsystem) -> &[u64] {
+        let before = &SUBSYSTEMS[..subsystem.index()];
+        let start = fields_start() + before.iter().map(|s| s.fields.len()).sum::<usize>();
+        &self.0[start..start + subsystem.fields.len()]
+    }
+
+    /// What came after the calls, in the order of [`LATER`].
+    pub fn later(&self) -> &[u64] {
+        &self.0[later_start()..]
+    }
+
+    /// Adds another one's numbers; whose token it is stays.
+    pub fn add(&mut self, other: &Account) {
+        let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);
+        self.0[sums - 1] |= other.0[sums - 1];
+        for (mine, more) in self.0[sums..].iter_mut().zip(&other.0[sums..]) {
+            *mine = mine.wrapping_add(*more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn a_field_has_its_unit_in_its_name() {
+        let block = Subsystem::named("block").unwrap();
+        let keys: Vec<String> = block.fields.iter().map(Field::key).collect();
+        let expected =
+            ["requests_total", "transferred_bytes_total", "queue_seconds", "device_seconds"];
+        assert_eq!(keys, expected);
+        let slots: Vec<String> = block.fields.iter().map(Field::slot).collect();
+        assert_eq!(slots, ["requests", "transferred_bytes", "queue_ns", "device_ns"]);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn an_account_is_read_by_the_order_of_the_header() {
+        let numbers: Vec<u64> = (0..account_length() as u64).collect();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
+        assert_eq!(Account::from_bytes(&bytes[..bytes.len() - 1]), None);
+        let account = Account::from_bytes(&bytes).unwrap();
+        assert_eq!(account.token(), 0);
+        assert_eq!(account.calls(), 3);
+        let sched = Subsystem::named("sched").unwrap();
+        assert_eq!(account.part(sched), [8, 9, 10]);
+        let first_field = 5 + 3 * SUBSYSTEMS.len() as u64;
+        assert_eq!(account.fields(sched), [first_field, first_field + 1, first_field + 2]);
+        assert_eq!(account.later().len(), LATER.len());
+        assert_eq!(account.later().last(), numbers.last());
+    }
+
+    #[test]
+    fn adding_keeps_the_token_and_joins_what_was_touched() {
+        let with = |head: [u64; 5]| {
+            let mut account = Account::default();
+            account.0[..5].copy_from_slice(&head);
+            account
+        };
+        let mut sum = with([7, 1, 0b01, 2, 100]);
+        sum.add(&with([9, 5, 0b10, 3, 50]));
+        assert_eq!(&sum.0[..5], [7, 1, 0b11, 5, 150]);
+    }
+
+    #[test]
+    fn the_remainder_comes_first_and_a_set_has_room_for_all() {
+        assert_eq!(SUBSYSTEMS[0].name, "kernel");
+        assert!(SUBSYSTEMS.len() <= 64);
+        // An account is an element of a map: see bpf/calls.h.
+        assert!(account_length() * 8 <= 1024, "{}", account_length() * 8);
+    }
+}
