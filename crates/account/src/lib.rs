@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod calls;
 mod limits;
 mod marks;
 mod memory;
@@ -13,6 +14,7 @@ mod series;
 mod summary;
 mod tree;
 
+pub use calls::{Slowest, call_kinds, single_call};
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule};
 pub use memory::{MemoryEstimate, estimate_peak};

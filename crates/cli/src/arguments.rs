@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
+use weigh_schema::call::Grouping;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
@@ -32,6 +33,8 @@ pub struct Arguments {
 pub enum Verb {
     /// Run a command and account for everything it and its descendants use.
     Run(Box<RunArguments>),
+    /// Say what each system call of a command or process costs in each part of the kernel.
+    Calls(Box<CallsArguments>),
     /// Show a recording as a table, or its summary as JSON.
     Show(ShowArguments),
     /// Make the page of a recording again, or of one that was cut short.
@@ -168,6 +171,79 @@ pub struct RunArguments {
     /// Turn the kernel's delay accounting on for the time of the run (needs root).
     #[arg(long)]
     pub delays: bool,
+}
+
+const CALLS_EXAMPLES: &str = "\
+Exit status:
+  the command's own; if a signal ended the command, weigh ends by the same signal
+  125  weigh itself failed
+  126  the command was found but can not be executed
+  127  the command was not found
+
+Examples:
+  weigh calls -- dd if=/dev/zero of=file bs=64k count=1000 conv=fsync
+  weigh calls --slowest 20 -- ./server --once
+  weigh calls --pid 4711 --for 10s --subsystems block,fs,lock --json -
+
+docs/calls.md says what each part of the kernel and each number is, and what following calls costs.";
+
+/// Options of `weigh calls`.
+#[derive(Args, Debug)]
+#[command(after_help = CALLS_EXAMPLES)]
+pub struct CallsArguments {
+    /// The command and its arguments.
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// Follow a process that runs, all of its threads, and what it starts from now on.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
+
+    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// The parts of the kernel to look into: the fewer, the less it costs.
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
+    pub subsystems: Vec<String>,
+
+    /// What has a row of its own in the table.
+    #[arg(long, value_enum, default_value_t = By::Call)]
+    pub by: By,
+
+    /// Tell for each of the N slowest calls where its time went.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub slowest: usize,
+
+    /// Show so many rows of the table.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+
+    /// Print no table.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
+}
+
+/// What has a row of its own in the table of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// Each kind of call.
+    Call,
+    /// Each kind of call of each thread.
+    Thread,
+}
+
+impl From<By> for Grouping {
+    fn from(by: By) -> Grouping {
+        match by {
+            By::Call => Grouping::Call,
+            By::Thread => Grouping::Thread,
+        }
+    }
 }
 
 /// When a job is over.

@@ -6,7 +6,10 @@
 #![cfg_attr(test, allow(clippy::expect_used, clippy::unwrap_used))]
 
 mod arguments;
+mod calls;
+mod destination;
 mod doctor;
+mod foreground;
 mod generate;
 mod run;
 mod show;
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.verb {
         Verb::Run(run) => run::execute(*run),
+        Verb::Calls(calls) => calls::execute(&calls),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),

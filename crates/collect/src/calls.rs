@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
+use rustix::process::PidfdFlags;
 use weigh_schema::call::{Call, Cell, Grouping, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -127,6 +128,17 @@ impl KernelCalls {
     pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
         join::process(&self.skeleton.progs.member__join, pid)
             .map_err(|error| bpf("joining a process")(error.into()))
+    }
+
+    /// Whether a process is one whose calls are followed.
+    pub fn is_member(&self, pid: u32) -> bool {
+        let process = || {
+            let pid = rustix::process::Pid::from_raw(pid as i32)?;
+            let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            let key = pidfd.as_raw_fd().to_ne_bytes();
+            self.skeleton.maps.windows.lookup(&key, MapFlags::ANY).ok()?
+        };
+        process().is_some_and(|window| layout::is_member(&window))
     }
 
     /// Calls that take at least so long are told one by one.

@@ -74,6 +74,12 @@ pub fn is_in_user_namespace() -> bool {
     !words.is_empty() && words != [&b"0"[..], b"0", b"4294967295"]
 }
 
+/// Nanoseconds of the monotonic clock, which calls are timed by.
+pub fn monotonic_time_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Nanoseconds since boot, the clock of process start times.
 pub fn boot_time_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);

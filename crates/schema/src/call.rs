@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::quality::{Mechanism, Number};
 use crate::subsystem::Account;
 
 /// What has a row of its own in the table.
@@ -27,6 +28,8 @@ pub struct Tally {
     pub lost: u64,
     /// Threads that were followed.
     pub threads: u64,
+    /// Those of them that have not ended.
+    pub living: u64,
 }
 
 /// The calls of one kind.
@@ -85,6 +88,102 @@ pub fn bucket_start(bucket: u32) -> u64 {
     let doubling = (bucket >> BUCKET_BITS) - 1;
     let within = u64::from(bucket & (small - 1));
     (u64::from(small) + within).checked_shl(doubling).unwrap_or(u64::MAX)
+}
+
+/// The schema of a report.
+pub const REPORT: &str = "weigh.calls/1";
+
+/// Numbers of one part of the kernel, by their names in base units.
+pub type Numbers = BTreeMap<String, Number>;
+
+/// What `weigh calls` found: what other software builds on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallsReport {
+    /// [`REPORT`].
+    pub schema: String,
+    /// What was followed: the command, or nothing if it ran already.
+    pub command: Vec<String>,
+    /// The process that was followed from the time it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How long it was followed.
+    pub wall_seconds: f64,
+    /// What has a row of its own.
+    pub grouping: Grouping,
+    /// How calls were bounded.
+    pub mechanism: Mechanism,
+    /// The parts of the kernel that were asked for.
+    pub subsystems: Vec<SubsystemState>,
+    /// The kinds of calls, those that took most time first.
+    pub calls: Vec<CallKind>,
+    /// The slowest single calls, the slowest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<SingleCall>,
+    /// Calls that ended while they were followed.
+    pub calls_total: u64,
+    /// Threads that were followed.
+    pub threads_total: u64,
+    /// Calls, or what they left behind, for which there was no room.
+    pub lost_total: u64,
+}
+
+/// A part of the kernel, as it could be seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubsystemState {
+    /// Its name.
+    pub name: String,
+    /// Probes attached for it.
+    pub probes: usize,
+    /// What this kernel lacks for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// All calls of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallKind {
+    /// The call's name.
+    pub call: String,
+    /// Whose they are, if not everybody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// How many.
+    pub calls_total: u64,
+    /// Those that failed.
+    pub errors_total: u64,
+    /// Bytes they moved, as they returned them.
+    pub bytes_total: u64,
+    /// Their time, all together.
+    pub time_seconds: f64,
+    /// Half of them took no longer; to a sixteenth.
+    pub time_p50_seconds: f64,
+    /// 99 of 100 took no longer; to a sixteenth.
+    pub time_p99_seconds: f64,
+    /// The longest.
+    pub time_max_seconds: f64,
+    /// Where the time went, and what was done, by part of the kernel; they add up to the time.
+    pub parts: BTreeMap<String, Numbers>,
+    /// What they caused that happened after they had returned.
+    pub later: Numbers,
+}
+
+/// One call of many.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SingleCall {
+    /// The call's name.
+    pub call: String,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// When it began, in seconds since the following began.
+    pub at_seconds: f64,
+    /// How long it took.
+    pub time_seconds: f64,
+    /// What it returned.
+    pub result: i64,
+    /// Where the time went, as of [`CallKind`].
+    pub parts: BTreeMap<String, Numbers>,
 }
 
 #[cfg(test)]

@@ -25,5 +25,5 @@ pub mod subsystem;
 pub mod summary;
 
 pub use counter::{Counter, CounterValues};
-pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest_metrics};
+pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest, nearest_metrics};
 pub use quality::{Mechanism, Number, Quality, Value};

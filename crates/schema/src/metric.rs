@@ -200,15 +200,20 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
 
 /// The metrics whose names are most like `name`, best first: for "did you mean".
 pub fn nearest_metrics(name: &str) -> Vec<&'static str> {
-    let mut scored: Vec<(usize, &'static str)> = METRICS
-        .iter()
-        .map(|m| (edit_distance(name, m.name), m.name))
+    nearest(name, METRICS.iter().map(|metric| metric.name))
+}
+
+/// The names that are most like `name`, best first, three at most: for "did you mean".
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut scored: Vec<(usize, &'a str)> = known
+        .into_iter()
+        .map(|candidate| (edit_distance(name, candidate), candidate))
         .filter(|(distance, candidate)| {
             *distance <= 1 + name.len() / 3 || (name.len() >= 4 && candidate.contains(name))
         })
         .collect();
     scored.sort();
-    scored.into_iter().take(3).map(|(_, n)| n).collect()
+    scored.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
 fn edit_distance(a: &str, b: &str) -> usize {

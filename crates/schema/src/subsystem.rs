@@ -4,9 +4,11 @@
 //! share (`c_header`), the options of `weigh calls`, columns, JSON keys, Python attributes, and
 //! docs/calls.md. A new field is one line here, and one in the program that counts it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::metric::Unit;
+use crate::quality::Number;
 
 /// One number that is kept of a subsystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,10 @@ pub struct Subsystem {
     pub name: &'static str,
     /// What belongs to it, and how it is seen.
     pub help: &'static str,
+    /// What time in it is, in a sentence: "8 ms …".
+    pub busy: &'static str,
+    /// What waiting in it is, in a sentence.
+    pub waits: &'static str,
     /// What is kept of it, beside the time in it.
     pub fields: &'static [Field],
 }
@@ -100,11 +106,15 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "kernel",
         help: "the remainder: kernel code that no probe bounds, such as the VFS, the socket layer, copying",
+        busy: "in kernel code without a probe",
+        waits: "waiting in kernel code without a probe",
         fields: &[],
     },
     Subsystem {
         name: "sched",
         help: "waiting that no other part asked for, and the scheduler's doings",
+        busy: "in the scheduler",
+        waits: "waiting for what no probe tells",
         fields: &[
             Field::new("run_queue", SECONDS, "runnable, but another thread had the CPU"),
             Field::new("switches", COUNT, "times the thread left the CPU to wait"),
@@ -114,6 +124,8 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "irq",
         help: "interrupts and softirqs that ran on top of the thread: work of others, most of it",
+        busy: "taken by interrupts and softirqs",
+        waits: "waiting in interrupts",
         fields: &[
             Field::new("hard", SECONDS, "in handlers of interrupts"),
             Field::new("soft", SECONDS, "in softirqs"),
@@ -122,11 +134,15 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "lock",
         help: "contended locks of the kernel: spinning is time, sleeping is waiting",
+        busy: "spinning on locks",
+        waits: "waiting for locks",
         fields: &[],
     },
     Subsystem {
         name: "memory",
         help: "the allocators; time and waiting are those of direct reclaim",
+        busy: "reclaiming memory",
+        waits: "waiting for memory to be reclaimed",
         fields: &[
             Field::new("allocations", COUNT, "objects taken from kmalloc and the slab caches"),
             Field::new("allocated", BYTES, "their sizes, as the caches round them"),
@@ -136,6 +152,8 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "fault",
         help: "page faults; their time is in the parts they call, and in the remainder",
+        busy: "in page faults",
+        waits: "waiting in page faults",
         fields: &[
             Field::new("user", COUNT, "faults of the program's own code"),
             Field::new("kernel", COUNT, "faults of kernel code on the program's memory"),
@@ -144,6 +162,8 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "pagecache",
         help: "the page cache: what had to be put in and what was made dirty",
+        busy: "in the page cache",
+        waits: "waiting for the page cache",
         fields: &[
             Field::new("added_pages", COUNT, "pages put into it: misses, read-ahead, new pages"),
             Field::new("dirtied_pages", COUNT, "pages that became dirty"),
@@ -152,11 +172,15 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "fs",
         help: "the file system (ext4): synchronising, mapping, truncating, allocating, writing pages",
+        busy: "in the file system",
+        waits: "waiting in the file system",
         fields: &[],
     },
     Subsystem {
         name: "block",
         help: "block devices: waiting for them, and requests that were done while the call lasted",
+        busy: "in the block layer",
+        waits: "waiting for block devices",
         fields: &[
             Field::new("requests", COUNT, "parts of requests to a device that were the call's"),
             Field::new("transferred", BYTES, "bytes of them"),
@@ -167,6 +191,8 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "socket",
         help: "payload through sockets (tracepoints of Linux 6.3)",
+        busy: "in the socket layer",
+        waits: "waiting in the socket layer",
         fields: &[
             Field::new("sent", BYTES, "payload accepted by sockets"),
             Field::new("received", BYTES, "payload taken from sockets"),
@@ -175,11 +201,15 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "tcp",
         help: "TCP: what was handed to it, and what it had to send again at once",
+        busy: "in TCP",
+        waits: "waiting in TCP",
         fields: &[Field::new("retransmits", COUNT, "segments sent again while the call lasted")],
     },
     Subsystem {
         name: "net",
         help: "devices and their queues; time is that of the driver's transmission",
+        busy: "in network drivers",
+        waits: "waiting in network drivers",
         fields: &[
             Field::new("packets", COUNT, "packets handed to a device"),
             Field::new("transmitted", BYTES, "their lengths, headers included"),
@@ -188,16 +218,22 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "workqueue",
         help: "work that is left to kernel threads",
+        busy: "queueing work",
+        waits: "waiting for queued work",
         fields: &[Field::new("queued", COUNT, "work items handed over")],
     },
     Subsystem {
         name: "timer",
         help: "timers that were set",
+        busy: "setting timers",
+        waits: "waiting for timers",
         fields: &[Field::new("started", COUNT, "timers and high-resolution timers started")],
     },
     Subsystem {
         name: "uring",
         help: "io_uring: requests that were handed in and completed",
+        busy: "in io_uring",
+        waits: "waiting in io_uring",
         fields: &[
             Field::new("submitted", COUNT, "requests handed in"),
             Field::new("completed", COUNT, "requests completed while the call lasted"),
@@ -348,6 +384,24 @@ impl Account {
         &self.0[later_start()..]
     }
 
+    /// The numbers of each subsystem that was seen, by their names in base units; those that are 0
+    /// are left out, but for the times.
+    pub fn parts(&self) -> BTreeMap<String, BTreeMap<String, Number>> {
+        let seen = |s: &&Subsystem| self.touched(s) || self.part(s).iter().any(|n| *n != 0);
+        let numbers = |s: &Subsystem| {
+            let times = named(&PART[..2], &self.part(s)[..2], true);
+            let rest = named(&PART[2..], &self.part(s)[2..], false);
+            let own = named(s.fields, self.fields(s), false);
+            times.into_iter().chain(rest).chain(own).collect()
+        };
+        SUBSYSTEMS.iter().filter(seen).map(|s| (s.name.to_string(), numbers(s))).collect()
+    }
+
+    /// What came after the calls, by its names in base units; zeros are left out.
+    pub fn later_numbers(&self) -> BTreeMap<String, Number> {
+        named(LATER, self.later(), false).into_iter().collect()
+    }
+
     /// Adds another one's numbers; whose token it is stays.
     pub fn add(&mut self, other: &Account) {
         let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);
@@ -356,6 +410,11 @@ impl Account {
             *mine = mine.wrapping_add(*more);
         }
     }
+}
+
+fn named(fields: &[Field], numbers: &[u64], with_zeros: bool) -> Vec<(String, Number)> {
+    let pairs = fields.iter().zip(numbers).filter(|(_, number)| with_zeros || **number != 0);
+    pairs.map(|(field, raw)| (field.key(), field.unit.number(field.in_base_unit(*raw)))).collect()
 }
 
 #[cfg(test)]

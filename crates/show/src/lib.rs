@@ -10,6 +10,7 @@
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod calls;
 pub mod docs;
 mod moments;
 pub mod outcome;

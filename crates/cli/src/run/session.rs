@@ -38,14 +38,7 @@ use super::recorder::Recorder;
 use super::settings::Settings;
 use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
-
-/// Signals that are passed on to the command.
-const FORWARDED: [i32; 7] = [1, 2, 3, 10, 12, 15, 28]; // HUP INT QUIT USR1 USR2 TERM WINCH
-const SIGHUP: i32 = 1;
-const SIGCHLD: i32 = 17;
-const SIGTSTP: i32 = 20;
-const SIGTTIN: i32 = 21;
-const SIGTTOU: i32 = 22;
+use crate::foreground::{FORWARDED, JOB_CONTROL, SIGCHLD, SIGHUP};
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
 const WAIT_PER_LOOK: u32 = 4;
@@ -376,7 +369,7 @@ impl Running {
             return;
         }
         // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
-        let job_control = [SIGTSTP, SIGTTIN, SIGTTOU].map(Some).contains(&by);
+        let job_control = JOB_CONTROL.map(Some).contains(&by);
         if job_control && !self.enforcer.is_holding() {
             signals::stop_self();
         }

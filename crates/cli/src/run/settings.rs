@@ -2,12 +2,10 @@
 //!
 //! Reads the parsed options and the limits file; refuses what one of them does not allow.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use jiff::Timestamp;
 use weigh_schema::Mechanism;
 use weigh_schema::following::{FOLLOWINGS, Following, Level};
@@ -16,6 +14,7 @@ use weigh_schema::limit::{Limit, OnLimit};
 use super::limits_file::{self, LimitsFile};
 use super::watched::{self, Watched};
 use crate::arguments::{AUTO, Collector, RunArguments};
+use crate::destination::Destination;
 
 /// Time between TERM and KILL, unless the user says otherwise.
 const GRACE: Duration = Duration::from_secs(5);
@@ -87,45 +86,6 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
         bail!("--seccomp is for --mechanism ptrace --level 3 only");
     }
     Ok(ways)
-}
-
-/// A place for the summary, opened before the command runs.
-pub struct Destination {
-    name: String,
-    /// None: standard output.
-    file: Option<File>,
-}
-
-impl Destination {
-    fn open(name: &str) -> anyhow::Result<Destination> {
-        let file = match name.strip_prefix("fd:") {
-            None if name == "-" => None,
-            None => Some(File::create(name).with_context(|| format!("--json {name}"))?),
-            Some(number) => {
-                let Ok(number) = number.parse::<u32>() else {
-                    bail!(
-                        "--json {name}: '{number}' is no descriptor; expected a number as in fd:3"
-                    )
-                };
-                let place = format!("/proc/self/fd/{number}");
-                let opened = File::options().write(true).open(place);
-                Some(opened.with_context(|| {
-                    format!("--json {name}: descriptor {number} can not be written")
-                })?)
-            }
-        };
-        Ok(Destination { name: name.to_string(), file })
-    }
-
-    /// Writes the text.
-    pub fn write(self, text: &str) -> anyhow::Result<()> {
-        match self.file {
-            None => crate::show::print(text),
-            Some(mut file) => {
-                file.write_all(text.as_bytes()).with_context(|| format!("--json {}", self.name))
-            }
-        }
-    }
 }
 
 impl Settings {

@@ -25,6 +25,9 @@ static __always_inline void handed_in(struct bio *bio)
 	struct cause cause;
 	struct open open;
 
+	/* One without data asks the device to write down what it holds: nothing completes by bytes. */
+	if (!BPF_CORE_READ(bio, bi_iter.bi_size))
+		return;
 	if (!mine(&open, WEIGH_BLOCK)) {
 		/* Whoever had a bio of this address before must not be charged for this one. */
 		bpf_map_delete_elem(&bios, &key);

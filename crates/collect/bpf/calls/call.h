@@ -59,6 +59,7 @@ static __always_inline void join(struct task_struct *task)
 	}
 	window->stage = STAGE_MEMBER;
 	add(&tally.threads, 1);
+	add(&tally.living, 1);
 }
 
 SEC("tp_btf/sched_process_fork")
@@ -83,6 +84,7 @@ int BPF_PROG(member__exec, struct task_struct *task)
 	if (window->stage == STAGE_ARMED) {
 		window->stage = STAGE_MEMBER;
 		add(&tally.threads, 1);
+		add(&tally.living, 1);
 	}
 	return 0;
 }
@@ -222,18 +224,14 @@ static __always_inline void raise_times(struct cell *cell, __u64 time)
 		cell->longest_ns = time;
 }
 
-SEC("?tp_btf/sys_exit")
-int BPF_PROG(call__exit, struct pt_regs *regs, long result)
+/* The call is over: its account goes to its cell. */
+static __always_inline void finish(struct window *window, struct task_struct *task, long result)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
 	struct cell *cell;
 	struct open open;
 	__u32 index;
 	__u64 time;
 
-	if (!window || !window->inside)
-		return 0;
 	open.window = window;
 	open.account = &window->account;
 	split(&open, task, bpf_ktime_get_ns());
@@ -249,7 +247,7 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	cell = bpf_map_lookup_elem(&cells, &index);
 	if (!cell) {
 		__builtin_memset(&window->account, 0, sizeof(window->account));
-		return 0;
+		return;
 	}
 	if (result < 0 && result >= -4095)
 		add(&cell->errors, 1);
@@ -258,6 +256,34 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	raise_times(cell, time);
 	count_time(index, time);
 	move_account(&cell->account, &window->account);
+}
+
+SEC("?tp_btf/sys_exit")
+int BPF_PROG(call__exit, struct pt_regs *regs, long result)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+
+	if (window && window->inside)
+		finish(window, task, result);
+	return 0;
+}
+
+/* Who ends does not leave the call that it is in: exit, or one that a signal has ended. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(member__exit, struct task_struct *task)
+{
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+
+	if (!window)
+		return 0;
+	window->client = 0;
+	if (window->stage != STAGE_MEMBER)
+		return 0;
+	if (window->inside)
+		finish(window, task, 0);
+	window->stage = STAGE_NONE;
+	add(&tally.living, -1);
 	return 0;
 }
 

@@ -37,6 +37,12 @@ pub(super) fn armed() -> Vec<u8> {
     window
 }
 
+/// Whether the calls of the thread that this is kept of are followed.
+pub(super) fn is_member(window: &[u8]) -> bool {
+    let member = types::stage::STAGE_MEMBER.0;
+    Reader(window).u32(offset_of!(types::window, stage)) == Some(member)
+}
+
 pub(super) fn grouping(grouping: Grouping) -> types::grouping {
     match grouping {
         Grouping::Call => types::grouping::BY_CALL,
@@ -45,7 +51,13 @@ pub(super) fn grouping(grouping: Grouping) -> types::grouping {
 }
 
 pub(super) fn tally(tally: &types::tally) -> Tally {
-    Tally { cells: tally.cells, calls: tally.calls, lost: tally.lost, threads: tally.threads }
+    Tally {
+        cells: tally.cells,
+        calls: tally.calls,
+        lost: tally.lost,
+        threads: tally.threads,
+        living: tally.living,
+    }
 }
 
 /// How many cells of the table are in use.

@@ -1,0 +1,177 @@
+//! From the kernel side's table of calls to what is told of them.
+//!
+//! Reads cells and single calls; emits rows, those that took most time first, with quantiles from
+//! the histograms. Names of calls are given, for they are the kernel's.
+
+use std::cmp::Reverse;
+
+use weigh_schema::call::{Call, CallKind, Cell, Grouping, SingleCall, bucket_start};
+
+/// Seconds of nanoseconds.
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+/// The time that a part of the calls, given as a fraction, did not exceed: the upper end of the
+/// bucket it falls into, but no more than the longest, so at most a sixteenth too long.
+fn quantile(cell: &Cell, fraction: f64) -> u64 {
+    let total: u64 = cell.times.values().sum();
+    let rank = ((total as f64 * fraction).ceil() as u64).max(1);
+    let mut seen = 0;
+    for (bucket, count) in &cell.times {
+        seen += count;
+        if seen >= rank {
+            let end = bucket_start(bucket + 1).saturating_sub(1);
+            return end.clamp(cell.shortest_ns, cell.longest_ns);
+        }
+    }
+    cell.longest_ns
+}
+
+fn owner(grouping: Grouping, of: [u64; 2]) -> Option<String> {
+    match grouping {
+        Grouping::Call => None,
+        Grouping::Thread if of[0] == of[1] => Some(format!("process {}", of[0])),
+        Grouping::Thread => Some(format!("process {}, thread {}", of[0], of[1])),
+    }
+}
+
+/// The table, what took most time first.
+pub fn call_kinds(
+    cells: &[Cell],
+    grouping: Grouping,
+    name: &dyn Fn(u64) -> String,
+) -> Vec<CallKind> {
+    let mut sorted: Vec<&Cell> = cells.iter().collect();
+    sorted.sort_by_key(|cell| (Reverse(cell.account.time_ns()), cell.number, cell.of));
+    let kind = |cell: &Cell| CallKind {
+        call: name(cell.number),
+        of: owner(grouping, cell.of),
+        calls_total: cell.account.calls(),
+        errors_total: cell.errors,
+        bytes_total: cell.bytes,
+        time_seconds: seconds(cell.account.time_ns()),
+        time_p50_seconds: seconds(quantile(cell, 0.5)),
+        time_p99_seconds: seconds(quantile(cell, 0.99)),
+        time_max_seconds: seconds(cell.longest_ns),
+        parts: cell.account.parts(),
+        later: cell.account.later_numbers(),
+    };
+    sorted.into_iter().map(kind).collect()
+}
+
+/// The slowest of many calls, of which no more than so many are kept.
+#[derive(Debug)]
+pub struct Slowest {
+    kept: usize,
+    calls: Vec<Call>,
+}
+
+impl Slowest {
+    /// Keeps so many.
+    pub fn new(kept: usize) -> Slowest {
+        Slowest { kept, calls: Vec::new() }
+    }
+
+    /// Takes calls in; what a call must have taken to be of interest from now on.
+    pub fn add(&mut self, calls: impl IntoIterator<Item = Call>) -> Option<u64> {
+        self.calls.extend(calls);
+        self.calls.sort_by_key(|call| (Reverse(call.account.time_ns()), call.sequence));
+        self.calls.truncate(self.kept);
+        let is_full = self.calls.len() == self.kept;
+        self.calls.last().filter(|_| is_full).map(|call| call.account.time_ns())
+    }
+
+    /// The calls, the slowest first; times count from `began_ns`.
+    pub fn told(&self, began_ns: u64, name: &dyn Fn(u64) -> String) -> Vec<SingleCall> {
+        self.calls.iter().map(|call| single_call(call, began_ns, name)).collect()
+    }
+}
+
+/// One call as it is told; times count from `began_ns`.
+pub fn single_call(call: &Call, began_ns: u64, name: &dyn Fn(u64) -> String) -> SingleCall {
+    SingleCall {
+        call: name(call.number),
+        pid: call.pid,
+        tid: call.tid,
+        at_seconds: seconds(call.began_ns.saturating_sub(began_ns)),
+        time_seconds: seconds(call.account.time_ns()),
+        result: call.result,
+        parts: call.account.parts(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::subsystem::{Account, account_length};
+
+    /// An account of so many calls and nanoseconds.
+    fn account(calls: u64, time_ns: u64) -> Account {
+        let mut numbers = vec![0; account_length()];
+        (numbers[3], numbers[4]) = (calls, time_ns);
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n: &u64| n.to_ne_bytes()).collect();
+        Account::from_bytes(&bytes).unwrap()
+    }
+
+    fn cell(number: u64, time_ns: u64, times: &[(u32, u64)]) -> Cell {
+        let calls = times.iter().map(|(_, count)| count).sum();
+        Cell {
+            number,
+            of: [0, 0],
+            errors: 0,
+            bytes: 0,
+            shortest_ns: times.first().map_or(0, |(bucket, _)| bucket_start(*bucket)),
+            longest_ns: times.last().map_or(0, |(bucket, _)| bucket_start(*bucket)),
+            account: account(calls, time_ns),
+            times: times.iter().copied().collect(),
+        }
+    }
+
+    fn call(sequence: u64, time_ns: u64) -> Call {
+        Call {
+            pid: 1,
+            tid: 1,
+            sequence,
+            number: 0,
+            result: 0,
+            began_ns: 1000,
+            ended_ns: 1000 + time_ns,
+            of: [0, 0],
+            account: account(1, time_ns),
+        }
+    }
+
+    #[test]
+    fn what_took_most_time_comes_first() {
+        let cells = [cell(1, 10, &[(3, 1)]), cell(2, 30, &[(3, 9)]), cell(3, 20, &[(3, 1)])];
+        let rows = call_kinds(&cells, Grouping::Call, &|n| n.to_string());
+        let calls: Vec<&str> = rows.iter().map(|row| row.call.as_str()).collect();
+        assert_eq!(calls, ["2", "3", "1"]);
+        assert_eq!(rows[0].calls_total, 9);
+        assert_eq!(rows[0].time_seconds, 30e-9);
+    }
+
+    #[test]
+    fn quantiles_are_of_the_bucket_they_fall_into() {
+        let hundred = cell(1, 0, &[(10, 50), (20, 48), (100, 2)]);
+        assert_eq!(quantile(&hundred, 0.5), 10);
+        assert_eq!(quantile(&hundred, 0.51), bucket_start(21) - 1);
+        assert_eq!(quantile(&hundred, 0.98), bucket_start(21) - 1);
+        // No more than the longest there was.
+        assert_eq!(quantile(&hundred, 0.99), bucket_start(100));
+        assert_eq!(quantile(&cell(1, 0, &[(10, 1)]), 0.99), 10);
+    }
+
+    #[test]
+    fn the_slowest_are_kept_and_the_bar_rises() {
+        let mut slowest = Slowest::new(2);
+        assert_eq!(slowest.add([call(1, 5)]), None);
+        assert_eq!(slowest.add([call(2, 9), call(3, 7)]), Some(7));
+        assert_eq!(slowest.add([call(4, 6), call(5, 8)]), Some(8));
+        let told = slowest.told(400, &|_| "read".into());
+        let times: Vec<f64> = told.iter().map(|call| call.time_seconds).collect();
+        assert_eq!(times, [9e-9, 8e-9]);
+        assert_eq!(told[0].at_seconds, 600e-9);
+    }
+}

@@ -1,0 +1,46 @@
+//! Where JSON goes: a file, standard output, or a descriptor that weigh was given.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use anyhow::{Context as _, bail};
+
+/// A place for what is told as JSON, opened before the command runs.
+pub struct Destination {
+    name: String,
+    /// None: standard output.
+    file: Option<File>,
+}
+
+impl Destination {
+    /// Opens it: a file, `-`, or `fd:N`.
+    pub fn open(name: &str) -> anyhow::Result<Destination> {
+        let file = match name.strip_prefix("fd:") {
+            None if name == "-" => None,
+            None => Some(File::create(name).with_context(|| format!("--json {name}"))?),
+            Some(number) => {
+                let Ok(number) = number.parse::<u32>() else {
+                    bail!(
+                        "--json {name}: '{number}' is no descriptor; expected a number as in fd:3"
+                    )
+                };
+                let place = format!("/proc/self/fd/{number}");
+                let opened = File::options().write(true).open(place);
+                Some(opened.with_context(|| {
+                    format!("--json {name}: descriptor {number} can not be written")
+                })?)
+            }
+        };
+        Ok(Destination { name: name.to_string(), file })
+    }
+
+    /// Writes the text.
+    pub fn write(self, text: &str) -> anyhow::Result<()> {
+        match self.file {
+            None => crate::show::print(text),
+            Some(mut file) => {
+                file.write_all(text.as_bytes()).with_context(|| format!("--json {}", self.name))
+            }
+        }
+    }
+}

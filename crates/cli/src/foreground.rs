@@ -1,0 +1,158 @@
+//! A command that runs in the foreground, with weigh in between: signals reach it once, the shell's
+//! job control works, and how it ended is how weigh ends.
+//!
+//! Reads the signals sent to weigh and the changes of its child; emits the child's status.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use weigh_collect::signals::{self, Received, SignalReader};
+use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, spawn};
+
+/// Signals that are passed on to the command.
+pub const FORWARDED: [i32; 7] = [1, 2, 3, 10, 12, 15, 28]; // HUP INT QUIT USR1 USR2 TERM WINCH
+/// A terminal is gone.
+pub const SIGHUP: i32 = 1;
+/// A child has ended or stopped.
+pub const SIGCHLD: i32 = 17;
+/// How a shell's job control stops a command.
+pub const JOB_CONTROL: [i32; 3] = [20, 21, 22]; // TSTP TTIN TTOU
+/// What ends weigh when there is no command that could be asked to end.
+const ENDING: [i32; 4] = [1, 2, 3, 15];
+
+/// What is needed before a command can be started.
+pub struct Foreground {
+    mask: SignalMask,
+    signals: SignalReader,
+}
+
+/// A command that was started, or nothing but the wait for a signal.
+pub struct Started {
+    signals: SignalReader,
+    child: Option<(Pid, OwnedFd)>,
+    status: Option<ExitStatus>,
+    interrupted: bool,
+}
+
+impl Foreground {
+    /// Takes charge of the signals.
+    pub fn prepare() -> anyhow::Result<Foreground> {
+        let mut read = FORWARDED.to_vec();
+        read.push(SIGCHLD);
+        let mask = SignalMask::block(&read).context("cannot block signals")?;
+        let signals = SignalReader::new(&read).context("cannot read signals")?;
+        Ok(Foreground { mask, signals })
+    }
+
+    /// Starts the command; `arm` is called when it exists and has not executed anything.
+    pub fn start(
+        self,
+        command: &[OsString],
+        arm: impl FnOnce(&Waiting) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Result<Started, SpawnError>> {
+        let waiting = match spawn(command, &self.mask) {
+            Ok(waiting) => waiting,
+            Err(error) => return Ok(Err(error)),
+        };
+        arm(&waiting)?;
+        let child = match waiting.go() {
+            Ok(child) => Some(child),
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(Ok(Started { signals: self.signals, child, status: None, interrupted: false }))
+    }
+
+    /// Starts nothing: what is followed runs already.
+    pub fn stay(self) -> Started {
+        Started { signals: self.signals, child: None, status: None, interrupted: false }
+    }
+}
+
+impl Started {
+    /// Waits until something has happened, one of the descriptors is ready, or it is time.
+    pub fn wait(&self, until: Instant, also: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
+        let timeout = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(also.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("waiting for events"),
+        }
+    }
+
+    /// Passes on what was sent to weigh, and takes note of how the command does. `is_of_job` says
+    /// whether a process is the job's: what it sends to its own group has reached the command.
+    pub fn attend(&mut self, is_of_job: &dyn Fn(u32) -> bool) -> anyhow::Result<()> {
+        while let Some(received) = self.signals.receive() {
+            self.pass_on(received, is_of_job);
+        }
+        let Some(pid) = self.child.as_ref().map(|(pid, _)| *pid) else { return Ok(()) };
+        while self.status.is_none() {
+            let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+            match waitpid(Some(pid), options) {
+                Ok(None) => break,
+                Ok(Some((_, status))) => self.changed(ExitStatus::from_raw(status.as_raw())),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for the command"),
+            }
+        }
+        Ok(())
+    }
+
+    fn changed(&mut self, status: ExitStatus) {
+        match status.stopped_signal() {
+            None => self.status = Some(status),
+            // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
+            Some(signal) if JOB_CONTROL.contains(&signal) => signals::stop_self(),
+            Some(_) => {}
+        }
+    }
+
+    fn pass_on(&mut self, received: Received, is_of_job: &dyn Fn(u32) -> bool) {
+        if received.signal == SIGCHLD {
+            return; // who has ended or stopped is asked afterwards
+        }
+        let Some((_, pidfd)) = self.child.as_ref().filter(|_| self.status.is_none()) else {
+            self.interrupted |= ENDING.contains(&received.signal);
+            return;
+        };
+        // The terminal has sent it to the command too. But that it is gone, a terminal tells the
+        // leader of the session alone: without weigh that would be the command.
+        let is_for_command = match received.by_kernel {
+            true => received.signal == SIGHUP && signals::leads_session(),
+            false => !is_of_job(received.sender),
+        };
+        if is_for_command {
+            let _ = signals::send(pidfd.as_fd(), received.signal);
+        }
+    }
+
+    /// How the command ended, if it has.
+    pub fn status(&self) -> Option<ExitStatus> {
+        self.status
+    }
+
+    /// Whether somebody asked weigh to stop when there was no command to hand that on to.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+}
+
+/// How weigh ends when the command has ended so: by the same signal, or with the same code.
+pub fn end_like(status: ExitStatus) -> ExitCode {
+    if let Some(signal) = status.signal() {
+        signals::die_by(signal);
+        return ExitCode::from(128u8.wrapping_add(signal as u8));
+    }
+    ExitCode::from(status.code().unwrap_or(0) as u8)
+}

@@ -1,0 +1,232 @@
+//! What `weigh calls` found, as text for the terminal: the table, the slowest calls in a sentence
+//! each, what could not be seen.
+
+use weigh_schema::amount::show_amount;
+use weigh_schema::call::{CallKind, CallsReport, Numbers, SingleCall};
+use weigh_schema::subsystem::{Field, LATER, PART, SUBSYSTEMS, Subsystem};
+use weigh_schema::{Number, Unit};
+
+use crate::text::{Line, Paint, wrap};
+
+/// Parts that took less than this share of the time are not named.
+const LEAST_SHARE: f64 = 0.01;
+
+/// The most parts that are named for a call.
+const PARTS_MOST: usize = 4;
+
+/// Below this width the table would be noise.
+const LEAST_WIDTH: usize = 60;
+
+/// The most lines a text below the table may take.
+const TEXT_LINES: usize = 4;
+
+const COLUMNS: [(&str, usize); 8] = [
+    ("calls", 9),
+    ("failed", 8),
+    ("total", 10),
+    ("mean", 10),
+    ("p50", 10),
+    ("p99", 10),
+    ("max", 10),
+    ("bytes", 10),
+];
+
+/// The report as text, with a line end after its last line. `rows` kinds of calls at most.
+pub fn render(report: &CallsReport, rows: usize, width: usize, color: bool) -> String {
+    let width = width.max(LEAST_WIDTH);
+    let mut lines = vec![headline(report), Line::new()];
+    let names = report.calls.iter().take(rows).map(|kind| title(kind).chars().count());
+    let name_width = names.max().unwrap_or(4).clamp(4, 32) + 2;
+    lines.push(titles(name_width));
+    for kind in report.calls.iter().take(rows) {
+        lines.push(row(kind, name_width));
+        lines.extend(later(kind, width));
+    }
+    if report.calls.len() > rows {
+        let more =
+            format!("and {} more kinds of calls; --rows shows more", report.calls.len() - rows);
+        lines.push(Line::new().add(more, Paint::Dim));
+    }
+    if !report.slowest.is_empty() {
+        lines.push(Line::new());
+        lines.push(Line::new().add("slowest", Paint::Bold));
+        lines.extend(report.slowest.iter().flat_map(|call| slow_lines(call, width)));
+    }
+    lines.extend(notes(report, width));
+    lines.iter().map(|line| line.render(width, color) + "\n").collect()
+}
+
+fn seconds(value: f64) -> String {
+    show_amount(value, Unit::Seconds)
+}
+
+fn headline(report: &CallsReport) -> Line {
+    let whose = match (report.threads_total, report.pid) {
+        (_, Some(pid)) => format!("of process {pid}"),
+        (1, _) => "of one thread".to_string(),
+        (threads, _) => format!("of {threads} threads"),
+    };
+    let text = format!("{} calls {whose} in {}", report.calls_total, seconds(report.wall_seconds));
+    Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
+}
+
+fn title(kind: &CallKind) -> String {
+    match &kind.of {
+        Some(of) => format!("{} ({of})", kind.call),
+        None => kind.call.clone(),
+    }
+}
+
+fn titles(name_width: usize) -> Line {
+    let line = Line::new().add(format!("{:name_width$}", "call"), Paint::Dim);
+    let columns = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}"));
+    line.add(columns.collect::<String>(), Paint::Dim).add("  where the time went", Paint::Dim)
+}
+
+fn row(kind: &CallKind, name_width: usize) -> Line {
+    let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
+    let mean = kind.time_seconds / kind.calls_total.max(1) as f64;
+    let bytes = match kind.bytes_total {
+        0 => String::new(),
+        bytes => show_amount(bytes as f64, Unit::Bytes),
+    };
+    let cells = [
+        kind.calls_total.to_string(),
+        count(kind.errors_total),
+        seconds(kind.time_seconds),
+        seconds(mean),
+        seconds(kind.time_p50_seconds),
+        seconds(kind.time_p99_seconds),
+        seconds(kind.time_max_seconds),
+        bytes,
+    ];
+    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
+    let name = crate::text::cut(&title(kind), name_width - 1);
+    Line::new()
+        .add(name, Paint::Bold)
+        .pad_to(name_width)
+        .add(cells.collect::<String>(), Paint::Plain)
+        .add("  ", Paint::Plain)
+        .add(shares(kind), Paint::Plain)
+}
+
+/// A time of a call, and what it was: `busy` and `waits` of its subsystem.
+struct Share {
+    seconds: f64,
+    subsystem: &'static Subsystem,
+    is_wait: bool,
+}
+
+/// Where the time went, most first.
+fn split(parts: &std::collections::BTreeMap<String, Numbers>) -> Vec<Share> {
+    let mut shares = Vec::new();
+    for subsystem in SUBSYSTEMS {
+        let Some(numbers) = parts.get(subsystem.name) else { continue };
+        for (field, is_wait) in [(&PART[0], false), (&PART[1], true)] {
+            let seconds = numbers.get(&field.key()).map_or(0.0, |n| n.as_f64());
+            shares.push(Share { seconds, subsystem, is_wait });
+        }
+    }
+    shares.retain(|share| share.seconds > 0.0);
+    shares.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    shares
+}
+
+fn run_queue(parts: &std::collections::BTreeMap<String, Numbers>) -> f64 {
+    let sched = parts.get("sched");
+    sched.and_then(|n| n.get("run_queue_seconds")).map_or(0.0, |n| n.as_f64())
+}
+
+fn shares(kind: &CallKind) -> String {
+    let percent = |seconds: f64| (100.0 * seconds / kind.time_seconds).round();
+    let mut named: Vec<(f64, String)> = split(&kind.parts)
+        .iter()
+        .map(|share| {
+            let wait = if share.is_wait { " wait" } else { "" };
+            (share.seconds, format!("{}{wait}", share.subsystem.name))
+        })
+        .collect();
+    named.push((run_queue(&kind.parts), "run queue".to_string()));
+    named.retain(|(seconds, _)| *seconds >= kind.time_seconds * LEAST_SHARE && *seconds > 0.0);
+    named.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words = named.iter().take(PARTS_MOST).map(|(s, name)| format!("{name} {} %", percent(*s)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
+fn in_words(field: &Field, number: &Number) -> String {
+    let amount = show_amount(number.as_f64(), field.unit);
+    format!("{amount} {}", field.name.replace('_', " "))
+}
+
+fn later(kind: &CallKind, width: usize) -> Vec<Line> {
+    let known =
+        LATER.iter().filter_map(|field| Some(in_words(field, kind.later.get(&field.key())?)));
+    let words: Vec<String> = known.collect();
+    if words.is_empty() {
+        return Vec::new();
+    }
+    let text = format!("later: {}", words.join(", "));
+    let lines = wrap(&text, width.saturating_sub(4), TEXT_LINES).into_iter();
+    lines.map(|text| Line::new().add("    ", Paint::Plain).add(text, Paint::Dim)).collect()
+}
+
+/// A slow call in a sentence.
+pub fn sentence(call: &SingleCall) -> String {
+    let worth = call.time_seconds * LEAST_SHARE;
+    let mut words: Vec<(f64, String)> = split(&call.parts)
+        .iter()
+        .map(|share| {
+            let what = if share.is_wait { share.subsystem.waits } else { share.subsystem.busy };
+            let done = doings(share.subsystem, call.parts.get(share.subsystem.name));
+            (share.seconds, format!("{} {what}{done}", seconds(share.seconds)))
+        })
+        .collect();
+    let queue = run_queue(&call.parts);
+    words.push((queue, format!("{} runnable while others had the CPU", seconds(queue))));
+    words.retain(|(seconds, _)| *seconds >= worth && *seconds > 0.0);
+    words.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words: Vec<String> = words.into_iter().map(|(_, words)| words).collect();
+    let result =
+        if call.result < 0 { format!(" (failed: {})", call.result) } else { String::new() };
+    format!("{} {}{result}: {}", call.call, seconds(call.time_seconds), words.join(", "))
+}
+
+/// What was done there, in brackets.
+fn doings(subsystem: &Subsystem, numbers: Option<&Numbers>) -> String {
+    let Some(numbers) = numbers else { return String::new() };
+    let fields = subsystem.fields.iter().filter(|field| field.unit != Unit::Seconds);
+    let known = fields.filter_map(|field| Some(in_words(field, numbers.get(&field.key())?)));
+    let words: Vec<String> = known.collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
+}
+
+fn slow_lines(call: &SingleCall, width: usize) -> Vec<Line> {
+    let place = format!("at {}, thread {}: ", seconds(call.at_seconds), call.tid);
+    let lines = wrap(&(place + &sentence(call)), width.saturating_sub(2), TEXT_LINES);
+    let lines = lines.into_iter().enumerate();
+    let indent = |i: usize| if i == 0 { "  " } else { "      " };
+    lines
+        .map(|(i, text)| Line::new().add(indent(i), Paint::Plain).add(text, Paint::Plain))
+        .collect()
+}
+
+fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
+    let mut texts = Vec::new();
+    if report.lost_total > 0 {
+        texts.push(format!(
+            "lost: {} calls, or what they left behind, found no room: their numbers are missing above",
+            report.lost_total
+        ));
+    }
+    for subsystem in report.subsystems.iter().filter(|s| !s.missing.is_empty()) {
+        let what = if subsystem.probes == 0 { "unavailable" } else { "in part" };
+        texts.push(format!("{} {what}: {}", subsystem.name, subsystem.missing.join("; ")));
+    }
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    let wrapped = texts.iter().flat_map(|text| wrap(text, width, TEXT_LINES));
+    let lines = wrapped.map(|text| Line::new().add(text, Paint::Warn));
+    std::iter::once(Line::new()).chain(lines).collect()
+}
