@@ -4,8 +4,9 @@
 //! the histograms. Names of calls are given, for they are the kernel's.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
-use weigh_schema::call::{Call, CallKind, Cell, Grouping, SingleCall, bucket_start};
+use weigh_schema::call::{Call, CallKind, Cell, Grouping, Named, SingleCall, bucket_start};
 
 /// Seconds of nanoseconds.
 fn seconds(nanoseconds: u64) -> f64 {
@@ -28,25 +29,45 @@ fn quantile(cell: &Cell, fraction: f64) -> u64 {
     cell.longest_ns
 }
 
-fn owner(grouping: Grouping, of: [u64; 2]) -> Option<String> {
-    match grouping {
-        Grouping::Call => None,
-        Grouping::Thread if of[0] == of[1] => Some(format!("process {}", of[0])),
-        Grouping::Thread => Some(format!("process {}, thread {}", of[0], of[1])),
+/// What calls are about, by the grouping of the table and what was told of names.
+#[derive(Debug)]
+pub struct Owners {
+    grouping: Grouping,
+    names: HashMap<[u64; 2], String>,
+}
+
+impl Owners {
+    /// Without names.
+    pub fn new(grouping: Grouping) -> Owners {
+        Owners { grouping, names: HashMap::new() }
+    }
+
+    /// The last name of a thing is the one that stays: a socket gets its addresses in time.
+    pub fn learn(&mut self, named: impl IntoIterator<Item = Named>) {
+        self.names.extend(named.into_iter().map(|named| (named.of, named.name)));
+    }
+
+    fn name(&self, of: [u64; 2]) -> Option<String> {
+        match self.grouping {
+            Grouping::Call => None,
+            Grouping::Thread if of[0] == of[1] => Some(format!("process {}", of[0])),
+            Grouping::Thread => Some(format!("process {}, thread {}", of[0], of[1])),
+            _ if of == [0, 0] => None,
+            _ => {
+                let unnamed = || format!("device {}, inode {}", of[0], of[1]);
+                Some(self.names.get(&of).cloned().unwrap_or_else(unnamed))
+            }
+        }
     }
 }
 
 /// The table, what took most time first.
-pub fn call_kinds(
-    cells: &[Cell],
-    grouping: Grouping,
-    name: &dyn Fn(u64) -> String,
-) -> Vec<CallKind> {
+pub fn call_kinds(cells: &[Cell], owners: &Owners, name: &dyn Fn(u64) -> String) -> Vec<CallKind> {
     let mut sorted: Vec<&Cell> = cells.iter().collect();
     sorted.sort_by_key(|cell| (Reverse(cell.account.time_ns()), cell.number, cell.of));
     let kind = |cell: &Cell| CallKind {
         call: name(cell.number),
-        of: owner(grouping, cell.of),
+        of: owners.name(cell.of),
         calls_total: cell.account.calls(),
         errors_total: cell.errors,
         bytes_total: cell.bytes,
@@ -145,11 +166,22 @@ mod tests {
     #[test]
     fn what_took_most_time_comes_first() {
         let cells = [cell(1, 10, &[(3, 1)]), cell(2, 30, &[(3, 9)]), cell(3, 20, &[(3, 1)])];
-        let rows = call_kinds(&cells, Grouping::Call, &|n| n.to_string());
+        let rows = call_kinds(&cells, &Owners::new(Grouping::Call), &|n| n.to_string());
         let calls: Vec<&str> = rows.iter().map(|row| row.call.as_str()).collect();
         assert_eq!(calls, ["2", "3", "1"]);
         assert_eq!(rows[0].calls_total, 9);
         assert_eq!(rows[0].time_seconds, 30e-9);
+    }
+
+    #[test]
+    fn a_file_has_the_name_that_was_told_last() {
+        let mut owners = Owners::new(Grouping::File);
+        let named = |name: &str| Named { of: [8, 9], name: name.into() };
+        owners.learn([named("socket"), named("tcp 127.0.0.1:1 -> 127.0.0.1:2")]);
+        assert_eq!(owners.name([8, 9]).unwrap(), "tcp 127.0.0.1:1 -> 127.0.0.1:2");
+        assert_eq!(owners.name([8, 10]).unwrap(), "device 8, inode 10");
+        assert_eq!(owners.name([0, 0]), None);
+        assert_eq!(Owners::new(Grouping::Thread).name([7, 8]).unwrap(), "process 7, thread 8");
     }
 
     #[test]

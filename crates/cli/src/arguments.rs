@@ -235,6 +235,10 @@ pub enum By {
     Call,
     /// Each kind of call of each thread.
     Thread,
+    /// Each kind of call on each file, or whatever else a descriptor refers to.
+    File,
+    /// Each kind of call on each socket.
+    Connection,
 }
 
 impl From<By> for Grouping {
@@ -242,6 +246,8 @@ impl From<By> for Grouping {
         match by {
             By::Call => Grouping::Call,
             By::Thread => Grouping::Thread,
+            By::File => Grouping::File,
+            By::Connection => Grouping::Connection,
         }
     }
 }

@@ -186,11 +186,18 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+struct in6_addr {
+	__u8 bytes[16]; /* named otherwise in the kernel: read as a whole */
+};
+
 struct sock_common {
+	__be32 skc_daddr, skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
-	__u16 skc_num;
 	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 };
 
 struct sock {
@@ -237,18 +244,39 @@ struct inode {
 	struct super_block *i_sb;
 };
 
-/* Passed on by address. */
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
 struct path {
-	void *dentry;
+	struct vfsmount *mnt;
+	struct dentry *dentry;
 };
 
 struct file {
 	unsigned int f_mode;
 	struct inode *f_inode;
 	struct path f_path;
+	void *private_data;
 };
 
 struct fdtable {
+	unsigned int max_fds;
 	struct file **fd;
 };
 

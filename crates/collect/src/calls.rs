@@ -9,14 +9,14 @@ mod layout;
 mod names;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
-use weigh_schema::call::{Call, Cell, Grouping, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Named, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::job::{JobError, bpf, forever};
@@ -57,6 +57,7 @@ pub struct KernelCalls {
     links: Vec<Link>,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<Call>>>,
+    names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
 }
 
@@ -95,17 +96,10 @@ impl KernelCalls {
                 Err(error) => chosen.lacks(&name, error.to_string()),
             }
         }
-        let told = Rc::new(RefCell::new(Vec::new()));
-        let sink = Rc::clone(&told);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skeleton.maps.told_calls, move |data| {
-                sink.borrow_mut().extend(layout::call(data));
-                0
-            })
-            .map_err(bpf("ring buffer"))?;
-        let ring = builder.build().map_err(bpf("ring buffer"))?;
-        Ok(KernelCalls { skeleton, links, ring, told, attached: chosen.attached() })
+        let (told, names) = (Rc::default(), Rc::default());
+        let ring = read_rings(&skeleton, &told, &names)?;
+        let attached = chosen.attached();
+        Ok(KernelCalls { skeleton, links, ring, told, names, attached })
     }
 
     /// What is attached for each part of the kernel that was asked for.
@@ -154,6 +148,12 @@ impl KernelCalls {
         std::mem::take(&mut *self.told.borrow_mut())
     }
 
+    /// The names of files and sockets that were told since the last time.
+    pub fn names(&mut self) -> Vec<Named> {
+        let _ = self.ring.consume();
+        std::mem::take(&mut *self.names.borrow_mut())
+    }
+
     /// How much was seen, and lost.
     pub fn tally(&self) -> Tally {
         let variables = self.skeleton.maps.bss_data.as_deref();
@@ -186,6 +186,28 @@ impl KernelCalls {
     }
 }
 
+fn read_rings(
+    skeleton: &skeleton::CallsSkel<'static>,
+    told: &Rc<RefCell<Vec<Call>>>,
+    names: &Rc<RefCell<Vec<Named>>>,
+) -> Result<RingBuffer<'static>, JobError> {
+    let (calls, named) = (Rc::clone(told), Rc::clone(names));
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&skeleton.maps.told_calls, move |data| {
+            calls.borrow_mut().extend(layout::call(data));
+            0
+        })
+        .map_err(bpf("ring buffer"))?;
+    builder
+        .add(&skeleton.maps.told_names, move |data| {
+            named.borrow_mut().extend(layout::named(data));
+            0
+        })
+        .map_err(bpf("ring buffer"))?;
+    builder.build().map_err(bpf("ring buffer"))
+}
+
 /// Run on request, not attached.
 const JOIN: &str = "member__join";
 
@@ -193,6 +215,8 @@ const JOIN: &str = "member__join";
 struct Chosen {
     parts: Vec<Attached>,
     every_call: bool,
+    loaded: Vec<String>,
+    lacking: Vec<(String, String)>,
 }
 
 impl Chosen {
@@ -205,7 +229,7 @@ impl Chosen {
             missing: Vec::new(),
         };
         let parts = SUBSYSTEMS.iter().skip(1).filter(is_wanted).map(part).collect();
-        Chosen { parts, every_call: wanted.every_call }
+        Chosen { parts, every_call: wanted.every_call, loaded: Vec::new(), lacking: Vec::new() }
     }
 
     fn part(&mut self, program: &str) -> Option<&mut Attached> {
@@ -226,25 +250,22 @@ impl Chosen {
         if program.starts_with("call__") {
             return self.every_call;
         }
-        let Some(part) = self.part(program) else { return false };
+        if self.part(program).is_none() {
+            return false;
+        }
         let tracepoint = section.rsplit('/').next().unwrap_or_default();
         if offers.tracepoint(tracepoint) {
-            part.probes += 1;
+            self.loaded.push(program.to_string());
             return true;
         }
-        // Of the programs for different kernels one is enough.
-        if !program.contains("_before_") && !program.contains("_since_") {
-            part.missing.push(format!("this kernel has no tracepoint {tracepoint}"));
-        }
+        self.lacking
+            .push((program.to_string(), format!("this kernel has no tracepoint {tracepoint}")));
         false
     }
 
     fn lacks(&mut self, program: &str, reason: String) {
-        let reason = format!("{program}: {reason}");
-        if let Some(part) = self.part(program) {
-            part.probes -= 1;
-            part.missing.push(reason);
-        }
+        self.loaded.retain(|loaded| loaded != program);
+        self.lacking.push((program.to_string(), reason));
     }
 
     fn bits(&self) -> u64 {
@@ -252,7 +273,28 @@ impl Chosen {
         self.parts.iter().map(known).sum::<u64>() | SUBSYSTEMS[0].bit()
     }
 
-    fn attached(self) -> Vec<Attached> {
+    fn attached(mut self) -> Vec<Attached> {
+        for program in std::mem::take(&mut self.loaded) {
+            // Of the programs for different kernels one is enough.
+            let twin = |other: &str| root_of(other) == root_of(&program);
+            self.lacking.retain(|(lacking, _)| !twin(lacking));
+            if let Some(part) = self.part(&program) {
+                part.probes += 1;
+            }
+        }
+        let mut twins = HashSet::new();
+        for (program, reason) in std::mem::take(&mut self.lacking) {
+            if twins.insert(root_of(&program).to_string())
+                && let Some(part) = self.part(&program)
+            {
+                part.missing.push(reason);
+            }
+        }
         self.parts
     }
+}
+
+/// The name of a program without the kernel that it is for: `uring__submit_before_6_4`.
+fn root_of(program: &str) -> &str {
+    program.split("_before_").next().unwrap_or(program)
 }

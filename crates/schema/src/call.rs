@@ -15,6 +15,10 @@ pub enum Grouping {
     Call,
     /// Each kind of call of each thread.
     Thread,
+    /// Each kind of call on each file: whatever a descriptor refers to.
+    File,
+    /// Each kind of call on each socket.
+    Connection,
 }
 
 /// How much the kernel side saw.
@@ -37,7 +41,7 @@ pub struct Tally {
 pub struct Cell {
     /// The call's number.
     pub number: u64,
-    /// Whose they are: process and thread.
+    /// Whose they are: process and thread; or on what: device and inode.
     pub of: [u64; 2],
     /// Those that failed.
     pub errors: u64,
@@ -88,6 +92,15 @@ pub fn bucket_start(bucket: u32) -> u64 {
     let doubling = (bucket >> BUCKET_BITS) - 1;
     let within = u64::from(bucket & (small - 1));
     (u64::from(small) + within).checked_shl(doubling).unwrap_or(u64::MAX)
+}
+
+/// A file or socket, by device and inode, and what people call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Device and inode.
+    pub of: [u64; 2],
+    /// Path, or addresses.
+    pub name: String,
 }
 
 /// The schema of a report.

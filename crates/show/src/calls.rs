@@ -156,7 +156,9 @@ fn shares(kind: &CallKind) -> String {
 /// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
 fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
-    format!("{amount} {}", field.name.replace('_', " "))
+    let name = field.name.replace('_', " ");
+    let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
+    format!("{amount} {}", if is_one { name.trim_end_matches('s') } else { &name })
 }
 
 fn later(kind: &CallKind, width: usize) -> Vec<Line> {

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use weigh_account::{Slowest, call_kinds};
+use weigh_account::{Owners, Slowest, call_kinds};
 use weigh_collect::calls::{KernelCalls, Wanted, name};
 use weigh_collect::spawn::SpawnError;
 use weigh_schema::Mechanism;
@@ -31,7 +31,8 @@ pub fn follow(
     wanted: &Wanted,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let mut calls = KernelCalls::open(wanted)?;
-    let mut slowest = Slowest::new(arguments.slowest);
+    let mut kept =
+        Kept { slowest: Slowest::new(arguments.slowest), owners: Owners::new(wanted.grouping) };
     if arguments.slowest > 0 {
         calls.tell_from(0);
     }
@@ -52,10 +53,10 @@ pub fn follow(
         }
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let status = until_over(started, &mut calls, &mut slowest, end)?;
+    let status = until_over(started, &mut calls, &mut kept, end)?;
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
-    take_in(&mut calls, &mut slowest);
+    kept.take_in(&mut calls);
     let (cells, tally) = (calls.cells(), calls.tally());
     let report = CallsReport {
         schema: REPORT.to_string(),
@@ -65,8 +66,8 @@ pub fn follow(
         grouping: wanted.grouping,
         mechanism: Mechanism::Bpf,
         subsystems: calls.attached().iter().map(state).collect(),
-        calls: call_kinds(&cells, wanted.grouping, &name),
-        slowest: slowest.told(began_ns, &name),
+        calls: call_kinds(&cells, &kept.owners, &name),
+        slowest: kept.slowest.told(began_ns, &name),
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
         threads_total: tally.threads,
         lost_total: tally.lost,
@@ -85,7 +86,7 @@ fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
 fn until_over(
     mut started: Started,
     calls: &mut KernelCalls,
-    slowest: &mut Slowest,
+    kept: &mut Kept,
     end: Option<Instant>,
 ) -> anyhow::Result<Option<ExitStatus>> {
     loop {
@@ -93,7 +94,7 @@ fn until_over(
         let look = now + LOOK;
         started.wait(end.map_or(look, |end| end.min(look)), &[])?;
         started.attend(&|pid| calls.is_member(pid))?;
-        take_in(calls, slowest);
+        kept.take_in(calls);
         let is_time = end.is_some_and(|end| Instant::now() >= end);
         if calls.tally().living == 0 || started.is_interrupted() || is_time {
             return Ok(started.status());
@@ -101,9 +102,17 @@ fn until_over(
     }
 }
 
-fn take_in(calls: &mut KernelCalls, slowest: &mut Slowest) {
-    let told = calls.told();
-    if let Some(bar) = slowest.add(told) {
-        calls.tell_from(bar);
+/// What is taken in while the calls are followed.
+struct Kept {
+    slowest: Slowest,
+    owners: Owners,
+}
+
+impl Kept {
+    fn take_in(&mut self, calls: &mut KernelCalls) {
+        self.owners.learn(calls.names());
+        if let Some(bar) = self.slowest.add(calls.told()) {
+            calls.tell_from(bar);
+        }
     }
 }

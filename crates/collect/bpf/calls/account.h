@@ -72,6 +72,7 @@ struct window {
 	__u64 began; /* the call */
 	__u64 number; /* of the call */
 	__u64 sequence; /* of the call, in the job */
+	__u64 of[2]; /* which file or thread the call is about, if the table is by that */
 	__u64 interrupted_at;
 	enum interrupted interrupted;
 	__u32 waits_for; /* subsystem */

@@ -9,6 +9,7 @@
 #define WEIGH_CALLS_CALL_H
 
 #include "causes.h"
+#include "descriptors.h"
 
 #define MAX_CALL_NUMBER 1024
 #define COMPATIBLE (1 << 16) /* added to the numbers of 32-bit programs: they have others */
@@ -19,14 +20,7 @@ enum call_kind {
 	MOVES_BYTES = 2, /* and returns how many */
 };
 
-enum grouping {
-	BY_CALL,
-	BY_THREAD,
-	BY_FILE,
-};
-
 const volatile __u8 kinds[MAX_CALL_NUMBER];
-const volatile enum grouping grouping = BY_CALL;
 /* A call is sent as an event if it took at least so long; user space raises it as it learns. */
 __u64 told_from_ns = -1;
 
@@ -148,7 +142,11 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	if (grouping == BY_THREAD) {
 		key.of[0] = task->tgid;
 		key.of[1] = task->pid;
+	} else if (grouping != BY_CALL && kind_of(window->number) & TAKES_DESCRIPTOR) {
+		of_descriptor(&key, task, FIRST_ARGUMENT(regs));
 	}
+	window->of[0] = key.of[0];
+	window->of[1] = key.of[1];
 	window->cell = cell_number(&key);
 	if (!window->cell)
 		count_lost();
@@ -209,8 +207,8 @@ static __always_inline void tell(struct window *window, struct task_struct *task
 	told->result = result;
 	told->began = window->began;
 	told->ended = window->last;
-	told->of[0] = 0;
-	told->of[1] = 0;
+	told->of[0] = window->of[0];
+	told->of[1] = window->of[1];
 	__builtin_memcpy(&told->account, &window->account, sizeof(told->account));
 	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
 }

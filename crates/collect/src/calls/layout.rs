@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
+use std::net::{IpAddr, SocketAddr};
 
-use weigh_schema::call::{Call, Cell, Grouping, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Named, Tally};
 use weigh_schema::subsystem::Account;
 
 /// The generated skeleton.
@@ -47,6 +48,8 @@ pub(super) fn grouping(grouping: Grouping) -> types::grouping {
     match grouping {
         Grouping::Call => types::grouping::BY_CALL,
         Grouping::Thread => types::grouping::BY_THREAD,
+        Grouping::File => types::grouping::BY_FILE,
+        Grouping::Connection => types::grouping::BY_CONNECTION,
     }
 }
 
@@ -103,5 +106,72 @@ pub(super) fn call(value: &[u8]) -> Option<Call> {
             reader.u64(offset_of!(types::told, of) + 8)?,
         ],
         account: Account::from_bytes(value.get(offset_of!(types::told, account)..)?)?,
+    })
+}
+
+const TYPE_OF_FILE: u32 = 0o170_000;
+const SOCKET: u32 = 0o140_000;
+
+/// The name of a file or socket.
+pub(super) fn named(value: &[u8]) -> Option<Named> {
+    let reader = Reader(value);
+    let of =
+        [reader.u64(offset_of!(types::named, of))?, reader.u64(offset_of!(types::named, of) + 8)?];
+    let mode = reader.u32(offset_of!(types::named, mode))?;
+    let name = if mode & TYPE_OF_FILE == SOCKET { addresses(value)? } else { path(value)? };
+    Some(Named { of, name })
+}
+
+fn path(value: &[u8]) -> Option<String> {
+    let reader = Reader(value);
+    let depth = reader.u32(offset_of!(types::named, depth))? as usize;
+    let names = value.get(offset_of!(types::named, names)..)?;
+    let names: Vec<String> = names.chunks(NAME_BYTES).take(depth).map(component).collect();
+    let joined = names.iter().rev().map(String::as_str).collect::<Vec<_>>().join("/");
+    // What is in no directory has one name, and no root: pipe, anon_inode.
+    Some(match reader.u32(offset_of!(types::named, is_complete))? {
+        0 => format!("…/{joined}"),
+        _ => format!("/{joined}"),
+    })
+}
+
+const NAME_BYTES: usize = 64;
+
+fn component(name: &[u8]) -> String {
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let text = String::from_utf8_lossy(&name[..end]).into_owned();
+    // The kernel side keeps no more than this of each.
+    if end == NAME_BYTES - 1 { text + "…" } else { text }
+}
+
+const INET: u32 = 2;
+const INET6: u32 = 10;
+
+fn addresses(value: &[u8]) -> Option<String> {
+    let reader = Reader(value);
+    let family = reader.u32(offset_of!(types::named, family))?;
+    let address = |at: usize| -> Option<IpAddr> {
+        let bytes: [u8; 16] = value.get(at..at + 16)?.try_into().ok()?;
+        Some(match family {
+            INET => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            _ => IpAddr::from(bytes),
+        })
+    };
+    let port = |at: usize| Some(u16::from_ne_bytes(value.get(at..at + 2)?.try_into().ok()?));
+    if family != INET && family != INET6 {
+        return Some(if family == 1 { "unix socket" } else { "socket" }.to_string());
+    }
+    let protocol = match reader.u32(offset_of!(types::named, protocol))? {
+        6 => "tcp".to_string(),
+        17 => "udp".to_string(),
+        other => format!("protocol {other}"),
+    };
+    let local = address(offset_of!(types::named, local))?;
+    let remote = address(offset_of!(types::named, remote))?;
+    let local = SocketAddr::new(local, port(offset_of!(types::named, local_port))?);
+    let remote = SocketAddr::new(remote, port(offset_of!(types::named, remote_port))?);
+    Some(match remote.port() {
+        0 => format!("{protocol} {local}"),
+        _ => format!("{protocol} {local} -> {remote}"),
     })
 }
