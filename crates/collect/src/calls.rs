@@ -120,8 +120,13 @@ impl KernelCalls {
     /// The calls of all threads of a process that runs are followed from now on, and of those that
     /// it makes.
     pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
+        let before = self.tally().threads;
         join::process(&self.skeleton.progs.member__join, pid)
-            .map_err(|error| bpf("joining a process")(error.into()))
+            .map_err(|error| bpf("joining a process")(error.into()))?;
+        match self.tally().threads > before {
+            true => Ok(()),
+            false => Err(JobError::NoProcess(pid)),
+        }
     }
 
     /// Whether a process is one whose calls are followed.

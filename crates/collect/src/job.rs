@@ -33,6 +33,9 @@ pub enum JobError {
     /// The kernel or the rights do not allow it.
     #[error(transparent)]
     Missing(#[from] Missing),
+    /// Nobody has that PID.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
     /// A step of libbpf failed although the requirements are met.
     #[error("BPF {step} failed: {error}{said}")]
     Bpf {

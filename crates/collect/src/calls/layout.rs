@@ -111,14 +111,24 @@ pub(super) fn call(value: &[u8]) -> Option<Call> {
 
 const TYPE_OF_FILE: u32 = 0o170_000;
 const SOCKET: u32 = 0o140_000;
+const PIPE: u32 = 0o010_000;
+/// Of epoll, eventfd, io_uring and their like.
+const ANONYMOUS: u32 = 0;
 
 /// The name of a file or socket.
 pub(super) fn named(value: &[u8]) -> Option<Named> {
     let reader = Reader(value);
     let of =
         [reader.u64(offset_of!(types::named, of))?, reader.u64(offset_of!(types::named, of) + 8)?];
-    let mode = reader.u32(offset_of!(types::named, mode))?;
-    let name = if mode & TYPE_OF_FILE == SOCKET { addresses(value)? } else { path(value)? };
+    let kind = reader.u32(offset_of!(types::named, mode))? & TYPE_OF_FILE;
+    let is_nowhere = reader.u32(offset_of!(types::named, depth))? == 0;
+    let name = match kind {
+        SOCKET => addresses(value)?,
+        // It has no name in any directory.
+        PIPE if is_nowhere => "pipe".to_string(),
+        ANONYMOUS => "anonymous inode".to_string(),
+        _ => path(value)?,
+    };
     Some(Named { of, name })
 }
 
@@ -128,7 +138,6 @@ fn path(value: &[u8]) -> Option<String> {
     let names = value.get(offset_of!(types::named, names)..)?;
     let names: Vec<String> = names.chunks(NAME_BYTES).take(depth).map(component).collect();
     let joined = names.iter().rev().map(String::as_str).collect::<Vec<_>>().join("/");
-    // What is in no directory has one name, and no root: pipe, anon_inode.
     Some(match reader.u32(offset_of!(types::named, is_complete))? {
         0 => format!("…/{joined}"),
         _ => format!("/{joined}"),

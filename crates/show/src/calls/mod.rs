@@ -1,6 +1,8 @@
 //! What `weigh calls` found, as text for the terminal: the table, the slowest calls in a sentence
 //! each, what could not be seen.
 
+pub mod docs;
+
 use weigh_schema::amount::show_amount;
 use weigh_schema::call::{CallKind, CallsReport, Numbers, SingleCall};
 use weigh_schema::subsystem::{Field, LATER, PART, SUBSYSTEMS, Subsystem};

@@ -1,0 +1,232 @@
+//! `weigh calls`, against what the programs themselves know.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use support::run::{Scratch, set_surroundings, weigh};
+use support::{patience, wait_until, weigh_binary, weigh_for_everybody, workload};
+
+/// Follows a command; what it ended with, and the report.
+#[track_caller]
+fn calls(scratch: &Scratch, options: &[&str], command: &[&str]) -> (Output, Value) {
+    let json = scratch.path("calls.json").display().to_string();
+    let arguments = [&["calls", "--json", &json][..], options, &["--"], command].concat();
+    let output = weigh(scratch, &arguments);
+    let report = serde_json::from_str(&scratch.text("calls.json"));
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.clone(), report.unwrap_or_else(|error| panic!("{error}: {}", said())))
+}
+
+/// The rows of a kind of call.
+fn rows<'a>(report: &'a Value, call: &str) -> Vec<&'a Value> {
+    let rows = report["calls"].as_array().expect("rows").iter();
+    rows.filter(|row| row["call"] == call).collect()
+}
+
+#[track_caller]
+fn number(report: &Value, call: &str, key: &str) -> u64 {
+    let numbers = rows(report, call).into_iter().map(|row| row[key].as_u64().expect("a number"));
+    numbers.sum()
+}
+
+/// A `key=value` line of a workload's truth.
+#[track_caller]
+fn truth(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    line.unwrap_or_else(|| panic!("no {key} in {text}")).parse().expect("a number")
+}
+
+#[test]
+fn every_call_is_counted_and_its_parts_add_up() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/file").display().to_string();
+    for program in ["calls", "calls-static"] {
+        let _ = std::fs::remove_file(scratch.path("truth"));
+        let (output, report) = calls(&scratch, &["-q"], &[&workload(program), &file]);
+        assert!(output.status.success(), "{output:?}");
+        let said = scratch.text("truth");
+        for call in ["pwrite64", "fsync", "clock_nanosleep", "getppid"] {
+            assert_eq!(number(&report, call, "calls_total"), truth(&said, call), "{call}");
+        }
+        assert_eq!(report["lost_total"], 0);
+        let slept = rows(&report, "clock_nanosleep")[0];
+        let seconds = slept["time_seconds"].as_f64().expect("seconds");
+        let own = truth(&said, "clock_nanosleep_ns") as f64 / 1e9;
+        assert!(seconds <= own && seconds > own * 0.95, "{seconds} of {own}");
+        for row in report["calls"].as_array().expect("rows") {
+            let parts = row["parts"].as_object().expect("parts");
+            let of = |key: &str| parts.values().filter_map(|p| p[key].as_f64()).sum::<f64>();
+            let sum = of("time_seconds") + of("waiting_seconds") + of("run_queue_seconds");
+            let time = row["time_seconds"].as_f64().expect("seconds");
+            assert!((sum - time).abs() < 1e-6, "{}: {sum} of {time}", row["call"]);
+        }
+    }
+}
+
+#[test]
+fn the_command_keeps_its_output_and_status() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (output, _) = calls(&scratch, &[], &["sh", "-c", "echo out; exit 3"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"out\n"[..]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("exit_group"), "{output:?}");
+    let (output, report) = calls(&scratch, &["-q"], &["sh", "-c", "kill -9 $$"]);
+    assert_eq!(output.status.signal(), Some(9));
+    assert_eq!(number(&report, "kill", "calls_total"), 1);
+    let missing = weigh(&scratch, &["calls", "--", "no-such-command-anywhere"]);
+    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+}
+
+#[test]
+fn a_call_that_never_returns_counts_until_its_thread_ends() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let seconds = patience(0.3).as_secs_f64();
+    let command = ["timeout", "-s", "KILL", &seconds.to_string(), "sleep", "1000"];
+    let (_, report) = calls(&scratch, &["-q"], &command);
+    let slept = rows(&report, "clock_nanosleep");
+    let time = slept[0]["time_seconds"].as_f64().expect("seconds");
+    assert!(time > seconds * 0.5 && time < seconds + 5.0, "{time}");
+    assert_eq!(number(&report, "clock_nanosleep", "calls_total"), 1);
+}
+
+#[test]
+fn what_the_command_leaves_behind_is_followed_too() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let script = "(setsid sh -c 'sleep 0.2; mkdir left-over' &) ; true";
+    let (_, report) = calls(&scratch, &["-q"], &["sh", "-c", script]);
+    assert_eq!(number(&report, "mkdir", "calls_total"), 1, "{report}");
+}
+
+#[test]
+fn a_file_has_rows_of_its_own() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/data file").display().to_string();
+    let command = ["dd", "if=/dev/zero", &format!("of={file}"), "bs=1009", "count=23"];
+    let (_, report) = calls(&scratch, &["-q", "--by", "file"], &command);
+    let of = |call: &str, of: &str| {
+        let mut rows = rows(&report, call).into_iter().filter(|row| row["of"] == of);
+        rows.next().unwrap_or_else(|| panic!("no {call} of {of}: {report}")).clone()
+    };
+    assert_eq!(of("write", &file)["calls_total"], 23);
+    assert_eq!(of("write", &file)["bytes_total"], 23 * 1009);
+    assert_eq!(of("read", "/dev/zero")["calls_total"], 23);
+    assert_eq!(of("read", "/dev/zero")["bytes_total"], 23 * 1009);
+}
+
+#[test]
+fn a_connection_has_rows_of_its_own() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = ["-q", "--by", "connection", "-s", "socket,tcp,net"];
+    let (_, report) = calls(&scratch, &options, &[&workload("net"), "1000003", "3"]);
+    let said = scratch.text("truth");
+    let moved = |calls: &[&str]| -> u64 {
+        let rows = calls.iter().flat_map(|call| rows(&report, call));
+        let rows = rows.filter(|row| row["of"].as_str().is_some_and(|of| of.contains(" -> ")));
+        rows.map(|row| row["bytes_total"].as_u64().expect("bytes")).sum()
+    };
+    let sent = moved(&["write", "sendto", "sendmsg", "writev"]);
+    let received = moved(&["read", "recvfrom", "recvmsg", "readv"]);
+    assert_eq!(sent, truth(&said, "net_sent_bytes"), "{report}");
+    assert_eq!(received, truth(&said, "net_received_bytes"), "{report}");
+    // Three connections, each seen from both ends.
+    let mut names: Vec<&str> =
+        rows(&report, "write").iter().filter_map(|r| r["of"].as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(
+        names.iter().filter(|name| name.starts_with("tcp 127.0.0.1:")).count() >= 3,
+        "{names:?}"
+    );
+}
+
+#[test]
+fn a_process_that_runs_already() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "while :; do sleep 0.05; done"]).stdout(Stdio::null());
+    set_surroundings(&mut shell, &scratch);
+    let mut shell = shell.spawn().expect("a shell");
+    let json = scratch.path("calls.json").display().to_string();
+    let duration = format!("{}ms", patience(0.7).as_millis());
+    let pid = shell.id().to_string();
+    let output = weigh(&scratch, &["calls", "--pid", &pid, "--for", &duration, "--json", &json]);
+    shell.kill().and_then(|()| shell.wait()).expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("clock_nanosleep"), "{output:?}");
+    let report: Value = serde_json::from_str(&scratch.text("calls.json")).expect("JSON");
+    assert!(number(&report, "clock_nanosleep", "calls_total") >= 3, "{report}");
+    assert!(number(&report, "wait4", "calls_total") >= 3, "{report}");
+    assert_eq!(report["pid"], shell.id());
+}
+
+#[test]
+fn a_signal_to_weigh_reaches_the_command() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut weigh = Command::new(weigh_binary());
+    weigh.args([
+        "calls",
+        "-q",
+        "--",
+        "sh",
+        "-c",
+        "trap 'exit 7' TERM; echo ready; while :; do sleep 0.02; done",
+    ]);
+    weigh.stdout(Stdio::piped());
+    set_surroundings(&mut weigh, &scratch);
+    let mut weigh = weigh.spawn().expect("weigh");
+    let mut ready = [0; 6];
+    let mut said = weigh.stdout.take().expect("a pipe");
+    std::io::Read::read_exact(&mut said, &mut ready).expect("it is ready");
+    support::processes::signal(weigh.id(), 15);
+    let mut status = None;
+    wait_until("weigh ends", 20.0, || {
+        status = weigh.try_wait().expect("it is our child");
+        status.is_some()
+    });
+    assert_eq!(status.expect("waited for").code(), Some(7));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_the_command_runs() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let marker = scratch.path("has-run").display().to_string();
+    let cases: [(&[&str], &str); 4] = [
+        (&["calls", "-s", "blok", "--", "touch", &marker], "did you mean block?"),
+        (&["calls"], "expected either a command"),
+        (&["calls", "--pid", "4194303", "--for", "1s"], "there is no process 4194303"),
+        (&["calls", "--json", "/no/such/folder/x", "--", "touch", &marker], "/no/such/folder/x"),
+    ];
+    for (arguments, expected) in cases {
+        let output = weigh(&scratch, arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "no '{expected}' in {said}");
+        assert!(!scratch.path("has-run").exists(), "{arguments:?}: the command ran");
+    }
+}
+
+#[test]
+fn without_rights_it_says_what_is_missing() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let weigh = weigh_for_everybody();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(weigh).args(["calls", "--", "true"]);
+    set_surroundings(&mut command, &scratch);
+    let output = command.output().expect("setpriv");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("CAP_BPF"), "{said}");
+}
