@@ -291,3 +291,38 @@ impl Line {
         Duration::try_from_secs_f64(seconds).unwrap_or(PACE.1).clamp(PACE.0, PACE.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(limit: f64) -> Line {
+        lines(&[("memory_peak_bytes", limit, 0.0)], Hold::Kill).remove(0)
+    }
+
+    fn holding(floor: u64) -> Sums {
+        Sums { floor, ..Sums::default() }
+    }
+
+    #[test]
+    fn it_has_an_eye_on_what_it_can_see_cheaply() {
+        let limits = [("processes_peak", 5.0, 4.0), ("wall_seconds", 1.0, 0.8)];
+        let seen = lines(&limits, Hold::Stop);
+        assert_eq!(seen.iter().map(|line| line.metric).collect::<Vec<_>>(), ["processes_peak"]);
+        assert!(lines(&limits, Hold::Not).is_empty());
+    }
+
+    #[test]
+    fn it_looks_more_often_the_sooner_a_limit_will_be_reached() {
+        let (mut line, begun) = (line(100e6), Instant::now());
+        line.pause(&holding(0), begun);
+        let later = begun + Duration::from_millis(10);
+        assert_eq!(line.pause(&holding(1_000), later), PACE.1);
+        // 10 MB in 10 ms, 4 MB to go: half of 4 ms.
+        let mut line = self::line(14e6);
+        line.pause(&holding(0), begun);
+        let pause = line.pause(&holding(10_000_000), later);
+        assert!((pause.as_secs_f64() - 0.002).abs() < 1e-6, "{pause:?}");
+        assert_eq!(line.pause(&holding(14_000_000), later + PACE.1), PACE.0);
+    }
+}
