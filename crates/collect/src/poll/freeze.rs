@@ -111,7 +111,7 @@ impl Crowd {
         while Instant::now() < until {
             let now = newest_pid()?;
             // Numbers begin anew: a pass over all finds these.
-            if now == last || now < last || now - last > MANY {
+            if now <= last || now - last > MANY {
                 return Some(now);
             }
             for pid in last + 1..=now {
