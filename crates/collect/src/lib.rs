@@ -31,6 +31,7 @@ pub mod procfs;
 pub mod ptrace;
 pub mod requirements;
 pub mod rusage;
+mod sentry;
 pub mod signals;
 pub mod spawn;
 mod waited_io;

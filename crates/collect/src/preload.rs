@@ -41,6 +41,7 @@ use weigh_schema::{CounterValues, Mechanism};
 use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
 use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
+use crate::sentry::{self, Line, Sentry};
 use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
 use clock::now_ns;
@@ -98,8 +99,9 @@ pub struct PreloadedJob {
     waited_io: WaitedIo,
     /// What the kernel has counted for all, once nobody is left.
     total: Option<CounterValues>,
-    /// With more processes than that the job is to be stopped.
-    most: Option<u64>,
+    /// The limits that a sentry has an eye on.
+    lines: Vec<Line>,
+    sentry: Option<Sentry>,
 }
 
 impl PreloadedJob {
@@ -128,7 +130,8 @@ impl PreloadedJob {
             usage_before: CounterValues::default(),
             waited_io: WaitedIo::begin().map_err(PreloadError::OwnIo)?,
             total: None,
-            most: None,
+            lines: Vec::new(),
+            sentry: None,
         })
     }
 
@@ -241,15 +244,15 @@ impl Follow for PreloadedJob {
     }
 
     fn arm(&mut self, pid: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
-        let mut poller = JobPoller::new(pid, &[std::process::id()])?;
-        poller.stop_past(self.most);
-        self.poller = Some(poller);
+        let poller = JobPoller::new(pid, &[std::process::id()])?;
         self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
         self.usage_before = rusage::waited().counters;
         self.begun = Instant::now();
         self.tally.epoch_ns = now_ns();
         self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);
+        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
+        self.poller = Some(poller);
         Ok(())
     }
 
@@ -268,6 +271,10 @@ impl Follow for PreloadedJob {
         vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
     }
 
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.sentry.as_ref().map(Sentry::wake_fd)
+    }
+
     fn next_look(&self) -> Option<Instant> {
         Some(self.last.map_or_else(Instant::now, |last| last + LOOK))
     }
@@ -284,10 +291,11 @@ impl Follow for PreloadedJob {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        if self.last.is_none_or(|last| last.elapsed() >= LOOK) {
+        let crossings = self.sentry.as_ref().map(Sentry::crossings).unwrap_or_default();
+        if !crossings.is_empty() || self.last.is_none_or(|last| last.elapsed() >= LOOK) {
             self.look();
         }
-        self.tally.events.drain(..).collect()
+        self.tally.events.drain(..).chain(crossings.into_iter().map(Event::Limit)).collect()
     }
 
     fn read(&mut self) -> Result<JobReading, FollowError> {
@@ -319,6 +327,7 @@ impl Follow for PreloadedJob {
         if let Some(poller) =
             self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
         {
+            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
             reached = poller.signal_all(list);
         }
         self.look();
@@ -334,13 +343,15 @@ impl Follow for PreloadedJob {
         limits: &[(&str, f64, f64)],
         hold: Hold,
     ) -> Result<Vec<String>, FollowError> {
-        self.most = most_processes(limits, hold);
-        let most = self.most.map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
+        self.lines = sentry::lines(limits, hold);
+        let most = most_processes(limits, hold)
+            .map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
         self.place.head.most.store(most, Ordering::Relaxed);
         Ok(Vec::new())
     }
 
     fn release(&mut self) -> Result<(), FollowError> {
+        self.sentry.iter().for_each(Sentry::rest);
         self.place.head.most.store(0, Ordering::Relaxed);
         Ok(())
     }
@@ -349,6 +360,7 @@ impl Follow for PreloadedJob {
         // Who is told to end may need a few to do so.
         let more = |most: u32| (most != 0).then(|| most.saturating_add(LAST_WISH));
         let _ = self.place.head.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        self.sentry.iter().for_each(Sentry::set_ending);
         Ok(())
     }
 
