@@ -10,6 +10,7 @@ pub mod apart;
 pub mod call_filter;
 mod canary;
 pub mod cgroup;
+pub mod clock;
 mod complaints;
 pub mod delays;
 pub mod fanotify;

@@ -38,6 +38,7 @@ use weigh_schema::event::{
 };
 use weigh_schema::{CounterValues, Mechanism};
 
+use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
 use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
@@ -90,7 +91,7 @@ pub struct PreloadedJob {
     poller: Option<JobPoller>,
     tally: Tally,
     files: Files,
-    begun: Instant,
+    begun: Moment,
     last: Option<Instant>,
     reading: JobReading,
     alive: BTreeSet<u32>,
@@ -121,7 +122,7 @@ impl PreloadedJob {
             poller: None,
             tally: Tally::default(),
             files: Files::default(),
-            begun: Instant::now(),
+            begun: Moment::now(),
             last: None,
             reading: JobReading::default(),
             alive: BTreeSet::new(),
@@ -159,7 +160,7 @@ impl PreloadedJob {
     fn look(&mut self) {
         clock::tell(&self.place.head);
         let Some(poller) = &mut self.poller else { return };
-        let (at_ns, began_ns) = (self.begun.elapsed().as_nanos() as u64, now_ns());
+        let (at_ns, began_ns) = (self.begun.elapsed_ns(), now_ns());
         // A look that fails leaves the last one standing.
         if let Ok(poll) = poller.poll(at_ns) {
             let remaining = poller.remaining();
@@ -246,7 +247,7 @@ impl Follow for PreloadedJob {
         self.poller = Some(poller);
         self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
         self.usage_before = rusage::waited().counters;
-        self.begun = Instant::now();
+        self.begun = Moment::now();
         self.tally.epoch_ns = now_ns();
         self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);
