@@ -181,6 +181,7 @@ impl PreloadedJob {
     fn grounds(&mut self) -> Grounds {
         self.tally.note_living_blind_spots();
         let tally = &self.tally;
+        let is_blind = !tally.blind_spots().is_empty();
         let why_not = if !tally.all_are_waited_for() {
             "a process did not wait for its children, whose counts the kernel keeps nowhere: looked \
              at in /proc now and then"
@@ -190,8 +191,7 @@ impl PreloadedJob {
             "the job has not ended: looked at in /proc now and then"
         };
         let rusage_peak = rusage::waited().rss_peak_bytes;
-        let process_peak = if tally.cut_short == 0 && tally.blind.is_empty() && !self.was_refused()
-        {
+        let process_peak = if tally.cut_short == 0 && !is_blind && !self.was_refused() {
             Ok(Mechanism::Preload)
         } else if self.total.is_some() && rusage_peak > rusage::own_rss_peak_bytes() {
             Ok(Mechanism::Rusage)
@@ -205,9 +205,7 @@ impl PreloadedJob {
             is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
             why_not,
             blind: self.blind_spots(),
-            may_miss_processes: !tally.blind.is_empty()
-                || tally.strangers_ended > 0
-                || self.was_refused(),
+            may_miss_processes: is_blind || tally.strangers_ended > 0 || self.was_refused(),
             has_no_threads: tally.has_no_threads(),
             unseen_io: tally.unseen_io(),
             process_peak,
@@ -223,8 +221,9 @@ impl PreloadedJob {
     /// The programs that the library was not in, for people.
     fn blind_spots(&self) -> String {
         let tally = &self.tally;
+        let blind = tally.blind_spots();
         let mut all: Vec<String> =
-            tally.blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
+            blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
         if self.was_refused() {
             all.push("processes for which there was no place in the shared file".to_owned());
         }
