@@ -6,6 +6,7 @@
 //! call (as those in Go do), is not recognised. The other way round is no harm: no other
 //! sense is made of these bytes but by chance, and a program that is let go is looked at in `/proc`.
 
+use memchr::memmem;
 use object::elf::{EM_386, EM_AARCH64, EM_X86_64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader as _};
 use object::{Endian as _, ReadRef};
@@ -69,18 +70,13 @@ pub fn calls_ptrace<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> b
 impl Call {
     fn is_in(&self, code: &[u8]) -> bool {
         self.number.iter().any(|number| {
-            places(code, number).any(|place| {
+            memmem::find_iter(code, number).any(|place| {
                 let behind = &code[place + number.len()..];
                 let near = &behind[..behind.len().min(BETWEEN)];
-                self.enter.iter().any(|enter| places(near, enter).next().is_some())
+                self.enter.iter().any(|enter| memmem::find(near, enter).is_some())
             })
         })
     }
-}
-
-fn places<'a>(within: &'a [u8], part: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-    let all = within.windows(part.len()).enumerate();
-    all.filter(move |(_, window)| *window == part).map(|(place, _)| place)
 }
 
 #[cfg(test)]
