@@ -11,6 +11,7 @@ pub mod call_filter;
 pub mod calls;
 mod canary;
 pub mod cgroup;
+pub mod clock;
 mod complaints;
 pub mod delays;
 pub mod fanotify;

@@ -38,6 +38,7 @@ use weigh_schema::event::{
 };
 use weigh_schema::{CounterValues, Mechanism};
 
+use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
 use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
@@ -91,7 +92,7 @@ pub struct PreloadedJob {
     poller: Option<JobPoller>,
     tally: Tally,
     files: Files,
-    begun: Instant,
+    begun: Moment,
     last: Option<Instant>,
     reading: JobReading,
     alive: BTreeSet<u32>,
@@ -123,7 +124,7 @@ impl PreloadedJob {
             poller: None,
             tally: Tally::default(),
             files: Files::default(),
-            begun: Instant::now(),
+            begun: Moment::now(),
             last: None,
             reading: JobReading::default(),
             alive: BTreeSet::new(),
@@ -162,7 +163,7 @@ impl PreloadedJob {
     fn look(&mut self) {
         clock::tell(&self.place.head);
         let Some(poller) = &mut self.poller else { return };
-        let (at_ns, began_ns) = (self.begun.elapsed().as_nanos() as u64, now_ns());
+        let (at_ns, began_ns) = (self.begun.elapsed_ns(), now_ns());
         // A look that fails leaves the last one standing.
         if let Ok(poll) = poller.poll(at_ns) {
             let remaining = poller.remaining();
@@ -183,6 +184,7 @@ impl PreloadedJob {
     fn grounds(&mut self) -> Grounds {
         self.tally.note_living_blind_spots();
         let tally = &self.tally;
+        let is_blind = !tally.blind_spots().is_empty();
         let why_not = if !tally.all_are_waited_for() {
             "a process did not wait for its children, whose counts the kernel keeps nowhere: looked \
              at in /proc now and then"
@@ -192,8 +194,7 @@ impl PreloadedJob {
             "the job has not ended: looked at in /proc now and then"
         };
         let rusage_peak = rusage::waited().rss_peak_bytes;
-        let process_peak = if tally.cut_short == 0 && tally.blind.is_empty() && !self.was_refused()
-        {
+        let process_peak = if tally.cut_short == 0 && !is_blind && !self.was_refused() {
             Ok(Mechanism::Preload)
         } else if self.total.is_some() && rusage_peak > rusage::own_rss_peak_bytes() {
             Ok(Mechanism::Rusage)
@@ -207,9 +208,7 @@ impl PreloadedJob {
             is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
             why_not,
             blind: self.blind_spots(),
-            may_miss_processes: !tally.blind.is_empty()
-                || tally.strangers_ended > 0
-                || self.was_refused(),
+            may_miss_processes: is_blind || tally.strangers_ended > 0 || self.was_refused(),
             has_no_threads: tally.has_no_threads(),
             unseen_io: tally.unseen_io(),
             process_peak,
@@ -225,8 +224,9 @@ impl PreloadedJob {
     /// The programs that the library was not in, for people.
     fn blind_spots(&self) -> String {
         let tally = &self.tally;
+        let blind = tally.blind_spots();
         let mut all: Vec<String> =
-            tally.blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
+            blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
         if self.was_refused() {
             all.push("processes for which there was no place in the shared file".to_owned());
         }
@@ -247,7 +247,7 @@ impl Follow for PreloadedJob {
         let poller = JobPoller::new(pid, &[std::process::id()])?;
         self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
         self.usage_before = rusage::waited().counters;
-        self.begun = Instant::now();
+        self.begun = Moment::now();
         self.tally.epoch_ns = now_ns();
         self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use weigh_schema::event::Crossing;
 
+use crate::clock::Moment;
 use crate::follow::Hold;
 use crate::poll::JobPoller;
 use members::{Members, Sums};
@@ -111,7 +112,7 @@ pub struct Sentry {
 
 impl Sentry {
     /// Has an eye on the job that `poller` follows. None if there is nothing to see, or no thread.
-    pub fn start(poller: &JobPoller, lines: Vec<Line>, begun: Instant) -> Option<Sentry> {
+    pub fn start(poller: &JobPoller, lines: Vec<Line>, begun: Moment) -> Option<Sentry> {
         if lines.is_empty() {
             return None;
         }
@@ -182,7 +183,7 @@ struct Watch {
     shared: Arc<Shared>,
     members: Members,
     lines: Vec<Line>,
-    begun: Instant,
+    begun: Moment,
     is_wish_granted: bool,
 }
 
@@ -241,7 +242,7 @@ impl Watch {
 
     /// Tells of the limits that were passed, with what the job had when it had come to a stop.
     fn tell(&mut self, before: &Sums, after: &Sums, orders: &mut Orders) {
-        let at_ns = self.begun.elapsed().as_nanos() as u64;
+        let at_ns = self.begun.elapsed_ns();
         for line in &self.lines {
             let observed = (line.value)(before).max((line.value)(after));
             if observed > line.most {

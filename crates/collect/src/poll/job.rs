@@ -9,6 +9,7 @@ use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
 use super::JobPoller;
+use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, NOT_IN_IO};
 use crate::procfs::IO_COUNTERS;
 use crate::rusage::{self, has_no_children};
@@ -30,7 +31,7 @@ pub struct PolledJob {
     poller: Option<JobPoller>,
     /// Why it is not followed by better means, in a line.
     why: String,
-    begun: Instant,
+    begun: Moment,
     reading: JobReading,
     known: Vec<Counter>,
     living: Vec<u32>,
@@ -55,7 +56,7 @@ impl PolledJob {
         PolledJob {
             poller: None,
             why: why.lines().next().unwrap_or_default().to_string(),
-            begun: Instant::now(),
+            begun: Moment::now(),
             reading: JobReading::default(),
             known: Vec::new(),
             living: Vec::new(),
@@ -73,7 +74,7 @@ impl PolledJob {
     fn look(&mut self) {
         let Some(poller) = &mut self.poller else { return };
         let began = Instant::now();
-        let at_ns = self.begun.elapsed().as_nanos() as u64;
+        let at_ns = self.begun.elapsed_ns();
         let before = self.reading.memory.rss_sum;
         // A look that fails leaves the last one standing; the status says what is hidden.
         if let Ok(poll) = poller.poll(at_ns) {
@@ -209,7 +210,7 @@ impl Follow for PolledJob {
         let poller = JobPoller::new(pid, &[std::process::id()])?;
         self.usage_before = rusage::waited().counters;
         self.waited_io = WaitedIo::begin().ok();
-        self.begun = Instant::now();
+        self.begun = Moment::now();
         self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
         self.poller = Some(poller);
         Ok(())
