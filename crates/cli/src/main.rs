@@ -8,6 +8,7 @@
 mod arguments;
 mod doctor;
 mod generate;
+mod kernel;
 mod run;
 mod show;
 
