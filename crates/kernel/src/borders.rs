@@ -108,18 +108,21 @@ pub fn entered(
         program.functions.iter().enumerate().map(|(n, function)| (function.address, n)).collect();
     let (mut entered, mut tables) = (BTreeSet::<usize>::new(), 0);
     for (place, symbol) in data.iter().enumerate() {
-        if !subsystems.is_table(&symbol.name) {
+        // What is exported has its name in three places.
+        if symbol.name.starts_with("__k") || !subsystems.is_table(&symbol.name) {
             continue;
         }
         let Some(section) = elf.section_at(symbol.address) else { continue };
-        tables += 1;
         let next = data[place..].iter().find(|other| other.address > symbol.address);
         let end = next.map_or(u64::MAX, |next| next.address);
         let length = (end - symbol.address).min(LARGEST_TABLE) as usize;
         let start = (symbol.address - section.address) as usize;
         let content = &section.data[start..section.data.len().min(start + length)];
         let words = content.chunks_exact(8).filter_map(|word| word.try_into().ok());
-        entered.extend(words.filter_map(|word| starts.get(&u64::from_le_bytes(word))));
+        let held: Vec<usize> =
+            words.filter_map(|word| starts.get(&u64::from_le_bytes(word)).copied()).collect();
+        tables += usize::from(!held.is_empty());
+        entered.extend(held);
     }
     entered.retain(|number| !program.functions[*number].is_for_start);
     (entered, tables)

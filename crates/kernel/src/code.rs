@@ -91,6 +91,8 @@ pub struct Read {
     pub instructions: u64,
     /// Direct calls of functions.
     pub calls: u64,
+    /// Direct calls of what is no function: with the right symbols there are next to none.
+    pub astray: u64,
     /// Jumps to the beginning of another function.
     pub tail_jumps: u64,
     /// Calls and jumps by pointer.
@@ -247,7 +249,10 @@ fn disassemble(
                 function.loops |= target <= instruction.ip();
                 continue;
             }
-            let Some(&callee) = starts.get(&target) else { continue };
+            let Some(&callee) = starts.get(&target) else {
+                read.astray += u64::from(is_call);
+                continue;
+            };
             match roles[callee] {
                 Role::ByPointer => function.by_pointer += 1,
                 Role::Machinery => function.is_traceable |= is_call && instruction.ip() == prologue,

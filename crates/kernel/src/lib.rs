@@ -79,7 +79,7 @@ pub enum AnalysisError {
     #[error("the list of symbols: {0}")]
     Symbols(#[from] SymbolsError),
     /// No list was given, and the image's own can not be read.
-    #[error("the image's own symbols: {0}; a list of them (/proc/kallsyms, System.map) would do")]
+    #[error("a list of symbols (/proc/kallsyms, System.map) is needed; of the image's own: {0}")]
     Embedded(#[from] EmbeddedError),
     /// The type information is wrong.
     #[error("the type information (BTF): {0}")]
@@ -98,6 +98,17 @@ pub enum AnalysisError {
         /// Which it has.
         found: String,
     },
+    /// The symbols are not where functions begin.
+    #[error(
+        "the symbols are of another kernel than the image: {astray} of {calls} calls lead to where \
+         no function is"
+    )]
+    OtherSymbols {
+        /// How many do.
+        astray: u64,
+        /// Of how many.
+        calls: u64,
+    },
     /// A call that this kernel does not have.
     #[error("this kernel has no system call {0:?} (no function {ENTRY}{0})")]
     NoCall(String),
@@ -115,6 +126,7 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
     let btf = input.btf.unwrap_or_else(|| elf.content(".BTF"));
     let known = if btf.is_empty() { HashSet::new() } else { btf::functions(btf)? };
     let program = Program::read(&elf, &symbols, &known);
+    check_symbols(&program)?;
     let places = places_of(&elf, &program.functions)?;
     let parts = parts_of(&program.functions, &places, input.subsystems);
     let entries = entries(&program, input.wanted)?;
@@ -133,7 +145,7 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
         symbols: source,
         placed: places.placed,
         code: Counts {
-            functions: program.functions.len(),
+            functions: places.placed.all(),
             instructions: program.read.instructions,
             calls: program.read.calls,
             tail_jumps: program.read.tail_jumps,
@@ -234,6 +246,17 @@ fn check_build(elf: &Elf, expected: Option<&str>) -> Result<(), AnalysisError> {
     Err(AnalysisError::OtherBuild { expected: expected.to_string(), found })
 }
 
+/// Of Debian's kernels one call in ten thousand goes into the middle of a function; of symbols that
+/// are another build's, most do.
+fn check_symbols(program: &Program) -> Result<(), AnalysisError> {
+    let read = &program.read;
+    let calls = read.calls + read.astray;
+    if read.astray > calls / 20 {
+        return Err(AnalysisError::OtherSymbols { astray: read.astray, calls });
+    }
+    Ok(())
+}
+
 fn places_of(elf: &Elf, functions: &[Function]) -> Result<Places, AnalysisError> {
     Ok(match Units::read(elf)? {
         Some(units) => places::by_debug(functions, &units),
@@ -242,7 +265,11 @@ fn places_of(elf: &Elf, functions: &[Function]) -> Result<Places, AnalysisError>
 }
 
 fn by_table(functions: &[Function], table: &Table) -> Places {
-    places::by_table(functions.iter().map(|function| function.names.as_slice()), table)
+    let names = functions.iter().map(|function| match function.is_for_start {
+        true => &[],
+        false => function.names.as_slice(),
+    });
+    places::by_table(names, table)
 }
 
 fn parts_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<Option<usize>> {

@@ -130,21 +130,26 @@ pub struct Places {
 
 /// Places functions by debugging information.
 pub fn by_debug(functions: &[Function], units: &dwarf::Units) -> Places {
-    let path = |function: &Function| units.path(function.address).map(str::to_string);
-    let paths: Vec<_> = functions.iter().map(path).collect();
-    let not = paths.iter().filter(|path| path.is_none()).count();
-    let placed = Placed { by_debug: paths.len() - not, not, ..Placed::default() };
+    let mut placed = Placed::default();
+    let path = |function: &Function| {
+        let path = units.path(function.address).filter(|_| !function.is_for_start);
+        let count = if path.is_some() { &mut placed.by_debug } else { &mut placed.not };
+        *count += usize::from(!function.is_for_start);
+        path.map(str::to_string)
+    };
+    let paths = functions.iter().map(path).collect();
     Places { paths, placed }
 }
 
 /// Places functions by their names and neighbours: of each all its names, in the order of their
-/// addresses.
+/// addresses. One without names is not placed, nor counted.
 pub fn by_table<'a>(names: impl Iterator<Item = &'a [String]>, table: &Table) -> Places {
     let by_name = table.by_name();
-    let candidates: Vec<&[&str]> = names.map(|names| candidates(names, &by_name)).collect();
+    let candidates: Vec<Option<&[&str]>> =
+        names.map(|names| (!names.is_empty()).then(|| candidates(names, &by_name))).collect();
     let sure: Vec<Option<&str>> = candidates
         .iter()
-        .map(|paths| if let [path] = **paths { Some(path) } else { None })
+        .map(|paths| if let Some([path]) = *paths { Some(*path) } else { None })
         .collect();
     let before = nearest(sure.iter());
     let mut after = nearest(sure.iter().rev());
@@ -152,6 +157,10 @@ pub fn by_table<'a>(names: impl Iterator<Item = &'a [String]>, table: &Table) ->
     let mut placed = Placed::default();
     let mut paths = Vec::with_capacity(candidates.len());
     for (number, candidates) in candidates.iter().enumerate() {
+        let Some(candidates) = candidates else {
+            paths.push(None);
+            continue;
+        };
         let around = [before[number], after[number]];
         let (path, count) = match candidates {
             [path] => (Some(*path), &mut placed.by_name),

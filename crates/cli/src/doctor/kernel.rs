@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use weigh_kernel::{Allowed, Analysis, Evidence, Placed, Probe, SMALL, Source, SubsystemBorder};
 
+use weigh_schema::amount::show_count;
+
 use crate::arguments::KernelArguments;
 use crate::kernel::{self, Found};
 
@@ -173,15 +175,6 @@ fn probe_line(probe: &Probe) -> String {
     )
 }
 
-/// With a space between thousands, as the other tables have it.
 fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push('\u{a0}');
-        }
-        text.push(digit);
-    }
-    text
+    show_count(value as f64)
 }
