@@ -98,7 +98,3 @@ fn inner(program: &Program, parts: &[Option<usize>], outer: usize) -> usize {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "choice/tests.rs"]
-mod tests;

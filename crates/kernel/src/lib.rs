@@ -16,8 +16,12 @@ mod code;
 mod elf;
 mod image;
 mod places;
+#[cfg(test)]
+mod sample;
 mod subsystem;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 
