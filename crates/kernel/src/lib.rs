@@ -31,7 +31,7 @@ pub use analysis::{
     Allowed, Analysis, Caller, Counts, Evidence, Probe, Source, SubsystemBorder, VERSION,
 };
 pub use borders::Borders;
-pub use btf::BtfError;
+pub use btf::{BtfError, functions as btf_functions};
 pub use choice::SMALL;
 pub use elf::{Elf, ElfError, build_id};
 pub use image::{ImageError, LARGEST, version, vmlinux};

@@ -18,7 +18,7 @@ use crate::code::Function;
 
 const SHIPPED: &[u8] = include_bytes!("../data/functions.gz");
 
-/// The most that a table may unpack to: the shipped one is 1.5 MB.
+/// The most that a table may unpack to: the shipped one is 1.1 MB.
 const LARGEST: u64 = 64 << 20;
 
 /// Why a table of functions can not be read.

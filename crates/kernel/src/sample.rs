@@ -35,6 +35,7 @@ pub struct Sample {
     tables: Vec<(&'static str, Vec<&'static str>)>,
     pub notes: Vec<u8>,
     pub btf: Vec<u8>,
+    pub rodata: Vec<u8>,
     pub machine: u16,
 }
 
@@ -111,11 +112,12 @@ impl Sample {
 
     /// The ELF file, without symbols.
     pub fn elf(&self) -> Vec<u8> {
-        let sections: [(&str, u32, u64, u64, Vec<u8>); 4] = [
+        let sections: [(&str, u32, u64, u64, Vec<u8>); 5] = [
             (".text", 1, 6, TEXT, self.code()),
             (".data", 1, 3, DATA, self.data()),
             (".notes", 7, 2, DATA + 0x10_0000, self.notes.clone()),
             (".BTF", 1, 2, DATA + 0x20_0000, self.btf.clone()),
+            (".rodata", 1, 2, DATA + 0x30_0000, self.rodata.clone()),
         ];
         let mut names = vec![0];
         let mut content: Vec<u8> = Vec::new();
@@ -157,6 +159,70 @@ impl Sample {
         elf.extend(headers.iter().flatten());
         elf
     }
+}
+
+/// How `scripts/kallsyms.c` lays out what it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Up to 6.1: addresses, negative ones, before the names.
+    Old,
+    /// 6.2: the same, with the order of the names.
+    Ordered,
+    /// Since 6.4: addresses behind the tokens.
+    New,
+}
+
+/// What an image holds for its `/proc/kallsyms`: the lines of a list, each name spelt out.
+pub fn kallsyms(list: &str, layout: Layout) -> Vec<u8> {
+    let lines: Vec<Vec<&str>> = list
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .filter(|fields: &Vec<&str>| fields.len() == 3)
+        .collect();
+    let (mut names, mut markers) = (Vec::new(), Vec::new());
+    for (number, fields) in lines.iter().enumerate() {
+        if number % 256 == 0 {
+            markers.extend((names.len() as u32).to_le_bytes());
+        }
+        let name = [fields[1], fields[2]].concat();
+        if name.len() > 127 {
+            names.push(name.len() as u8 | 0x80);
+            names.push((name.len() >> 7) as u8);
+        } else {
+            names.push(name.len() as u8);
+        }
+        names.extend(name.bytes());
+    }
+    let (mut tokens, mut index) = (Vec::new(), Vec::new());
+    for token in 0..=255u8 {
+        index.extend((tokens.len() as u16).to_le_bytes());
+        if (0x21..0x7f).contains(&token) {
+            tokens.push(token)
+        } else {
+            tokens.extend(b"no_such_name")
+        }
+        tokens.push(0);
+    }
+    let offsets = lines.iter().flat_map(|fields| {
+        let address = u64::from_str_radix(fields[0], 16).expect("an address");
+        let offset = address.wrapping_sub(TEXT) as i32;
+        (if layout == Layout::New { offset } else { -1 - offset }).to_le_bytes()
+    });
+    let offsets: Vec<u8> = offsets.collect();
+    let order = vec![7; lines.len() * 3];
+    let (base, count) = (TEXT.to_le_bytes().to_vec(), (lines.len() as u32).to_le_bytes().to_vec());
+    let parts: Vec<&[u8]> = match layout {
+        Layout::Old => vec![&offsets, &base, &count, &names, &markers, &tokens, &index],
+        Layout::Ordered => vec![&offsets, &base, &count, &names, &markers, &order, &tokens, &index],
+        Layout::New => vec![&count, &names, &markers, &tokens, &index, &offsets, &base, &order],
+    };
+    let mut data = b"what lies before, 0123456789".to_vec();
+    for part in parts {
+        data.resize(data.len().next_multiple_of(8), 0);
+        data.extend(part);
+    }
+    data.resize(data.len().next_multiple_of(8) + 64, 0);
+    data
 }
 
 /// A boot image round a payload, which ends with the size unpacked.

@@ -2,7 +2,7 @@
 //! table places them.
 
 use crate::sample::Piece::{ByPointer, Call, Endbr, Fentry, Jump, Loop, Return, Work};
-use crate::sample::{Sample, TEXT, btf};
+use crate::sample::{Layout, Sample, TEXT, btf, kallsyms};
 use crate::*;
 
 const NOTES: &[u8] =
@@ -151,6 +151,50 @@ fn what_ftrace_does_not_offer_is_left_to_kprobes() {
 }
 
 #[test]
+fn the_image_s_own_symbols_do_as_well() {
+    let by_list = ask(&kernel(), &ALL).expect("it is analysed");
+    // More than a group of names, of all lengths, so that there are markers.
+    let more: String = (0..700u64)
+        .map(|n| {
+            format!(
+                "{:016x} d {}\n",
+                0xffff_ffff_8270_0000 + n * 8,
+                "v".repeat(n as usize % 200 + 1)
+            )
+        })
+        .collect();
+    for layout in [Layout::Old, Layout::Ordered, Layout::New] {
+        let mut sample = kernel();
+        sample.rodata = kallsyms(&(sample.list(0) + &more), layout);
+        let image = sample.elf();
+        let input = Input {
+            image: &image,
+            symbols: None,
+            btf: None,
+            build_id: None,
+            filter_functions: None,
+            wanted: &[],
+            subsystems: &Subsystems::shipped(),
+        };
+        let found = analyse(&input).expect("it is analysed");
+        assert_eq!(found.symbols, Source::Embedded);
+        assert_eq!(Analysis { symbols: Source::List, ..found }, by_list, "{layout:?}");
+
+        // A byte wrong in what says where the rest is: refused, or other names; no panic.
+        for at in 0..sample.rodata.len() {
+            let mut damaged = kernel();
+            damaged.rodata = sample.rodata.clone();
+            damaged.rodata[at] ^= 0x41;
+            let image = damaged.elf();
+            let elf = Elf::open(&image).expect("an ELF file");
+            if at % 61 == 0 {
+                let _ = symbols::embedded::find(&elf);
+            }
+        }
+    }
+}
+
+#[test]
 fn another_kernel_or_its_symbols_are_refused() {
     let other = ask(&kernel(), &Asked { build_id: Some("00"), ..ALL }).expect_err("it is refused");
     assert!(matches!(other, AnalysisError::OtherBuild { .. }), "{other}");
@@ -221,7 +265,7 @@ fn no_image_makes_it_panic() {
                 wanted: &[],
                 subsystems: &subsystems,
             };
-            // The table is 1.5 MB: unpacking it each time is what takes long.
+            // The table is 1.1 MB: unpacking it each time is what takes long.
             if at % 499 == 0 {
                 let _ = analyse(&input);
             } else {

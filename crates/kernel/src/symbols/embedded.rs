@@ -134,7 +134,7 @@ impl Markers {
             Self::before(data, end, groups).filter(|found| found.list.len() == groups)
         };
         Self::before(data, tokens, MOST / GROUP)
-            .or_else(|| (1..MOST).find_map(|count| with_order(&count)))
+            .or_else(|| (1..MOST.min(tokens / ORDER)).find_map(|count| with_order(&count)))
     }
 
     /// The words that end there, and grow from 0; no more than so many.
