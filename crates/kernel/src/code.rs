@@ -145,7 +145,7 @@ impl Role {
         let begins = |start: &&str| function.names.iter().any(|name| name.starts_with(*start));
         if begins(&BY_POINTER) {
             Self::ByPointer
-        } else if MACHINERY.iter().any(|start| begins(&start)) {
+        } else if MACHINERY.iter().any(begins) {
             Self::Machinery
         } else {
             Self::Called

@@ -141,6 +141,7 @@ fn analyse_running(
     wanted: &[String],
 ) -> Result<(PathBuf, Analysis), KernelError> {
     let subsystems = Subsystems::shipped();
+    let shown = running.shown();
     let mut tried = Vec::new();
     for candidate in sources::candidates(&running.release) {
         let bytes = match read(&candidate.path) {
@@ -155,10 +156,10 @@ fn analyse_running(
         };
         let input = Input {
             image: &bytes,
-            symbols: running.symbols.as_deref().filter(|_| candidate.is_stripped),
-            btf: running.btf.as_deref(),
+            symbols: shown.symbols.as_deref().filter(|_| candidate.is_stripped),
+            btf: shown.btf.as_deref(),
             build_id: Some(&running.build_id),
-            filter_functions: running.filter_functions.as_deref(),
+            filter_functions: shown.filter_functions.as_deref(),
             wanted,
             subsystems: &subsystems,
         };

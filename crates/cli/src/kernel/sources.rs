@@ -30,6 +30,12 @@ const PLACES: &[(&str, bool)] = &[
 pub struct Running {
     pub release: String,
     pub build_id: String,
+    /// Where it names the functions that ftrace offers, if that can be read.
+    pub filter_functions: Option<&'static str>,
+}
+
+/// What it shows beside its image.
+pub struct Shown {
     /// Names and addresses; nothing if the kernel hides the addresses.
     pub symbols: Option<Vec<u8>>,
     pub btf: Option<Vec<u8>>,
@@ -43,23 +49,27 @@ pub struct Candidate {
 }
 
 impl Running {
-    /// What it shows.
+    /// Which it is.
     pub fn look() -> Result<Self, KernelError> {
         let build_id = weigh_kernel::build_id(&read(NOTES)?)
             .ok_or_else(|| KernelError::NoBuildId(Path::new(NOTES).to_owned()))?;
-        let symbols = read(SYMBOLS).ok();
-        let is_useful = |list: &Vec<u8>| weigh_kernel::Symbols::parse(list).is_ok();
-        let text = |path: &&str| read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let can_be_read = |path: &&str| std::fs::File::open(path).is_ok();
         Ok(Self {
             release: rustix::system::uname().release().to_string_lossy().into_owned(),
             build_id,
-            symbols: symbols.filter(is_useful),
-            btf: read(BTF).ok(),
-            filter_functions: FILTER_FUNCTIONS
-                .iter()
-                .find_map(text)
-                .filter(|text| !text.is_empty()),
+            filter_functions: FILTER_FUNCTIONS.iter().copied().find(can_be_read),
         })
+    }
+
+    /// What it shows.
+    pub fn shown(&self) -> Shown {
+        let is_useful = |list: &Vec<u8>| weigh_kernel::Symbols::parse(list).is_ok();
+        let text = |path: &str| read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        Shown {
+            symbols: read(SYMBOLS).ok().filter(is_useful),
+            btf: read(BTF).ok(),
+            filter_functions: self.filter_functions.and_then(text),
+        }
     }
 }
 
