@@ -15,7 +15,18 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-account", &["weigh-schema"]),
     ("weigh-keep", &["weigh-schema"]),
     ("weigh-show", &["weigh-schema"]),
-    ("weigh", &["weigh-schema", "weigh-collect", "weigh-account", "weigh-keep", "weigh-show"]),
+    ("weigh-agent", &["weigh-schema", "weigh-collect"]),
+    (
+        "weigh",
+        &[
+            "weigh-schema",
+            "weigh-collect",
+            "weigh-account",
+            "weigh-keep",
+            "weigh-show",
+            "weigh-agent",
+        ],
+    ),
     ("weigh-bench", &["weigh-schema"]),
 ];
 
