@@ -140,9 +140,9 @@ int weigh_dispatch(weigh *w,
 
 /*
  * The accounts of another process, to be read only: of the same user, or of any if the reader has
- * CAP_PERFMON or CAP_SYS_PTRACE. NULL, and `reason` if it is not NULL, if that is not so, if that
- * process does not use libweigh, or if 64 are open. They stay readable when the process has ended,
- * and when it has found another agent they no longer change: open them again.
+ * CAP_PERFMON or CAP_SYS_PTRACE. They are a copy that the agent renews every 20 ms. NULL, and `reason`
+ * if it is not NULL, if that is not so, if that process does not use libweigh, or if 64 are open. They
+ * stay readable, as they were last, when the process or the agent has ended.
  */
 weigh_peer *weigh_peer_open(weigh *w, pid_t pid, enum weigh_reason *reason);
 
@@ -152,7 +152,7 @@ const struct weigh_account *weigh_peer_read(const weigh_peer *peer, uint64_t tok
 /* One account after the other: begin with *position = 0; NULL at the end. */
 const struct weigh_account *weigh_peer_next(const weigh_peer *peer, uint32_t *position);
 
-/* Unmaps them. */
+/* Unmaps them, and has the agent renew them no more. */
 void weigh_peer_close(weigh_peer *peer);
 
 /* An expression with a value, accounted: ssize_t n = WEIGH_CALL(w, 17, WEIGH_ALL, read(fd, b, s)); */

@@ -77,9 +77,9 @@ struct weigh_account *weigh_take(uint64_t token)
 	uint32_t number = find(token);
 
 	if (number == MAX_ACCOUNTS) {
-		pthread_mutex_lock(&weigh_process.lock);
+		weigh_lock();
 		number = take(token);
-		pthread_mutex_unlock(&weigh_process.lock);
+		weigh_unlock();
 	}
 	if (number < MAX_ACCOUNTS)
 		return account_numbered(number);
@@ -125,11 +125,11 @@ EXPORT enum weigh_reason weigh_release(weigh *w, uint64_t token)
 	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
 		return reason;
 	weigh_end_next(w);
-	pthread_mutex_lock(&weigh_process.lock);
+	weigh_lock();
 	number = find(token);
 	if (number < MAX_ACCOUNTS)
 		give_back(number);
-	pthread_mutex_unlock(&weigh_process.lock);
+	weigh_unlock();
 	return number < MAX_ACCOUNTS ? reason : WEIGH_NO_TOKEN;
 }
 

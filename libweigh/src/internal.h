@@ -36,6 +36,7 @@ struct weigh {
 
 struct process {
 	pthread_mutex_t lock; /* of all that is not atomic */
+	int cancellable; /* whether who holds the lock was, before */
 	union element *page;
 	int socket;
 	uint64_t socket_identity;
@@ -94,6 +95,9 @@ static inline struct weigh_account *account_numbered(uint32_t number)
 bool weigh_prepare(void);
 enum weigh_reason weigh_reason_now(const struct weigh *w);
 void weigh_look_after(uint64_t now);
+void weigh_lock(void);
+bool weigh_try_lock(void);
+void weigh_unlock(void);
 
 /* talk.c: with the lock held */
 enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_reply *reply, int *with);

@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x08831179ee63c3bcULL
+#define WEIGH_LAYOUT 0x147f466d332f3bcdULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 
@@ -51,7 +51,8 @@ enum weigh_request_kind {
 	WEIGH_ASK_ENTER = 0, /* a page of its own */
 	WEIGH_ASK_JOIN = 1, /* to account for a thread, by a slot */
 	WEIGH_ASK_PEER = 2, /* to read another program's page */
-	WEIGH_ASK_WATCH = 3, /* to be told when a watched account has settled */
+	WEIGH_ASK_LEAVE = 3, /* to read another program's page no more */
+	WEIGH_ASK_WATCH = 4, /* to be told when a watched account has settled */
 };
 
 #define WEIGH_FOLLOWS_CALLS 1

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Other processes' accounts.
+ * Other processes' accounts: a copy that the agent renews. The kernel lets nobody map the array itself
+ * to be read only and not let him write.
  */
 #include "internal.h"
 #include <errno.h>
@@ -11,6 +12,7 @@
 
 struct weigh_peer {
 	_Atomic(const union element *) page;
+	pid_t pid;
 };
 
 static struct weigh_peer peers[MAX_PEERS];
@@ -37,18 +39,21 @@ static enum weigh_reason map(weigh_peer *peer, pid_t pid)
 	};
 	struct weigh_reply reply;
 	enum weigh_reason reason;
-	void *page;
+	void *page = MAP_FAILED;
 	int array;
 
-	pthread_mutex_lock(&weigh_process.lock);
+	weigh_lock();
 	reason = weigh_talk(&request, &reply, &array);
-	pthread_mutex_unlock(&weigh_process.lock);
+	if (!reason) {
+		page = mmap(0, PAGE_BYTES, PROT_READ, MAP_SHARED, array, 0);
+		close(array);
+	}
+	weigh_unlock();
 	if (reason)
 		return reason;
-	page = mmap(0, PAGE_BYTES, PROT_READ, MAP_SHARED, array, 0);
-	close(array);
 	if (page == MAP_FAILED)
 		return WEIGH_NO_MEMORY;
+	peer->pid = pid;
 	atomic_store(&peer->page, page);
 	return WEIGH_MEASURED;
 }
@@ -100,8 +105,23 @@ EXPORT const struct weigh_account *weigh_peer_read(const weigh_peer *peer, uint6
 
 EXPORT void weigh_peer_close(weigh_peer *peer)
 {
-	const union element *page = atomic_exchange(&peer->page, 0);
+	struct weigh_request request = {
+		.layout = WEIGH_LAYOUT,
+		.kind = WEIGH_ASK_LEAVE,
+		.number = (uint64_t)peer->pid,
+	};
+	const union element *page = atomic_exchange(&peer->page, &mapping);
+	struct weigh_reply reply;
+	int kept = errno, with;
 
-	if (page && page != &mapping)
+	if (page && page != &mapping) {
 		munmap((void *)page, PAGE_BYTES);
+		if (is_ours()) {
+			weigh_lock();
+			weigh_talk(&request, &reply, &with);
+			weigh_unlock();
+		}
+	}
+	atomic_store(&peer->page, 0);
+	errno = kept;
 }

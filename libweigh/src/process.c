@@ -16,6 +16,37 @@ struct process weigh_process = { .socket = -1, .told_by = -1 };
 #define FIRST_PAUSE (SECOND / 10)
 #define LONGEST_PAUSE (60 * SECOND)
 
+/* A thread that is cancelled while it talks to the agent would take the lock along. */
+void weigh_lock(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	pthread_mutex_lock(&weigh_process.lock);
+	weigh_process.cancellable = before;
+}
+
+bool weigh_try_lock(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	if (pthread_mutex_trylock(&weigh_process.lock)) {
+		pthread_setcancelstate(before, &before);
+		return false;
+	}
+	weigh_process.cancellable = before;
+	return true;
+}
+
+void weigh_unlock(void)
+{
+	int before = weigh_process.cancellable;
+
+	pthread_mutex_unlock(&weigh_process.lock);
+	pthread_setcancelstate(before, &before);
+}
+
 static pthread_once_t marked = PTHREAD_ONCE_INIT;
 
 static void make_mark(void)
@@ -116,10 +147,10 @@ void weigh_look_after(uint64_t now)
 	struct process *process = &weigh_process;
 	int kept = errno;
 
-	if (pthread_mutex_trylock(&process->lock))
+	if (!weigh_try_lock())
 		return;
 	if (now < atomic_load(&process->look_at)) {
-		pthread_mutex_unlock(&process->lock);
+		weigh_unlock();
 		return;
 	}
 	if (process->socket >= 0 && (weigh_hung_up() || !load(&page_head()->served))) {
@@ -144,6 +175,6 @@ void weigh_look_after(uint64_t now)
 	process->pause *= 2;
 	if (process->pause > LONGEST_PAUSE)
 		process->pause = LONGEST_PAUSE;
-	pthread_mutex_unlock(&process->lock);
+	weigh_unlock();
 	errno = kept;
 }

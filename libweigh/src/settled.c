@@ -46,10 +46,10 @@ static enum weigh_reason want_to_be_told(void)
 	enum weigh_reason reason;
 	int kept = errno, with;
 
-	pthread_mutex_lock(&weigh_process.lock);
+	weigh_lock();
 	reason = weigh_talk(&request, &reply, &with);
 	take_told_by(with);
-	pthread_mutex_unlock(&weigh_process.lock);
+	weigh_unlock();
 	errno = kept;
 	return reason;
 }
@@ -95,13 +95,13 @@ EXPORT int weigh_dispatch(weigh *w,
 	if (!is_ours())
 		return 0;
 	weigh_end_next(w);
-	pthread_mutex_lock(&weigh_process.lock);
+	weigh_lock();
 	/* It does not wait: the agent has made it so. */
 	if (weigh_process.told_by >= 0 &&
 	    weigh_identity(weigh_process.told_by) == weigh_process.told_identity &&
 	    read(weigh_process.told_by, &count, sizeof(count)) < 0)
 		count = 0;
-	pthread_mutex_unlock(&weigh_process.lock);
+	weigh_unlock();
 	for (uint32_t word = 0; word < ACCOUNT_WORDS; word++) {
 		WEIGH_U64 *place = &page_head()->settled[word];
 		WEIGH_U64 bits = load(place) ? __atomic_exchange_n(place, 0, __ATOMIC_SEQ_CST) : 0;

@@ -130,11 +130,11 @@ EXPORT weigh *weigh_open(void)
 		return w;
 	}
 	weigh_look_after(clock_now());
-	pthread_mutex_lock(&weigh_process.lock);
+	weigh_lock();
 	w = new_handle(tid);
 	if (w && weigh_process.socket >= 0)
 		weigh_join(w);
-	pthread_mutex_unlock(&weigh_process.lock);
+	weigh_unlock();
 	if (!w)
 		w = &none;
 	/* Without it, only weigh_close() and the sweep would give the slot back. */
@@ -151,9 +151,9 @@ EXPORT void weigh_close(weigh *w)
 		return;
 	if (w->account)
 		weigh_end(w);
-	pthread_mutex_lock(&weigh_process.lock);
+	weigh_lock();
 	let_go(w);
-	pthread_mutex_unlock(&weigh_process.lock);
+	weigh_unlock();
 	if (pthread_getspecific(own) == w)
 		pthread_setspecific(own, 0);
 }

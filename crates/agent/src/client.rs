@@ -1,5 +1,6 @@
 //! One program that is served: its connection, its page, and who it is.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -8,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use weigh_collect::calls::clients::{Page, Serial};
+use weigh_collect::calls::clients::{Copy, Page, Serial};
 use weigh_schema::library::Reason;
 
 use crate::message::{REQUEST_BYTES, Request, parse, reply};
@@ -22,6 +23,9 @@ pub struct Client {
     pub peer: Peer,
     /// What it shares with the kernel side, once it has asked for it.
     pub page: Option<(Page, Serial)>,
+    /// Its accounts, for those who read them, and how often each of them has asked.
+    copy: Option<Copy>,
+    readers: BTreeMap<u64, u32>,
     /// Tells it that something has settled, once it has asked for that.
     told_by: Option<OwnedFd>,
 }
@@ -43,7 +47,7 @@ impl Client {
         // Without this the connection, which children inherit, would outlive the process.
         let process = pidfd_open(who.pid, PidfdFlags::empty())?;
         let peer = Peer { pid: number(who.pid), uid: who.uid.as_raw() };
-        Ok(Client { connection, process, peer, page: None, told_by: None })
+        Ok(Client { connection, process, peer, page: None, copy: None, readers: BTreeMap::new(), told_by: None })
     }
 
     /// Readable when there is a message, or an end.
@@ -79,6 +83,38 @@ impl Client {
         send(&self.connection, &reply(reason, value, flags), with)
     }
 
+    /// Its accounts, for another program, by that one's key.
+    pub fn read_by(&mut self, reader: u64) -> io::Result<BorrowedFd<'_>> {
+        if self.copy.is_none() {
+            self.copy = Some(Copy::new()?);
+        }
+        let times = self.readers.entry(reader).or_default();
+        *times = times.saturating_add(1);
+        self.renew_copy();
+        self.copy.as_ref().map(Copy::descriptor).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    /// A reader has taken leave once; or for good.
+    pub fn left_by(&mut self, reader: u64, for_good: bool) {
+        if let Some(times) = self.readers.get_mut(&reader) {
+            *times -= 1;
+            if for_good || *times == 0 {
+                self.readers.remove(&reader);
+            }
+        }
+        if self.readers.is_empty() {
+            self.copy = None;
+        }
+    }
+
+    /// Brings what others read up to date. Whether there is anybody.
+    pub fn renew_copy(&self) -> bool {
+        if let (Some((page, _)), Some(copy)) = (&self.page, &self.copy) {
+            copy.renew(page);
+        }
+        self.copy.is_some()
+    }
+
     /// The descriptor by which it is told that something has settled.
     pub fn told_by(&mut self) -> io::Result<BorrowedFd<'_>> {
         if self.told_by.is_none() {
@@ -101,6 +137,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        self.renew_copy();
         if let Some((page, _)) = &self.page {
             page.set_served(false);
         }

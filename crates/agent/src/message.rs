@@ -26,6 +26,11 @@ pub enum Request {
         /// The process, by the number it has for the one who asks.
         pid: u32,
     },
+    /// To read it no more.
+    Leave {
+        /// The process.
+        pid: u32,
+    },
     /// To be told when something that it watches has settled.
     Watch,
 }
@@ -54,6 +59,7 @@ pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
         Some(Kind::Enter) => Ok(Request::Enter),
         Some(Kind::Join) => Ok(Request::Join { tid: small(2, PIDS)?, slot: small(3, SLOTS)? }),
         Some(Kind::Peer) => Ok(Request::Peer { pid: small(2, PIDS)? }),
+        Some(Kind::Leave) => Ok(Request::Leave { pid: small(2, PIDS)? }),
         Some(Kind::Watch) => Ok(Request::Watch),
         None => Err(Reason::NotUnderstood),
     }

@@ -21,7 +21,7 @@ use weigh_schema::library::{FOLLOWS_CALLS, Reason};
 
 use crate::client::{Client, Received, turn_away};
 use crate::message::Request;
-use crate::process;
+use crate::process::{self, Peer};
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,9 +187,11 @@ impl Server {
     }
 
     fn drop_client(&mut self, key: u64, calls: &mut KernelCalls) {
-        if let Some(client) = self.clients.remove(&key)
-            && let Some((_, serial)) = &client.page
-        {
+        let Some(client) = self.clients.remove(&key) else { return };
+        for other in self.clients.values_mut() {
+            other.left_by(key, true);
+        }
+        if let Some((_, serial)) = &client.page {
             calls.expel(*serial);
             if self.settings.rests && self.clients() == 0 {
                 calls.detach();
@@ -206,6 +208,7 @@ impl Server {
             Received::Message(Ok(Request::Enter)) => self.enter(key, calls),
             Received::Message(Ok(Request::Join { tid, slot })) => self.join(key, tid, slot, calls),
             Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
+            Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
         };
         if answered.is_err() {
@@ -250,24 +253,44 @@ impl Server {
         }
     }
 
-    fn peer(&self, key: u64, pid: u32) -> io::Result<()> {
-        let Some(client) = self.clients.get(&key) else { return Ok(()) };
-        let reader = client.peer;
-        if !process::is_of_this_namespace(reader.pid) {
-            return client.answer(Reason::NoThread, 0, 0, None);
-        }
-        let mut pages = self.clients.values().filter(|other| other.peer.pid == pid);
-        let found = pages.find_map(|other| Some((other.peer.uid, &other.page.as_ref()?.0)));
-        let Some((uid, page)) = found else {
-            return client.answer(Reason::NoProcess, 0, 0, None);
+    fn peer(&mut self, key: u64, pid: u32) -> io::Result<()> {
+        let Some(reader) = self.clients.get(&key) else { return Ok(()) };
+        let target = match self.target(reader.peer, pid) {
+            Ok(target) => target,
+            Err(reason) => return reader.answer(reason, 0, 0, None),
         };
-        if reader.uid != uid && reader.uid != 0 && !process::may_look_at_all(reader.pid) {
-            return client.answer(Reason::NotPermitted, 0, 0, None);
+        let Some(target) = self.clients.get_mut(&target) else { return Ok(()) };
+        let copy = target.read_by(key).and_then(|copy| copy.try_clone_to_owned());
+        let Some(reader) = self.clients.get(&key) else { return Ok(()) };
+        match copy {
+            Ok(copy) => reader.answer(Reason::Measured, 0, 0, Some(copy.as_fd()))?,
+            Err(_) => reader.answer(Reason::NoMemory, 0, 0, None)?,
         }
-        match page.read_only() {
-            Ok(page) => client.answer(Reason::Measured, 0, 0, Some(page.as_fd())),
-            Err(_) => client.answer(Reason::Kernel, 0, 0, None),
+        self.look();
+        Ok(())
+    }
+
+    /// The program that another one may read.
+    fn target(&self, reader: Peer, pid: u32) -> Result<u64, Reason> {
+        if !process::is_of_this_namespace(reader.pid) {
+            return Err(Reason::NoThread);
         }
+        let mut found = self.clients.iter().filter(|(_, c)| c.peer.pid == pid && c.page.is_some());
+        let (key, target) = found.next().ok_or(Reason::NoProcess)?;
+        let may = reader.uid == target.peer.uid || reader.uid == 0;
+        if may || process::may_look_at_all(reader.pid) {
+            Ok(*key)
+        } else {
+            Err(Reason::NotPermitted)
+        }
+    }
+
+    fn leave(&mut self, key: u64, pid: u32) -> io::Result<()> {
+        for target in self.clients.values_mut().filter(|client| client.peer.pid == pid) {
+            target.left_by(key, false);
+        }
+        let Some(reader) = self.clients.get(&key) else { return Ok(()) };
+        reader.answer(Reason::Measured, 0, 0, None)
     }
 
     fn watch(&mut self, key: u64) -> io::Result<()> {
@@ -282,11 +305,15 @@ impl Server {
         Ok(())
     }
 
-    /// Looks for what has settled, and decides when to look again.
+    /// Looks for what has settled, renews what is read by others, and decides when to look again.
     fn look(&mut self) {
+        let read = self.clients.values().filter(|client| client.renew_copy()).count();
+        if read > 0 {
+            self.looks.often();
+        }
         let every = self.looks.every();
         let left: u32 = self.clients.values().map(|client| client.settle(every)).sum();
-        if left > 0 {
+        if left > 0 || read > 0 {
             return self.looks.again();
         }
         // Programs are told before the last look that nobody looks any more: who watches something

@@ -104,6 +104,8 @@ numbered! {
     Join = "JOIN", "to account for a thread, by a slot";
     /// To read another program's page.
     Peer = "PEER", "to read another program's page";
+    /// To read it no more.
+    Leave = "LEAVE", "to read another program's page no more";
     /// To be told when a watched account has settled.
     Watch = "WATCH", "to be told when a watched account has settled";
 }

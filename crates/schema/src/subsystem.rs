@@ -288,6 +288,12 @@ pub fn pending_at() -> usize {
     later_start() + LATER.iter().position(|field| field.name == "pending").unwrap_or(0)
 }
 
+/// Where in an account its generation is.
+pub fn generation_at() -> usize {
+    // Invariant: HEAD has it.
+    HEAD.iter().position(|(name, _)| *name == "generation").unwrap_or(0)
+}
+
 fn fields_start() -> usize {
     HEAD.len() + SUBSYSTEMS.len() * PART.len()
 }

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore as _, MapFlags};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags as Mapping, ProtFlags};
 use weigh_schema::library::{
-    ACCOUNT_WORDS, CLIENTS, ELEMENT_BYTES, ELEMENTS, FIRST_ACCOUNT, PAGE_HEAD,
+    ACCOUNT_WORDS, ACCOUNTS, CLIENTS, ELEMENT_BYTES, ELEMENTS, FIRST_ACCOUNT, PAGE_HEAD,
 };
 use weigh_schema::subsystem;
 
@@ -28,7 +29,81 @@ const WORDS: usize = BYTES / 8;
 /// A page: the kernel's array, mapped here too.
 pub struct Page {
     array: OwnedFd,
-    mapping: NonNull<AtomicU64>,
+    mapping: Mapped,
+}
+
+/// A copy of a page's accounts, for other programs. The kernel maps its arrays for nobody who may not
+/// write them (a descriptor that may only read can not be shared, and only shared ones are mapped).
+pub struct Copy {
+    file: OwnedFd,
+    mapping: Mapped,
+}
+
+/// As many bytes as a page has, that others may write at any time.
+struct Mapped(NonNull<AtomicU64>);
+
+impl Mapped {
+    fn new(file: &OwnedFd) -> io::Result<Mapped> {
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, where the kernel likes; nothing of this program lies there.
+        let mapping = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), BYTES, rights, Mapping::SHARED, file, 0)?
+        };
+        Ok(Mapped(NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?))
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others
+        // write it at any time, which atomics allow.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), WORDS) }
+    }
+
+    fn account(&self, number: usize) -> &[AtomicU64] {
+        let start = (FIRST_ACCOUNT + number) * ELEMENT_BYTES / 8;
+        &self.words()[start..start + subsystem::account_length()]
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
+        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), BYTES) };
+    }
+}
+
+impl Copy {
+    /// An empty one.
+    pub fn new() -> io::Result<Copy> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = memfd_create("weigh_copy", flags)?;
+        ftruncate(&file, BYTES as u64)?;
+        let mapping = Mapped::new(&file)?;
+        // This mapping is the last that may write.
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals)?;
+        Ok(Copy { file, mapping })
+    }
+
+    /// A descriptor by which nobody can write.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Takes the accounts as they are now, each number for itself.
+    pub fn renew(&self, page: &Page) {
+        let generation = subsystem::generation_at();
+        for number in 0..ACCOUNTS {
+            let (from, to) = (page.mapping.account(number), self.mapping.account(number));
+            let found = from[generation].load(Ordering::Acquire);
+            // Accounts that are nobody's, and were so, are most.
+            if found % 2 == 0 && to[generation].load(Ordering::Relaxed) == found {
+                continue;
+            }
+            for (from, to) in from.iter().zip(to) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 /// What the kernel side knows a program by. No two programs that are served at once, and none within
@@ -56,12 +131,7 @@ impl Page {
             )
         };
         let array = join::descriptor(array)?;
-        let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, where the kernel likes; nothing of this program lies there.
-        let mapping = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), BYTES, rights, Mapping::SHARED, &array, 0)?
-        };
-        let mapping = NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapping = Mapped::new(&array)?;
         Ok(Page { array, mapping })
     }
 
@@ -70,37 +140,12 @@ impl Page {
         self.array.as_fd()
     }
 
-    /// A descriptor by which nobody can write.
-    pub fn read_only(&self) -> io::Result<OwnedFd> {
-        let mut about = sys::bpf_map_info::default();
-        let mut length = size_of::<sys::bpf_map_info>() as u32;
-        // SAFETY: the descriptor is open, and `about` is as long as is said.
-        let status =
-            unsafe { sys::bpf_map_get_info_by_fd(self.array.as_raw_fd(), &mut about, &mut length) };
-        if status < 0 {
-            return Err(io::Error::from_raw_os_error(-status));
-        }
-        let options = sys::bpf_get_fd_by_id_opts {
-            sz: size_of::<sys::bpf_get_fd_by_id_opts>() as sys::size_t,
-            open_flags: sys::BPF_F_RDONLY,
-            ..Default::default()
-        };
-        // SAFETY: the options outlive the call.
-        join::descriptor(unsafe { sys::bpf_map_get_fd_by_id_opts(about.id, &options) })
-    }
-
-    fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others
-        // write it at any time, which atomics allow.
-        unsafe { std::slice::from_raw_parts(self.mapping.as_ptr(), WORDS) }
-    }
-
     /// Numbers of its head.
     fn head(&self, name: &str) -> &[AtomicU64] {
         let mut at = 0;
         for (field, count, _) in PAGE_HEAD {
             if *field == name {
-                return &self.words()[at..at + count];
+                return &self.mapping.words()[at..at + count];
             }
             at += count;
         }
@@ -142,15 +187,7 @@ impl Page {
     }
 
     fn pending(&self, account: usize) -> u64 {
-        let at = (FIRST_ACCOUNT + account) * ELEMENT_BYTES / 8 + subsystem::pending_at();
-        self.words()[at].load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
-        let _ = unsafe { rustix::mm::munmap(self.mapping.as_ptr().cast(), BYTES) };
+        self.mapping.account(account)[subsystem::pending_at()].load(Ordering::Acquire)
     }
 }
 
