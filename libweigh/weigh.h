@@ -51,7 +51,7 @@ typedef struct weigh_peer weigh_peer;
 
 /*
  * The handle of the calling thread; the same one if it has one already. Never NULL: weigh_why() says
- * whether it is measured. It takes two messages to the agent (at most 1 s each) the first time in a
+ * whether it is measured. It takes two messages to the agent (at most 2 s each) the first time in a
  * process, one in each further thread. The handle ends with its thread.
  */
 weigh *weigh_open(void);

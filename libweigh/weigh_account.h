@@ -164,7 +164,7 @@ enum weigh_reason {
 	WEIGH_OTHER_VERSION = 3,
 	/* the process belongs to another user */
 	WEIGH_NOT_PERMITTED = 4,
-	/* as many programs are measured as the agent allows a user, or all of them */
+	/* as many programs are measured, or have just come, as the agent allows a user, or all of them */
 	WEIGH_TOO_MANY = 5,
 	/* no such process is measured */
 	WEIGH_NO_PROCESS = 6,

@@ -78,7 +78,7 @@ struct weigh_reply {
 	[2] = "the agent of weigh has ended, or has dropped this program", \
 	[3] = "the agent and libweigh are of different versions of weigh", \
 	[4] = "the process belongs to another user", \
-	[5] = "as many programs are measured as the agent allows a user, or all of them", \
+	[5] = "as many programs are measured, or have just come, as the agent allows a user, or all of them", \
 	[6] = "no such process is measured", \
 	[7] = "the agent can not see this thread: it is in another PID namespace", \
 	[8] = "as many threads of this program are measured as can be", \

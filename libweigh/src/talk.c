@@ -103,8 +103,12 @@ enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_r
 	if (*with >= 0)
 		close(*with);
 	*with = -1;
-	if (length <= 0)
+	if (length <= 0) {
+		/* An answer that comes after all must not be taken for that to the next message. */
+		weigh_hang_up();
+		atomic_store(&weigh_process.reason, WEIGH_GONE);
 		return WEIGH_GONE;
+	}
 	if (length != sizeof(*reply) || reply->layout != WEIGH_LAYOUT)
 		return WEIGH_OTHER_VERSION;
 	return (enum weigh_reason)reply->reason;
@@ -113,7 +117,7 @@ enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_r
 static int dial(const char path[108])
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval patience = { .tv_sec = 1 };
+	struct timeval patience = { .tv_sec = 2 };
 	int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (descriptor < 0)

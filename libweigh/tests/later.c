@@ -81,7 +81,8 @@ int main(int count, char **arguments)
 
 		SAME(weigh_settled(w, 40 + (uint64_t)i), 1);
 		SAME(account->block.transferred_bytes + account->later.block_bytes, BYTES);
-		SAME(account->block.requests + account->later.block_requests, 1);
+		/* One for each extent that the file system gave. */
+		CHECK(account->block.requests + account->later.block_requests >= 1);
 		late += account->later.block_bytes;
 	}
 	CHECK(late > 0);

@@ -47,7 +47,15 @@ impl Client {
         // Without this the connection, which children inherit, would outlive the process.
         let process = pidfd_open(who.pid, PidfdFlags::empty())?;
         let peer = Peer { pid: number(who.pid), uid: who.uid.as_raw() };
-        Ok(Client { connection, process, peer, page: None, copy: None, readers: BTreeMap::new(), told_by: None })
+        Ok(Client {
+            connection,
+            process,
+            peer,
+            page: None,
+            copy: None,
+            readers: BTreeMap::new(),
+            told_by: None,
+        })
     }
 
     /// Readable when there is a message, or an end.

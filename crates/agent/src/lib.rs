@@ -9,6 +9,7 @@
 
 mod client;
 mod message;
+mod pace;
 mod process;
 mod server;
 

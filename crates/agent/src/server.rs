@@ -21,6 +21,7 @@ use weigh_schema::library::{FOLLOWS_CALLS, Reason};
 
 use crate::client::{Client, Received, turn_away};
 use crate::message::Request;
+use crate::pace::Pace;
 use crate::process::{self, Peer};
 
 /// Whom a server serves, and how.
@@ -74,6 +75,7 @@ pub struct Server {
     last_key: u64,
     last_ticket: u64,
     settings: Settings,
+    pace: Pace,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
@@ -114,6 +116,7 @@ impl Server {
             last_key: 0,
             last_ticket: 0,
             settings,
+            pace: Pace::default(),
         })
     }
 
@@ -219,6 +222,10 @@ impl Server {
     fn enter(&mut self, key: u64, calls: &mut KernelCalls) -> io::Result<()> {
         let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
         if client.page.is_none() {
+            let uid = client.peer.uid;
+            if uid != 0 && !self.pace.allows(uid, Instant::now()) {
+                return client.answer(Reason::TooMany, 0, 0, None);
+            }
             let Ok(page) = Page::new() else {
                 return client.answer(Reason::NoMemory, 0, 0, None);
             };

@@ -124,7 +124,7 @@ numbered! {
     /// Rights are missing.
     NotPermitted = "NOT_PERMITTED", "the process belongs to another user";
     /// Limits of the server.
-    TooMany = "TOO_MANY", "as many programs are measured as the agent allows a user, or all of them";
+    TooMany = "TOO_MANY", "as many programs are measured, or have just come, as the agent allows a user, or all of them";
     /// The process is not measured.
     NoProcess = "NO_PROCESS", "no such process is measured";
     /// The thread can not be found.
