@@ -65,6 +65,9 @@ const char *weigh_why(const weigh *w);
 /* A reason as text; never NULL. */
 const char *weigh_text(enum weigh_reason reason);
 
+/* A number that is another one wherever an account is laid out in another way. */
+uint64_t weigh_layout(void);
+
 /* The parts of the kernel that the agent sees, as bits; 0 if there is none. */
 uint64_t weigh_subsystems(const weigh *w);
 

@@ -165,6 +165,11 @@ EXPORT const char *weigh_text(enum weigh_reason reason)
 	return (size_t)reason < sizeof(texts) / sizeof(*texts) ? texts[reason] : "unknown";
 }
 
+EXPORT uint64_t weigh_layout(void)
+{
+	return WEIGH_LAYOUT;
+}
+
 EXPORT const char *weigh_why(const weigh *w)
 {
 	enum weigh_reason reason = weigh_reason_now(w);
