@@ -75,11 +75,16 @@ static ssize_t receive(struct weigh_reply *reply, int *with)
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
+	bool reset = false;
 	ssize_t length;
 
-	do {
+	for (;;) {
 		length = recvmsg(weigh_process.socket, &message, MSG_CMSG_CLOEXEC);
-	} while (length < 0 && errno == EINTR);
+		if (length >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
+			break;
+		/* An agent that turns the program away without having read is told first, its answer then. */
+		reset = reset || errno == ECONNRESET;
+	}
 	if (length >= 0)
 		*with = take_descriptor(&message);
 	return length;

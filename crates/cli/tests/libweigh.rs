@@ -365,3 +365,66 @@ fn two_agents_do_not_share_a_socket() {
     let agent = Agent::start_in(agent.kill(), &[]);
     agent.stop();
 }
+
+/// The Python module, installed as a user does.
+fn python_module() -> TempDir {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python");
+    let place = folder();
+    let has_pip = Command::new("python3").args(["-m", "pip", "--version"]).output();
+    if has_pip.is_ok_and(|output| output.status.success()) {
+        let mut install = Command::new("python3");
+        install.args(["-m", "pip", "install", "--quiet", "--no-index", "--target"]);
+        must(install.arg(place.path()).arg(source));
+        return place;
+    }
+    // What pip would do.
+    let script = "import build_wheel, sys, zipfile; where = sys.argv[1]; \
+                  zipfile.ZipFile(f'{where}/{build_wheel.build_wheel(where)}').extractall(where)";
+    let mut build = Command::new("python3");
+    must(build.current_dir(&source).args(["-B", "-c", script]).arg(place.path()));
+    place
+}
+
+#[test]
+fn python_reads_the_same_numbers() {
+    let agent = Agent::start(&[]);
+    let (module, storage) = (python_module(), agent.storage());
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python/tests");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-W", "ignore", "-m", "unittest", "-v"]).current_dir(tests);
+    command.env("PYTHONPATH", module.path()).env("STORAGE", storage.path());
+    command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+    let output = must(&mut command);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("Ran 9 tests"), "{said}");
+}
+
+/// CAP_BPF and CAP_PERFMON, and nothing else.
+#[test]
+fn two_capabilities_are_enough_for_the_agent() {
+    let place = folder();
+    let (weigh, socket) = (place.path().join("weigh"), place.path().join("socket"));
+    std::fs::copy(env!("CARGO_BIN_EXE_weigh"), &weigh).expect("a copy that anybody can run");
+    let capabilities = "+bpf,+perfmon";
+    let mut process = Command::new("setpriv")
+        .args(["--reuid", "65533", "--regid", "65533", "--clear-groups"])
+        .args(["--inh-caps", capabilities, "--ambient-caps", capabilities])
+        .args(["--bounding-set", "-all,+bpf,+perfmon", "--no-new-privs"])
+        .arg(weigh)
+        .args(["agent", "--socket"])
+        .arg(socket)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("weigh starts");
+    let mut said = BufReader::new(process.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    assert!(line.contains("serves at"), "{line}");
+    let agent = Agent { process, folder: place };
+    let storage = agent.storage();
+    must(agent.command("exact").arg(storage.path()).arg("30"));
+    must(agent.as_nobody("exact").arg(storage.path()).arg("30"));
+    let mut served = Asked::start(agent.as_nobody("peer").arg("serve"));
+    assert_eq!(served.answer(), "ready");
+    must(agent.as_nobody("peer").arg("read").arg(served.process.id().to_string()));
+}
