@@ -4,6 +4,7 @@
 //! the table that they keep and the calls that they send. Refuses to start where the programs that
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
+pub mod clients;
 mod join;
 mod layout;
 mod names;
@@ -59,6 +60,7 @@ pub struct KernelCalls {
     told: Rc<RefCell<Vec<Call>>>,
     names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
+    last_serial: u32,
 }
 
 impl KernelCalls {
@@ -78,28 +80,22 @@ impl KernelCalls {
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.chosen = chosen.bits();
+            constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
             names::fill(&mut constants.kinds);
         }
         let mut skeleton = open.load().map_err(bpf("load"))?;
-        let mut links = Vec::new();
-        for program in skeleton.object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            if !program.autoload() || name == JOIN {
-                continue;
+        let links = attach(&mut skeleton, |name, error| match chosen.is_needed(name) {
+            true => Err(bpf("attach")(error)),
+            false => {
+                chosen.lacks(name, error.to_string());
+                Ok(())
             }
-            match program.attach() {
-                Ok(link) => links.push(link),
-                Err(error) if chosen.is_needed(&name) => {
-                    return Err(bpf("attach")(error));
-                }
-                Err(error) => chosen.lacks(&name, error.to_string()),
-            }
-        }
+        })?;
         let (told, names) = (Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &names)?;
         let attached = chosen.attached();
-        Ok(KernelCalls { skeleton, links, ring, told, names, attached })
+        Ok(KernelCalls { skeleton, links, ring, told, names, attached, last_serial: 0 })
     }
 
     /// What is attached for each part of the kernel that was asked for.
@@ -185,6 +181,15 @@ impl KernelCalls {
             .collect()
     }
 
+    /// Follows again, after [`KernelCalls::detach`].
+    pub fn attach(&mut self) -> Result<(), JobError> {
+        if self.links.is_empty() {
+            // What could not be attached the first time is known.
+            self.links = attach(&mut self.skeleton, |_, _| Ok(()))?;
+        }
+        Ok(())
+    }
+
     /// Stops following: what is in the table stays readable.
     pub fn detach(&mut self) {
         self.links.clear();
@@ -211,6 +216,25 @@ fn read_rings(
         })
         .map_err(bpf("ring buffer"))?;
     builder.build().map_err(bpf("ring buffer"))
+}
+
+/// Attaches what is loaded, but for what may fail.
+fn attach(
+    skeleton: &mut skeleton::CallsSkel<'static>,
+    mut failed: impl FnMut(&str, libbpf_rs::Error) -> Result<(), JobError>,
+) -> Result<Vec<Link>, JobError> {
+    let mut links = Vec::new();
+    for program in skeleton.object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if !program.autoload() || name == JOIN {
+            continue;
+        }
+        match program.attach() {
+            Ok(link) => links.push(link),
+            Err(error) => failed(&name, error)?,
+        }
+    }
+    Ok(links)
 }
 
 /// Run on request, not attached.

@@ -8,6 +8,8 @@
 //!   `docs/metrics.md` are derived from [`METRICS`].
 //! * [`event`]: what `collect` hands to `account`.
 //! * [`summary`] and [`recording`]: what `account` hands to `keep`, and `keep` to `show`.
+//! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
+//!   side share.
 //! * [`amount`]: the sizes and durations people write.
 
 pub mod amount;
@@ -16,6 +18,7 @@ pub mod call;
 mod counter;
 pub mod event;
 pub mod following;
+pub mod library;
 pub mod limit;
 mod metric;
 pub mod quality;

@@ -44,6 +44,11 @@ pub(super) fn is_member(window: &[u8]) -> bool {
     Reader(window).u32(offset_of!(types::window, stage)) == Some(member)
 }
 
+/// What the kernel side is to know of a thread that joins; client 0: it joins the job.
+pub(super) fn join_request(client: u32, slot: u32, ticket: u64) -> types::join_request {
+    types::join_request { client, slot, ticket }
+}
+
 pub(super) fn grouping(grouping: Grouping) -> types::grouping {
     match grouping {
         Grouping::Call => types::grouping::BY_CALL,
