@@ -181,15 +181,13 @@ fn the_image_s_own_symbols_do_as_well() {
         assert_eq!(Analysis { symbols: Source::List, ..found }, by_list, "{layout:?}");
 
         // A byte wrong in what says where the rest is: refused, or other names; no panic.
-        for at in 0..sample.rodata.len() {
+        for at in (0..sample.rodata.len()).step_by(211) {
             let mut damaged = kernel();
             damaged.rodata = sample.rodata.clone();
             damaged.rodata[at] ^= 0x41;
             let image = damaged.elf();
             let elf = Elf::open(&image).expect("an ELF file");
-            if at % 997 == 0 {
-                let _ = symbols::embedded::find(&elf);
-            }
+            let _ = symbols::embedded::find(&elf);
         }
     }
 }
