@@ -201,7 +201,7 @@ fn accounts_of_many_threads_are_exact_to_the_byte() {
 fn where_calls_are_followed_the_next_call_is_all_that_is_accounted() {
     let agent = Agent::start(&["--every-call"]);
     let storage = agent.storage();
-    must(agent.command("exact").arg(storage.path()).arg("100"));
+    must(agent.command("exact").arg(storage.path()).args(["100", "follows"]));
 }
 
 #[test]
