@@ -14,7 +14,7 @@ mod series;
 mod summary;
 mod tree;
 
-pub use calls::{Owners, Slowest, call_kinds, single_call};
+pub use calls::{Owners, Slowest, call_kinds, call_row, single_call};
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule};
 pub use memory::{MemoryEstimate, estimate_peak};

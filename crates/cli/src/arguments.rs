@@ -183,6 +183,7 @@ Exit status:
 Examples:
   weigh calls -- dd if=/dev/zero of=file bs=64k count=1000 conv=fsync
   weigh calls --slowest 20 -- ./server --once
+  weigh calls --per-call calls.parquet -- ./server --once; weigh explain calls.parquet
   weigh calls --pid 4711 --for 10s --subsystems block,fs,lock --json -
 
 docs/calls.md says what each part of the kernel and each number is, and what following calls costs.";
@@ -214,6 +215,10 @@ pub struct CallsArguments {
     /// Tell for each of the N slowest calls where its time went.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub slowest: usize,
+
+    /// Write a row for each call to a Parquet file, which `weigh explain` reads.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub per_call: Option<PathBuf>,
 
     /// Show so many rows of the table.
     #[arg(long, value_name = "N", default_value_t = 20)]

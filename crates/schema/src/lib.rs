@@ -13,6 +13,7 @@
 pub mod amount;
 pub mod announcement;
 pub mod call;
+pub mod call_row;
 mod counter;
 pub mod event;
 pub mod following;

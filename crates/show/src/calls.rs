@@ -221,6 +221,12 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
             report.lost_total
         ));
     }
+    if report.untold_total > 0 {
+        texts.push(format!(
+            "not told one by one: {} calls came faster than weigh could read them; they are in the table",
+            report.untold_total
+        ));
+    }
     for subsystem in report.subsystems.iter().filter(|s| !s.missing.is_empty()) {
         let what = if subsystem.probes == 0 { "unavailable" } else { "in part" };
         texts.push(format!("{} {what}: {}", subsystem.name, subsystem.missing.join("; ")));

@@ -58,6 +58,7 @@ pub(super) fn tally(tally: &types::tally) -> Tally {
         cells: tally.cells,
         calls: tally.calls,
         lost: tally.lost,
+        untold: tally.untold,
         threads: tally.threads,
         living: tally.living,
     }
@@ -106,6 +107,7 @@ pub(super) fn call(value: &[u8]) -> Option<Call> {
             reader.u64(offset_of!(types::told, of) + 8)?,
         ],
         account: Account::from_bytes(value.get(offset_of!(types::told, account)..)?)?,
+        rivals: Default::default(),
     })
 }
 
