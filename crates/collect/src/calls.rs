@@ -45,13 +45,17 @@ pub struct Wanted {
 pub struct Telling {
     /// Room for so many bytes of calls that were not read yet: a power of two.
     pub room: u32,
+    /// Whether it is found out who was in their way.
+    pub rivals: bool,
 }
 
 impl Telling {
+    /// Without a name of anybody.
+    pub const PLAIN: Telling = Telling { room: 8 << 20, rivals: false };
     /// The slowest calls: few, and the longer the fewer.
-    pub const SLOWEST: Telling = Telling { room: 8 << 20 };
+    pub const SLOWEST: Telling = Telling { rivals: true, ..Telling::PLAIN };
     /// Every call: a program can make a million in a second, and weigh may not have the CPU.
-    pub const EVERY: Telling = Telling { room: 128 << 20 };
+    pub const EVERY: Telling = Telling { room: 128 << 20, rivals: true };
 }
 
 /// A part of the kernel as it can be seen here.
@@ -78,7 +82,7 @@ pub struct KernelCalls {
 impl KernelCalls {
     /// Loads what is wanted, and attaches it.
     pub fn open(wanted: &Wanted) -> Result<KernelCalls, JobError> {
-        KernelCalls::open_to_tell(wanted, Telling::SLOWEST)
+        KernelCalls::open_to_tell(wanted, Telling::PLAIN)
     }
 
     /// The same, where it matters how single calls are told.
@@ -88,7 +92,7 @@ impl KernelCalls {
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
-        let mut chosen = Chosen::of(wanted);
+        let mut chosen = Chosen::of(wanted, telling);
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -100,6 +104,7 @@ impl KernelCalls {
             constants.grouping = layout::grouping(wanted.grouping);
             names::fill(&mut constants.kinds);
             constants.told_mark = u64::from(telling.room) / 8;
+            constants.names_rivals = telling.rivals;
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         let mut skeleton = open.load().map_err(bpf("load"))?;
@@ -254,12 +259,13 @@ const JOIN: &str = "member__join";
 struct Chosen {
     parts: Vec<Attached>,
     every_call: bool,
+    rivals: bool,
     loaded: Vec<String>,
     lacking: Vec<(String, String)>,
 }
 
 impl Chosen {
-    fn of(wanted: &Wanted) -> Chosen {
+    fn of(wanted: &Wanted, telling: Telling) -> Chosen {
         let is_wanted =
             |s: &&Subsystem| ALWAYS.contains(&s.name) || wanted.subsystems.iter().any(|w| w == s);
         let part = |subsystem: &Subsystem| Attached {
@@ -268,7 +274,13 @@ impl Chosen {
             missing: Vec::new(),
         };
         let parts = SUBSYSTEMS.iter().skip(1).filter(is_wanted).map(part).collect();
-        Chosen { parts, every_call: wanted.every_call, loaded: Vec::new(), lacking: Vec::new() }
+        Chosen {
+            parts,
+            every_call: wanted.every_call,
+            rivals: telling.rivals,
+            loaded: Vec::new(),
+            lacking: Vec::new(),
+        }
     }
 
     fn part(&mut self, program: &str) -> Option<&mut Attached> {
@@ -289,7 +301,7 @@ impl Chosen {
         if program.starts_with("call__") {
             return self.every_call;
         }
-        if self.part(program).is_none() {
+        if self.part(program).is_none() || (program.contains("__rival_") && !self.rivals) {
             return false;
         }
         let tracepoint = section.rsplit('/').next().unwrap_or_default();

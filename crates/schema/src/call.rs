@@ -103,10 +103,10 @@ pub struct RivalKind {
     pub name: &'static str,
     /// Who that is.
     pub help: &'static str,
-    /// How a call that met one ran, before its name.
+    /// What the wait was, before its name: "3 ms runnable, most behind ffmpeg".
     pub words: &'static str,
-    /// The part of the kernel, and what the wait is kept in there.
-    pub part: (&'static str, &'static str),
+    /// The part of the kernel that the wait was in.
+    pub subsystem: &'static str,
 }
 
 impl RivalKind {
@@ -130,21 +130,21 @@ pub const RIVAL_KINDS: usize = 3;
 pub const RIVALS: [RivalKind; RIVAL_KINDS] = [
     RivalKind {
         name: "behind",
-        help: "who had the CPU last before the thread got it, at its longest wait for one",
-        words: "behind",
-        part: ("sched", "run_queue_seconds"),
+        help: "who had the CPU longest while the thread waited for it, at its longest such wait",
+        words: "most behind",
+        subsystem: "sched",
     },
     RivalKind {
         name: "lock_holder",
         help: "who held the mutex or semaphore that the call waited for longest",
-        words: "held up by",
-        part: ("lock", "waiting_seconds"),
+        words: "most for",
+        subsystem: "lock",
     },
     RivalKind {
         name: "disk_rival",
         help: "who else had requests in the disk's queue when one of the call's was issued",
         words: "beside requests of",
-        part: ("block", "waiting_seconds"),
+        subsystem: "block",
     },
 ];
 

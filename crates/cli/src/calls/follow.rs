@@ -33,7 +33,11 @@ pub fn follow(
     wanted: &Wanted,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let per_call = arguments.per_call.as_deref().map(CallsWriter::create).transpose()?;
-    let telling = if per_call.is_some() { Telling::EVERY } else { Telling::SLOWEST };
+    let telling = match (&per_call, arguments.slowest) {
+        (Some(_), _) => Telling::EVERY,
+        (None, 0) => Telling::PLAIN,
+        (None, _) => Telling::SLOWEST,
+    };
     let mut calls = KernelCalls::open_to_tell(wanted, telling)?;
     let mut kept = Kept {
         slowest: Slowest::new(arguments.slowest),

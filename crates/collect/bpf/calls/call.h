@@ -10,6 +10,7 @@
 
 #include "causes.h"
 #include "descriptors.h"
+#include "queue.h"
 
 #define MAX_CALL_NUMBER 1024
 #define COMPATIBLE (1 << 16) /* added to the numbers of 32-bit programs: they have others */
@@ -31,6 +32,7 @@ struct told {
 	__u64 sequence, number, result;
 	__u64 began, ended; /* nanoseconds of the monotonic clock */
 	__u64 of[2];
+	struct rival rivals[RIVAL_KINDS];
 	struct weigh_account account;
 };
 
@@ -209,6 +211,12 @@ static __always_inline void tell(struct window *window, struct task_struct *task
 	if (!told) {
 		add(&tally.untold, 1);
 		return;
+	}
+	if (names_rivals) {
+		take_rival_at_disk(window, task->pid);
+		__builtin_memcpy(&told->rivals, &window->rivals.longest, sizeof(told->rivals));
+	} else {
+		__builtin_memset(&told->rivals, 0, sizeof(told->rivals));
 	}
 	told->pid = task->tgid;
 	told->tid = task->pid;
