@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::call::Grouping;
+use weigh_schema::explain::SlowRule;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
@@ -35,6 +36,8 @@ pub enum Verb {
     Run(Box<RunArguments>),
     /// Say what each system call of a command or process costs in each part of the kernel.
     Calls(Box<CallsArguments>),
+    /// Say what made the slow calls slow, of those that `weigh calls --per-call` kept.
+    Explain(ExplainArguments),
     /// Show a recording as a table, or its summary as JSON.
     Show(ShowArguments),
     /// Make the page of a recording again, or of one that was cut short.
@@ -294,6 +297,45 @@ impl Collector {
     pub fn name(self) -> String {
         self.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
     }
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+The slow calls of a kind are compared with its ordinary ones, those between the quartiles: what they
+have more of, the greatest first, and who was in their way.
+
+Examples:
+  weigh calls --per-call calls.parquet --by file -- ./server --once
+  weigh explain calls.parquet
+  weigh explain calls.parquet --call fsync --slow 10ms --page explain.html";
+
+/// Options of `weigh explain`.
+#[derive(Args, Debug)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArguments {
+    /// What `weigh calls --per-call` wrote.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Look at this call alone; can be given several times.
+    #[arg(long = "call", value_name = "NAME")]
+    pub calls: Vec<String>,
+
+    /// Which calls are slow: the slowest share of a kind, if they took twice the median; or all
+    /// that took so long.
+    #[arg(long, value_name = "SHARE|DURATION", default_value = "1%")]
+    pub slow: SlowRule,
+
+    /// Tell of so many kinds of calls.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub rows: usize,
+
+    /// Print nothing.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
 }
 
 /// Options of `weigh show`.

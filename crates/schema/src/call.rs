@@ -105,6 +105,8 @@ pub struct RivalKind {
     pub help: &'static str,
     /// What the wait was, before its name: "3 ms runnable, most behind ffmpeg".
     pub words: &'static str,
+    /// What of calls that met one, after how many they are: "2 of 3 slow ones ran behind ffmpeg".
+    pub happened: &'static str,
     /// The part of the kernel that the wait was in.
     pub subsystem: &'static str,
 }
@@ -132,18 +134,21 @@ pub const RIVALS: [RivalKind; RIVAL_KINDS] = [
         name: "behind",
         help: "who had the CPU longest while the thread waited for it, at its longest such wait",
         words: "most behind",
+        happened: "waited for a CPU behind",
         subsystem: "sched",
     },
     RivalKind {
         name: "lock_holder",
         help: "who held the mutex or semaphore that the call waited for longest",
         words: "most for",
+        happened: "waited for a lock of",
         subsystem: "lock",
     },
     RivalKind {
         name: "disk_rival",
         help: "who else had requests in the disk's queue when one of the call's was issued",
         words: "beside requests of",
+        happened: "had a request in the queue beside those of",
         subsystem: "block",
     },
 ];
@@ -198,7 +203,7 @@ pub struct CallsReport {
     /// The kinds of calls, those that took most time first.
     pub calls: Vec<CallKind>,
     /// The slowest single calls, the slowest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<SingleCall>,
     /// Calls that ended while they were followed.
     pub calls_total: u64,
@@ -218,7 +223,7 @@ pub struct SubsystemState {
     /// Probes attached for it.
     pub probes: usize,
     /// What this kernel lacks for it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 

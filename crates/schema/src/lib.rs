@@ -16,6 +16,7 @@ pub mod call;
 pub mod call_row;
 mod counter;
 pub mod event;
+pub mod explain;
 pub mod following;
 pub mod limit;
 mod metric;

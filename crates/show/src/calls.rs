@@ -166,14 +166,14 @@ fn shares(kind: &CallKind) -> String {
 }
 
 /// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
-fn in_words(field: &Field, number: &Number) -> String {
+pub(crate) fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
     let name = field.name.replace('_', " ");
     let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
     format!("{amount} {}", if is_one { singular(&name) } else { &name })
 }
 
-fn singular(name: &str) -> &str {
+pub(crate) fn singular(name: &str) -> &str {
     let plural = if name.ends_with("ches") { "es" } else { "s" };
     name.strip_suffix(plural).unwrap_or(name)
 }
@@ -217,11 +217,18 @@ pub fn sentence(call: &SingleCall) -> String {
 /// What waiting for a CPU is, in a sentence.
 pub(crate) const RUNNABLE: &str = "runnable while others had the CPU";
 
+/// A rival that is of the same process.
+pub(crate) const OWN: &str = "another thread of its own";
+
 /// Who was in the way there: ", most behind ffmpeg (PID 4711)".
 fn rival(call: &SingleCall, subsystem: &str) -> Option<String> {
     let kind = RIVALS.iter().find(|kind| kind.subsystem == subsystem)?;
     let rival = call.rivals.get(kind.name)?;
-    Some(format!(", {} {} (PID {})", kind.words, rival.name, rival.pid))
+    let who = match rival.pid == call.pid {
+        true => OWN.to_string(),
+        false => format!("{} (PID {})", rival.name, rival.pid),
+    };
+    Some(format!(", {} {who}", kind.words))
 }
 
 /// What was done there, in brackets.
