@@ -333,6 +333,10 @@ pub struct ExplainArguments {
     #[arg(short, long)]
     pub quiet: bool,
 
+    /// Write a page with a histogram of each kind of calls, coloured by where the time went.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub page: Option<PathBuf>,
+
     /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
     #[arg(long, value_name = "DEST")]
     pub json: Option<String>,

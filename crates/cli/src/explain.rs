@@ -1,13 +1,13 @@
 //! `weigh explain`: what made slow calls slow.
 //!
-//! Reads the file of `weigh calls --per-call`, twice; emits text on standard output, and JSON where
-//! that is wanted. Refuses a file that holds no calls, and names of calls that are not in it.
+//! Reads the file of `weigh calls --per-call`, twice; emits text on standard output, JSON and a
+//! page where that is wanted. Refuses a file that holds no calls, and names of calls that are not in it.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use weigh_account::Survey;
 use weigh_keep::{calls_note, each_call};
 use weigh_schema::explain::ExplainReport;
@@ -28,6 +28,10 @@ pub fn execute(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         let out = std::io::stdout();
         let columns = if out.is_terminal() { width(&out) } else { WIDE };
         print(&weigh_show::explain::render(&report, arguments.rows, columns, color(&out)))?;
+    }
+    if let Some(page) = &arguments.page {
+        std::fs::write(page, weigh_show::explain::page::render(&report))
+            .with_context(|| format!("cannot write {}", page.display()))?;
     }
     if let Some(json) = json {
         json.write(&(serde_json::to_string_pretty(&report)? + "\n"))?;

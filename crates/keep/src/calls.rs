@@ -163,7 +163,7 @@ fn rival((place, kind): (usize, &'static RivalKind)) -> [Column<CallRow>; 3] {
         ),
         Column::computed(
             name,
-            "the kernel's name of its thread",
+            "the kernel's name for it",
             None,
             move |row| Some(get(row)?.name),
             move |row, name: String| known(row, &|rival| rival.name.clone_from(&name)),

@@ -90,7 +90,7 @@ pub struct Call {
 pub struct Rival {
     /// The process.
     pub pid: u32,
-    /// The kernel's name of its thread.
+    /// The kernel's name for it.
     pub name: String,
     /// How long the call waited for it; 0 if that is not known.
     pub time_ns: u64,
@@ -282,7 +282,7 @@ pub struct SingleCall {
 pub struct RivalSeen {
     /// The process.
     pub pid: u32,
-    /// The kernel's name of its thread.
+    /// The kernel's name for it.
     pub name: String,
     /// How long the call waited for it, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -191,7 +191,7 @@ pub struct CountDifference {
 pub struct RivalShare {
     /// How: a name of [`RIVALS`](crate::call::RIVALS).
     pub kind: String,
-    /// The kernel's name of its thread.
+    /// The kernel's name for it.
     pub name: String,
     /// The process, if it was one alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]

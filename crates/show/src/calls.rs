@@ -166,7 +166,7 @@ fn shares(kind: &CallKind) -> String {
 }
 
 /// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
-pub(crate) fn in_words(field: &Field, number: &Number) -> String {
+fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
     let name = field.name.replace('_', " ");
     let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;

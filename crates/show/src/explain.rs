@@ -1,14 +1,16 @@
-//! What `weigh explain` found, as sentences with figures.
+//! What `weigh explain` found, as sentences with figures, and as a page.
 
+pub mod page;
+
+use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
 use weigh_schema::call::{RIVALS, RivalKind};
 use weigh_schema::explain::{
     CountDifference, Difference, Doing, ExplainReport, ExplainedKind, RivalShare, Verdict,
 };
 use weigh_schema::subsystem::Subsystem;
-use weigh_schema::{Number, Unit};
 
-use crate::calls::{OWN, RUNNABLE, in_words};
+use crate::calls::{OWN, RUNNABLE, singular};
 use crate::text::{Line, Paint, wrap};
 
 /// Differences below this share of the whole difference are not named.
@@ -70,17 +72,8 @@ fn headline(report: &ExplainReport) -> Line {
         .add(format!("{} calls{of}", grouped(report.calls_total)), Paint::Plain)
 }
 
-/// A number with commas: 1,003.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    show_amount(number as f64, Unit::Count)
 }
 
 /// What is slow, and what is ordinary.
@@ -162,13 +155,20 @@ fn contribution(difference: &Difference) -> Option<String> {
 /// `4 requests where 1 is usual`.
 fn in_counts(subsystem: &Subsystem, count: &CountDifference) -> Option<String> {
     let field = subsystem.fields.iter().find(|field| field.key() == count.name)?;
-    let rounded = |n: f64| if field.unit == Unit::Count { (n * 10.0).round() / 10.0 } else { n };
-    let slow = in_words(field, &Number::Real(rounded(count.slow)));
-    let usual = match rounded(count.ordinary) {
-        0.0 => "none".to_string(),
-        usual => show_amount(usual, field.unit),
-    };
-    Some(format!("{slow} where {usual} is usual"))
+    let (slow, usual) = (mean(count.slow, field.unit), mean(count.ordinary, field.unit));
+    let name = field.name.replace('_', " ");
+    let name = if slow == "1" { singular(&name) } else { &name };
+    let usual = if usual == "0" { "none" } else { &usual };
+    (slow != usual).then(|| format!("{slow} {name} where {usual} is usual"))
+}
+
+/// A mean of counts needs its tenths where it is small.
+fn mean(value: f64, unit: Unit) -> String {
+    let tenths = (value * 10.0).round() / 10.0;
+    match unit {
+        Unit::Count if tenths < 10.0 && tenths.fract() != 0.0 => format!("{tenths:.1}"),
+        _ => show_amount(value, unit),
+    }
 }
 
 /// `2 of 3 slow ones waited for a CPU behind ffmpeg (PID 4711)`.

@@ -13,6 +13,7 @@
 
 pub mod calls;
 pub mod docs;
+mod document;
 pub mod explain;
 mod moments;
 pub mod outcome;

@@ -40,12 +40,14 @@ static __always_inline void forget_rivals(struct rivals *rivals)
 	rivals->holder.pid = 0;
 }
 
-/* The idle task has no number: nobody is behind it. */
+/* By its process. The idle task has no number: nobody is behind it. */
 static __always_inline void name_rival(struct rival *rival, struct task_struct *task)
 {
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+
 	rival->pid = BPF_CORE_READ(task, tgid);
 	if (rival->pid)
-		bpf_probe_read_kernel(rival->name, sizeof(rival->name), &task->comm);
+		bpf_probe_read_kernel(rival->name, sizeof(rival->name), &leader->comm);
 }
 
 /* Who had a CPU last, and when: to say behind whom a thread waited for it. */
