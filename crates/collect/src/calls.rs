@@ -11,7 +11,7 @@ mod names;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
@@ -41,6 +41,24 @@ pub struct Wanted {
     pub every_call: bool,
 }
 
+/// How single calls are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// Room for so many bytes of calls that were not read yet: a power of two.
+    pub room: u32,
+    /// Whether it is found out who was in their way.
+    pub rivals: bool,
+}
+
+impl Telling {
+    /// Without a name of anybody.
+    pub const PLAIN: Telling = Telling { room: 8 << 20, rivals: false };
+    /// The slowest calls: few, and the longer the fewer.
+    pub const SLOWEST: Telling = Telling { rivals: true, ..Telling::PLAIN };
+    /// Every call: a program can make a million in a second, and weigh may not have the CPU.
+    pub const EVERY: Telling = Telling { room: 128 << 20, rivals: true };
+}
+
 /// A part of the kernel as it can be seen here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
@@ -66,12 +84,17 @@ pub struct KernelCalls {
 impl KernelCalls {
     /// Loads what is wanted, and attaches it.
     pub fn open(wanted: &Wanted) -> Result<KernelCalls, JobError> {
+        KernelCalls::open_to_tell(wanted, Telling::PLAIN)
+    }
+
+    /// The same, where it matters how single calls are told.
+    pub fn open_to_tell(wanted: &Wanted, telling: Telling) -> Result<KernelCalls, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
-        let mut chosen = Chosen::of(wanted);
+        let mut chosen = Chosen::of(wanted, telling);
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -83,7 +106,10 @@ impl KernelCalls {
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
             names::fill(&mut constants.kinds);
+            constants.told_mark = u64::from(telling.room) / 8;
+            constants.names_rivals = telling.rivals;
         }
+        open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         let mut skeleton = open.load().map_err(bpf("load"))?;
         let links = attach(&mut skeleton, |name, error| match chosen.is_needed(name) {
             true => Err(bpf("attach")(error)),
@@ -143,16 +169,30 @@ impl KernelCalls {
         }
     }
 
-    /// The calls that were told since the last time.
+    /// The calls that were told since the last time, but no more than a batch of them; their names
+    /// were told before.
     pub fn told(&mut self) -> Vec<Call> {
-        let _ = self.ring.consume();
+        self.take_in();
         std::mem::take(&mut *self.told.borrow_mut())
     }
 
     /// The names of files and sockets that were told since the last time.
     pub fn names(&mut self) -> Vec<Named> {
-        let _ = self.ring.consume();
+        self.take_in();
         std::mem::take(&mut *self.names.borrow_mut())
+    }
+
+    fn take_in(&mut self) {
+        let room = BATCH.saturating_sub(self.told.borrow().len());
+        if room > 0 {
+            // It fails where a callback does, and these do not.
+            let _ = self.ring.consume_raw_n(room);
+        }
+    }
+
+    /// Is readable when many calls wait to be taken in.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.skeleton.maps.told_calls.as_fd()
     }
 
     /// How much was seen, and lost.
@@ -196,6 +236,10 @@ impl KernelCalls {
     }
 }
 
+/// So many calls are taken in at once: a program may make them as fast as they are read.
+const BATCH: usize = 8 * 1024;
+
+/// Names come first: a call that is read must not be told of before its file.
 fn read_rings(
     skeleton: &skeleton::CallsSkel<'static>,
     told: &Rc<RefCell<Vec<Call>>>,
@@ -204,14 +248,14 @@ fn read_rings(
     let (calls, named) = (Rc::clone(told), Rc::clone(names));
     let mut builder = RingBufferBuilder::new();
     builder
-        .add(&skeleton.maps.told_calls, move |data| {
-            calls.borrow_mut().extend(layout::call(data));
+        .add(&skeleton.maps.told_names, move |data| {
+            named.borrow_mut().extend(layout::named(data));
             0
         })
         .map_err(bpf("ring buffer"))?;
     builder
-        .add(&skeleton.maps.told_names, move |data| {
-            named.borrow_mut().extend(layout::named(data));
+        .add(&skeleton.maps.told_calls, move |data| {
+            calls.borrow_mut().extend(layout::call(data));
             0
         })
         .map_err(bpf("ring buffer"))?;
@@ -244,12 +288,13 @@ const JOIN: &str = "member__join";
 struct Chosen {
     parts: Vec<Attached>,
     every_call: bool,
+    rivals: bool,
     loaded: Vec<String>,
     lacking: Vec<(String, String)>,
 }
 
 impl Chosen {
-    fn of(wanted: &Wanted) -> Chosen {
+    fn of(wanted: &Wanted, telling: Telling) -> Chosen {
         let is_wanted =
             |s: &&Subsystem| ALWAYS.contains(&s.name) || wanted.subsystems.iter().any(|w| w == s);
         let part = |subsystem: &Subsystem| Attached {
@@ -258,7 +303,13 @@ impl Chosen {
             missing: Vec::new(),
         };
         let parts = SUBSYSTEMS.iter().skip(1).filter(is_wanted).map(part).collect();
-        Chosen { parts, every_call: wanted.every_call, loaded: Vec::new(), lacking: Vec::new() }
+        Chosen {
+            parts,
+            every_call: wanted.every_call,
+            rivals: telling.rivals,
+            loaded: Vec::new(),
+            lacking: Vec::new(),
+        }
     }
 
     fn part(&mut self, program: &str) -> Option<&mut Attached> {
@@ -279,7 +330,7 @@ impl Chosen {
         if program.starts_with("call__") {
             return self.every_call;
         }
-        if self.part(program).is_none() {
+        if self.part(program).is_none() || (program.contains("__rival_") && !self.rivals) {
             return false;
         }
         let tracepoint = section.rsplit('/').next().unwrap_or_default();

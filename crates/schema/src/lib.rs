@@ -15,8 +15,10 @@
 pub mod amount;
 pub mod announcement;
 pub mod call;
+pub mod call_row;
 mod counter;
 pub mod event;
+pub mod explain;
 pub mod following;
 pub mod library;
 pub mod limit;

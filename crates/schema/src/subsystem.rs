@@ -84,6 +84,17 @@ impl Subsystem {
     pub fn bit(&self) -> u64 {
         1 << self.index()
     }
+
+    /// Where an account has its times, in the order of [`PART`].
+    pub(crate) fn part_start(&self) -> usize {
+        HEAD.len() + self.index() * PART.len()
+    }
+
+    /// Where an account has its own fields.
+    pub(crate) fn fields_start(&self) -> usize {
+        let before = &SUBSYSTEMS[..self.index()];
+        fields_start() + before.iter().map(|s| s.fields.len()).sum::<usize>()
+    }
 }
 
 /// What is kept of every subsystem: time is split so that each moment belongs to one of them.
@@ -354,6 +365,33 @@ impl Account {
         (numbers.len() == account_length()).then_some(Account(numbers))
     }
 
+    /// A call of that length, of which nothing else is known.
+    pub fn of_call(time_ns: u64) -> Account {
+        let mut account = Account::default();
+        account.set_head("calls", 1);
+        account.set_head("time_ns", time_ns);
+        account
+    }
+
+    /// Says how long the calls took.
+    pub fn set_time_ns(&mut self, time_ns: u64) {
+        self.set_head("time_ns", time_ns);
+    }
+
+    fn set_head(&mut self, name: &str, number: u64) {
+        if let Some(index) = HEAD.iter().position(|(n, _)| *n == name) {
+            self.0[index] = number;
+        }
+    }
+
+    pub(crate) fn number(&self, place: usize) -> u64 {
+        self.0[place]
+    }
+
+    pub(crate) fn set_number(&mut self, place: usize, number: u64) {
+        self.0[place] = number;
+    }
+
     fn head(&self, name: &str) -> u64 {
         HEAD.iter().position(|(n, _)| *n == name).map_or(0, |index| self.0[index])
     }
@@ -380,14 +418,13 @@ impl Account {
 
     /// Time in it, waiting for it, entries: in the order of [`PART`].
     pub fn part(&self, subsystem: &Subsystem) -> &[u64] {
-        let start = HEAD.len() + subsystem.index() * PART.len();
+        let start = subsystem.part_start();
         &self.0[start..start + PART.len()]
     }
 
     /// Its own fields, in the order of their declaration.
     pub fn fields(&self, subsystem: &Subsystem) -> &[u64] {
-        let before = &SUBSYSTEMS[..subsystem.index()];
-        let start = fields_start() + before.iter().map(|s| s.fields.len()).sum::<usize>();
+        let start = subsystem.fields_start();
         &self.0[start..start + subsystem.fields.len()]
     }
 

@@ -5,6 +5,7 @@
 //! output is the command's), and JSON where `--json` says. Refuses what it can before the command
 //! is started.
 
+mod each;
 mod follow;
 
 use std::io::IsTerminal as _;

@@ -16,6 +16,7 @@
 #include <bpf/bpf_tracing.h>
 #define WEIGH_U64 __u64
 #include "subsystems.h" /* derived from the schema by the build script */
+#include "rivals.h"
 
 #include "page.h" /* derived from the schema too */
 
@@ -58,6 +59,7 @@ struct window {
 	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
 	__u32 cell; /* of the call, + 1 */
 	__u32 left_behind; /* whether the call left something to be charged when it is done */
+	struct rivals rivals;
 	/* Of the present call; zero between calls. */
 	struct weigh_account account;
 };
@@ -116,6 +118,8 @@ static __always_inline void begin(struct window *window, struct task_struct *tas
 	window->depth = 0;
 	window->interrupted = NOT_INTERRUPTED;
 	window->run_delay = task->sched_info.run_delay;
+	if (names_rivals)
+		forget_rivals(&window->rivals);
 }
 
 static __always_inline union element *element_of(__u32 client, __u32 index)
@@ -229,6 +233,8 @@ static __always_inline void settle_wait(struct open *open, struct task_struct *t
 		return;
 	add(&open->account->parts[part].waiting_ns, -delay);
 	add(&open->account->sched.run_queue_ns, delay);
+	if (names_rivals)
+		was_behind(&window->rivals, delay);
 }
 
 /*

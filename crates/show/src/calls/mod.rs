@@ -4,7 +4,7 @@
 pub mod docs;
 
 use weigh_schema::amount::show_amount;
-use weigh_schema::call::{CallKind, CallsReport, Numbers, SingleCall};
+use weigh_schema::call::{CallKind, CallsReport, Numbers, RIVALS, SingleCall};
 use weigh_schema::subsystem::{Field, LATER, PART, SUBSYSTEMS, Subsystem};
 use weigh_schema::{Number, Unit};
 
@@ -119,6 +119,18 @@ struct Share {
     is_wait: bool,
 }
 
+impl Share {
+    /// Whether somebody can be in the way in it: waits for a CPU are kept apart from others, and a
+    /// lock can be waited for on the CPU.
+    fn is_rivals(&self) -> bool {
+        match self.subsystem.name {
+            "sched" => false,
+            "lock" => true,
+            _ => self.is_wait,
+        }
+    }
+}
+
 /// Where the time went, most first.
 fn split(parts: &std::collections::BTreeMap<String, Numbers>) -> Vec<Share> {
     let mut shares = Vec::new();
@@ -160,7 +172,12 @@ fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
     let name = field.name.replace('_', " ");
     let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
-    format!("{amount} {}", if is_one { name.trim_end_matches('s') } else { &name })
+    format!("{amount} {}", if is_one { singular(&name) } else { &name })
+}
+
+pub(crate) fn singular(name: &str) -> &str {
+    let plural = if name.ends_with("ches") { "es" } else { "s" };
+    name.strip_suffix(plural).unwrap_or(name)
 }
 
 fn later(kind: &CallKind, width: usize) -> Vec<Line> {
@@ -183,17 +200,37 @@ pub fn sentence(call: &SingleCall) -> String {
         .map(|share| {
             let what = if share.is_wait { share.subsystem.waits } else { share.subsystem.busy };
             let done = doings(share.subsystem, call.parts.get(share.subsystem.name));
-            (share.seconds, format!("{} {what}{done}", seconds(share.seconds)))
+            let rival = rival(call, share.subsystem.name).filter(|_| share.is_rivals());
+            let rival = rival.unwrap_or_default();
+            (share.seconds, format!("{} {what}{done}{rival}", seconds(share.seconds)))
         })
         .collect();
     let queue = run_queue(&call.parts);
-    words.push((queue, format!("{} runnable while others had the CPU", seconds(queue))));
+    let behind = rival(call, "sched").unwrap_or_default();
+    words.push((queue, format!("{} {RUNNABLE}{behind}", seconds(queue))));
     words.retain(|(seconds, _)| *seconds >= worth && *seconds > 0.0);
     words.sort_by(|a, b| b.0.total_cmp(&a.0));
     let words: Vec<String> = words.into_iter().map(|(_, words)| words).collect();
     let result =
         if call.result < 0 { format!(" (failed: {})", call.result) } else { String::new() };
     format!("{} {}{result}: {}", call.call, seconds(call.time_seconds), words.join(", "))
+}
+
+/// What waiting for a CPU is, in a sentence.
+pub(crate) const RUNNABLE: &str = "runnable while others had the CPU";
+
+/// A rival that is of the same process.
+pub(crate) const OWN: &str = "another thread of its own";
+
+/// Who was in the way there: ", most behind ffmpeg (PID 4711)".
+fn rival(call: &SingleCall, subsystem: &str) -> Option<String> {
+    let kind = RIVALS.iter().find(|kind| kind.subsystem == subsystem)?;
+    let rival = call.rivals.get(kind.name)?;
+    let who = match rival.pid == call.pid {
+        true => OWN.to_string(),
+        false => format!("{} (PID {})", rival.name, rival.pid),
+    };
+    Some(format!(", {} {who}", kind.words))
 }
 
 /// What was done there, in brackets.
@@ -221,6 +258,12 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
         texts.push(format!(
             "lost: {} calls, or what they left behind, found no room: their numbers are missing above",
             report.lost_total
+        ));
+    }
+    if report.untold_total > 0 {
+        texts.push(format!(
+            "not told one by one: {} calls came faster than weigh could read them; they are in the table",
+            report.untold_total
         ));
     }
     for subsystem in report.subsystems.iter().filter(|s| !s.missing.is_empty()) {
