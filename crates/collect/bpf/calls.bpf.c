@@ -12,6 +12,7 @@
 #include "calls/lock.h"
 #include "calls/memory.h"
 #include "calls/file.h"
+#include "calls/dirty.h"
 #include "calls/block.h"
 #include "calls/network.h"
 #include "calls/deferred.h"

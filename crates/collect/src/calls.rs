@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
-use weigh_schema::call::{Call, Cell, Grouping, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Sharing, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::job::{JobError, bpf, forever};
@@ -23,7 +23,7 @@ use crate::optional::Offers;
 use crate::{complaints, requirements};
 use layout::skeleton;
 
-pub use names::name;
+pub use names::{STORES, name};
 
 /// Always attached: without them the time of the others would be wrong.
 const ALWAYS: [&str; 2] = ["sched", "irq"];
@@ -35,6 +35,8 @@ pub struct Wanted {
     pub subsystems: Vec<&'static Subsystem>,
     /// What has a row of its own in the table.
     pub grouping: Grouping,
+    /// How those who wrote to one page share what comes of it.
+    pub sharing: Sharing,
     /// Whether system calls themselves are followed: without, only intervals that programs mark.
     pub every_call: bool,
 }
@@ -77,6 +79,7 @@ impl KernelCalls {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.chosen = chosen.bits();
             constants.grouping = layout::grouping(wanted.grouping);
+            constants.sharing = layout::sharing(wanted.sharing);
             names::fill(&mut constants.kinds);
         }
         let mut skeleton = open.load().map_err(bpf("load"))?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
-use weigh_schema::call::{Call, Cell, Grouping, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Sharing, Tally};
 use weigh_schema::subsystem::Account;
 
 /// The generated skeleton.
@@ -41,6 +41,14 @@ pub(super) fn grouping(grouping: Grouping) -> types::grouping {
     match grouping {
         Grouping::Call => types::grouping::BY_CALL,
         Grouping::Thread => types::grouping::BY_THREAD,
+    }
+}
+
+pub(super) fn sharing(sharing: Sharing) -> types::sharing {
+    match sharing {
+        Sharing::Bytes => types::sharing::BY_BYTES,
+        Sharing::Equal => types::sharing::EQUALLY,
+        Sharing::Last => types::sharing::TO_LAST,
     }
 }
 
