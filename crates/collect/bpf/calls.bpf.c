@@ -15,6 +15,7 @@
 #include "calls/dirty.h"
 #include "calls/block.h"
 #include "calls/network.h"
+#include "calls/segments.h"
 #include "calls/deferred.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -44,8 +44,6 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
-#define S_IFMT 00170000
-#define S_IFBLK 0060000
 #define REQ_OP_MASK 0xff
 #define REQ_OP_WRITE 1
 #define BTRFS_SUPER_MAGIC 0x9123683e
@@ -353,7 +351,19 @@ struct request {
 };
 
 struct sk_buff {
+	struct sock *sk;
 	unsigned int len;
+	char cb[48];
+	unsigned char *head, *data;
+	__u16 transport_header;
+};
+
+struct tcp_sock {
+	__u32 write_seq;
+};
+
+struct tcp_skb_cb {
+	__u32 ack_seq;
 };
 
 #pragma clang attribute pop

@@ -90,11 +90,9 @@ fn what_is_deleted_before_it_is_written_costs_nothing() {
 #[test]
 fn two_writers_of_one_page_share_it() {
     let total = 503 * PAGE;
-    for (sharing, expected) in [
-        (Sharing::Bytes, 503 * 1229),
-        (Sharing::Equal, total / 2),
-        (Sharing::Last, 0),
-    ] {
+    for (sharing, expected) in
+        [(Sharing::Bytes, 503 * 1229), (Sharing::Equal, total / 2), (Sharing::Last, 0)]
+    {
         let followed = writers("shared", sharing);
         let of = |who| followed.later_of(followed.truth(who), "pwrite64", "block_bytes");
         assert_eq!((of("first"), of("second")), (expected, total - expected), "{sharing:?}");
@@ -121,4 +119,48 @@ fn pages_that_become_dirty_while_they_are_written_are_charged_each_time() {
     assert!(written >= carried_of(&synced.account).0, "{written}");
     assert_eq!(written % PAGE, 0);
     assert!(written >= 10 * 16 * PAGE, "{written}");
+}
+
+/// Follows connections by thread until they are closed.
+fn connections(arguments: &[&str]) -> Followed {
+    let wanted = Wanted { grouping: Grouping::Thread, ..wanted(&["tcp", "net", "socket"]) };
+    let program = workload("segments");
+    let command: Vec<&str> = [&*program].into_iter().chain(arguments.iter().copied()).collect();
+    let followed = followed::follow(&wanted, &command, settle);
+    assert!(followed.status.success(), "{}", followed.truth);
+    assert_eq!(followed.lost, 0);
+    followed
+}
+
+/// Bytes that a thread's calls handed over, at once and later: sent, and sent again.
+fn sent_by(followed: &Followed, who: &str) -> (u64, u64) {
+    let thread = followed.truth(who);
+    let cells =
+        || followed.cells.iter().filter(|c| c.of[1] == thread && name(c.number) == "sendto");
+    let at_once = |slot| cells().map(|c| field(&c.account, "tcp", slot)).sum::<u64>();
+    let afterwards = |slot| followed.later_of(thread, "sendto", slot);
+    (
+        at_once("transmitted_bytes") + afterwards("tcp_transmitted_bytes"),
+        at_once("retransmitted_bytes") + afterwards("tcp_retransmitted_bytes"),
+    )
+}
+
+#[test]
+fn what_is_sent_less_what_is_sent_again_is_what_was_written() {
+    for arguments in [&["4000003", "0"][..], &["4000003", "50"], &["4000003", "50", "share"]] {
+        let followed = connections(arguments);
+        let mut sums = (0, 0);
+        for who in ["first", "second"] {
+            let (sent, again) = sent_by(&followed, who);
+            assert_eq!(
+                sent - again,
+                followed.truth(&format!("{who}_bytes")),
+                "{who} {arguments:?}"
+            );
+            sums = (sums.0 + sent, sums.1 + again);
+        }
+        assert_eq!(sums, (followed.truth("sent_bytes"), followed.truth("repeated_bytes")));
+        assert_eq!(sums.1 > 0, arguments[1] != "0", "{arguments:?}");
+        assert!(followed.later("softirq_ns") > 0);
+    }
 }

@@ -160,7 +160,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         fields: &[
             Field::new("requests", COUNT, "parts of requests to a device that were the call's"),
             Field::new("transferred", BYTES, "bytes of them"),
-            Field::new("carried", BYTES, "of these, pages that others, or earlier calls, made dirty"),
+            Field::new(
+                "carried",
+                BYTES,
+                "of these, pages that others, or earlier calls, made dirty",
+            ),
             Field::new("queue", SECONDS, "from the request to its issue to the device"),
             Field::new("device", SECONDS, "from its issue to its completion, shared by bytes"),
         ],
@@ -176,7 +180,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "tcp",
         help: "TCP: what was handed to it, and what it had to send again at once",
-        fields: &[Field::new("retransmits", COUNT, "segments sent again while the call lasted")],
+        fields: &[
+            Field::new("retransmits", COUNT, "segments sent again while the call lasted"),
+            Field::new("transmitted", BYTES, "of its payload, handed to the network by itself"),
+            Field::new("retransmitted", BYTES, "of these, sent again"),
+        ],
     },
     Subsystem {
         name: "net",
@@ -211,7 +219,6 @@ pub const LATER: &[Field] = &[
     Field::new("pending", COUNT, "things it caused that have not come to an end"),
     Field::new("block_requests", COUNT, "parts of requests to a device that carried its pages"),
     Field::new("block", BYTES, "bytes of its pages that were written, at completion"),
-    Field::new("metadata", BYTES, "the same of devices' own pages: folders, inodes, maps of blocks"),
     Field::new("block_queue", SECONDS, "from the request to its issue, shared by bytes"),
     Field::new("block_device", SECONDS, "from issue to completion, shared by bytes"),
     Field::new(

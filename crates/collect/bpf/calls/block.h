@@ -75,7 +75,8 @@ static long complete_bio(__u32 index, struct completion *completion)
 	__u64 key = (__u64)bio;
 	struct cause *found;
 
-	if (!bio || !completion->left)
+	/* The first may be empty: a flush of the device's own cache. */
+	if (!bio || (index && !completion->left))
 		return 1;
 	completion->bio = BPF_CORE_READ(bio, bi_next);
 	transfer.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
@@ -104,10 +105,11 @@ int BPF_PROG(block__complete, struct request *request, int error, unsigned int b
 {
 	struct completion completion = {};
 	__u64 now = bpf_ktime_get_ns(), made, issued;
+	struct bio *first = BPF_CORE_READ(request, bio);
 
-	completion.bio = BPF_CORE_READ(request, bio);
-	if (!completion.bio || !bytes)
+	if (!first || (!bytes && BPF_CORE_READ(first, bi_iter.bi_size)))
 		return 0;
+	completion.bio = first;
 	completion.left = bytes;
 	completion.writes = (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_WRITE;
 	completion.request.bytes = BPF_CORE_READ(request, __data_len);

@@ -25,7 +25,6 @@ struct walk {
 struct gathered {
 	struct cause cause;
 	__u64 bytes, ended;
-	__u64 metadata; /* the bytes are of a device's own pages */
 };
 
 struct {
@@ -57,10 +56,7 @@ static __always_inline void charge_gathered(struct gathered *gathered, struct wa
 
 	if (gathered->bytes && !same_call(&gathered->cause, &walk->submitter)) {
 		take_times(&transfer, &walk->request, gathered->bytes);
-		if (gathered->metadata)
-			transfer.metadata = gathered->bytes;
-		else
-			transfer.bytes = gathered->bytes;
+		transfer.bytes = gathered->bytes;
 		charge_transfer(&gathered->cause, &transfer);
 		walk->others += gathered->bytes;
 	}
@@ -70,12 +66,7 @@ static __always_inline void charge_gathered(struct gathered *gathered, struct wa
 	gathered->ended = 0;
 }
 
-struct gathering {
-	struct walk *walk;
-	bool metadata;
-};
-
-static long gather(__u32 number, struct gathering *gathering)
+static long gather(__u32 number, struct walk **walk)
 {
 	struct taken *taken = takings_of(COMPLETING);
 	struct gathered *gathered = gathered_now();
@@ -87,11 +78,9 @@ static long gather(__u32 number, struct gathering *gathering)
 		return 0;
 	cause = &taken->causes[number];
 	if (!same_account(&gathered->cause, cause) ||
-	    gathered->cause.sequence != cause->sequence ||
-	    gathered->metadata != gathering->metadata) {
-		charge_gathered(gathered, gathering->walk);
+	    gathered->cause.sequence != cause->sequence) {
+		charge_gathered(gathered, *walk);
 		gathered->cause = *cause;
-		gathered->metadata = gathering->metadata;
 	}
 	gathered->bytes += taken->bytes[number];
 	gathered->ended += taken->ended[number];
@@ -102,9 +91,7 @@ static long gather(__u32 number, struct gathering *gathering)
 __noinline int complete_part(__u64 address, __u64 from, __u32 bytes, struct walk *walk)
 {
 	struct folio *folio = (struct folio *)address;
-	struct gathering gathering = { walk };
 	struct taken *taken = takings_of(COMPLETING);
-	struct address_space *mapping;
 	struct chunk_key key;
 	struct extent extent;
 	struct chunk *chunk;
@@ -112,9 +99,8 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes, struct walk
 	/* Else memory of a program, or of a file that is a direct transfer's source. */
 	if (!walk || !taken || !FOLIO_FLAG(folio, PG_writeback))
 		return 0;
-	mapping = BPF_CORE_READ(folio, mapping);
 	from += BPF_CORE_READ(folio, index) << PAGE_SHIFT;
-	key.mapping = (__u64)mapping;
+	key.mapping = (__u64)BPF_CORE_READ(folio, mapping);
 	key.number = from >> CHUNK_SHIFT;
 	chunk = bpf_map_lookup_elem(&chunks, &key);
 	if (!chunk)
@@ -125,8 +111,7 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes, struct walk
 		remove_chunk(&key);
 	if (!taken->left)
 		return 0;
-	gathering.metadata = (BPF_CORE_READ(mapping, host, i_mode) & S_IFMT) == S_IFBLK;
-	bpf_loop(MAX_OWNERS, gather, &gathering, 0);
+	bpf_loop(MAX_OWNERS, gather, &walk, 0);
 	return 0;
 }
 

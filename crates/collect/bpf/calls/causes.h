@@ -23,7 +23,6 @@ struct cause {
 struct transfer {
 	__u64 requests, bytes, queue_ns, device_ns;
 	__u64 carried; /* of the bytes: pages that are charged to whoever made them dirty, too */
-	__u64 metadata; /* bytes as well, but of a device's own pages */
 };
 
 struct open_call {
@@ -55,6 +54,13 @@ static __always_inline void name_cause(struct cause *cause, struct open *open)
 	cause->tid = bpf_get_current_task_btf()->pid;
 	cause->sequence = window->sequence;
 	cause->cell = window->cell;
+}
+
+/* Whether what two causes bring about is added up in one place. */
+static __always_inline bool same_account(struct cause *one, struct cause *other)
+{
+	return one->cell == other->cell && one->client == other->client &&
+	       one->request == other->request && one->generation == other->generation;
 }
 
 /* Whether two causes are one call, or one interval of a client; a store is in neither. */
@@ -154,7 +160,7 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 		account = account_of(cause);
 		if (account && still_open(cause)) {
 			add(&account->block.requests, transfer->requests);
-			add(&account->block.transferred_bytes, transfer->bytes + transfer->metadata);
+			add(&account->block.transferred_bytes, transfer->bytes);
 			add(&account->block.carried_bytes, transfer->carried);
 			add(&account->block.queue_ns, transfer->queue_ns);
 			add(&account->block.device_ns, transfer->device_ns);
@@ -164,7 +170,7 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 		call = bpf_map_lookup_elem(&open_calls, &cause->tid);
 		if (call && call->sequence == cause->sequence) {
 			add(&call->transfer.requests, transfer->requests);
-			add(&call->transfer.bytes, transfer->bytes + transfer->metadata);
+			add(&call->transfer.bytes, transfer->bytes);
 			add(&call->transfer.carried, transfer->carried);
 			add(&call->transfer.queue_ns, transfer->queue_ns);
 			add(&call->transfer.device_ns, transfer->device_ns);
@@ -176,7 +182,6 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 		return;
 	add(&later->block_requests, transfer->requests);
 	add(&later->block_bytes, transfer->bytes);
-	add(&later->metadata_bytes, transfer->metadata);
 	add(&later->block_queue_ns, transfer->queue_ns);
 	add(&later->block_device_ns, transfer->device_ns);
 }

@@ -49,13 +49,16 @@ int BPF_PROG(pagecache__xfs_file_buffered_write, struct kiocb *call, struct iov_
 	return wrote(call->ki_filp->f_inode, call->ki_pos, from->count);
 }
 
-/* Whether pages of it come to a block device by themselves: those of other machines do not. */
+/*
+ * Whether pages of it come to a block device, and we can say when: those of network file systems do
+ * not, and a device's own pages, such as a file system's maps of blocks, become dirty and clean
+ * block by block.
+ */
 static __always_inline bool has_device(struct inode *inode)
 {
 	struct super_block *super = BPF_CORE_READ(inode, i_sb);
 
-	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK || BPF_CORE_READ(super, s_bdev) ||
-	       BPF_CORE_READ(super, s_magic) == BTRFS_SUPER_MAGIC;
+	return BPF_CORE_READ(super, s_bdev) || BPF_CORE_READ(super, s_magic) == BTRFS_SUPER_MAGIC;
 }
 
 /* A store to mapped memory by a thread of the job, outside of its calls. */

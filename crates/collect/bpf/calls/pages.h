@@ -84,12 +84,6 @@ const volatile __u8 new_chunk[sizeof(struct chunk)];
 /* In the table: with none, nothing has to be looked for. */
 __u64 live_chunks;
 
-static __always_inline bool same_account(struct cause *one, struct cause *other)
-{
-	return one->cell == other->cell && one->client == other->client &&
-	       one->request == other->request && one->generation == other->generation;
-}
-
 /* Bytes of a page that lie in an extent. */
 static __always_inline __u32 overlap(__u32 page, struct extent *extent)
 {
