@@ -200,10 +200,14 @@ int main(int argc, char **argv)
 		reap(writer("first", 503, put_less, file));
 		reap(writer("second", 503, put_more, file));
 	} else if (!strcmp(kind, "synced")) {
-		if (fcntl(file, F_SETFL, O_RDWR | O_SYNC))
-			die("fcntl");
-		int synced = open("/proc/self/fd/3", O_RDWR | O_SYNC);
-		reap(writer("first", 300, put_synced, synced < 0 ? file : synced));
+		char path[64];
+		if (ftruncate(file, 300 * PAGE))
+			die("ftruncate");
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+		int synced = open(path, O_RDWR | O_SYNC);
+		if (synced < 0)
+			die("%s", path);
+		reap(writer("first", 300, put_synced, synced));
 	} else if (!strcmp(kind, "rewritten")) {
 		pid_t first = writer("first", 16, rewrite, file);
 		reap(writer("second", 0, sync_often, file));

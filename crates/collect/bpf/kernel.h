@@ -47,6 +47,9 @@ enum bpf_map_type {
 #define REQ_OP_MASK 0xff
 #define REQ_OP_WRITE 1
 #define BTRFS_SUPER_MAGIC 0x9123683e
+#define EXT4_SUPER_MAGIC 0xef53
+#define F2FS_SUPER_MAGIC 0xf2f52010
+#define XFS_SUPER_MAGIC 0x58465342
 
 #define SIGKILL 9
 #define SIGSTOP 19

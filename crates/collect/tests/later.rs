@@ -6,7 +6,7 @@ mod followed;
 #[path = "common/traced.rs"]
 mod traced;
 
-use followed::{Followed, field, settle, wanted};
+use followed::{Followed, field, later, settle, wanted};
 use traced::workload;
 use weigh_collect::calls::{STORES, Wanted, name};
 use weigh_schema::call::{Grouping, Sharing};
@@ -16,6 +16,8 @@ const PAGE: u64 = 4096;
 
 /// Follows writers by thread until all they wrote is on the device.
 fn writers(kind: &str, sharing: Sharing) -> Followed {
+    // Each has the kernel write everything: pages of others, too, between two of their writes.
+    let _alone = traced::alone();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let wanted = Wanted { grouping: Grouping::Thread, sharing, ..wanted(&["pagecache", "block"]) };
     let command = [&*workload("writers"), kind, folder.path().to_str().unwrap()];
@@ -66,9 +68,9 @@ fn stores_to_mapped_files_are_charged_to_the_thread() {
     let followed = writers("stores", Sharing::Bytes);
     for (who, pages) in [("first", 1201), ("second", 601)] {
         let thread = followed.truth(who);
-        assert_eq!(followed.later_of(thread, "(mmap)", "block_bytes"), pages * PAGE, "{who}");
         let cell = followed.cells.iter().find(|c| c.of[1] == thread && c.number == STORES).unwrap();
         assert_eq!(field(&cell.account, "pagecache", "dirtied_pages"), pages, "{who}");
+        assert_eq!(followed.later_of(thread, "(mmap)", "block_bytes"), pages * PAGE, "{who}");
     }
 }
 
@@ -84,7 +86,8 @@ fn what_is_written_twice_reaches_the_device_once() {
 fn what_is_deleted_before_it_is_written_costs_nothing() {
     let followed = writers("deleted", Sharing::Bytes);
     assert_eq!(followed.cell("pwrite64").bytes, 3_000_017);
-    assert_eq!(followed.later("block_bytes"), 0);
+    let written = followed.cells.iter().filter(|cell| name(cell.number) == "pwrite64");
+    assert_eq!(written.map(|cell| later(&cell.account, "block_bytes")).sum::<u64>(), 0);
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn synchronous_writes_are_the_call_s_own() {
     let (carried, transferred) = carried_of(&cell.account);
     assert_eq!(carried, 0);
     assert!(transferred >= followed.truth("first_pages") * PAGE, "{transferred}");
-    assert_eq!(followed.later("block_bytes"), 0);
+    assert_eq!(followed.later_of(followed.truth("first"), "pwrite64", "block_bytes"), 0);
 }
 
 /// Each time that the device gets the pages they are charged once, whoever sends them there.
@@ -118,7 +121,7 @@ fn pages_that_become_dirty_while_they_are_written_are_charged_each_time() {
     let synced = followed.cells.iter().find(|cell| name(cell.number) == "fdatasync").unwrap();
     assert!(written >= carried_of(&synced.account).0, "{written}");
     assert_eq!(written % PAGE, 0);
-    assert!(written >= 10 * 16 * PAGE, "{written}");
+    assert!(written >= 2 * 16 * PAGE, "{written}");
 }
 
 /// Follows connections by thread until they are closed.
@@ -160,7 +163,28 @@ fn what_is_sent_less_what_is_sent_again_is_what_was_written() {
             sums = (sums.0 + sent, sums.1 + again);
         }
         assert_eq!(sums, (followed.truth("sent_bytes"), followed.truth("repeated_bytes")));
-        assert_eq!(sums.1 > 0, arguments[1] != "0", "{arguments:?}");
+        // On a busy machine also what was not lost is sent again, if its receipt is late.
+        assert!(sums.1 > 0 || arguments[1] == "0", "{arguments:?}");
         assert!(followed.later("softirq_ns") > 0);
     }
+}
+
+#[test]
+fn timers_and_work_are_charged_to_who_started_them() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("file");
+    let command = [&*workload("calls"), file.to_str().unwrap()];
+    let followed = followed::follow(&wanted(&["timer", "workqueue", "block"]), &command, |_| ());
+    // Each sleep is a timer that runs once; none is left behind.
+    let slept = &followed.cell("clock_nanosleep").account;
+    let timer = |slot| later(slept, slot);
+    assert!(field(slept, "timer", "started") >= followed.truth("clock_nanosleep"));
+    assert!(timer("timers") >= followed.truth("clock_nanosleep"), "{slept:?}");
+    assert!(timer("timers") <= field(slept, "timer", "started"), "{slept:?}");
+    assert!(timer("timer_ns") > 0 && timer("timer_ns") < 20_000_000 * 7, "{slept:?}");
+    let queued: u64 = followed.cells.iter().map(|c| field(&c.account, "workqueue", "queued")).sum();
+    let ran = followed.later("work_items");
+    assert!(ran <= queued + followed.later("timers"), "{ran} of {queued}");
+    assert_eq!(ran > 0, followed.later("work_ns") > 0);
+    assert_eq!(followed.lost, 0);
 }

@@ -61,6 +61,32 @@ static __always_inline bool has_device(struct inode *inode)
 	return BPF_CORE_READ(super, s_bdev) || BPF_CORE_READ(super, s_magic) == BTRFS_SUPER_MAGIC;
 }
 
+/* Whether its file system says what is written to it, as above. */
+static __always_inline bool tells_writes(struct inode *inode)
+{
+	unsigned long magic = BPF_CORE_READ(inode, i_sb, s_magic);
+
+	return magic == EXT4_SUPER_MAGIC || magic == F2FS_SUPER_MAGIC || magic == XFS_SUPER_MAGIC;
+}
+
+/*
+ * What of a folio is dirty that nobody said was written. For a store all of it, up to the file's
+ * end. Under a call, where the file system tells of writes, it is the rest of the last page, which
+ * is made zero when a file is to grow or has shrunk. Elsewhere it is not known.
+ */
+static __always_inline void narrow(struct range *range, struct inode *inode)
+{
+	__u64 size = inode->i_size, last = size & ~(PAGE_BYTES - 1);
+
+	if (!range->cause.sequence && !range->cause.client) {
+		if (range->to > size)
+			range->to = size;
+	} else if (size != last && range->from <= last && range->to > last && tells_writes(inode)) {
+		range->from = last;
+		range->to = last + PAGE_BYTES;
+	}
+}
+
 /* A store to mapped memory by a thread of the job, outside of its calls. */
 static __always_inline bool stored(struct cause *cause, struct window *window, __u64 pages)
 {
@@ -119,7 +145,7 @@ SEC("?tp_btf/writeback_dirty_folio")
 int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mapping)
 {
 	bool flies = live_chunks && FOLIO_FLAG(folio, PG_writeback), told, known;
-	__u64 pages = pages_of(folio), size;
+	__u64 pages = pages_of(folio);
 	struct range range = {};
 	struct inode *host;
 
@@ -134,8 +160,11 @@ int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mappin
 	if (!known)
 		return 0;
 	if (told) {
-		/* A call's bytes are known already; a client's may be of an earlier write. */
-		if (!range.cause.client)
+		/*
+		 * They are known already, unless the device was done with the page in between; a
+		 * client's may be of an earlier write.
+		 */
+		if (!flies && !range.cause.client)
 			return 0;
 		range.unless_owned = 1;
 		if (range.just_from > range.from)
@@ -148,10 +177,7 @@ int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mappin
 	host = mapping->host;
 	if (!has_device(host))
 		return 0;
-	size = host->i_size;
-	/* What lies behind the end is not written; within a call the file may be about to grow. */
-	if (!range.cause.sequence && !range.cause.client && range.to > size)
-		range.to = size;
+	narrow(&range, host);
 	own(&range);
 	return 0;
 }
