@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Timers, whose time is charged to who started them. A timer is told to be cancelled whenever it
- * leaves the queue, also a moment before it runs: so nothing of it outlives it.
+ * Timers, whose time is charged to who started them. A timer leaves the table when it is cancelled,
+ * runs, or is started again. Some kernels tell of a cancellation also when one is about to run: so
+ * what was cancelled last on a CPU is remembered.
  */
 #ifndef WEIGH_CALLS_TIMERS_H
 #define WEIGH_CALLS_TIMERS_H
@@ -57,16 +58,34 @@ static __always_inline struct cause *starter_now(void)
 	return expiring && expiring->began ? &expiring->cause : 0;
 }
 
+static __always_inline bool take_timer(struct cause *cause, __u64 key)
+{
+	struct cause *known;
+
+	if (!live_timers)
+		return false;
+	known = bpf_map_lookup_elem(&timers, &key);
+	if (!known)
+		return false;
+	*cause = *known;
+	if (bpf_map_delete_elem(&timers, &key))
+		return false;
+	add(&live_timers, -1);
+	pends(cause, -1);
+	return true;
+}
+
 static __always_inline int timer_started(__u64 key)
 {
 	struct cause cause;
 	struct open open;
 
+	take_timer(&cause, key);
 	if (!mine(&open, WEIGH_TIMER))
 		return 0;
 	add(&open.account->timer.started, 1);
 	name_cause(&cause, &open);
-	if (bpf_map_update_elem(&timers, &key, &cause, BPF_NOEXIST)) {
+	if (bpf_map_update_elem(&timers, &key, &cause, BPF_ANY)) {
 		count_lost();
 		return 0;
 	}
@@ -77,32 +96,29 @@ static __always_inline int timer_started(__u64 key)
 
 static __always_inline int timer_left(__u64 key, enum timer_kind kind)
 {
-	struct expiring *expiring;
-	struct cause *cause;
+	struct expiring *expiring = expiring_of(kind);
+	struct cause cause;
 
-	if (!live_timers)
-		return 0;
-	cause = bpf_map_lookup_elem(&timers, &key);
-	expiring = expiring_of(kind);
-	if (!cause || !expiring)
-		return 0;
-	/* One that runs may start others, and cancel them. */
-	if (!expiring->began) {
+	/* One that runs may cancel others. */
+	if (take_timer(&cause, key) && expiring && !expiring->began) {
 		expiring->timer = key;
-		expiring->cause = *cause;
+		expiring->cause = cause;
 	}
-	pends(cause, -1);
-	if (!bpf_map_delete_elem(&timers, &key))
-		add(&live_timers, -1);
 	return 0;
 }
 
 static __always_inline int timer_begins(__u64 key, enum timer_kind kind)
 {
 	struct expiring *expiring = expiring_of(kind);
+	struct cause cause;
 
-	if (expiring && expiring->timer == key)
-		expiring->began = bpf_ktime_get_ns();
+	if (!expiring)
+		return 0;
+	if (take_timer(&cause, key)) {
+		expiring->timer = key;
+		expiring->cause = cause;
+	}
+	expiring->began = expiring->timer == key ? bpf_ktime_get_ns() : 0;
 	return 0;
 }
 
