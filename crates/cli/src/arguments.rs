@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
-use weigh_schema::call::Grouping;
+use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::explain::SlowRule;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
@@ -218,6 +218,10 @@ pub struct CallsArguments {
     #[arg(long, value_enum, default_value_t = By::Call)]
     pub by: By,
 
+    /// How those who wrote to one page share what it costs to write it to the device.
+    #[arg(long, value_enum, default_value_t = Share::Bytes)]
+    pub share: Share,
+
     /// Tell for each of the N slowest calls where its time went.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub slowest: usize,
@@ -250,6 +254,27 @@ pub enum By {
     File,
     /// Each kind of call on each socket.
     Connection,
+}
+
+/// How several who wrote to one page share its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Share {
+    /// By the bytes each wrote.
+    Bytes,
+    /// All the same.
+    Equal,
+    /// All to who wrote last.
+    Last,
+}
+
+impl From<Share> for Sharing {
+    fn from(share: Share) -> Sharing {
+        match share {
+            Share::Bytes => Sharing::Bytes,
+            Share::Equal => Sharing::Equal,
+            Share::Last => Sharing::Last,
+        }
+    }
 }
 
 impl From<By> for Grouping {

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
-use weigh_schema::call::{Call, Cell, Grouping, Named, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Named, Sharing, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::job::{JobError, bpf, forever};
@@ -25,7 +25,7 @@ use crate::optional::Offers;
 use crate::{complaints, requirements};
 use layout::skeleton;
 
-pub use names::name;
+pub use names::{STORES, name};
 
 /// Always attached: without them the time of the others would be wrong.
 const ALWAYS: [&str; 2] = ["sched", "irq"];
@@ -37,6 +37,8 @@ pub struct Wanted {
     pub subsystems: Vec<&'static Subsystem>,
     /// What has a row of its own in the table.
     pub grouping: Grouping,
+    /// How those who wrote to one page share what comes of it.
+    pub sharing: Sharing,
     /// Whether system calls themselves are followed: without, only intervals that programs mark.
     pub every_call: bool,
 }
@@ -105,6 +107,7 @@ impl KernelCalls {
             constants.chosen = chosen.bits();
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
+            constants.sharing = layout::sharing(wanted.sharing);
             names::fill(&mut constants.kinds);
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;

@@ -22,6 +22,19 @@ pub enum Grouping {
     Connection,
 }
 
+/// How those who wrote to one page share what its way to the device costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// By the bytes that each wrote.
+    #[default]
+    Bytes,
+    /// The same for each.
+    Equal,
+    /// All to the last.
+    Last,
+}
+
 /// How much the kernel side saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {

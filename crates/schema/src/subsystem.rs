@@ -195,6 +195,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         fields: &[
             Field::new("requests", COUNT, "parts of requests to a device that were the call's"),
             Field::new("transferred", BYTES, "bytes of them"),
+            Field::new(
+                "carried",
+                BYTES,
+                "of these, pages that others, or earlier calls, made dirty",
+            ),
             Field::new("queue", SECONDS, "from the request to its issue to the device"),
             Field::new("device", SECONDS, "from its issue to its completion, shared by bytes"),
         ],
@@ -214,7 +219,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         help: "TCP: what was handed to it, and what it had to send again at once",
         busy: "in TCP",
         waits: "waiting in TCP",
-        fields: &[Field::new("retransmits", COUNT, "segments sent again while the call lasted")],
+        fields: &[
+            Field::new("retransmits", COUNT, "segments sent again while the call lasted"),
+            Field::new("transmitted", BYTES, "of its payload, handed to the network by itself"),
+            Field::new("retransmitted", BYTES, "of these, sent again"),
+        ],
     },
     Subsystem {
         name: "net",

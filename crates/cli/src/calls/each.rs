@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weigh_account::{Owners, call_row, shell_words};
 use weigh_collect::calls::{KernelCalls, name};
-use weigh_collect::requirements::monotonic_time_ns;
+use weigh_collect::clock::monotonic_ns;
 use weigh_keep::{CallsNote, CallsWriter, KeepError};
 use weigh_schema::call::{Call, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
@@ -31,7 +31,7 @@ impl Each {
         let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
         Each {
             file: Ok(file),
-            epoch_ns: now_ns.saturating_sub_unsigned(monotonic_time_ns()),
+            epoch_ns: now_ns.saturating_sub_unsigned(monotonic_ns()),
             measured: bits.fold(SUBSYSTEMS[0].bit(), |set, bit| set | bit),
         }
     }

@@ -31,6 +31,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         subsystems: subsystems(&arguments.subsystems)?,
         grouping: arguments.by.into(),
         every_call: true,
+        sharing: arguments.share.into(),
     };
     if arguments.command.is_empty() == arguments.pid.is_none() {
         bail!("expected either a command (weigh calls -- COMMAND) or a process (--pid PID)");

@@ -60,6 +60,8 @@ struct window {
 	__u32 cell; /* of the call, + 1 */
 	__u32 left_behind; /* whether the call left something to be charged when it is done */
 	struct rivals rivals;
+	/* The range of a file that was written last, and in which call. */
+	__u64 wrote_mapping, wrote_from, wrote_to, wrote_in;
 	/* Of the present call; zero between calls. */
 	struct weigh_account account;
 };

@@ -221,6 +221,7 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 		return;
 	account->block.requests = call->transfer.requests;
 	account->block.transferred_bytes = call->transfer.bytes;
+	account->block.carried_bytes = call->transfer.carried;
 	account->block.queue_ns = call->transfer.queue_ns;
 	account->block.device_ns = call->transfer.device_ns;
 	bpf_map_delete_elem(&open_calls, &tid);

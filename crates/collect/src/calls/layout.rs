@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
-use weigh_schema::call::{Call, Cell, Grouping, Named, Rival, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Named, Rival, Sharing, Tally};
 use weigh_schema::subsystem::Account;
 
 /// The generated skeleton.
@@ -55,6 +55,14 @@ pub(super) fn grouping(grouping: Grouping) -> types::grouping {
         Grouping::Thread => types::grouping::BY_THREAD,
         Grouping::File => types::grouping::BY_FILE,
         Grouping::Connection => types::grouping::BY_CONNECTION,
+    }
+}
+
+pub(super) fn sharing(sharing: Sharing) -> types::sharing {
+    match sharing {
+        Sharing::Bytes => types::sharing::BY_BYTES,
+        Sharing::Equal => types::sharing::EQUALLY,
+        Sharing::Last => types::sharing::TO_LAST,
     }
 }
 
