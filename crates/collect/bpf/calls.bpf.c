@@ -15,5 +15,6 @@
 #include "calls/block.h"
 #include "calls/network.h"
 #include "calls/deferred.h"
+#include "calls/own.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -173,11 +173,12 @@ struct linux_binprm;
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long orig_ax, di;
+	unsigned long orig_ax, di, si, dx, cx, r8, r9, ax, sp;
 };
 #else
 struct pt_regs {
 	__u64 regs[31];
+	__u64 sp;
 	__s32 syscallno;
 };
 #endif

@@ -13,11 +13,13 @@
 pub mod amount;
 pub mod announcement;
 pub mod call;
+pub mod configuration;
 mod counter;
 pub mod event;
 pub mod following;
 pub mod limit;
 mod metric;
+pub mod own;
 pub mod quality;
 pub mod recording;
 pub mod snapshot;
