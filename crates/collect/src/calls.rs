@@ -4,6 +4,7 @@
 //! the table that they keep and the calls that they send. Refuses to start where the programs that
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
+mod functions;
 mod join;
 mod layout;
 mod names;
@@ -17,6 +18,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{Call, Cell, Grouping, Named, Tally};
+use weigh_schema::own::Own;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::job::{JobError, bpf, forever};
@@ -24,6 +26,7 @@ use crate::optional::Offers;
 use crate::{complaints, requirements};
 use layout::skeleton;
 
+pub use functions::{Functions, function_probes};
 pub use names::name;
 
 /// Always attached: without them the time of the others would be wrong.
@@ -44,7 +47,7 @@ pub struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
     /// The part.
-    pub subsystem: &'static str,
+    pub subsystem: String,
     /// How many probes are attached for it.
     pub probes: usize,
     /// What could not be attached, and why.
@@ -59,17 +62,25 @@ pub struct KernelCalls {
     told: Rc<RefCell<Vec<Call>>>,
     names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
+    own: Option<Own>,
 }
 
 impl KernelCalls {
     /// Loads what is wanted, and attaches it.
     pub fn open(wanted: &Wanted) -> Result<KernelCalls, JobError> {
+        KernelCalls::open_with(wanted, &Functions::default())
+    }
+
+    /// The same, with probes of functions where this kernel has them.
+    pub fn open_with(wanted: &Wanted, functions: &Functions) -> Result<KernelCalls, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
         let mut chosen = Chosen::of(wanted);
+        let mut probed = function_probes();
+        chosen.functions = !functions.is_empty() && probed.is_ok();
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -77,7 +88,7 @@ impl KernelCalls {
             program.set_autoload(load);
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.chosen = chosen.bits();
+            constants.chosen = chosen.bits() | functions.bits();
             constants.grouping = layout::grouping(wanted.grouping);
             names::fill(&mut constants.kinds);
         }
@@ -85,7 +96,7 @@ impl KernelCalls {
         let mut links = Vec::new();
         for program in skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            if !program.autoload() || name == JOIN {
+            if !program.autoload() || name == JOIN || name.starts_with(OWN) {
                 continue;
             }
             match program.attach() {
@@ -98,8 +109,16 @@ impl KernelCalls {
         }
         let (told, names) = (Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &names)?;
-        let attached = chosen.attached();
-        Ok(KernelCalls { skeleton, links, ring, told, names, attached })
+        if chosen.functions {
+            probed = functions::work(&skeleton);
+        }
+        let own = match probed {
+            Ok(()) => functions.attach(&skeleton, &mut links)?,
+            Err(reason) => functions.without(&reason),
+        };
+        let attached = chosen.attached().into_iter().chain(own).collect();
+        let own = functions.own().cloned();
+        Ok(KernelCalls { skeleton, links, ring, told, names, attached, own })
     }
 
     /// What is attached for each part of the kernel that was asked for.
@@ -150,7 +169,13 @@ impl KernelCalls {
     /// The calls that were told since the last time.
     pub fn told(&mut self) -> Vec<Call> {
         let _ = self.ring.consume();
-        std::mem::take(&mut *self.told.borrow_mut())
+        let mut told = std::mem::take(&mut *self.told.borrow_mut());
+        if let Some(own) = &self.own {
+            for call in &mut told {
+                call.account = std::mem::take(&mut call.account).with_own(own);
+            }
+        }
+        told
     }
 
     /// The names of files and sockets that were told since the last time.
@@ -163,6 +188,11 @@ impl KernelCalls {
     pub fn tally(&self) -> Tally {
         let variables = self.skeleton.maps.bss_data.as_deref();
         variables.map(|variables| layout::tally(&variables.tally)).unwrap_or_default()
+    }
+
+    /// Returns of functions that the kernel missed: the time after them went to where they are.
+    pub fn missed_returns(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.missed_returns)
     }
 
     /// The table as it stands.
@@ -180,6 +210,10 @@ impl KernelCalls {
             .filter_map(|number| {
                 let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
                 layout::cell(&value, times.remove(&number).unwrap_or_default())
+            })
+            .map(|cell| match &self.own {
+                Some(own) => Cell { account: cell.account.with_own(own), ..cell },
+                None => cell,
             })
             .filter(|cell| cell.account.calls() > 0)
             .collect()
@@ -213,6 +247,9 @@ fn read_rings(
     builder.build().map_err(bpf("ring buffer"))
 }
 
+/// Attached to functions, many times, or not at all.
+const OWN: &str = "own__";
+
 /// Run on request, not attached.
 const JOIN: &str = "member__join";
 
@@ -220,6 +257,7 @@ const JOIN: &str = "member__join";
 struct Chosen {
     parts: Vec<Attached>,
     every_call: bool,
+    functions: bool,
     loaded: Vec<String>,
     lacking: Vec<(String, String)>,
 }
@@ -229,12 +267,13 @@ impl Chosen {
         let is_wanted =
             |s: &&Subsystem| ALWAYS.contains(&s.name) || wanted.subsystems.iter().any(|w| w == s);
         let part = |subsystem: &Subsystem| Attached {
-            subsystem: subsystem.name,
+            subsystem: subsystem.name.to_string(),
             probes: 0,
             missing: Vec::new(),
         };
         let parts = SUBSYSTEMS.iter().skip(1).filter(is_wanted).map(part).collect();
-        Chosen { parts, every_call: wanted.every_call, loaded: Vec::new(), lacking: Vec::new() }
+        let every_call = wanted.every_call;
+        Chosen { parts, every_call, functions: false, loaded: Vec::new(), lacking: Vec::new() }
     }
 
     fn part(&mut self, program: &str) -> Option<&mut Attached> {
@@ -255,6 +294,9 @@ impl Chosen {
         if program.starts_with("call__") {
             return self.every_call;
         }
+        if program.starts_with(OWN) {
+            return self.functions;
+        }
         if self.part(program).is_none() {
             return false;
         }
@@ -274,7 +316,7 @@ impl Chosen {
     }
 
     fn bits(&self) -> u64 {
-        let known = |part: &Attached| Subsystem::named(part.subsystem).map_or(0, Subsystem::bit);
+        let known = |part: &Attached| Subsystem::named(&part.subsystem).map_or(0, Subsystem::bit);
         self.parts.iter().map(known).sum::<u64>() | SUBSYSTEMS[0].bit()
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weigh_account::{Owners, Slowest, call_kinds};
-use weigh_collect::calls::{KernelCalls, Wanted, name};
+use weigh_collect::calls::{Functions, KernelCalls, Wanted, name};
 use weigh_collect::spawn::SpawnError;
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, REPORT, SubsystemState};
@@ -29,8 +29,9 @@ pub struct Followed {
 pub fn follow(
     arguments: &CallsArguments,
     wanted: &Wanted,
+    functions: &Functions,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let mut calls = KernelCalls::open(wanted)?;
+    let mut calls = KernelCalls::open_with(wanted, functions)?;
     let mut kept =
         Kept { slowest: Slowest::new(arguments.slowest), owners: Owners::new(wanted.grouping) };
     if arguments.slowest > 0 {
@@ -71,13 +72,14 @@ pub fn follow(
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
         threads_total: tally.threads,
         lost_total: tally.lost,
+        missed_returns_total: calls.missed_returns(),
     };
     Ok(Ok(Followed { report, status }))
 }
 
 fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
     SubsystemState {
-        name: attached.subsystem.to_string(),
+        name: attached.subsystem.clone(),
         probes: attached.probes,
         missing: attached.missing.clone(),
     }

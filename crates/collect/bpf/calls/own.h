@@ -86,44 +86,40 @@ struct {
 	__type(value, struct running);
 } runs_for SEC(".maps");
 
+/* What a function was called with, or has returned, and where on the stack. */
+struct values {
+	__u64 of[8];
+	__u64 frame;
+};
+
+static __always_inline void take_values(struct values *values, struct pt_regs *regs, bool returned)
+{
 #if defined(__TARGET_ARCH_x86)
-/* The return address lies on the stack: a return takes it away. */
-#define ENTRY_FRAME(regs) ((regs)->sp)
-#define RETURN_FRAME(regs) ((regs)->sp - sizeof(__u64))
-
-static __always_inline __u64 argument(struct pt_regs *regs, __u8 number)
-{
-	switch (number) {
-	case 0: return regs->di;
-	case 1: return regs->si;
-	case 2: return regs->dx;
-	case 3: return regs->cx;
-	case 4: return regs->r8;
-	case 5: return regs->r9;
-	default: return regs->ax;
-	}
-}
+	values->of[0] = regs->di;
+	values->of[1] = regs->si;
+	values->of[2] = regs->dx;
+	values->of[3] = regs->cx;
+	values->of[4] = regs->r8;
+	values->of[5] = regs->r9;
+	values->of[RETURNED] = regs->ax;
+	values->of[7] = 0;
+	/* The return address lies on the stack: a return takes it away. */
+	values->frame = regs->sp - (returned ? sizeof(__u64) : 0);
 #else
-#define ENTRY_FRAME(regs) ((regs)->sp)
-#define RETURN_FRAME(regs) ((regs)->sp)
-
-static __always_inline __u64 argument(struct pt_regs *regs, __u8 number)
-{
-	switch (number) {
-	case 1: return regs->regs[1];
-	case 2: return regs->regs[2];
-	case 3: return regs->regs[3];
-	case 4: return regs->regs[4];
-	case 5: return regs->regs[5];
-	default: return regs->regs[0];
-	}
-}
+#pragma clang loop unroll(full)
+	for (int i = 0; i < 6; i++)
+		values->of[i] = regs->regs[i];
+	values->of[RETURNED] = regs->regs[0];
+	values->of[7] = 0;
+	values->frame = regs->sp;
 #endif
+}
 
-static __always_inline bool captured(__u64 *value, struct pt_regs *regs, struct capture *capture)
+static __always_inline bool captured(__u64 *value, struct values *values, struct capture *capture)
 {
-	__u64 at = argument(regs, capture->argument);
+	__u64 at = values->of[capture->argument & 7];
 	__u32 bytes = capture->bytes, steps = capture->steps, unused;
+	__u64 found[2] = {};
 
 #pragma unroll
 	for (int i = 0; i < MAX_STEPS; i++) {
@@ -137,9 +133,11 @@ static __always_inline bool captured(__u64 *value, struct pt_regs *regs, struct 
 	if (!bytes || bytes > sizeof(*value))
 		return true;
 	if (steps) {
-		*value = 0;
-		if (bpf_probe_read_kernel(value, bytes, (void *)at))
+		bytes &= 15;
+		barrier_var(bytes); /* or the verifier does not see its bound */
+		if (bpf_probe_read_kernel(found, bytes, (void *)at))
 			return false;
+		*value = found[0];
 	}
 	unused = 64 - 8 * bytes;
 	*value <<= unused & 63;
@@ -151,7 +149,7 @@ static __always_inline bool captured(__u64 *value, struct pt_regs *regs, struct 
 }
 
 static __always_inline void add_up(struct recipe *recipe, struct weigh_account *account,
-				   struct pt_regs *regs, bool returned)
+				   struct values *values, bool returned)
 {
 	__u64 value;
 
@@ -164,12 +162,12 @@ static __always_inline void add_up(struct recipe *recipe, struct weigh_account *
 		if ((sum->capture.argument == RETURNED) != returned)
 			continue;
 		/* What is below zero is an error's number. */
-		if (captured(&value, regs, &sum->capture) && (__s64)value > 0)
+		if (captured(&value, values, &sum->capture) && (__s64)value > 0)
 			add(&account->own[sum->slot % WEIGH_OWN_NUMBERS], value);
 	}
 }
 
-static __always_inline void go_in(struct recipe *recipe, struct pt_regs *regs)
+static __always_inline void go_in(struct recipe *recipe, struct values *values)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 part = recipe->part, depth;
@@ -180,29 +178,29 @@ static __always_inline void go_in(struct recipe *recipe, struct pt_regs *regs)
 		return;
 	window = open.window;
 	add(&open.account->parts[part].entries, 1);
-	add_up(recipe, open.account, regs, false);
+	add_up(recipe, open.account, values, false);
 	depth = window->depth;
 	/* Within itself, or deeper than there is room for, the time stays where it is. */
 	if (depth >= MAX_DEPTH || innermost(window) == part)
 		return;
 	split(&open, task, bpf_ktime_get_ns());
 	window->inner[depth % MAX_DEPTH] = part;
-	window->frames[depth % MAX_DEPTH] = ENTRY_FRAME(regs);
+	window->frames[depth % MAX_DEPTH] = values->frame;
 	window->depth = depth + 1;
 }
 
-static __always_inline void go_out(struct recipe *recipe, struct pt_regs *regs)
+static __always_inline void go_out(struct recipe *recipe, struct values *values)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 part = recipe->part, level = MAX_DEPTH;
-	__u64 frame = RETURN_FRAME(regs);
+	__u64 frame = values->frame;
 	struct window *window;
 	struct open open;
 
 	if (part >= WEIGH_SUBSYSTEMS || !mine(&open, part))
 		return;
 	window = open.window;
-	add_up(recipe, open.account, regs, true);
+	add_up(recipe, open.account, values, true);
 #pragma unroll
 	for (int i = 0; i < MAX_DEPTH; i++)
 		if (i < window->depth && window->frames[i] == frame && window->inner[i] == part)
@@ -230,13 +228,13 @@ static __always_inline struct weigh_account *charged(struct cause *cause)
 	return &cell->account;
 }
 
-static __always_inline void remember(struct recipe *recipe, struct pt_regs *regs)
+static __always_inline void remember(struct recipe *recipe, struct values *values)
 {
 	struct left_key key = { .rule = recipe->rule };
 	struct cause cause, *before;
 	struct open open;
 
-	if (!captured(&key.value, regs, &recipe->match))
+	if (!captured(&key.value, values, &recipe->match))
 		return;
 	/* Whoever had it before is not the one who has it now. */
 	before = bpf_map_lookup_elem(&remembered, &key);
@@ -268,15 +266,15 @@ static __always_inline bool does_it_itself(struct cause *cause)
 	return window->inside && window->sequence == cause->sequence && task->pid == cause->tid;
 }
 
-static __always_inline void begin_later(struct recipe *recipe, struct pt_regs *regs)
+static __always_inline void begin_later(struct recipe *recipe, struct values *values)
 {
 	struct left_key key = { .rule = recipe->rule }, place = { .rule = recipe->rule };
 	struct weigh_account *account;
 	struct running running = {};
 	struct cause *found;
 
-	place.value = ENTRY_FRAME(regs);
-	if (!captured(&key.value, regs, &recipe->match))
+	place.value = values->frame;
+	if (!captured(&key.value, values, &recipe->match))
 		return;
 	found = bpf_map_lookup_elem(&remembered, &key);
 	/* Whoever was here before, and whose return was missed, is here no more. */
@@ -299,14 +297,14 @@ static __always_inline void begin_later(struct recipe *recipe, struct pt_regs *r
 		count_lost();
 }
 
-static __always_inline void end_later(struct recipe *recipe, struct pt_regs *regs)
+static __always_inline void end_later(struct recipe *recipe, struct values *values)
 {
 	struct left_key place = { .rule = recipe->rule };
 	struct weigh_account *account;
 	struct running *running;
 	__u64 passed;
 
-	place.value = RETURN_FRAME(regs);
+	place.value = values->frame;
 	running = bpf_map_lookup_elem(&runs_for, &place);
 	if (!running)
 		return;
@@ -328,15 +326,17 @@ SEC("?kprobe")
 int own__enter(struct pt_regs *regs)
 {
 	struct recipe *recipe = recipe_of(regs);
+	struct values values;
 
 	if (!recipe)
 		return 0;
+	take_values(&values, regs, false);
 	if (recipe->does & RECIPE_BOUNDS)
-		go_in(recipe, regs);
+		go_in(recipe, &values);
 	if (recipe->does & RECIPE_STARTS)
-		remember(recipe, regs);
+		remember(recipe, &values);
 	if (recipe->does & RECIPE_ENDS)
-		begin_later(recipe, regs);
+		begin_later(recipe, &values);
 	return 0;
 }
 
@@ -344,13 +344,15 @@ SEC("?kretprobe")
 int own__leave(struct pt_regs *regs)
 {
 	struct recipe *recipe = recipe_of(regs);
+	struct values values;
 
 	if (!recipe)
 		return 0;
+	take_values(&values, regs, true);
 	if (recipe->does & RECIPE_ENDS)
-		end_later(recipe, regs);
+		end_later(recipe, &values);
 	if (recipe->does & RECIPE_BOUNDS)
-		go_out(recipe, regs);
+		go_out(recipe, &values);
 	return 0;
 }
 
