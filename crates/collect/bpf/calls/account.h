@@ -257,10 +257,14 @@ static __always_inline void split(struct open *open, struct task_struct *task, _
 {
 	struct window *window = open->window;
 	__u32 part = innermost(window);
-	__u64 passed = now - window->last;
+	__u64 before, passed;
 
 	settle_wait(open, task);
-	window->last = now;
+	/* An interrupt may come at any point of this, and split for itself up to a later time. */
+	before = __sync_lock_test_and_set(&window->last, now);
+	passed = now - before;
+	if ((__s64)passed < 0)
+		window->last = before;
 	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS && (part != WEIGH_KERNEL || window->inside))
 		add(&open->account->parts[part].time_ns, passed);
 }
