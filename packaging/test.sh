@@ -70,12 +70,13 @@ well_formed() {
 	shown=$(zcat -f "$1" | groff -man -K utf8 -T utf8 -ww -rLL=500n -P -cbou 2>"$scratch/complaints")
 	zcat -f "$1" | grep -qE "^\.TH [^ ]+ 1 +\"weigh $version\"" || { echo "the title names no version"; return 1; }
 	[[ ! -s $scratch/complaints ]] || { cat "$scratch/complaints"; return 1; }
-	for option in NAME SYNOPSIS DESCRIPTION $("$weigh" ${2:+"$2"} --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+	for option in NAME SYNOPSIS DESCRIPTION $("$weigh" ${2:+$2} --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
 		grep -qF -- "$option" <<<"$shown" || { echo "$option is not in it"; return 1; }
 	done
 }
-for verb in "" run show report doctor; do
-	check "the page of weigh${verb:+ $verb} is well formed" well_formed "$deb_root/usr/share/man/man1/weigh${verb:+-$verb}.1.gz" "$verb"
+for verb in "" run show report doctor "doctor kernel"; do
+	page=${verb:+-$verb}
+	check "the page of weigh${verb:+ $verb} is well formed" well_formed "$deb_root/usr/share/man/man1/weigh${page// /-}.1.gz" "$verb"
 done
 printf '.TH x 1 "weigh %s"\n.SH NAME\nx\n.QQ\n' "$version" >"$scratch/bad.1"
 check_status "a page that is not is found out" 1 well_formed "$scratch/bad.1"

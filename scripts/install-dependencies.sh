@@ -64,6 +64,8 @@ check_bench() {
 	[[ -x /usr/bin/time ]] || want time
 	PATH=$PATH:/usr/sbin have bpftool || want bpftool
 	# Ubuntu has it under another name.
+	PATH=$PATH:/usr/sbin have nginx || want nginx-light
+	have wrk || want wrk
 	have perf || if apt-cache show linux-perf >/dev/null 2>&1; then want linux-perf; else want linux-tools-generic; fi
 	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv
 }

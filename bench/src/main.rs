@@ -22,6 +22,7 @@ mod plot;
 mod probes;
 mod rounds;
 mod runs;
+mod server;
 mod spread;
 mod targets;
 mod tools;
@@ -97,6 +98,7 @@ enum Part {
     Peers,
     Fixed,
     Limits,
+    Server,
     Programs,
     Collectors,
     Accuracy,
@@ -209,6 +211,7 @@ impl Session<'_> {
                 }
                 Part::Programs => probes::write(bench, page),
                 Part::Collectors => collectors::write(bench, page),
+                Part::Server => server::write(bench, page),
                 Part::Accuracy | Part::Kinds => Ok(()),
             };
             self.note(*part, done, page);

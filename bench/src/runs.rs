@@ -320,6 +320,11 @@ impl Bench {
         self.weigh_into(&self.recording(), options)
     }
 
+    /// The binary to measure with.
+    pub fn weigh_path(&self) -> String {
+        self.weigh.display().to_string()
+    }
+
     /// The same with the recording's place.
     pub fn weigh_into(&self, recording: &Path, options: &[String]) -> Vec<String> {
         let mut words = vec![self.weigh.display().to_string()];

@@ -76,6 +76,41 @@ pub fn executables(data: &[u8]) {
     let _ = weigh_collect::preload::why_blind_in_elf(data);
 }
 
+/// A kernel's image, packed or not, and all that is read of it.
+pub fn kernel_image(data: &[u8]) {
+    if let Ok(elf) = weigh_kernel::vmlinux(data) {
+        assert!(elf.len() <= weigh_kernel::LARGEST.max(data.len()));
+    }
+    let input = weigh_kernel::Input {
+        image: data,
+        symbols: None,
+        btf: None,
+        build_id: None,
+        filter_functions: None,
+        wanted: &["write".to_string()],
+        subsystems: &weigh_kernel::Subsystems::shipped(),
+    };
+    match weigh_kernel::analyse(&input) {
+        Ok(analysis) => assert!(analysis.entries > 0),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// `/proc/kallsyms`, a `System.map`, the kernel's type information and its notes.
+pub fn kernel_symbols(data: &[u8]) {
+    match weigh_kernel::Symbols::parse(data) {
+        Ok(symbols) => {
+            assert!(symbols.address("_text").is_some());
+            assert!(symbols.list().is_sorted_by_key(|symbol| symbol.address));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let Ok(names) = weigh_kernel::btf_functions(data) {
+        assert!(names.iter().all(|name| !name.is_empty()));
+    }
+    let _ = weigh_kernel::build_id(data);
+}
+
 /// `METRIC=VALUE`.
 pub fn limit(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

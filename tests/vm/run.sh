@@ -175,7 +175,7 @@ copy_libraries() {
 
 make_root() {
 	local applet file source target
-	mkdir -p "$root"/{dev,proc,sys,tmp,run,root,etc,var/tmp,workloads,usr/{bin,sbin,lib,lib64,local/bin}}
+	mkdir -p "$root"/{boot,dev,proc,sys,tmp,run,root,etc,var/tmp,workloads,usr/{bin,sbin,lib,lib64,local/bin}}
 	for link in bin sbin lib lib64; do
 		ln -s "usr/$link" "$root/$link"
 	done
@@ -192,6 +192,8 @@ make_root() {
 	printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
 	printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
 	echo vm >"$root/etc/hostname"
+	# Where Debian has it, if it is Debian's: what analyses the running kernel looks for it there.
+	cp -L "$kernel" "$root/boot/$(basename "$kernel")"
 	[[ ! -d $workloads ]] || copy_in "$workloads/." /workloads
 	for file in ${files[@]+"${files[@]}"}; do
 		source=${file%%:*} target=

@@ -9,7 +9,13 @@
  *   thread-exec   a second thread of a child executes the program
  *   thread-vfork  a second thread makes three children by vfork, which execute the program
  *   pid-reuse     seven children, one after the other, with the same PID (root)
+ *   day           sets the clock of the day forward and back by hours, six times; after each a line goes into
+ *                 the file `log`; children are killed, execute the program, and live where there is no
+ *                 /proc. In the end it is set right (root)
+ *   days          the same for a minute, every tenth of a second; tells no truth (root)
  *   name NAME     calls itself NAME (as far as the kernel keeps it) and works; tells no truth
+ *
+ * Only where TURN_MAY_SET_THE_DAY is set is any clock set: it is that of the whole machine.
  *
  * Truth, told before: that of its works. */
 #include "common.h"
@@ -187,17 +193,95 @@ static void pid_reuse(void)
 	work();
 }
 
+/* Hours that the clock of the day is wrong by, one after the other. */
+static const int HOURS_WRONG[] = { 5, -6, 1000, -1, 30000, 0 };
+enum { TURNS_OF_THE_DAY = sizeof HOURS_WRONG / sizeof *HOURS_WRONG };
+#define LINE "turned\n"
+
+/* How far it is ahead of the clock that nobody can set. */
+static int64_t right_ahead_ns;
+
+static void begin_to_set_the_day(void)
+{
+	if (!getenv("TURN_MAY_SET_THE_DAY"))
+		die("the clock of the day is the whole machine's: set TURN_MAY_SET_THE_DAY where that is meant");
+	right_ahead_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
+}
+
+static void set_the_day(int hours_wrong)
+{
+	int64_t ns = (int64_t)clock_ns(CLOCK_BOOTTIME) + right_ahead_ns + hours_wrong * 3600000000000;
+	struct timespec then = { ns / 1000000000, ns % 1000000000 };
+	if (clock_settime(CLOCK_REALTIME, &then))
+		die("clock_settime");
+}
+
+/* Set where the kernel can not be asked about clocks, and at once a child. */
+static void without_proc(int hours_wrong)
+{
+	char name[] = "empty-XXXXXX";
+	if (!mkdtemp(name) || chroot(name) || chdir("/"))
+		die("chroot %s", name);
+	set_the_day(hours_wrong);
+	pid_t child = checked(fork(), "fork");
+	if (child == 0)
+		work(), exit(0);
+	reap(child);
+}
+
+static void day(void)
+{
+	begin_to_set_the_day();
+	int log = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	for (int i = 0; i < TURNS_OF_THE_DAY; i++) {
+		set_the_day(HOURS_WRONG[i]);
+		if (write(log, LINE, strlen(LINE)) != (ssize_t)strlen(LINE))
+			die("log");
+		pid_t killed = checked(fork(), "fork");
+		if (killed == 0)
+			for (;;)
+				pause();
+		kill(killed, SIGKILL);
+		waitpid(killed, NULL, 0);
+		pid_t child = checked(fork(), "fork");
+		if (child == 0) {
+			without_proc(-HOURS_WRONG[i]);
+			exit(0);
+		}
+		reap(child);
+		child = checked(fork(), "fork");
+		if (child == 0)
+			work_anew();
+		set_the_day(HOURS_WRONG[i]);
+		work();
+		reap(child);
+		sleep_us(300000);
+	}
+}
+
+static void days(void)
+{
+	begin_to_set_the_day();
+	for (int i = 0; i < 600; i++) {
+		set_the_day(HOURS_WRONG[i % TURNS_OF_THE_DAY]);
+		sleep_us(100000);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*turn)(void);
 	int processes, works;
+	/* Bytes that are written besides. */
+	uint64_t extra;
 } HOWS[] = {
-	{ "subreaper", subreaper, 3, 2 },
-	{ "stop-child", stop_child, 2, 2 },
-	{ "stop-self", stop_self, 2, 2 },
-	{ "thread-exec", thread_exec, 2, 3 },
-	{ "thread-vfork", thread_vfork, 4, 4 },
-	{ "pid-reuse", pid_reuse, 8, 8 },
+	{ "subreaper", subreaper, 3, 2, 0 },
+	{ "stop-child", stop_child, 2, 2, 0 },
+	{ "stop-self", stop_self, 2, 2, 0 },
+	{ "thread-exec", thread_exec, 2, 3, 0 },
+	{ "thread-vfork", thread_vfork, 4, 4, 0 },
+	{ "pid-reuse", pid_reuse, 8, 8, 0 },
+	{ "day", day, 1 + 4 * TURNS_OF_THE_DAY, 3 * TURNS_OF_THE_DAY, TURNS_OF_THE_DAY * (sizeof LINE - 1) },
 };
 
 int main(int argc, char **argv)
@@ -212,13 +296,17 @@ int main(int argc, char **argv)
 		work();
 		return 0;
 	}
+	if (argc == 2 && !strcmp(argv[1], "days")) {
+		days();
+		return 0;
+	}
 	size_t how = 0, hows = sizeof HOWS / sizeof *HOWS;
 	while (argc == 2 && how < hows && strcmp(HOWS[how].name, argv[1]))
 		how++;
 	if (argc != 2 || how == hows)
 		die("usage: turn HOW; for HOW see the top of turn.c");
 	self = argv[0];
-	truth_of_works(HOWS[how].processes, HOWS[how].works, 0);
+	truth_of_works(HOWS[how].processes, HOWS[how].works, HOWS[how].extra);
 	HOWS[how].turn();
 	return 0;
 }

@@ -320,8 +320,62 @@ pub struct ReportArguments {
 
 /// Options of `weigh doctor`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct DoctorArguments {
+    /// What to look at instead.
+    #[command(subcommand)]
+    pub subject: Option<DoctorSubject>,
     /// Print the findings as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the doctor can look at, other than weigh itself.
+#[derive(Subcommand, Debug)]
+pub enum DoctorSubject {
+    /// Analyse the kernel's image: where calls cross from one part of the kernel to another, and
+    /// which functions have to be probed to see it.
+    Kernel(KernelArguments),
+}
+
+const KERNEL_EXAMPLES: &str = "\
+Without --image the running kernel's own is looked for: its -dbg package's vmlinux, /boot/vmlinuz-RELEASE,
+/lib/modules/RELEASE. Its analysis is kept, by the kernel's build id, in /var/cache/weigh (root) or
+$XDG_CACHE_HOME/weigh.
+
+Examples:
+  weigh doctor kernel
+  weigh doctor kernel --calls read,write,fsync --probes
+  weigh doctor kernel --image vmlinuz --symbols System.map --json
+
+docs/kernel.md says what is read, how probes are chosen, and what can not be seen.";
+
+/// Options of `weigh doctor kernel`.
+#[derive(Args, Debug)]
+#[command(after_help = KERNEL_EXAMPLES)]
+pub struct KernelArguments {
+    /// Analyse this image, a vmlinuz or a vmlinux, instead of the running kernel's.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub image: Option<PathBuf>,
+
+    /// Take the names from this file, in the form of /proc/kallsyms or System.map [default: the
+    /// image's own].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "image")]
+    pub symbols: Option<PathBuf>,
+
+    /// Begin from these system calls only.
+    #[arg(long, value_name = "CALL,...", value_delimiter = ',')]
+    pub calls: Vec<String>,
+
+    /// List each probe.
+    #[arg(long)]
+    pub probes: bool,
+
+    /// Analyse again, even if an analysis is kept.
+    #[arg(long, conflicts_with = "image")]
+    pub fresh: bool,
+
+    /// Print the analysis as JSON.
     #[arg(long)]
     pub json: bool,
 }

@@ -11,6 +11,7 @@ mod destination;
 mod doctor;
 mod foreground;
 mod generate;
+mod kernel;
 mod run;
 mod show;
 

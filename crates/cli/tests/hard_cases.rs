@@ -1,12 +1,15 @@
 //! No job, however nasty, is harmed or miscounted, whatever follows it; see `hard/mod.rs`.
 //!
-//! `WEIGH_HARD=full` takes the full sizes; `WEIGH_HARD_ONLY=TEXT` runs the cases whose names, or
-//! mechanisms, contain that text, and compares no table.
+//! `WEIGH_HARD=full` takes the full sizes, and with `WEIGH_BLESS=1` notes what it found, for the
+//! table of it; `WEIGH_HARD_ONLY=TEXT` runs the cases whose names, or mechanisms, contain that text,
+//! and compares no table.
 
 mod hard;
 mod support;
 
 use std::time::Instant;
+
+use hard::page::Part;
 
 #[test]
 fn every_case_with_every_mechanism() {
@@ -23,11 +26,19 @@ fn every_case_with_every_mechanism() {
         sections.retain(|section| section.is_about_the_kernel);
     }
     let mut failures = String::new();
-    let mut outcomes = Vec::new();
+    let mut all_rows = Vec::new();
+    let mut alone = Vec::new();
     for section in &sections {
+        let is_ours = section.needs_own_machine;
+        if is_ours && !support::is_own_machine() {
+            all_rows.push(section.cases.iter().map(hard::alone::row).collect());
+            continue;
+        }
         let mut rows = Vec::new();
         for case in &section.cases {
             let mut row = Vec::new();
+            // Elsewhere they can not be tried.
+            let hows = if is_ours { &hard::HOWS } else { hows };
             for how in hows.iter().filter(|how| is_wanted(case.name, how.name)) {
                 let begun = Instant::now();
                 let outcome = case.outcome(how);
@@ -35,7 +46,10 @@ fn every_case_with_every_mechanism() {
                 match outcome {
                     Ok(outcome) => {
                         println!("{} by {}: {outcome:?} ({took:.1} s)", case.name, how.name);
-                        row.push(outcome);
+                        row.push(hard::page::cell(&outcome));
+                        if is_ours {
+                            alone.push((case, how, outcome));
+                        }
                     }
                     Err(error) => {
                         println!("{} by {}: FAILED ({took:.1} s)", case.name, how.name);
@@ -45,10 +59,20 @@ fn every_case_with_every_mechanism() {
             }
             rows.push(row);
         }
-        outcomes.push(rows);
+        all_rows.push(rows);
     }
     assert!(failures.is_empty(), "{failures}");
-    if only.is_none() && !support::is_slow() {
-        hard::page::hold_to(&hard::page::page(&sections, &outcomes));
+    if !alone.is_empty() {
+        hard::alone::hold_to(&alone);
     }
+    if only.is_none() && !support::is_slow() {
+        hard::page::hold_to(Part::Found, &hard::page::page(&sections, &all_rows));
+    }
+}
+
+#[test]
+fn the_table_of_full_sizes_is_that_of_its_figures() {
+    let sections = hard::sections();
+    let cases: Vec<_> = sections.iter().flat_map(|s| &s.cases).map(|case| case.name).collect();
+    hard::page::hold_to(Part::Full, &hard::full::section(&cases));
 }

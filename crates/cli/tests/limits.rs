@@ -425,3 +425,58 @@ fn a_fork_bomb_ends_where_its_limit_is() {
     measured.is_between("processes_peak", 51.0, 100.0);
     assert_eq!(measured.scratch.survivors(), Vec::<u32>::new());
 }
+
+/// Where the kernel does not follow the job a sentry does; it goes before the job, for weigh is root.
+#[test]
+fn a_fork_bomb_is_outrun_from_outside() {
+    needs_root!();
+    for options in ["", "--on-limit kill --grace 300ms"] {
+        let begun = Instant::now();
+        let measured = Weigh::workload("bomb 20000")
+            .options(&format!("--mechanism poll --limit processes_peak=200 {options}"))
+            .end();
+        assert_eq!(measured.status.code(), Some(124), "{}", measured.everything());
+        assert_eq!(measured.scratch.survivors(), Vec::<u32>::new());
+        assert!(begun.elapsed() < patience(5.0), "it took {:?}", begun.elapsed());
+        // On an emulated machine everything but births is slower.
+        let most = if support::is_slow() { 10_000.0 } else { 1_000.0 };
+        measured.is_between("processes_peak", 201.0, most);
+        measured.is_between("processes_total", 201.0, most);
+    }
+}
+
+#[test]
+fn four_processes_that_grow_are_seen_in_time() {
+    needs_root!();
+    for by in ["poll", "preload --level 2"] {
+        // Beside other tests weigh may get to look late, but not each time.
+        let mut touched: Vec<u64> = (0..3)
+            .map(|_| {
+                let options = format!("--mechanism {by}");
+                let grow = "grow children 4 1000000 1000 1000000000";
+                let measured = grows_into("memory_peak_bytes=100MB", &options, grow);
+                ended_by(&measured, "memory_peak_bytes");
+                measured.is_between("memory_peak_bytes", LIMIT as f64, 1e9);
+                names_the_offender(&measured);
+                self::touched(&measured.scratch)
+            })
+            .collect();
+        touched.sort_unstable();
+        let most = if support::is_slow() { 1_000_000_000 } else { 125_000_000 };
+        assert!(touched[1] <= most, "{by}: they had touched {touched:?} bytes");
+    }
+}
+
+#[test]
+fn who_is_told_to_end_does_not_go_on_growing() {
+    needs_root!();
+    let grow = "grow trap-term 1000000 1000 4000000000";
+    let options = "--mechanism poll --grace 20s";
+    let begun = Instant::now();
+    let measured = grows_into("memory_peak_bytes=100MB", options, grow);
+    ended_by(&measured, "memory_peak_bytes");
+    assert!(begun.elapsed() < patience(5.0), "it was given {:?}", begun.elapsed());
+    let touched = touched(&measured.scratch);
+    let most = if support::is_slow() { 2_000_000_000 } else { 300_000_000 };
+    measured.check(touched <= most, || format!("it touched {touched} bytes"));
+}

@@ -242,6 +242,41 @@ fn a_job_that_traces_still_works() {
     }
 }
 
+/// At that moment the library may just be waking up in a program; it is not missing there for good.
+#[test]
+fn a_snapshot_while_programs_begin_takes_nothing_from_the_end() {
+    let line = "for i in {1..100}; do echo line >>log; /bin/true; done";
+    let measured = script("preload", line).options("--snapshot line=log:^line").measure();
+    measured.check(measured.summary().snapshots.len() > 1, || "expected snapshots".to_string());
+    is_exact(&measured, "processes_total");
+    measured.is("processes_total", 101);
+}
+
+/// Without its table of sections a program has no names of functions either.
+#[test]
+fn a_static_tracer_without_names_still_works() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for by in told() {
+        let mut program = std::fs::read(support::workload("trace-static")).expect("a program");
+        assert_eq!(&program[..5], b"\x7fELF\x02", "of 64 bits");
+        // Where the table is, how long it is, and which section has its names.
+        for field in [0x28..0x30, 0x3c..0x40] {
+            program[field].fill(0);
+        }
+        let run = script(by, "./stripped");
+        let path = run.scratch().path("work/stripped");
+        std::fs::write(&path, &program).expect("written");
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, everybody).expect("permissions");
+        let measured = run.measure();
+        let total = measured.value("processes_total");
+        if by.starts_with("ptrace") {
+            let reason = total.reason.as_deref().unwrap_or_default();
+            measured.check(reason.contains("stripped traces other"), || format!("{total:?}"));
+        }
+    }
+}
+
 #[test]
 fn limits() {
     for by in told() {

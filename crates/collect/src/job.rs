@@ -19,6 +19,7 @@ use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
 
+use crate::clock::Moment;
 use crate::complaints;
 use crate::follow::{Follow, FollowError, Hold, Wanted};
 use crate::layout::functions::FunctionsSkel;
@@ -174,7 +175,7 @@ impl KernelJob {
     }
 
     fn read_job(&self) -> JobReading {
-        layout::reading(&self.raw_job(), requirements::boot_time_ns())
+        layout::reading(&self.raw_job(), Moment::now().ns())
     }
 
     fn write_control(&self) -> Result<(), FollowError> {

@@ -12,10 +12,10 @@
 //! users' processes do (set-user-ID programs, `hidepid`) may be hidden, and then the I/O counters
 //! are unknown, not 0.
 
-mod freeze;
+pub(crate) mod freeze;
 mod job;
 mod process;
-mod tree;
+pub(crate) mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,14 +65,15 @@ impl Poll {
 
 /// A process, told apart from later ones with the same PID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Identity {
+pub(crate) struct Identity {
     /// First, so that parents come before their children.
-    start_ticks: u64,
-    pid: u32,
+    pub start_ticks: u64,
+    pub pid: u32,
 }
 
 impl Identity {
-    fn of(stat: &Stat) -> Identity {
+    /// That of a process.
+    pub fn of(stat: &Stat) -> Identity {
         Identity { start_ticks: stat.start_ticks, pid: stat.pid }
     }
 }
@@ -93,8 +94,6 @@ pub struct JobPoller {
     is_io_hidden: bool,
     /// Whether a process was seen that the kernel does not let wait for its children.
     has_unwaited: bool,
-    /// With more processes than that the job is stopped, once.
-    most: Option<u64>,
     ticks_per_second: u64,
 }
 
@@ -115,24 +114,13 @@ impl JobPoller {
             marks_peak: 0,
             is_io_hidden: false,
             has_unwaited: false,
-            most: None,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
         })
     }
 
-    /// As soon as there are more processes than that the job is stopped, once, before it is looked at
-    /// any closer: whoever has set that limit finds it crossed, and decides what becomes of the job.
-    pub fn stop_past(&mut self, most: Option<u64>) {
-        self.most = most;
-    }
-
-    fn stop_if_past(&mut self, members: &BTreeMap<u32, &Stat>) {
-        let alive = members.values().filter(|stat| !matches!(stat.state, 'Z' | 'X')).count() as u64;
-        if self.most.is_some_and(|most| alive > most) {
-            self.most = None;
-            self.population.processes_peak = self.population.processes_peak.max(alive);
-            self.signal_all(&[libc::SIGSTOP]);
-        }
+    /// Who the command is, and who adopts orphans.
+    pub(crate) fn origin(&self) -> (Identity, Vec<u32>) {
+        (self.root, self.adopters.clone())
     }
 
     /// Looks at the job now; `at_ns` is the time since its start.
@@ -140,7 +128,6 @@ impl JobPoller {
         let stats = list_processes().map_err(PollError::List)?;
         let mut members =
             tree::members(&stats, self.root, &self.adopters, |id| self.processes.contains_key(&id));
-        self.stop_if_past(&members);
         // Parents first, and who is gone by his turn counts as gone: then whatever a parent has
         // taken over by the time it is read is not counted with the child again.
         let mut in_order: Vec<&Stat> = members.values().copied().collect();
@@ -317,7 +304,7 @@ impl JobPoller {
 }
 
 /// `stat` of every process that can be seen.
-fn list_processes() -> std::io::Result<Vec<Stat>> {
+pub(crate) fn list_processes() -> std::io::Result<Vec<Stat>> {
     let mut stats = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let Ok(entry) = entry else { break };

@@ -38,9 +38,11 @@ use weigh_schema::event::{
 };
 use weigh_schema::{CounterValues, Mechanism};
 
+use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
 use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
+use crate::sentry::{self, Line, Sentry};
 use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
 use clock::now_ns;
@@ -90,7 +92,7 @@ pub struct PreloadedJob {
     poller: Option<JobPoller>,
     tally: Tally,
     files: Files,
-    begun: Instant,
+    begun: Moment,
     last: Option<Instant>,
     reading: JobReading,
     alive: BTreeSet<u32>,
@@ -98,8 +100,9 @@ pub struct PreloadedJob {
     waited_io: WaitedIo,
     /// What the kernel has counted for all, once nobody is left.
     total: Option<CounterValues>,
-    /// With more processes than that the job is to be stopped.
-    most: Option<u64>,
+    /// The limits that a sentry has an eye on.
+    lines: Vec<Line>,
+    sentry: Option<Sentry>,
 }
 
 impl PreloadedJob {
@@ -121,14 +124,15 @@ impl PreloadedJob {
             poller: None,
             tally: Tally::default(),
             files: Files::default(),
-            begun: Instant::now(),
+            begun: Moment::now(),
             last: None,
             reading: JobReading::default(),
             alive: BTreeSet::new(),
             usage_before: CounterValues::default(),
             waited_io: WaitedIo::begin().map_err(PreloadError::OwnIo)?,
             total: None,
-            most: None,
+            lines: Vec::new(),
+            sentry: None,
         })
     }
 
@@ -159,7 +163,7 @@ impl PreloadedJob {
     fn look(&mut self) {
         clock::tell(&self.place.head);
         let Some(poller) = &mut self.poller else { return };
-        let (at_ns, began_ns) = (self.begun.elapsed().as_nanos() as u64, now_ns());
+        let (at_ns, began_ns) = (self.begun.elapsed_ns(), now_ns());
         // A look that fails leaves the last one standing.
         if let Ok(poll) = poller.poll(at_ns) {
             let remaining = poller.remaining();
@@ -180,6 +184,7 @@ impl PreloadedJob {
     fn grounds(&mut self) -> Grounds {
         self.tally.note_living_blind_spots();
         let tally = &self.tally;
+        let is_blind = !tally.blind_spots().is_empty();
         let why_not = if !tally.all_are_waited_for() {
             "a process did not wait for its children, whose counts the kernel keeps nowhere: looked \
              at in /proc now and then"
@@ -189,8 +194,7 @@ impl PreloadedJob {
             "the job has not ended: looked at in /proc now and then"
         };
         let rusage_peak = rusage::waited().rss_peak_bytes;
-        let process_peak = if tally.cut_short == 0 && tally.blind.is_empty() && !self.was_refused()
-        {
+        let process_peak = if tally.cut_short == 0 && !is_blind && !self.was_refused() {
             Ok(Mechanism::Preload)
         } else if self.total.is_some() && rusage_peak > rusage::own_rss_peak_bytes() {
             Ok(Mechanism::Rusage)
@@ -204,9 +208,7 @@ impl PreloadedJob {
             is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
             why_not,
             blind: self.blind_spots(),
-            may_miss_processes: !tally.blind.is_empty()
-                || tally.strangers_ended > 0
-                || self.was_refused(),
+            may_miss_processes: is_blind || tally.strangers_ended > 0 || self.was_refused(),
             has_no_threads: tally.has_no_threads(),
             unseen_io: tally.unseen_io(),
             process_peak,
@@ -222,8 +224,9 @@ impl PreloadedJob {
     /// The programs that the library was not in, for people.
     fn blind_spots(&self) -> String {
         let tally = &self.tally;
+        let blind = tally.blind_spots();
         let mut all: Vec<String> =
-            tally.blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
+            blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
         if self.was_refused() {
             all.push("processes for which there was no place in the shared file".to_owned());
         }
@@ -241,15 +244,15 @@ impl Follow for PreloadedJob {
     }
 
     fn arm(&mut self, pid: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
-        let mut poller = JobPoller::new(pid, &[std::process::id()])?;
-        poller.stop_past(self.most);
-        self.poller = Some(poller);
+        let poller = JobPoller::new(pid, &[std::process::id()])?;
         self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
         self.usage_before = rusage::waited().counters;
-        self.begun = Instant::now();
+        self.begun = Moment::now();
         self.tally.epoch_ns = now_ns();
         self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);
+        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
+        self.poller = Some(poller);
         Ok(())
     }
 
@@ -268,6 +271,10 @@ impl Follow for PreloadedJob {
         vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
     }
 
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.sentry.as_ref().map(Sentry::wake_fd)
+    }
+
     fn next_look(&self) -> Option<Instant> {
         Some(self.last.map_or_else(Instant::now, |last| last + LOOK))
     }
@@ -284,10 +291,11 @@ impl Follow for PreloadedJob {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        if self.last.is_none_or(|last| last.elapsed() >= LOOK) {
+        let crossings = self.sentry.as_ref().map(Sentry::crossings).unwrap_or_default();
+        if !crossings.is_empty() || self.last.is_none_or(|last| last.elapsed() >= LOOK) {
             self.look();
         }
-        self.tally.events.drain(..).collect()
+        self.tally.events.drain(..).chain(crossings.into_iter().map(Event::Limit)).collect()
     }
 
     fn read(&mut self) -> Result<JobReading, FollowError> {
@@ -319,6 +327,7 @@ impl Follow for PreloadedJob {
         if let Some(poller) =
             self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
         {
+            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
             reached = poller.signal_all(list);
         }
         self.look();
@@ -334,13 +343,15 @@ impl Follow for PreloadedJob {
         limits: &[(&str, f64, f64)],
         hold: Hold,
     ) -> Result<Vec<String>, FollowError> {
-        self.most = most_processes(limits, hold);
-        let most = self.most.map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
+        self.lines = sentry::lines(limits, hold);
+        let most = most_processes(limits, hold)
+            .map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
         self.place.head.most.store(most, Ordering::Relaxed);
         Ok(Vec::new())
     }
 
     fn release(&mut self) -> Result<(), FollowError> {
+        self.sentry.iter().for_each(Sentry::rest);
         self.place.head.most.store(0, Ordering::Relaxed);
         Ok(())
     }
@@ -349,6 +360,7 @@ impl Follow for PreloadedJob {
         // Who is told to end may need a few to do so.
         let more = |most: u32| (most != 0).then(|| most.saturating_add(LAST_WISH));
         let _ = self.place.head.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        self.sentry.iter().for_each(Sentry::set_ending);
         Ok(())
     }
 

@@ -9,8 +9,9 @@
 //!
 //! What it gives up: a process can have one tracer only, so programs that trace others (`strace`,
 //! debuggers, leak checkers) are let go at their exec and looked at in `/proc` with all their
-//! descendants (one that is linked statically is recognised by its own symbols; if it has none, at
-//! level 3 by its call of ptrace(2), and at level 2 it fails); set-user-ID programs
+//! descendants (one that is linked statically is recognised by its own symbols; if it has none, by its
+//! code, as far as that is looked through; else at level 3 by its call of ptrace(2), and at level 2 the
+//! kernel refuses it that call); set-user-ID programs
 //! do not get their rights, because Linux gives none under an ordinary user's tracer (a warning
 //! says so); at level 2 what is in no file of `/proc` is unknown (network, opened files, …); peaks of several
 //! processes together are bounded, not exact. Being stopped costs the job some microseconds for

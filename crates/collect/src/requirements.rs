@@ -3,7 +3,6 @@
 //! Refuses with a sentence that says what is missing, how to get it, and what is lost without.
 
 use rustix::thread::{CapabilitySet, capabilities};
-use rustix::time::{ClockId, clock_gettime};
 
 /// What is missing.
 #[derive(Debug, thiserror::Error)]
@@ -72,18 +71,6 @@ pub fn is_in_user_namespace() -> bool {
     let map = crate::procfs::read("/proc/self/uid_map").unwrap_or_default();
     let words: Vec<_> = map.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).collect();
     !words.is_empty() && words != [&b"0"[..], b"0", b"4294967295"]
-}
-
-/// Nanoseconds of the monotonic clock, which calls are timed by.
-pub fn monotonic_time_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Nanoseconds since boot, the clock of process start times.
-pub fn boot_time_ns() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// CPUs that the kernel has set up counters for.

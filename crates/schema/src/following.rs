@@ -79,7 +79,7 @@ pub const FOLLOWINGS: &[Following] = &[
         // Two stops at each system call are dear.
         unasked: Level::Notification,
         sees: "every process and thread from its birth to its end: memory peak, CPU time, I/O totals of each, exactly, static programs and killed ones included; at level 3 their calls too, however they are made: bytes over the network, connections, opened files, all exactly",
-        loses: "the concurrent memory peak between two looks (bounded from both sides); at level 2 sockets and opened files; at level 3 what the kernel does by io_uring and AIO, and connections that nobody accepted; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc; set-user-ID programs run without that bit; with --seccomp the job's life without weigh: if weigh is killed, opens and transfers fail there with ENOSYS, and programs that trace others can not",
+        loses: "the concurrent memory peak between two looks (bounded from both sides); at level 2 sockets and opened files; at level 3 what the kernel does by io_uring and AIO, and connections that nobody accepted; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc, and at level 2 the kernel refuses ptrace to those that are not recognised (static programs without symbols that are written in Go, or have more than 4 MiB of code); set-user-ID programs run without that bit; with --seccomp the job's life without weigh: if weigh is killed, opens and transfers fail there with ENOSYS, and programs that trace others can not",
         needs: "no rights; not with kernel.yama.ptrace_scope 2 or 3, nor where a seccomp profile forbids ptrace",
         limits: "at the next look; on processes and threads at the birth that crosses them, where both wait: a fork bomb comes to twice its limit at most",
     },
@@ -91,7 +91,7 @@ pub const FOLLOWINGS: &[Following] = &[
         sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
         loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs behind a seccomp filter of their own: each is named and looked at in /proc instead; the last moments of killed ones",
         needs: "no rights; programs that use the GNU C library",
-        limits: "at the next look; past a limit on processes none makes another until weigh has looked, for 2 s at most: a fork bomb of programs that the library is in comes to twice its limit at most",
+        limits: "on memory, processes and threads as by poll (past a limit of 100 MB, one process that grows by 1 MB a millisecond came to 105 MB, four to 112 MB; to 126 MB where weigh is an ordinary user); past a limit on processes none makes another until weigh has looked, for 2 s at most: a fork bomb of programs that the library is in comes to twice its limit at most. On the rest at the next look",
     },
     Following {
         name: "poll",
@@ -101,7 +101,7 @@ pub const FOLLOWINGS: &[Following] = &[
         sees: "what /proc shows at each look, and what the kernel adds up at the end: CPU time, I/O, faults and context switches of all that were waited for are exact",
         loses: "processes that live between two looks, except their CPU time and I/O; peaks between two looks, except each process's own",
         needs: "nothing",
-        limits: "at the next look; the whole job is stopped before it is looked at closer. A fork bomb is not outrun, for weigh gets no more of a CPU than each of its processes: it is ended when it can not grow any more (measured: one that stops at 20,000, after 36 to 48 s)",
+        limits: "on memory, processes and threads by a thread that looks every 0.5 to 4 ms and stops the whole job before it is looked at closer: past a limit of 100 MB, one process that grows by 1 MB a millisecond came to 104 MB, four to 110 MB (to 119 MB where weigh is an ordinary user, and to 175 MB where the CPUs are busy with others' work, too). Where weigh may go before the job (root, CAP_SYS_NICE) a fork bomb is outrun: under a limit of 200 it came to 320 processes and was ended within 0.6 s. An ordinary user's is not, for weigh gets no more of a CPU than each of its processes: it is ended when it can not grow any more (one that stops at 20,000: after 17 to 48 s). On the rest at the next look",
     },
 ];
 

@@ -14,8 +14,19 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-collect", &["weigh-schema"]),
     ("weigh-account", &["weigh-schema"]),
     ("weigh-keep", &["weigh-schema"]),
+    ("weigh-kernel", &[]),
     ("weigh-show", &["weigh-schema"]),
-    ("weigh", &["weigh-schema", "weigh-collect", "weigh-account", "weigh-keep", "weigh-show"]),
+    (
+        "weigh",
+        &[
+            "weigh-schema",
+            "weigh-collect",
+            "weigh-account",
+            "weigh-keep",
+            "weigh-kernel",
+            "weigh-show",
+        ],
+    ),
     ("weigh-bench", &["weigh-schema"]),
 ];
 
@@ -24,7 +35,7 @@ const COLLECT: &str = "weigh-collect";
 const KERNEL_FACING: &[&str] = &["libbpf-rs", "libbpf-sys", "libc", "nvml-wrapper"];
 
 /// What a crate that only computes may not need: the world outside.
-const PURE: &[&str] = &["weigh-schema", "weigh-account", "weigh-show"];
+const PURE: &[&str] = &["weigh-schema", "weigh-account", "weigh-kernel", "weigh-show"];
 const WORLDLY: &[&str] = &["rustix", "nix", "libc", "parquet", "clap"];
 
 struct Package {

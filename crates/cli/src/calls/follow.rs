@@ -39,7 +39,7 @@ pub fn follow(
     }
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
-    let began_ns = weigh_collect::requirements::monotonic_time_ns();
+    let began_ns = weigh_collect::clock::monotonic_ns();
     let started = match arguments.pid {
         Some(pid) => {
             calls.join(pid).with_context(|| format!("--pid {pid}"))?;

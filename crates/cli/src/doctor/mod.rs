@@ -9,6 +9,7 @@
 //! rights and loses something; 125 if `weigh run` does not work at all.
 
 mod conditions;
+mod kernel;
 mod notes;
 mod table;
 mod trial;
@@ -23,7 +24,7 @@ use weigh_schema::following::{FOLLOWINGS, Following};
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{METRICS, Mechanism, Quality};
 
-use crate::arguments::DoctorArguments;
+use crate::arguments::{DoctorArguments, DoctorSubject};
 use conditions::Condition;
 
 /// What is exact only if the kernel itself follows the job.
@@ -91,6 +92,9 @@ struct Unknown {
 
 /// Makes the trial and says what it found.
 pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
+    if let Some(DoctorSubject::Kernel(kernel)) = &arguments.subject {
+        return kernel::doctor(kernel);
+    }
     let findings = find();
     let mut out = std::io::stdout();
     let text = if arguments.json {

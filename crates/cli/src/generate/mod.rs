@@ -41,14 +41,17 @@ pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One page for weigh and one for each verb that is not hidden.
+/// One page for weigh, one for each verb that is not hidden, and one for each of a verb's own.
 fn man_pages(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     make_directory(directory)?;
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
-    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
-    std::iter::once(command.clone())
-        .chain(verbs)
+    let verbs = || command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let below = verbs().flat_map(clap::Command::get_subcommands);
+    std::iter::once(&command)
+        .chain(verbs())
+        .chain(below)
+        .cloned()
         .map(|page| {
             // A verb has no version of its own.
             let source = concat!("weigh ", env!("CARGO_PKG_VERSION"));

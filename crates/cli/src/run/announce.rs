@@ -13,6 +13,7 @@ use std::io::{Read as _, Write as _};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use weigh_collect::clock::Moment;
 use weigh_schema::announcement::{Announcement, Happening, SCHEMA};
 use weigh_schema::summary::Job;
 
@@ -34,6 +35,9 @@ struct Order {
 #[derive(Default)]
 pub struct Announcer {
     helper: Option<Helper>,
+    /// The start of the job: what happens later is counted from there, as in the recording, whoever
+    /// sets the clock of the day meanwhile.
+    started: Option<(Timestamp, Moment)>,
 }
 
 struct Helper {
@@ -52,13 +56,24 @@ impl Announcer {
         weigh_collect::apart::start_itself(&[HELPER.into(), command.clone()], &orders.0, &done.1)
             .context("cannot start the helper that runs the command of --on-event")?;
         let helper = Helper { orders: orders.1.into(), done: done.0.into(), is_gone: false };
-        Ok(Announcer { helper: Some(helper) })
+        Ok(Announcer { helper: Some(helper), started: None })
+    }
+
+    /// The job began at that time, which is now.
+    pub fn begins(&mut self, at: Timestamp) {
+        self.started = Some((at, Moment::now()));
+    }
+
+    fn now(&self) -> Timestamp {
+        let counted = self.started.and_then(|(at, since)| at.checked_add(since.elapsed()).ok());
+        counted.unwrap_or_else(Timestamp::now)
     }
 
     /// Tells of something.
     pub fn tell(&mut self, job: &Job, recording: &str, happening: Happening) {
+        let at = self.now();
         let Some(helper) = self.helper.as_mut().filter(|helper| !helper.is_gone) else { return };
-        let order = order(job, recording, happening);
+        let order = order(at, job, recording, happening);
         let written = serde_json::to_string(&order)
             .map_err(std::io::Error::from)
             .and_then(|line| helper.orders.write_all((line + "\n").as_bytes()));
@@ -77,7 +92,7 @@ impl Announcer {
     }
 }
 
-fn order(job: &Job, recording: &str, happening: Happening) -> Order {
+fn order(at: Timestamp, job: &Job, recording: &str, happening: Happening) -> Order {
     let variables = [
         ("WEIGH_EVENT", happening.event().to_string()),
         ("WEIGH_NAME", happening.name()),
@@ -86,7 +101,7 @@ fn order(job: &Job, recording: &str, happening: Happening) -> Order {
     ];
     let announcement = Announcement {
         schema: SCHEMA.to_string(),
-        at: Timestamp::now(),
+        at,
         job: job.clone(),
         recording: recording.to_string(),
         happening,

@@ -137,6 +137,7 @@ impl Session {
             Err(error) => return self.failed_to_start(error),
         };
         let started = Timestamp::now();
+        self.announcer.begins(started);
         let reading = self.job.glance();
         let epoch_ns = started.as_nanosecond() as i64 - reading.at_ns as i64;
         self.summary.job.started = Timestamp::from_nanosecond(i128::from(epoch_ns))?;

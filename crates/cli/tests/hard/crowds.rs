@@ -1,11 +1,18 @@
 //! Many processes: alive at once, one after the other, as a fork bomb, as runs of weigh.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use weigh_schema::summary::ExitKind;
 
+use super::deeds::alone;
+use super::full::{self, Course, grouped, is_full};
 use super::judge::{Expected, compare, is_whole};
-use super::{Case, How, Outcome, followed};
+use super::{Case, How, NOBODY, Outcome, followed};
 use crate::support::measured::Measured;
 use crate::support::run::{Running, Weigh};
 use crate::support::{is_slow, patience};
@@ -19,23 +26,20 @@ struct Size {
 
 impl Size {
     fn now(self) -> u64 {
-        let is_full = std::env::var_os("WEIGH_HARD").is_some_and(|size| size == "full");
         match () {
-            () if is_full => self.full,
+            () if is_full() => self.full,
             () if is_slow() => self.tests.div_ceil(10),
             () => self.tests,
         }
     }
 
+    /// How many times more it is than in the tests.
+    fn times(self) -> f64 {
+        self.now() as f64 / self.tests as f64
+    }
+
     /// For the table, which has to be the same whatever is run.
     fn words(self) -> String {
-        let grouped = |number: u64| match number / 1000 {
-            0 => number.to_string(),
-            thousands @ 1..1000 => format!("{thousands},{:03}", number % 1000),
-            thousands => {
-                format!("{},{:03},{:03}", thousands / 1000, thousands % 1000, number % 1000)
-            }
-        };
         format!(
             "{} in the tests, {} with `WEIGH_HARD=full`",
             grouped(self.tests),
@@ -80,70 +84,165 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// A run of `procs`; its processes, all at one moment or one after the other.
-fn procs(case: &Case, how: &How, count: u64, kind: &str) -> Result<(Measured, u64), String> {
-    let run = Weigh::workload(&format!("procs {count} {kind}"));
-    let mut running = followed(run, how, case.user(how)).start();
-    let memory = greatest_memory(&mut running);
+fn procs(case: &Case, how: &How, size: Size, kind: &str) -> Result<(Measured, Course), String> {
+    let count = size.now();
+    let line = format!("procs {count} {kind}");
+    let bare = if is_full() { seconds_alone(&line)? } else { Duration::ZERO };
+    let run = Weigh::workload(&line).longer(size.times());
+    let watch = MemoryWatch::start();
+    let running = followed(run, how, case.user(how)).start();
+    watch.follow(running.pid());
     let measured = running.end();
+    let weigh_bytes = watch.end();
+    println!(
+        "{line}, {}: weigh held {} MB, took {:.1} s",
+        how.name,
+        weigh_bytes / 1_000_000,
+        measured.took.as_secs_f64()
+    );
     if !measured.status.success() || !measured.stderr.is_empty() {
         return Err(format!("harmed\n{}", measured.everything()));
     }
-    Ok((measured, memory))
+    if weigh_bytes > MEMORY_BYTES {
+        return Err(format!("weigh held {weigh_bytes} bytes"));
+    }
+    let course = Course { size: count, weigh_bytes, took: measured.took, bare };
+    Ok((measured, course))
 }
 
-/// What weigh held at most, as far as it was looked at.
-fn greatest_memory(running: &mut Running) -> u64 {
-    let path = format!("/proc/{}/status", running.pid());
-    let mut greatest = 0;
-    while running.child.try_wait().expect("it is our child").is_none() {
-        let status = std::fs::read_to_string(&path).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kilobytes =
-            line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        greatest = greatest.max(kilobytes.unwrap_or(0) * 1024);
-        std::thread::sleep(Duration::from_millis(5));
+/// How long a workload takes without weigh; tried once for all mechanisms.
+fn seconds_alone(line: &str) -> Result<Duration, String> {
+    static KNOWN: Mutex<BTreeMap<String, Duration>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().expect("nobody panics with it");
+    if let Some(took) = known.get(line) {
+        return Ok(*took);
     }
-    greatest
+    let begun = Instant::now();
+    let seen = alone(line, Some(NOBODY));
+    if seen.status != "exit status: 0" {
+        return Err(format!("it does not work here without weigh: {seen:?}"));
+    }
+    println!("{line}, alone: took {:.1} s", begun.elapsed().as_secs_f64());
+    Ok(*known.entry(line.to_string()).or_insert(begun.elapsed()))
+}
+
+/// Looks at the greatest resident size of processes while they live.
+struct MemoryWatch {
+    pids: Arc<Mutex<Vec<u32>>>,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl MemoryWatch {
+    fn start() -> MemoryWatch {
+        let pids = Arc::new(Mutex::new(Vec::new()));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (watched, ended) = (pids.clone(), is_over.clone());
+        let thread = std::thread::spawn(move || {
+            let mut greatest = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let mut pids = watched.lock().expect("nobody panics with it");
+                // Who has ended has no such line, even before somebody waits for it.
+                pids.retain(|pid| {
+                    let held = high_water(*pid);
+                    greatest = greatest.max(held.unwrap_or(0));
+                    held.is_some()
+                });
+                drop(pids);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            greatest
+        });
+        MemoryWatch { pids, is_over, thread }
+    }
+
+    fn follow(&self, pid: u32) {
+        self.pids.lock().expect("nobody panics with it").push(pid);
+    }
+
+    fn end(self) -> u64 {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().expect("it does not panic")
+    }
+}
+
+fn high_water(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+/// Room for so many PIDs beside those that are there, as long as this lives.
+struct Pids {
+    before: Option<String>,
+}
+
+const PID_MAX: &str = "/proc/sys/kernel/pid_max";
+
+impl Pids {
+    fn room_for(count: u64) -> Pids {
+        let before = std::fs::read_to_string(PID_MAX).expect("the kernel tells");
+        let is_enough = before.trim().parse::<u64>().is_ok_and(|most| most >= 2 * count);
+        if is_enough {
+            return Pids { before: None };
+        }
+        // Where it can not be had, the job says so.
+        let _ = std::fs::write(PID_MAX, (2 * count).to_string());
+        Pids { before: Some(before) }
+    }
+}
+
+impl Drop for Pids {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = std::fs::write(PID_MAX, before);
+        }
+    }
+}
+
+/// Notes what was found, where it was found at full size.
+fn noted(
+    case: &Case,
+    how: &How,
+    measured: &Measured,
+    course: &Course,
+    outcome: Outcome,
+) -> Result<Outcome, String> {
+    if is_full() {
+        full::note(case, how, course, &outcome, measured.summary())?;
+    }
+    Ok(outcome)
 }
 
 fn alive(case: &Case, how: &How) -> Result<Outcome, String> {
-    let count = ALIVE.now();
-    let (measured, memory) = procs(case, how, count, "together")?;
-    println!("{count} alive, {}: weigh held {} MB", how.name, memory / 1_000_000);
-    let all = count as f64 + 1.0;
-    is_whole(&measured)?;
-    compare(
-        &measured,
-        vec![
-            Expected { word: "processes", metric: "processes_total", low: all, high: all },
-            Expected { word: "peak", metric: "processes_peak", low: all, high: all },
-        ],
-    )
-    .map_err(|error| format!("{error}\n{}", measured.everything()))
+    let _room = Pids::room_for(ALIVE.now());
+    let (measured, course) = procs(case, how, ALIVE, "together")?;
+    let all = course.size as f64 + 1.0;
+    counted(case, how, &measured, &course, (all, all))
 }
 
 fn short(case: &Case, how: &How) -> Result<Outcome, String> {
-    let count = SHORT.now();
-    let (measured, memory) = procs(case, how, count, "fork")?;
-    println!(
-        "{count} short ones, {}: weigh held {} MB, took {:.1} s",
-        how.name,
-        memory / 1_000_000,
-        measured.took.as_secs_f64()
-    );
-    if memory > MEMORY_BYTES {
-        return Err(format!("weigh held {memory} bytes"));
-    }
-    let all = count as f64 + 1.0;
-    is_whole(&measured)?;
-    compare(
-        &measured,
-        vec![
-            Expected { word: "processes", metric: "processes_total", low: all, high: all },
-            Expected { word: "peak", metric: "processes_peak", low: 2.0, high: 2.0 },
-        ],
-    )
-    .map_err(|error| format!("{error}\n{}", measured.everything()))
+    let (measured, course) = procs(case, how, SHORT, "fork")?;
+    counted(case, how, &measured, &course, (course.size as f64 + 1.0, 2.0))
+}
+
+/// Held to the number of processes, and to how many lived at one moment.
+fn counted(
+    case: &Case,
+    how: &How,
+    measured: &Measured,
+    course: &Course,
+    (all, peak): (f64, f64),
+) -> Result<Outcome, String> {
+    is_whole(measured)?;
+    let expected = |word, metric, number| Expected { word, metric, low: number, high: number };
+    let demands = vec![
+        expected("processes", "processes_total", all),
+        expected("peak", "processes_peak", peak),
+    ];
+    let outcome = compare(measured, demands)
+        .map_err(|error| format!("{error}\n{}", measured.everything()))?;
+    noted(case, how, measured, course, outcome)
 }
 
 fn bomb(case: &Case, how: &How) -> Result<Outcome, String> {
@@ -180,22 +279,46 @@ fn bomb(case: &Case, how: &How) -> Result<Outcome, String> {
 
 fn at_once(case: &Case, how: &How) -> Result<Outcome, String> {
     let count = AT_ONCE.now();
-    let begin = || followed(Weigh::run(["true"]), how, case.user(how)).start();
-    let running: Vec<Running> = (0..count).map(|_| begin()).collect();
+    let bare = is_full().then(|| commands_at_once(count));
+    let longer = AT_ONCE.times();
+    let begin = || followed(Weigh::run(["true"]).longer(longer), how, case.user(how)).start();
+    let begun = Instant::now();
+    let watch = MemoryWatch::start();
+    let mut running = Vec::new();
+    for _ in 0..count {
+        running.push(begin());
+        watch.follow(running.last().map_or(0, Running::pid));
+    }
+    let all: Vec<Measured> = running.into_iter().map(Running::end).collect();
+    let took = begun.elapsed();
+    let weigh_bytes = watch.end();
     let mut outcomes = Vec::new();
-    for running in running {
-        let measured = running.end();
+    for measured in &all {
         if !measured.status.success() || !measured.stderr.is_empty() {
             return Err(format!("harmed\n{}", measured.everything()));
         }
-        is_whole(&measured)?;
+        is_whole(measured)?;
         let one = Expected { word: "processes", metric: "processes_total", low: 1.0, high: 1.0 };
-        let outcome = compare(&measured, vec![one]);
+        let outcome = compare(measured, vec![one]);
         outcomes.push(outcome.map_err(|error| format!("{error}\n{}", measured.everything()))?);
     }
     // Whether a look comes in time is chance: both say that they do not know.
-    match outcomes.iter().all(|outcome| *outcome == Outcome::Exact) {
-        true => Ok(Outcome::Exact),
-        false => Ok(Outcome::Told("processes sampled, or unavailable".to_string())),
+    let outcome = match outcomes.iter().all(|outcome| *outcome == Outcome::Exact) {
+        true => Outcome::Exact,
+        false => Outcome::Told("processes sampled, or unavailable".to_string()),
+    };
+    let bare = bare.unwrap_or_default();
+    let course = Course { size: count, weigh_bytes, took, bare };
+    noted(case, how, &all[0], &course, outcome)
+}
+
+/// How long the commands take without weigh.
+fn commands_at_once(count: u64) -> Duration {
+    let begun = Instant::now();
+    let start = || Command::new("true").spawn().expect("it starts");
+    let running: Vec<_> = (0..count).map(|_| start()).collect();
+    for mut child in running {
+        child.wait().expect("it is our child");
     }
+    begun.elapsed()
 }

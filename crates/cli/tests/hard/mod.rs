@@ -4,8 +4,11 @@
 //! A case fails if the job was harmed (it ended or said anything else than alone), or if a value is
 //! wrong that counts as exact, or is not known and does not say so.
 
+pub mod alone;
 pub mod crowds;
+pub mod day;
 pub mod deeds;
+pub mod full;
 pub mod judge;
 pub mod names;
 pub mod nested;
@@ -117,25 +120,26 @@ pub struct Section {
     pub title: &'static str,
     /// Whether what the kernel is decides how it goes.
     pub is_about_the_kernel: bool,
+    /// Whether it is for a machine of its own, and noted there ([`alone`]).
+    pub needs_own_machine: bool,
     /// The cases.
     pub cases: Vec<Case>,
 }
 
 /// All cases.
 pub fn sections() -> Vec<Section> {
+    let section = |title, is_about_the_kernel, cases| Section {
+        title,
+        is_about_the_kernel,
+        needs_own_machine: false,
+        cases,
+    };
     vec![
-        Section { title: "What a job does", is_about_the_kernel: true, cases: deeds::cases() },
-        Section { title: "Names and paths", is_about_the_kernel: true, cases: names::cases() },
-        Section { title: "Many", is_about_the_kernel: false, cases: crowds::cases() },
-        Section {
-            title: "Signals to weigh, and terminals",
-            is_about_the_kernel: false,
-            cases: signals::cases(),
-        },
-        Section {
-            title: "`weigh run` in `weigh run`",
-            is_about_the_kernel: false,
-            cases: nested::cases(),
-        },
+        section("What a job does", true, deeds::cases()),
+        section("Names and paths", true, names::cases()),
+        section("Many", false, crowds::cases()),
+        section("Signals to weigh, and terminals", false, signals::cases()),
+        section("`weigh run` in `weigh run`", false, nested::cases()),
+        Section { needs_own_machine: true, ..section("The clock of the day", true, day::cases()) },
     ]
 }

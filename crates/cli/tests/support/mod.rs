@@ -4,7 +4,8 @@
 //! The compiled tests can be copied to another machine. They read the environment variables
 //! `WEIGH_BIN` (the binary; default: the one that cargo built with them), `WEIGH_WORKLOADS` (the
 //! folder of `tests/workloads/bin`), `WEIGH_TEST_SCALE` (how many times slower the machine is
-//! than a real one; 1 if not set) and `WEIGH_TESTS_UNPRIVILEGED` (1: this run is meant to be
+//! than a real one; 1 if not set), `WEIGH_OWN_MACHINE` (1: nobody is harmed by what is done to the
+//! machine as a whole, such as setting its clock) and `WEIGH_TESTS_UNPRIVILEGED` (1: this run is meant to be
 //! without root).
 
 // Each test binary has this module, and none uses all of it.
@@ -85,6 +86,11 @@ pub fn patience(seconds: f64) -> Duration {
 /// An amount of work that is less on a slow machine.
 pub fn amount(of_work: u64) -> u64 {
     of_work.div_ceil(u64::from(slowness()))
+}
+
+/// Whether the whole machine is there for the tests alone.
+pub fn is_own_machine() -> bool {
+    std::env::var_os("WEIGH_OWN_MACHINE").is_some_and(|v| v == "1")
 }
 
 /// Whether the tests run as root.

@@ -68,6 +68,7 @@ pub struct Weigh {
     stdin: Option<PathBuf>,
     user: Option<u32>,
     confinement: Option<OsString>,
+    hung_seconds: f64,
 }
 
 impl Weigh {
@@ -81,6 +82,7 @@ impl Weigh {
             stdin: None,
             user: None,
             confinement: None,
+            hung_seconds: HUNG_SECONDS,
         }
     }
 
@@ -138,6 +140,12 @@ impl Weigh {
         self
     }
 
+    /// So many times more is to do than in other tests: until it counts as hung it may take longer.
+    pub fn longer(mut self, times: f64) -> Weigh {
+        self.hung_seconds *= times.max(1.0);
+        self
+    }
+
     /// The folder of the run.
     pub fn scratch(&self) -> &Scratch {
         &self.scratch
@@ -174,7 +182,7 @@ impl Weigh {
         }
         let begun = Instant::now();
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        Running { scratch, child, begun }
+        Running { scratch, child, begun, most: patience(self.hung_seconds) }
     }
 
     /// Runs it to its end, however it ends.
@@ -210,6 +218,7 @@ pub struct Running {
     pub scratch: Scratch,
     pub child: Child,
     begun: Instant,
+    most: Duration,
 }
 
 impl Running {
@@ -259,7 +268,7 @@ impl Running {
     /// Waits until weigh ends.
     #[track_caller]
     pub fn end(mut self) -> Measured {
-        let until = self.begun + patience(HUNG_SECONDS);
+        let until = self.begun + self.most;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("it is our child") {
                 break status;

@@ -1,7 +1,8 @@
 //! Stopping a whole job from outside, faster than it can fork.
 //!
-//! Reads `stat` and nothing else of every process that can be seen, in the order of their numbers,
-//! and sends SIGSTOP to whoever is of the job, at once; and again, until a pass finds nobody new
+//! Sends SIGSTOP to whoever is known to be of the job, then reads `stat` and nothing else of every
+//! process that can be seen, in the order of their numbers, and sends it to the others; then of
+//! those whose numbers are newer, as long as there are any; and again, until a pass finds nobody new
 //! and everybody has come to a stop: who was in a fork when the signal came finishes that first.
 //! A signal goes through a descriptor of the process that was opened before its `stat` was read:
 //! if it arrives, it was that process. Gives up after a while; whoever asks can ask again.
@@ -20,6 +21,9 @@ use crate::signals;
 /// So long it is tried, at most.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// With more new numbers than that it is quicker to look who is there.
+const MANY: u32 = 10_000;
+
 /// A process that was sent SIGSTOP.
 struct Stopped {
     start_ticks: u64,
@@ -28,9 +32,27 @@ struct Stopped {
     is_still: bool,
 }
 
+/// A job, as far as it is known to who wants to stop it.
+pub(crate) struct Crowd {
+    /// The command.
+    pub root: Identity,
+    /// Who adopts orphans of the job.
+    pub adopters: Vec<u32>,
+    /// Processes that were seen to be of the job: their numbers, and when they were started.
+    pub known: HashMap<u32, u64>,
+}
+
 impl JobPoller {
     /// Sends signals to all processes of the job, and returns who they are. If they are to stop or to
     /// end, all are stopped first, so that nobody gets away by a fork.
+    pub fn signal_all(&self, list: &[i32]) -> Vec<u32> {
+        let known = self.processes.keys().map(|id| (id.pid, id.start_ticks)).collect();
+        Crowd { root: self.root, adopters: self.adopters.clone(), known }.signal_all(list)
+    }
+}
+
+impl Crowd {
+    /// Stops all processes of the job, then sends them signals; returns who they are.
     pub fn signal_all(&self, list: &[i32]) -> Vec<u32> {
         let stopped = self.stop_all();
         for (pid, stopped) in &stopped {
@@ -48,9 +70,15 @@ impl JobPoller {
     fn stop_all(&self) -> HashMap<u32, Stopped> {
         let until = Instant::now() + PATIENCE;
         let mut stopped = HashMap::new();
+        let mut newest = newest_pid();
+        for pid in self.known.keys() {
+            self.stop_one(*pid, &mut stopped);
+        }
         while Instant::now() < until {
             // Who was sent the signal can wait to be looked at again; who was not, can not.
-            if !self.stop_more(&mut stopped) && !rest(&mut stopped) {
+            let is_news = self.stop_more(&mut stopped);
+            newest = self.stop_newer(newest, until, &mut stopped);
+            if !is_news && !rest(&mut stopped) {
                 break;
             }
         }
@@ -66,17 +94,43 @@ impl JobPoller {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
                 continue;
             };
-            is_news |= !stopped.contains_key(&pid) && self.stop_one(pid, stopped);
+            is_news |= self.stop_one(pid, stopped);
         }
         is_news
     }
 
-    /// Stops a process if it is of the job.
+    /// Those that were made since the newest one was that; returns who is now. They are few when a
+    /// pass over all would be long, and their children are among them.
+    fn stop_newer(
+        &self,
+        newest: Option<u32>,
+        until: Instant,
+        stopped: &mut HashMap<u32, Stopped>,
+    ) -> Option<u32> {
+        let mut last = newest?;
+        while Instant::now() < until {
+            let now = newest_pid()?;
+            // Numbers begin anew: a pass over all finds these.
+            if now <= last || now - last > MANY {
+                return Some(now);
+            }
+            for pid in last + 1..=now {
+                self.stop_one(pid, stopped);
+            }
+            last = now;
+        }
+        Some(last)
+    }
+
+    /// Stops a process if it is of the job, and was not sent the signal before.
     fn stop_one(&self, pid: u32, stopped: &mut HashMap<u32, Stopped>) -> bool {
+        if stopped.contains_key(&pid) {
+            return false;
+        }
         // In this order: if the signal arrives, this is the process whose `stat` was read.
         let Some(process) = open(pid) else { return false };
         let Some(stat) = read(pid) else { return false };
-        if matches!(stat.state, 'Z' | 'X') || !self.is_member(&stat, stopped) {
+        if !is_alive(&stat) || !self.has(&stat, stopped) {
             return false;
         }
         let is_sent = signals::send(process.as_fd(), libc::SIGSTOP).is_ok();
@@ -87,16 +141,27 @@ impl JobPoller {
         is_sent
     }
 
-    fn is_member(&self, stat: &Stat, stopped: &HashMap<u32, Stopped>) -> bool {
-        let id = Identity::of(stat);
+    fn has(&self, stat: &Stat, stopped: &HashMap<u32, Stopped>) -> bool {
         let is_young = stat.start_ticks >= self.root.start_ticks;
-        id == self.root
-            || self.processes.contains_key(&id)
+        Identity::of(stat) == self.root
+            || self.known.get(&stat.pid) == Some(&stat.start_ticks)
             || stopped
                 .get(&stat.parent_pid)
                 .is_some_and(|parent| parent.start_ticks <= stat.start_ticks)
             || (is_young && self.adopters.contains(&stat.parent_pid))
     }
+}
+
+/// Whether a process runs: if only its first thread has ended, the others do.
+pub(crate) fn is_alive(stat: &Stat) -> bool {
+    !matches!(stat.state, 'Z' | 'X') || stat.threads > 1
+}
+
+/// The number that was given to a process or a thread last.
+pub(crate) fn newest_pid() -> Option<u32> {
+    let mut text = [0; 128];
+    let length = read_into("/proc/loadavg", &mut text)?;
+    std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// Looks whether all have come to rest; whether there has to be another pass because somebody had
@@ -123,14 +188,20 @@ fn has_come_to_rest(pid: u32, stopped: &mut HashMap<u32, Stopped>) {
     }
 }
 
-fn open(pid: u32) -> Option<OwnedFd> {
+/// A descriptor of a process; none for the number of a thread.
+pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
 }
 
-fn read(pid: u32) -> Option<Stat> {
+/// `stat` of a process.
+pub(crate) fn read(pid: u32) -> Option<Stat> {
     let mut text = [0; 1024];
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(format!("/proc/{pid}/stat"), flags, Mode::empty()).ok()?;
-    let length = rustix::io::read(&file, &mut text).ok()?;
+    let length = read_into(&format!("/proc/{pid}/stat"), &mut text)?;
     procfs::parse_stat(&text[..length])
+}
+
+/// Reads a short file by one call.
+pub(crate) fn read_into(path: &str, text: &mut [u8]) -> Option<usize> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::io::read(&file, text).ok()
 }

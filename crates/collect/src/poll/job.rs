@@ -9,9 +9,11 @@ use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
 use super::JobPoller;
-use crate::follow::{Follow, FollowError, Hold, NOT_IN_IO, most_processes};
+use crate::clock::Moment;
+use crate::follow::{Follow, FollowError, Hold, NOT_IN_IO};
 use crate::procfs::IO_COUNTERS;
 use crate::rusage::{self, has_no_children};
+use crate::sentry::{self, Line, Sentry};
 use crate::signals;
 use crate::waited_io::WaitedIo;
 
@@ -29,7 +31,7 @@ pub struct PolledJob {
     poller: Option<JobPoller>,
     /// Why it is not followed by better means, in a line.
     why: String,
-    begun: Instant,
+    begun: Moment,
     reading: JobReading,
     known: Vec<Counter>,
     living: Vec<u32>,
@@ -41,8 +43,9 @@ pub struct PolledJob {
     waited_io: Option<WaitedIo>,
     /// Whether the kernel's sums have everything that was read and written.
     is_io_whole: bool,
-    /// With more processes than that the job is to be stopped.
-    most: Option<u64>,
+    /// The limits that a sentry has an eye on.
+    lines: Vec<Line>,
+    sentry: Option<Sentry>,
 }
 
 impl PolledJob {
@@ -53,7 +56,7 @@ impl PolledJob {
         PolledJob {
             poller: None,
             why: why.lines().next().unwrap_or_default().to_string(),
-            begun: Instant::now(),
+            begun: Moment::now(),
             reading: JobReading::default(),
             known: Vec::new(),
             living: Vec::new(),
@@ -63,14 +66,15 @@ impl PolledJob {
             usage_before: CounterValues::default(),
             waited_io: None,
             is_io_whole: false,
-            most: None,
+            lines: Vec::new(),
+            sentry: None,
         }
     }
 
     fn look(&mut self) {
         let Some(poller) = &mut self.poller else { return };
         let began = Instant::now();
-        let at_ns = self.begun.elapsed().as_nanos() as u64;
+        let at_ns = self.begun.elapsed_ns();
         let before = self.reading.memory.rss_sum;
         // A look that fails leaves the last one standing; the status says what is hidden.
         if let Ok(poll) = poller.poll(at_ns) {
@@ -203,13 +207,17 @@ impl Follow for PolledJob {
     }
 
     fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        let mut poller = JobPoller::new(pid, &[std::process::id()])?;
-        poller.stop_past(self.most);
-        self.poller = Some(poller);
+        let poller = JobPoller::new(pid, &[std::process::id()])?;
         self.usage_before = rusage::waited().counters;
         self.waited_io = WaitedIo::begin().ok();
-        self.begun = Instant::now();
+        self.begun = Moment::now();
+        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
+        self.poller = Some(poller);
         Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.sentry.as_ref().map(Sentry::wake_fd)
     }
 
     fn next_look(&self) -> Option<Instant> {
@@ -221,15 +229,18 @@ impl Follow for PolledJob {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        if self.last.is_none_or(|last| last.elapsed() >= self.pause) {
+        let crossings = self.sentry.as_ref().map(Sentry::crossings).unwrap_or_default();
+        if !crossings.is_empty() || self.last.is_none_or(|last| last.elapsed() >= self.pause) {
             self.look();
         }
+        self.ended.extend(crossings.into_iter().map(Event::Limit));
         self.ended.drain(..).collect()
     }
 
     fn read(&mut self) -> Result<JobReading, FollowError> {
         self.look();
         if self.all_are_waited_for() {
+            self.sentry.iter().for_each(Sentry::rest);
             self.add_what_was_waited_for();
         }
         Ok(self.reading.clone())
@@ -258,6 +269,7 @@ impl Follow for PolledJob {
         if let Some(poller) =
             self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
         {
+            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
             return poller.signal_all(list).len();
         }
         self.look();
@@ -271,8 +283,18 @@ impl Follow for PolledJob {
         limits: &[(&str, f64, f64)],
         hold: Hold,
     ) -> Result<Vec<String>, FollowError> {
-        self.most = most_processes(limits, hold);
+        self.lines = sentry::lines(limits, hold);
         Ok(Vec::new())
+    }
+
+    fn release(&mut self) -> Result<(), FollowError> {
+        self.sentry.iter().for_each(Sentry::rest);
+        Ok(())
+    }
+
+    fn set_ending(&mut self) -> Result<(), FollowError> {
+        self.sentry.iter().for_each(Sentry::set_ending);
+        Ok(())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {

@@ -3,31 +3,29 @@
 
 use std::sync::atomic::Ordering;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use super::layout::Head;
+use crate::clock;
 
 /// Two readings that are further apart than this say nothing of the clocks.
 const APART_NS: u64 = 1_000_000;
 
-fn of(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 /// The clock of the slots.
 pub fn now_ns() -> u64 {
-    of(ClockId::Boottime)
+    clock::Moment::now().ns()
 }
 
-/// Writes down how far the clock of the day is ahead: it may have been set.
+/// Writes down how far the clock of the day is ahead, for it may have been set, and when it was
+/// found so: who sees neither clock as weigh does has that to go by.
 pub fn tell(head: &Head) {
-    let (before, day, after) = (now_ns(), of(ClockId::Realtime), now_ns());
+    let (before, day, after) = (now_ns(), clock::now_ns(ClockId::Realtime), now_ns());
     // Who was interrupted in between does so at the next look; the first time anything is better
     // than nothing, for the library would ask the kernel then.
     if after - before < APART_NS || head.day_ahead_ns.load(Ordering::Relaxed) == 0 {
         head.day_ahead_ns.store(day.wrapping_sub(before), Ordering::Relaxed);
     }
+    head.told_ns.store(before, Ordering::Relaxed);
 }
 
 /// How far weigh's own clock is ahead of the machine's: its job may be in other time namespaces.

@@ -198,6 +198,8 @@ shared! {
         /// How far the clock of the day is ahead of weigh's clock that runs on while the machine
         /// sleeps.
         day_ahead_ns: number64,
+        /// When weigh wrote that down, by the latter.
+        told_ns: number64,
         /// Which device weigh's `/proc` is.
         proc_device: number64,
         /// How far weigh's own time namespace is ahead with the latter.

@@ -9,11 +9,13 @@ use weigh_schema::{Counter, CounterValues};
 use super::PreloadedJob;
 use crate::procfs::IO_COUNTERS;
 use crate::rusage::{self, has_no_children};
+use crate::sentry::Sentry;
 
 impl PreloadedJob {
     /// A reading of `/proc` with what the slots know better.
     pub(super) fn sum_up(&mut self, mut reading: JobReading) -> JobReading {
         if self.alive.is_empty() && self.tally.all_are_waited_for() && has_no_children() {
+            self.sentry.iter().for_each(Sentry::rest);
             self.total = self.waited_for();
         }
         let counters = &mut reading.counters;

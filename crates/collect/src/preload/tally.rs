@@ -64,6 +64,9 @@ pub struct Tally {
     pub strangers_ended: u64,
     /// Where the library was not in, and why.
     pub blind: BTreeMap<String, &'static str>,
+    /// The same of those that lived when it was asked last. The library may just be waking up there, so
+    /// that this is not remembered.
+    pub blind_now: BTreeMap<String, &'static str>,
     /// All flags that any process had.
     pub flags: u32,
     /// Processes that ended without a last word though the library was in them.
@@ -221,18 +224,21 @@ impl Tally {
     }
 
     fn note_blind_spot(&mut self, process: &Process) {
-        if let Some(why) = process.blind_spot()
-            && self.blind.len() < NAMED_PROGRAMS
-        {
-            self.blind.entry(process.blind_name().to_owned()).or_insert(why);
-        }
+        note_in(&mut self.blind, process);
     }
 
     /// Notes what living processes are blind spots.
     pub fn note_living_blind_spots(&mut self) {
-        for process in self.living.clone() {
-            self.note_blind_spot(&process);
+        self.blind_now.clear();
+        for process in &self.living {
+            note_in(&mut self.blind_now, process);
         }
+    }
+
+    /// All blind spots that are known now.
+    pub fn blind_spots(&self) -> BTreeMap<&str, &'static str> {
+        let all = self.blind_now.iter().chain(&self.blind);
+        all.map(|(program, why)| (program.as_str(), *why)).collect()
     }
 
     /// The counters that only the library fills, of all processes.
@@ -322,4 +328,12 @@ fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bo
     }
     let stat = procfs::read_of(process.pid, "stat").ok().and_then(|t| procfs::parse_stat(&t));
     stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1)
+}
+
+fn note_in(blind: &mut BTreeMap<String, &'static str>, process: &Process) {
+    if let Some(why) = process.blind_spot()
+        && blind.len() < NAMED_PROGRAMS
+    {
+        blind.entry(process.blind_name().to_owned()).or_insert(why);
+    }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
-use std::time::Instant;
 
 use weigh_schema::event::{Event, Population, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
@@ -14,6 +13,7 @@ use super::calls::Findings;
 use super::guard::Guard;
 use super::peak::UpperBound;
 use super::process::{Process, Thread};
+use crate::clock::Moment;
 
 /// A process that is not traced, and why.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub enum Birth {
 /// The job.
 pub struct Job {
     /// When it began.
-    pub begun: Instant,
+    pub begun: Moment,
     /// The process that executes the command.
     pub main: u32,
     /// All that is traced, by thread number.
@@ -92,7 +92,7 @@ impl Job {
     /// A job that is to begin with one process; `inherited` is the resident size of that one.
     pub fn new(main: u32, inherited: u64) -> Job {
         Job {
-            begun: Instant::now(),
+            begun: Moment::now(),
             main,
             threads: HashMap::new(),
             processes: HashMap::new(),
@@ -133,7 +133,7 @@ impl Job {
 
     /// Nanoseconds since the beginning.
     pub fn now_ns(&self) -> u64 {
-        self.begun.elapsed().as_nanos() as u64
+        self.begun.elapsed_ns()
     }
 
     fn new_id(&mut self) -> u64 {

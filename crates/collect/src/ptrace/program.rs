@@ -1,10 +1,14 @@
 //! Whether a program will want to trace others itself: a process can have one tracer only.
 //!
 //! Reads the executable file, once for each version of it: the strings of its dynamic symbols
-//! and of the libraries it needs, or the names of its own functions if it is linked statically.
-//! What can not be read or understood, and a static program whose names were taken out (`strip`),
-//! counts as a program that does not trace. So does a file that a process serves (FUSE): it may be
+//! and of the libraries it needs, or the names of its own functions if it is linked statically. If
+//! those were taken out (`strip`), its code is looked through for the call itself.
+//! What can not be read or understood counts as a program that does not trace, and so does a static
+//! one without names that makes the call in another way than C libraries do, or beyond the
+//! part that is looked through. So does a file that a process serves (FUSE): it may be
 //! one of the job, and stand still while the tracer waits for it.
+
+mod code;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -144,9 +148,13 @@ fn why_by_functions<'a, H: FileHeader, R: ReadRef<'a>>(
     use object::elf::{SHT_SYMTAB, STT_FUNC};
     let endian = header.endian().ok()?;
     let symbols = header.sections(endian, file).ok()?.symbols(endian, file, SHT_SYMTAB).ok()?;
+    let is_function = |symbol: &&H::Sym| symbol.st_type() == STT_FUNC;
+    if !symbols.iter().any(|symbol| is_function(&symbol)) {
+        return code::calls_ptrace(header, file).then_some("traces other processes");
+    }
     let names = symbols
         .iter()
-        .filter(|symbol| symbol.st_type() == STT_FUNC)
+        .filter(is_function)
         .filter_map(|symbol| symbols.symbol_name(endian, symbol).ok());
     names.into_iter().find_map(why_by_name)
 }
@@ -194,8 +202,11 @@ mod tests {
             "#include <sys/ptrace.h>\nint main(void) { return ptrace(PTRACE_TRACEME, 0, 0, 0); }";
         let why = why_it_traces(&build("traces", source, &[]));
         assert_eq!(why, Some("traces other processes"));
-        assert_eq!(why_it_traces(&build("stripped", source, &["-s"])), None);
-        assert_eq!(why_it_traces(&build("other", "int main(void) { return 0; }", &[])), None);
+        let why = why_it_traces(&build("stripped", source, &["-s"]));
+        assert_eq!(why, Some("traces other processes"));
+        let other = "#include <stdio.h>\nint main(void) { return puts(\"ptrace\") < 0; }";
+        assert_eq!(why_it_traces(&build("other", other, &[])), None);
+        assert_eq!(why_it_traces(&build("other-stripped", other, &["-s"])), None);
     }
 
     #[test]

@@ -1,0 +1,180 @@
+//! `weigh doctor kernel`: where calls cross from one part of the kernel to another, and which probes
+//! see that.
+//!
+//! Emits the analysis as a table or as JSON. Refuses what [`crate::kernel`] does.
+
+use std::process::ExitCode;
+
+use weigh_kernel::{Allowed, Analysis, Evidence, Placed, Probe, SMALL, Source, SubsystemBorder};
+
+use weigh_schema::amount::show_count;
+
+use crate::arguments::KernelArguments;
+use crate::kernel::{self, Found};
+
+/// Makes the analysis, or takes the one that is kept, and prints it.
+pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {
+    let found = match &arguments.image {
+        Some(image) => kernel::of_image(image, arguments.symbols.as_deref(), &arguments.calls),
+        None => kernel::of_running(&arguments.calls, arguments.fresh),
+    }?;
+    found.notes.iter().for_each(|note| eprintln!("weigh: {note}"));
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&found.analysis)? + "\n"
+    } else {
+        page(&found, arguments.probes)
+    };
+    crate::show::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(found: &Found, with_probes: bool) -> String {
+    let analysis = &found.analysis;
+    let mut text = head(found);
+    text.push_str(&table(&analysis.subsystems));
+    text.push_str(&legend(analysis));
+    if with_probes {
+        for border in &analysis.subsystems {
+            text.push_str(&format!("\n{}: {}\n", border.name, border.what));
+            border.probes.iter().for_each(|probe| text.push_str(&probe_line(probe)));
+        }
+    }
+    text
+}
+
+fn head(found: &Found) -> String {
+    let Analysis { kernel, build_id, code, .. } = &found.analysis;
+    let kept = if found.was_kept { "kept in" } else { "image" };
+    let release = kernel.split(' ').next().unwrap_or(kernel);
+    let from = match &found.analysis.wanted[..] {
+        [] => format!("{} system calls", number(found.analysis.entries as u64)),
+        calls => format!("{} ({} functions)", calls.join(", "), found.analysis.entries),
+    };
+    let lines = [
+        ("kernel", format!("{release}, build id {}", build_id.as_deref().unwrap_or("unknown"))),
+        (kept, found.from.display().to_string()),
+        ("symbols", symbols(found.analysis.symbols).to_string()),
+        (
+            "functions",
+            format!("{}: {}", number(code.functions as u64), placed(&found.analysis.placed)),
+        ),
+        (
+            "code",
+            format!(
+                "{} instructions, {} calls, {} tail jumps, {} calls by pointer",
+                number(code.instructions),
+                number(code.calls),
+                number(code.tail_jumps),
+                number(code.by_pointer),
+            ),
+        ),
+        (
+            "reached",
+            format!(
+                "{} functions, from {from} and {} tables of operations",
+                number(found.analysis.reached as u64),
+                found.analysis.tables
+            ),
+        ),
+    ];
+    lines.iter().map(|(name, value)| format!("{name:<11}{value}\n")).collect()
+}
+
+fn symbols(source: Source) -> &'static str {
+    match source {
+        Source::List => "/proc/kallsyms, or a list of that form",
+        Source::Elf => "the image's ELF symbols",
+        Source::Embedded => "what the image holds for its own /proc/kallsyms",
+    }
+}
+
+fn placed(placed: &Placed) -> String {
+    let counts = [
+        (placed.by_debug, "placed by debugging information"),
+        (placed.by_name, "placed by name"),
+        (placed.by_choice, "by name and neighbours"),
+        (placed.by_neighbours, "by neighbours"),
+        (placed.not, "not"),
+    ];
+    let said = counts.iter().filter(|(count, _)| *count > 0);
+    said.map(|(count, how)| format!("{} {how}", number(*count as u64)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+const COLUMNS: [&str; 8] =
+    ["reached", "sites", "callees", "by table", "small", "merged", "probes", "fentry"];
+
+fn table(borders: &[SubsystemBorder]) -> String {
+    let row = |name: &str, cells: [String; 8]| {
+        cells
+            .iter()
+            .fold(format!("{name:<15}"), |line, cell| line + &format!("{cell:>8} "))
+            .trim_end()
+            .to_string()
+            + "\n"
+    };
+    let mut sums = [0; 8];
+    let mut text = "\n".to_string() + &row("", COLUMNS.map(str::to_string));
+    for border in borders {
+        let values = [
+            border.reached,
+            border.sites,
+            border.callees,
+            border.by_table_only,
+            border.small,
+            border.wrappers,
+            border.probes.len(),
+            border.allowed(Allowed::Fentry),
+        ];
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        text.push_str(&row(&border.name, values.map(|value| number(value as u64))));
+    }
+    text + &row("all", sums.map(|sum| number(sum as u64)))
+}
+
+fn legend(analysis: &Analysis) -> String {
+    let probes = || analysis.subsystems.iter().flat_map(|border| &border.probes);
+    let count = |how| probes().filter(|probe| probe.allowed == how).count() as u64;
+    let said: Vec<&str> = analysis
+        .allowed_by
+        .iter()
+        .map(|evidence| match evidence {
+            Evidence::Code => "how functions begin",
+            Evidence::Btf => "BTF",
+            Evidence::Tracefs => "tracefs",
+        })
+        .collect();
+    format!(
+        "\nsites: places in other parts that call it; callees: the functions called; by table: of these,\n\
+         those that only tables of operations name; small: over within {SMALL} instructions, their time\n\
+         is left with the caller; merged: left to the probe of a function that they call.\n\
+         \n{} probes, each at a function's entry and return: {} by fentry, {} by kprobe only, {} not\n\
+         allowed, by {}. What one costs is not measured here.\n",
+        number(probes().count() as u64),
+        number(count(Allowed::Fentry)),
+        number(count(Allowed::Kprobe)),
+        number(count(Allowed::No)),
+        said.join(", "),
+    )
+}
+
+fn probe_line(probe: &Probe) -> String {
+    let how = match probe.allowed {
+        Allowed::Fentry => "fentry",
+        Allowed::Kprobe => "kprobe",
+        Allowed::No => "no",
+    };
+    let mut from = probe.callers.clone();
+    from.extend(probe.by_table.then(|| "a table".to_string()));
+    format!(
+        "  {:<40} {how:<7} {:>4} sites, from {}\n",
+        probe.function,
+        probe.sites,
+        from.join(", ")
+    )
+}
+
+fn number(value: u64) -> String {
+    show_count(value as f64)
+}

@@ -1,0 +1,201 @@
+//! The analysis of a kernel: of the one that runs here, kept by its build id, or of an image.
+//!
+//! Reads the files that [`sources`] names and what [`cache`] has kept; emits `weigh-kernel`'s
+//! analysis and where it is from. Refuses a kernel whose image is not here, and says where it was
+//! looked for.
+
+mod cache;
+mod sources;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use weigh_kernel::{Analysis, AnalysisError, Input, Subsystems};
+
+use cache::Cache;
+use sources::Running;
+
+/// The most that is read of a file: Debian's -dbg images have 590 MB.
+const LARGEST_FILE: u64 = 4 << 30;
+
+/// Why there is no analysis.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    /// A file can not be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file is larger than any that is expected there.
+    #[error("{}: larger than {LARGEST_FILE} bytes, the most that is read of an image or a list", .0.display())]
+    TooLarge(PathBuf),
+    /// What is in the files is not what was expected.
+    #[error("{}: {source}", image.display())]
+    Analysis {
+        /// The image.
+        image: PathBuf,
+        /// What is wrong.
+        source: AnalysisError,
+    },
+    /// The running kernel does not say which it is.
+    #[error("{}: it holds no build id, by which an image could be known to be this kernel's", .0.display())]
+    NoBuildId(PathBuf),
+    /// The running kernel's image is nowhere.
+    #[error("{0}")]
+    NoImage(NoImage),
+}
+
+/// Where the running kernel's image was looked for.
+#[derive(Debug)]
+pub struct NoImage {
+    release: String,
+    build_id: String,
+    tried: Vec<(PathBuf, String)>,
+}
+
+impl std::fmt::Display for NoImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Self { release, build_id, tried } = self;
+        writeln!(f, "there is no image of the running kernel, {release} (build id {build_id}):")?;
+        for (path, why) in tried {
+            writeln!(f, "  {}: {why}", path.display())?;
+        }
+        write!(
+            f,
+            "Its package (Debian: linux-image-{release}, or the same with -dbg) brings one; --image FILE \
+             analyses another."
+        )
+    }
+}
+
+/// An analysis and where it is from.
+#[derive(Debug)]
+pub struct Found {
+    /// What was found.
+    pub analysis: Analysis,
+    /// The image, or the file that it was kept in.
+    pub from: PathBuf,
+    /// Whether it had been kept.
+    pub was_kept: bool,
+    /// What went wrong on the way, and does not matter for it.
+    pub notes: Vec<String>,
+}
+
+/// Analyses an image, with a list of symbols if there is one.
+pub fn of_image(
+    image: &Path,
+    symbols: Option<&Path>,
+    wanted: &[String],
+) -> Result<Found, KernelError> {
+    let bytes = read(image)?;
+    let symbols = symbols.map(read).transpose()?;
+    let subsystems = Subsystems::shipped();
+    let input = Input {
+        image: &bytes,
+        symbols: symbols.as_deref(),
+        btf: None,
+        build_id: None,
+        filter_functions: None,
+        wanted,
+        subsystems: &subsystems,
+    };
+    let analysis = analyse(image, &input)?;
+    Ok(Found { analysis, from: image.to_owned(), was_kept: false, notes: Vec::new() })
+}
+
+/// The running kernel's analysis: what is kept of it, or a new one, which is kept then.
+pub fn of_running(wanted: &[String], fresh: bool) -> Result<Found, KernelError> {
+    let running = Running::look()?;
+    let mut notes = Vec::new();
+    let cache = Cache::of(&running.build_id, wanted, running.filter_functions.is_some());
+    if let Some(cache) = cache.as_ref().filter(|_| !fresh) {
+        match cache.read() {
+            Ok(Some(analysis)) => {
+                return Ok(Found {
+                    analysis,
+                    from: cache.path().to_owned(),
+                    was_kept: true,
+                    notes,
+                });
+            }
+            Ok(None) => {}
+            Err(error) => notes.push(format!("{error}; it is made again")),
+        }
+    }
+    let (from, analysis) = analyse_running(&running, wanted)?;
+    if let Some(cache) = &cache
+        && let Err(error) = cache.write(&analysis)
+    {
+        notes.push(format!("the analysis is not kept: {error}"));
+    }
+    Ok(Found { analysis, from, was_kept: false, notes })
+}
+
+fn analyse_running(
+    running: &Running,
+    wanted: &[String],
+) -> Result<(PathBuf, Analysis), KernelError> {
+    let subsystems = Subsystems::shipped();
+    let shown = running.shown();
+    let mut tried = Vec::new();
+    for candidate in sources::candidates(&running.release) {
+        let bytes = match read(&candidate.path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let said = error.to_string();
+                let named = format!("{}: ", candidate.path.display());
+                let why = said.strip_prefix(&named).unwrap_or(&said).to_string();
+                tried.push((candidate.path, why));
+                continue;
+            }
+        };
+        let input = Input {
+            image: &bytes,
+            symbols: shown.symbols.as_deref().filter(|_| candidate.is_stripped),
+            btf: shown.btf.as_deref(),
+            build_id: Some(&running.build_id),
+            filter_functions: shown.filter_functions.as_deref(),
+            wanted,
+            subsystems: &subsystems,
+        };
+        match analyse(&candidate.path, &input) {
+            Ok(analysis) => return Ok((candidate.path, analysis)),
+            // What was asked for is wrong, not where it was looked for.
+            Err(error @ KernelError::Analysis { source: AnalysisError::NoCall(_), .. }) => {
+                return Err(error);
+            }
+            Err(KernelError::Analysis { source, .. }) => {
+                tried.push((candidate.path, source.to_string()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let Running { release, build_id, .. } = running;
+    Err(KernelError::NoImage(NoImage {
+        release: release.clone(),
+        build_id: build_id.clone(),
+        tried,
+    }))
+}
+
+fn analyse(image: &Path, input: &Input) -> Result<Analysis, KernelError> {
+    weigh_kernel::analyse(input)
+        .map_err(|source| KernelError::Analysis { image: image.to_owned(), source })
+}
+
+fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, KernelError> {
+    let path = path.as_ref();
+    let failed = |source| KernelError::Read { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(KernelError::TooLarge(path.to_owned()));
+    }
+    Ok(bytes)
+}
