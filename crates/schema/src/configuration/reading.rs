@@ -68,10 +68,7 @@ struct Item<'a> {
 impl<'a> Item<'a> {
     fn kind<T>(&self, expected: &'static str) -> Answer<T> {
         let found = self.value.type_str().to_string();
-        Err(ConfigurationError {
-            at: self.at.clone(),
-            problem: Problem::Kind { expected, found },
-        })
+        Err(ConfigurationError { at: self.at.clone(), problem: Problem::Kind { expected, found } })
     }
 
     fn text(&self, expected: &'static str) -> Answer<&'a str> {
@@ -150,7 +147,8 @@ impl<'a> Reader<'a> {
                 return Err(ConfigurationError::unknown(&item.at, "part", name, known));
             };
             if ALWAYS.contains(&name) {
-                let expected = "another part: without this one the times of the others would be wrong";
+                let expected =
+                    "another part: without this one the times of the others would be wrong";
                 return Err(ConfigurationError::value(&item.at, name, expected));
             }
             Ok(subsystem)
@@ -181,7 +179,8 @@ impl<'a> Reader<'a> {
         let mut read = Vec::new();
         for (name, item) in self.items(table, "subsystem", &[])? {
             if read.len() == OWN_PARTS {
-                let expected = format!("at most {OWN_PARTS} parts: an account has no room for more");
+                let expected =
+                    format!("at most {OWN_PARTS} parts: an account has no room for more");
                 return Err(ConfigurationError::value(&item.at, name, expected));
             }
             check_name(name, &item.at)?;
@@ -381,4 +380,3 @@ fn check_name(name: &str, at: &At) -> Answer<()> {
     }
     Ok(())
 }
-

@@ -218,11 +218,7 @@ fn members<'a>(
 }
 
 /// A field, also if it is in a structure or union without a name.
-fn member<'a>(
-    btf: &'a Btf<'static>,
-    composite: Composite<'a>,
-    name: &str,
-) -> Option<Member<'a>> {
+fn member<'a>(btf: &'a Btf<'static>, composite: Composite<'a>, name: &str) -> Option<Member<'a>> {
     members(btf, composite).into_iter().find_map(|(known, ty)| {
         let (offset, is_bits) = bytes(&known.attr);
         match known.name.filter(|name| !name.is_empty()) {
