@@ -304,6 +304,10 @@ impl<'a> Reader<'a> {
         let Some(start) = start else { return item.missing("start") };
         let Some(end) = end else { return item.missing("end") };
         let Some((start_capture, end_capture)) = captures else { return item.missing("match") };
+        if start.name == end.name {
+            let expected = "another function than that of 'start'";
+            return Err(ConfigurationError::value(&end.at, &end.name, expected));
+        }
         let [count, time] = later_numbers(part, 0, 0).map(|number| number.key);
         Ok(LaterRule {
             start,
@@ -379,4 +383,170 @@ fn check_name(name: &str, at: &At) -> Answer<()> {
         return Err(ConfigurationError::value(at, name, expected));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[allow(clippy::unwrap_used)]
+    fn read(text: &str) -> Configuration {
+        parse("f.toml", text).unwrap()
+    }
+
+    #[test]
+    fn the_example() {
+        let read = read(include_str!("../../../../examples/link-layer.toml"));
+        let removed: Vec<&str> = read.remove.iter().map(|part| part.name).collect();
+        assert_eq!(removed, ["memory", "timer"]);
+        let [link] = &read.subsystems[..] else { panic!("{read:?}") };
+        assert_eq!(link.name, "link_layer");
+        assert_eq!(link.boundary[0].function.name, "__dev_queue_xmit");
+        let later = link.later.as_ref().expect("it has one");
+        assert_eq!(
+            (later.start.name.as_str(), later.end.name.as_str()),
+            ("__dev_queue_xmit", "__qdisc_run")
+        );
+        assert_eq!((later.start_capture.steps.len(), later.end_capture.steps.len()), (3, 0));
+        assert!(later.keep);
+        let own = read.own();
+        let keys: Vec<&str> =
+            own[0].sums.iter().chain(&own[0].later).map(|n| n.key.as_str()).collect();
+        assert_eq!(keys, ["bytes_total", "link_layer_total", "link_layer_seconds"]);
+        let slots: Vec<usize> = own[0].sums.iter().chain(&own[0].later).map(|n| n.slot).collect();
+        assert_eq!(slots, [0, 1, 2]);
+    }
+
+    #[test]
+    fn numbers_of_the_same_name_are_added_up_in_one_place() {
+        let read = read(
+            "[subsystem.io.boundary]\nvfs_read = { bytes = \"return\" }\n\
+             vfs_write = { bytes = \"return\", asked = \"count\" }\n",
+        );
+        let slots = |n: usize| -> Vec<usize> {
+            read.subsystems[0].boundary[n].sums.iter().map(|sum| sum.slot).collect()
+        };
+        assert_eq!(slots(0), [0]);
+        // `asked` comes first: keys of a line are in the order of their names.
+        assert_eq!(slots(1), [1, 0]);
+        assert_eq!(read.own()[0].sums.len(), 2);
+    }
+
+    #[test]
+    fn parts_are_numbered_in_the_order_of_the_file() {
+        let read = read("[subsystem.z]\nboundary = [\"f\"]\n[subsystem.a]\nboundary = [\"g\"]\n");
+        let names: Vec<&str> = read.subsystems.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["z", "a"]);
+    }
+
+    /// What is wrong, and what is said of it: place and sentence.
+    const WRONG: &[(&str, &str)] = &[
+        ("x", "f.toml:1: not TOML: "),
+        ("\n\nremove = [\n", "not TOML: "),
+        ("a = 1\na = 2\n", "f.toml:2: not TOML: duplicate key"),
+        (
+            "remov = []",
+            "f.toml:1: remov: there is no key 'remov'; there is remove, only, subsystem",
+        ),
+        ("remove = 3", "f.toml:1: remove: expected a list of names, such as"),
+        (
+            "\nremove = [\n\"lock\",\n\"blok\"]",
+            "f.toml:4: remove: there is no part 'blok'; there is kernel, sched",
+        ),
+        ("remove = [4]", "found a value of the kind 'integer'"),
+        ("remove = [\"sched\"]", "f.toml:1: remove: 'sched': expected another part: without"),
+        ("remove = [\"lock\"]\nonly = [\"fs\"]", "f.toml:2: only: 'only': expected either"),
+        (
+            "only = [\"x\"]\n[subsystem.y]\nboundary=[\"f\"]",
+            "f.toml:1: only: there is no part 'x'; there is kernel",
+        ),
+        ("subsystem = 1", "f.toml:1: subsystem: expected tables, such as [subsystem.link_layer]"),
+        ("[subsystem]\nx = 1", "f.toml:2: subsystem.x: expected a table"),
+        ("[subsystem.x]", "f.toml:1: subsystem.x: expected the key 'boundary', which is missing"),
+        (
+            "[subsystem.block]\nboundary=[\"f\"]",
+            "f.toml:1: subsystem.block: 'block': expected another name",
+        ),
+        ("[subsystem.work]\nboundary=[\"f\"]", "its numbers in 'later' would be taken for others"),
+        ("[subsystem.Disk]\nboundary=[\"f\"]", "expected a name of small letters"),
+        ("[subsystem.x]\nhelp = 1", "f.toml:2: subsystem.x.help: expected a text"),
+        (
+            "[subsystem.x]\nbundary = []",
+            "f.toml:2: subsystem.x.bundary: there is no key 'bundary'; there is help, boundary, later",
+        ),
+        (
+            "[subsystem.x]\nboundary = \"f\"",
+            "f.toml:2: subsystem.x.boundary: expected a list of functions",
+        ),
+        ("[subsystem.x]\nboundary = [1]", "expected the name of a function"),
+        (
+            "[subsystem.x]\nboundary = [\"f g\"]",
+            "'f g': expected the name of a function of the kernel",
+        ),
+        ("[subsystem.x]\nboundary = [\"f\", \"f\"]", "'f': expected each function once"),
+        (
+            "[subsystem.x.boundary]\nf = 1",
+            "f.toml:2: subsystem.x.boundary.f: expected a table of what to add up",
+        ),
+        (
+            "[subsystem.x.boundary]\nf = { n = 1 }",
+            "subsystem.x.boundary.f.n: expected what to capture",
+        ),
+        ("[subsystem.x.boundary]\nf = { n = \"a+b\" }", "'a+b' is no name"),
+        ("[subsystem.x.boundary]\nf = { n = \"&a->b\" }", "an address can not"),
+        ("[subsystem.x.boundary]\nf = { entries = \"a\" }", "every part has a number of this one"),
+        (
+            "[subsystem.x.boundary]\nf = {a='a',b='a',c='a',d='a',e='a'}",
+            "at most 4 numbers of one function",
+        ),
+        (
+            "[subsystem.x.boundary]\nf = {a='a',b='a',c='a',d='a'}\ng = {e='a',f='a',g='a',h='a'}\nh={i='a'}",
+            "f.toml:4: subsystem.x.boundary.h.i: 'i': expected at most 8 numbers",
+        ),
+        ("[subsystem.x]\nlater = 1", "f.toml:2: subsystem.x.later: expected a table"),
+        (
+            "[subsystem.x]\nlater = { start = \"f\", match = \"a\" }",
+            "expected the key 'end', which is missing",
+        ),
+        ("[subsystem.x]\nlater = { end = \"f\", match = \"a\" }", "expected the key 'start'"),
+        ("[subsystem.x]\nlater = { start = \"f\", end = \"g\" }", "expected the key 'match'"),
+        (
+            "[subsystem.x]\nlater = { start = \"f\", end = \"f\", match = \"a\" }",
+            "another function than that of 'start'",
+        ),
+        (
+            "[subsystem.x]\nlater = { start = \"f\", end = \"g\", match = [\"a\"] }",
+            "later.match: expected what both functions have in common",
+        ),
+        (
+            "[subsystem.x]\nlater = { start = \"f\", end = \"g\", match = \"return\" }",
+            "comes too late to be matched",
+        ),
+        (
+            "[subsystem.x]\nlater = { start = \"f\", end = \"g\", match = \"a\", keep = 1 }",
+            "later.keep: expected true or false",
+        ),
+    ];
+
+    #[test]
+    fn what_is_wrong_is_named_with_line_key_and_what_is_expected() {
+        for (text, expected) in WRONG {
+            let refusal = parse("f.toml", text).expect_err(text).to_string();
+            assert!(
+                refusal.starts_with("f.toml:") && refusal.contains(expected),
+                "{text:?}: {refusal}"
+            );
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_parts() {
+        let part = |n: usize| format!("[subsystem.x{n}]\nboundary = [\"f\"]\n");
+        let text: String = (0..OWN_PARTS + 1).map(part).collect();
+        let refusal = parse("f.toml", &text).expect_err("too many").to_string();
+        assert!(
+            refusal.starts_with("f.toml:17: subsystem.x8: ") && refusal.contains("at most 8"),
+            "{refusal}"
+        );
+    }
 }
