@@ -60,6 +60,7 @@ fuzz: test-dependencies
 docs: build
 	$(WEIGH) generate $(CARGO_TARGET_DIR)/generated
 	cp $(CARGO_TARGET_DIR)/generated/docs/*.md docs/
+	cp -r $(CARGO_TARGET_DIR)/generated/libweigh/. libweigh/
 
 clean:
 	cargo clean

@@ -13,6 +13,7 @@ case $machine in
 x86_64) architecture=amd64 ;;
 aarch64) architecture=arm64 ;;
 esac
+libraries=lib/$machine-linux-gnu
 revision=$version-1
 # .invalid: a name that no mail can ever be sent to (RFC 2606).
 maintainer="${DEBFULLNAME:-The weigh contributors} <${DEBEMAIL:-weigh@packages.invalid}>"
@@ -26,7 +27,7 @@ depends() {
 	while read -r library; do
 		case $library in
 		libgcc_s.so.1) names+=("libgcc-s1") ;;
-		libc.so.6) names+=("libc6 (>= $(glibc_least "$weigh"))") ;;
+		libc.so.6) names+=("libc6 (>= $(glibc_least "$weigh" "$root/usr/$libraries/libweigh.so.0"))") ;;
 		esac
 	done < <(libraries "$weigh" | sort)
 	local IFS=,
@@ -65,7 +66,7 @@ control() {
 	TEXT
 }
 
-stage "$root/usr" vendor-completions
+stage "$root/usr" vendor-completions "$libraries"
 debian_changelog | gzip -9n >"$root/usr/share/doc/weigh/changelog.Debian.gz"
 mkdir "$root/DEBIAN"
 control >"$root/DEBIAN/control"

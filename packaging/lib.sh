@@ -53,15 +53,29 @@ check_libraries() {
 	[[ -z $others ]] || fail "$1 needs $others, which not every Debian has: link it statically"
 }
 
-# The least glibc that has every versioned symbol the binary asks for, as 2.34.
+# The least glibc that has every versioned symbol the binaries ask for, as 2.34.
 glibc_least() {
-	readelf -W --version-info "$1" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -Vu | tail -n 1
+	readelf -W --version-info "$@" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -Vu | tail -n 1
 }
 
-# stage TREE ZSH_DIR: what is installed, below TREE, laid out as below /usr; the folder of zsh's
-# completions is the one that differs between a distribution's package and anyone else's.
+# libweigh TREE LIBRARIES: the C library, made by the compiler that is here, its headers, and what
+# pkg-config wants to know, wherever the tree will lie.
+libweigh() {
+	local tree=$1 libraries=$2 up=${2//[^\/]/}
+	up='$${pcfiledir}/../..'${up//\//\/..}
+	make -s -C "$top/libweigh" install OUT="$scratch/libweigh" CFLAGS=-O2 DESTDIR="$tree" PREFIX= \
+		LIBDIR="$libraries" PC_PREFIX="$up" >/dev/null || fail "libweigh does not build"
+	check_libraries "$tree/$libraries/libweigh.so.0"
+	strip --strip-unneeded "$tree/$libraries/libweigh.so.0"
+	strip --strip-debug --enable-deterministic-archives "$tree/$libraries/libweigh.a"
+	install -D -m 644 "$top/packaging/weigh-agent.service" "$tree/lib/systemd/system/weigh-agent.service"
+}
+
+# stage TREE ZSH_DIR LIBRARIES: what is installed, below TREE, laid out as below /usr; the folders of
+# zsh's completions and of libraries differ between a distribution's package and anyone else's.
 stage() {
 	local tree=$1 zsh=$2 made=$scratch/generated page
+	libweigh "$tree" "$3"
 	"$weigh" generate "$made" >/dev/null || fail "weigh generate failed"
 	install -D -m 755 "$weigh" "$tree/bin/weigh"
 	strip --strip-unneeded "$tree/bin/weigh"

@@ -55,6 +55,7 @@ use() {
 	check_status "$as: nobody: the command's exit status is kept" 3 nobody "$weigh" run --quiet -- sh -c 'exit 3'
 	check "$as: nobody: a recording is left" shell 'test -s /tmp/nobody/.local/state/weigh/*/summary.json'
 	check "$as: nobody: weigh run -- true" nobody "$weigh" run -- true
+	check_status "$as: the agent without rights says why" 125 nobody "$weigh" agent --socket /tmp/nobody/socket
 	check_status "$as: nobody: doctor says that only the fallback works" 1 nobody "$weigh" doctor
 	rm -rf "${root:?}"/tmp/{root,out,json,nobody}
 	check "$as: a recording lies where it was asked for, and nowhere else" same "" "$(ls -A "$root/tmp"; ls -d "$root/root/.local" 2>/dev/null)"
@@ -76,7 +77,7 @@ check "deb: it is installed whole" shell 'dpkg -V weigh && dpkg-query -W -f "\${
 rm "$root/tmp/weigh.deb"
 use deb weigh
 completes deb /usr/share/bash-completion/completions/weigh
-check "deb: every verb has its page" shell 'for verb in run show report doctor; do
+check "deb: every verb has its page" shell 'for verb in run show report doctor agent; do
 	zcat /usr/share/man/man1/weigh-$verb.1.gz | grep -q "^.TH weigh-$verb 1" || exit 1; done; test -s /usr/share/man/man1/weigh.1.gz'
 check "deb: dpkg knows each file" shell 'dpkg -S /usr/bin/weigh /usr/share/man/man1/weigh.1.gz /usr/share/doc/weigh/copyright'
 cp "$deb" "$root/tmp/weigh.deb"

@@ -46,8 +46,30 @@ other_library_is_refused() {
 		! (check_libraries "$scratch/other")
 }
 check "a binary that needs another library is refused" other_library_is_refused
+# A program made with what is packed, wherever it lies, runs; without an agent it says so.
+uses_library() {
+	local tree=$1 libraries=$2
+	cat >"$scratch/uses.c" <<-'TEXT'
+		#include <stdio.h>
+		#include <weigh.h>
+		int main(void) { return puts(weigh_why(weigh_open())) < 0; }
+	TEXT
+	export PKG_CONFIG_PATH=$tree/$libraries/pkgconfig WEIGH_SOCKET=$scratch/nobody
+	cc "$scratch/uses.c" -o "$scratch/uses" $(pkg-config --cflags --libs weigh) &&
+		same "no agent of weigh answers" "$(LD_LIBRARY_PATH=$tree/$libraries "$scratch/uses")" &&
+		cc "$scratch/uses.c" -o "$scratch/uses" $(pkg-config --cflags weigh) "$tree/$libraries/libweigh.a" &&
+		same "no agent of weigh answers" "$("$scratch/uses")"
+}
+check "deb: a program is built with libweigh" uses_library "$deb_root/usr" "lib/$(uname -m)-linux-gnu"
+check "tarball: a program is built with libweigh" uses_library "$tar_root" lib
+check "libweigh needs no library but glibc" same libc.so.6 "$(libraries "$tar_root/lib/libweigh.so.0")"
+check "libweigh shows its own functions and no others" same "" "$(nm -D --defined-only "$tar_root/lib/libweigh.so.0" |
+	awk '$3 !~ /^weigh_[a-z_]*@@WEIGH_0$/ && $3 != "WEIGH_0@@WEIGH_0" && $3 != "WEIGH_0"')"
+! command -v systemd-analyze >/dev/null || check "systemd understands the agent's unit" bash -c \
+	"cp '$tar_root/lib/systemd/system/weigh-agent.service' '$scratch/' && sed -i 's|^ExecStart=weigh|ExecStart=$tar_root/bin/weigh|; /^Documentation/d' '$scratch/weigh-agent.service' &&
+	! systemd-analyze verify --man=no '$scratch/weigh-agent.service' 2>&1 | grep weigh-agent"
 check "the version is Cargo.toml's" same "$version-1" "$(field Version)"
-check "what it depends on is what its symbols ask for" same "libc6 (>= $(glibc_least "$packed")), libgcc-s1" "$(field Depends)"
+check "what it depends on is what its symbols ask for" same "libc6 (>= $(glibc_least "$packed" "$tar_root/lib/libweigh.so.0")), libgcc-s1" "$(field Depends)"
 # Debian's own tool, where it is there; it adds versions that every release had for long.
 shlibdeps() {
 	mkdir -p "$scratch/source/debian" && touch "$scratch/source/debian/control"
@@ -74,7 +96,7 @@ well_formed() {
 		grep -qF -- "$option" <<<"$shown" || { echo "$option is not in it"; return 1; }
 	done
 }
-for verb in "" run show report doctor "doctor kernel"; do
+for verb in "" run show report doctor "doctor kernel" agent calls; do
 	page=${verb:+-$verb}
 	check "the page of weigh${verb:+ $verb} is well formed" well_formed "$deb_root/usr/share/man/man1/weigh${page// /-}.1.gz" "$verb"
 done

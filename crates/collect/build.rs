@@ -25,6 +25,8 @@ fn main() {
 
     std::fs::write(out.join("subsystems.h"), weigh_schema::subsystem::c_header())
         .expect("OUT_DIR is writable");
+    std::fs::write(out.join("page.h"), weigh_schema::library::page_header())
+        .expect("OUT_DIR is writable");
     for object in ["job", "functions", "calls"] {
         build(object, &out);
     }

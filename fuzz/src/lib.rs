@@ -242,3 +242,18 @@ pub fn metric_name(data: &[u8]) {
         assert!(METRICS.iter().any(|m| m.name == near));
     }
 }
+
+/// A message of a program to whoever serves libweigh, without its first number, which would have to
+/// be found again with each change of the layout.
+pub fn client_message(data: &[u8]) {
+    use weigh_agent::Request;
+    let layout = weigh_schema::library::layout().to_ne_bytes();
+    for message in [data.to_vec(), [&layout[..], data].concat()] {
+        match weigh_agent::parse(&message) {
+            Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
+            Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),
+            Ok(Request::Enter | Request::Watch) => assert_eq!(message.len(), 32),
+            Err(reason) => assert!(!reason.text().is_empty()),
+        }
+    }
+}

@@ -10,6 +10,7 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::call::Grouping;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
+use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::run::watched;
 
@@ -41,6 +42,8 @@ pub enum Verb {
     Report(ReportArguments),
     /// Say which mechanisms work here, which do not, why, and what each costs or loses.
     Doctor(DoctorArguments),
+    /// Serve programs that use libweigh: measure what they ask for, with the agent's rights.
+    Agent(AgentArguments),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -380,6 +383,35 @@ pub struct KernelArguments {
     pub json: bool,
 }
 
+const AGENT_EXAMPLES: &str = "\
+It runs until TERM or INT. While no program uses it, nothing is attached to the kernel.
+
+Examples:
+  weigh agent
+  weigh agent --subsystems block,sched,socket
+  weigh agent --socket /tmp/weigh.sock & WEIGH_SOCKET=/tmp/weigh.sock ./server
+
+docs/libweigh.md has libweigh, and what the agent gives to whom.";
+
+/// Options of `weigh agent`.
+#[derive(Args, Debug)]
+#[command(after_help = AGENT_EXAMPLES)]
+pub struct AgentArguments {
+    /// Where programs find it.
+    #[arg(long, value_name = "PATH", default_value = weigh_schema::library::SOCKET, value_hint = ValueHint::FilePath)]
+    pub socket: PathBuf,
+    /// The parts of the kernel that programs may ask for [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = subsystem)]
+    pub subsystems: Vec<&'static Subsystem>,
+    /// Follow every system call, which makes weigh_next() exact; every process of the machine pays
+    /// for it at each of its calls.
+    #[arg(long)]
+    pub every_call: bool,
+    /// How many programs of a user, root apart, are served at once.
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    pub per_user: usize,
+}
+
 /// Writes man pages, completions, and the references that follow from declarations.
 ///
 /// Not one of [`Verb`]: it is for whoever builds weigh, and completions would offer it.
@@ -416,6 +448,13 @@ fn mechanisms() -> PossibleValuesParser {
 fn level(text: &str) -> Result<Level, String> {
     let found = Level::ALL.into_iter().find(|level| level.number().to_string() == text);
     found.ok_or_else(|| format!("'{text}' is no level; expected 1, 2 or 3"))
+}
+
+fn subsystem(text: &str) -> Result<&'static Subsystem, String> {
+    Subsystem::named(text).ok_or_else(|| {
+        let known: Vec<&str> = SUBSYSTEMS.iter().map(|subsystem| subsystem.name).collect();
+        format!("'{text}' is no part of the kernel; expected {}", known.join(", "))
+    })
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

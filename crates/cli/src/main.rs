@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::expect_used, clippy::unwrap_used))]
 
+mod agent;
 mod arguments;
 mod calls;
 mod destination;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
+        Verb::Agent(agent) => agent::agent(&agent),
     };
     ended(outcome)
 }

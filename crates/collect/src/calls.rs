@@ -4,6 +4,7 @@
 //! the table that they keep and the calls that they send. Refuses to start where the programs that
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
+pub mod clients;
 mod functions;
 mod join;
 mod layout;
@@ -63,6 +64,7 @@ pub struct KernelCalls {
     names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
     own: Option<Own>,
+    last_serial: u32,
 }
 
 impl KernelCalls {
@@ -79,8 +81,7 @@ impl KernelCalls {
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
         let mut chosen = Chosen::of(wanted);
-        let mut probed = function_probes();
-        chosen.functions = !functions.is_empty() && probed.is_ok();
+        chosen.functions = !functions.is_empty() && function_probes().is_ok();
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -89,36 +90,24 @@ impl KernelCalls {
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.chosen = chosen.bits() | functions.bits();
+            constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
             names::fill(&mut constants.kinds);
         }
         let mut skeleton = open.load().map_err(bpf("load"))?;
-        let mut links = Vec::new();
-        for program in skeleton.object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            if !program.autoload() || name == JOIN || name.starts_with(OWN) {
-                continue;
+        let mut links = attach(&mut skeleton, |name, error| match chosen.is_needed(name) {
+            true => Err(bpf("attach")(error)),
+            false => {
+                chosen.lacks(name, error.to_string());
+                Ok(())
             }
-            match program.attach() {
-                Ok(link) => links.push(link),
-                Err(error) if chosen.is_needed(&name) => {
-                    return Err(bpf("attach")(error));
-                }
-                Err(error) => chosen.lacks(&name, error.to_string()),
-            }
-        }
+        })?;
         let (told, names) = (Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &names)?;
-        if chosen.functions {
-            probed = functions::work(&skeleton);
-        }
-        let own = match probed {
-            Ok(()) => functions.attach(&skeleton, &mut links)?,
-            Err(reason) => functions.without(&reason),
-        };
+        let own = functions.attach_all(&skeleton, chosen.functions, &mut links)?;
         let attached = chosen.attached().into_iter().chain(own).collect();
         let own = functions.own().cloned();
-        Ok(KernelCalls { skeleton, links, ring, told, names, attached, own })
+        Ok(KernelCalls { skeleton, links, ring, told, names, attached, own, last_serial: 0 })
     }
 
     /// What is attached for each part of the kernel that was asked for.
@@ -219,6 +208,15 @@ impl KernelCalls {
             .collect()
     }
 
+    /// Follows again, after [`KernelCalls::detach`].
+    pub fn attach(&mut self) -> Result<(), JobError> {
+        if self.links.is_empty() {
+            // What could not be attached the first time is known.
+            self.links = attach(&mut self.skeleton, |_, _| Ok(()))?;
+        }
+        Ok(())
+    }
+
     /// Stops following: what is in the table stays readable.
     pub fn detach(&mut self) {
         self.links.clear();
@@ -245,6 +243,25 @@ fn read_rings(
         })
         .map_err(bpf("ring buffer"))?;
     builder.build().map_err(bpf("ring buffer"))
+}
+
+/// Attaches what is loaded, but for what may fail.
+fn attach(
+    skeleton: &mut skeleton::CallsSkel<'static>,
+    mut failed: impl FnMut(&str, libbpf_rs::Error) -> Result<(), JobError>,
+) -> Result<Vec<Link>, JobError> {
+    let mut links = Vec::new();
+    for program in skeleton.object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if !program.autoload() || name == JOIN || name.starts_with(OWN) {
+            continue;
+        }
+        match program.attach() {
+            Ok(link) => links.push(link),
+            Err(error) => failed(&name, error)?,
+        }
+    }
+    Ok(links)
 }
 
 /// Attached to functions, many times, or not at all.

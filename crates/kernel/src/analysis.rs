@@ -31,7 +31,7 @@ pub struct Analysis {
     pub entries: usize,
     /// How many functions can be reached from them.
     pub reached: usize,
-    /// Tables of operations that were followed.
+    /// Tables of operations in the image.
     pub tables: usize,
     /// By what it is known which functions can be probed.
     pub allowed_by: Vec<Evidence>,
@@ -130,7 +130,7 @@ pub struct Probe {
     pub path: Option<String>,
     /// Places in other parts that call it.
     pub sites: usize,
-    /// The parts that call it directly.
+    /// The parts that call it, directly or by pointer.
     pub callers: Vec<String>,
     /// Whether it is called by pointer, from a table of operations.
     pub by_table: bool,

@@ -35,26 +35,31 @@ pub struct Ground<'a> {
     pub program: &'a Program,
     /// The part of each, if it has one.
     pub parts: &'a [Option<usize>],
-    /// Those that are called by pointer from outside.
-    pub entered: &'a BTreeSet<usize>,
+    /// Those that are not followed.
+    pub ends: &'a [bool],
+    /// Those that tables of operations hold, by the kind of table.
+    pub held: &'a BTreeMap<usize, BTreeSet<usize>>,
+    /// Who calls by which kind.
+    pub subsystems: &'a Subsystems,
 }
 
 /// Walks from the entries of system calls.
 pub fn walk(ground: &Ground, entries: &[usize]) -> Borders {
-    let mut walker =
-        Walker { ground, borders: Borders::default(), seen: HashSet::new(), next: Vec::new() };
+    let mut walker = Walker {
+        ground,
+        borders: Borders::default(),
+        seen: HashSet::new(),
+        next: Vec::new(),
+        by_pointer: BTreeSet::new(),
+    };
     for entry in entries {
         walker.go(*entry, ground.parts[*entry]);
     }
     walker.run();
-    let calls_by_pointer = |number: &usize| ground.program.functions[*number].by_pointer > 0;
-    if walker.borders.reached.iter().any(calls_by_pointer) {
-        for number in ground.entered {
-            let Some(part) = ground.parts[*number] else { continue };
-            walker.borders.crossings.entry((part, *number)).or_default();
-            walker.borders.entered.insert(*number);
-            walker.go(*number, Some(part));
-        }
+    let mut known = 0;
+    while known != walker.by_pointer.len() {
+        known = walker.by_pointer.len();
+        walker.enter();
         walker.run();
     }
     walker.borders
@@ -66,6 +71,8 @@ struct Walker<'a> {
     /// A function, and the part on whose behalf it runs.
     seen: HashSet<(usize, Option<usize>)>,
     next: Vec<(usize, Option<usize>)>,
+    /// The parts that call by pointer.
+    by_pointer: BTreeSet<usize>,
 }
 
 impl Walker<'_> {
@@ -78,8 +85,10 @@ impl Walker<'_> {
 
     fn run(&mut self) {
         while let Some((caller, from)) = self.next.pop() {
+            let points = self.ground.program.functions[caller].by_pointer > 0;
+            self.by_pointer.extend(from.filter(|_| points));
             for (callee, sites) in &self.ground.program.functions[caller].callees {
-                if self.ground.program.functions[*callee].is_for_start {
+                if self.ground.ends[*callee] {
                     continue;
                 }
                 let to = self.ground.parts[*callee].or(from);
@@ -94,25 +103,42 @@ impl Walker<'_> {
             }
         }
     }
+
+    /// Enters what the parts that call by pointer find in their tables.
+    fn enter(&mut self) {
+        let Ground { parts, held, subsystems, .. } = self.ground;
+        let by_pointer = self.by_pointer.clone();
+        for (kind, functions) in *held {
+            for from in subsystems.callers(*kind).iter().filter(|part| by_pointer.contains(part)) {
+                for number in functions {
+                    let to = parts[*number].unwrap_or(*from);
+                    if to != *from {
+                        let callers = self.borders.crossings.entry((to, *number)).or_default();
+                        callers.entry(*from).or_default();
+                        self.borders.entered.insert(*number);
+                    }
+                    self.go(*number, Some(to));
+                }
+            }
+        }
+    }
 }
 
-/// The functions in tables of operations, and how many tables there are.
-pub fn entered(
+/// The functions in tables of operations, by the kind of table, and how many tables there are.
+pub fn held(
     elf: &Elf,
     symbols: &Symbols,
     program: &Program,
     subsystems: &Subsystems,
-) -> (BTreeSet<usize>, usize) {
+) -> (BTreeMap<usize, BTreeSet<usize>>, usize) {
     let data: Vec<_> = symbols.list().iter().filter(|symbol| symbol.kind == Kind::Data).collect();
     let starts: HashMap<u64, usize> =
         program.functions.iter().enumerate().map(|(n, function)| (function.address, n)).collect();
-    let (mut entered, mut tables) = (BTreeSet::<usize>::new(), 0);
+    let (mut all, mut tables) = (BTreeMap::<usize, BTreeSet<usize>>::new(), 0);
     for (place, symbol) in data.iter().enumerate() {
         // What is exported has its name in three places.
-        if symbol.name.starts_with("__k") || !subsystems.is_table(&symbol.name) {
-            continue;
-        }
-        let Some(section) = elf.section_at(symbol.address) else { continue };
+        let kind = subsystems.table(&symbol.name).filter(|_| !symbol.name.starts_with("__k"));
+        let (Some(kind), Some(section)) = (kind, elf.section_at(symbol.address)) else { continue };
         let next = data[place..].iter().find(|other| other.address > symbol.address);
         let end = next.map_or(u64::MAX, |next| next.address);
         let length = (end - symbol.address).min(LARGEST_TABLE) as usize;
@@ -122,8 +148,8 @@ pub fn entered(
         let held: Vec<usize> =
             words.filter_map(|word| starts.get(&u64::from_le_bytes(word)).copied()).collect();
         tables += usize::from(!held.is_empty());
-        entered.extend(held);
+        let held = held.into_iter().filter(|number| !program.functions[*number].is_for_start);
+        all.entry(kind).or_default().extend(held);
     }
-    entered.retain(|number| !program.functions[*number].is_for_start);
-    (entered, tables)
+    (all, tables)
 }

@@ -52,7 +52,7 @@ pub fn choose(
     for ((part, callee), callers) in &borders.crossings {
         let choice = choices.entry(*part).or_default();
         choice.callees += 1;
-        choice.by_table_only += usize::from(callers.is_empty());
+        choice.by_table_only += usize::from(callers.values().all(BTreeSet::is_empty));
         if is_small(&program.functions[*callee]) {
             choice.small += 1;
             continue;

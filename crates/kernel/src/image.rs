@@ -91,7 +91,7 @@ pub fn vmlinux(image: &[u8]) -> Result<Cow<'_, [u8]>, ImageError> {
     let size = length.checked_sub(4).map_or(Err(short("the payload's size", 4, length)), |at| {
         u32_at(packed, at, "the payload's size")
     })?;
-    let unpacked = unpack::unpack(packed)?;
+    let unpacked = unpack::unpack(packed, LARGEST)?;
     if unpacked.len() != size as usize {
         return Err(ImageError::Size { expected: size as usize, found: unpacked.len() });
     }

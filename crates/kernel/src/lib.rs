@@ -134,8 +134,15 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
     let places = places_of(&elf, &program.functions)?;
     let parts = parts_of(&program.functions, &places, input.subsystems);
     let entries = entries(&program, input.wanted)?;
-    let (entered, tables) = borders::entered(&elf, &symbols, &program, input.subsystems);
-    let ground = Ground { program: &program, parts: &parts, entered: &entered };
+    let (held, tables) = borders::held(&elf, &symbols, &program, input.subsystems);
+    let ends = ends_of(&program.functions, &places, input.subsystems);
+    let ground = Ground {
+        program: &program,
+        parts: &parts,
+        ends: &ends,
+        held: &held,
+        subsystems: input.subsystems,
+    };
     let borders = borders::walk(&ground, &entries);
     let choices = choice::choose(&program, &parts, &borders);
     let attach = Attach::new(&program, &known, input.filter_functions);
@@ -284,6 +291,13 @@ fn parts_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<Op
     functions.iter().zip(&places.paths).map(part).collect()
 }
 
+fn ends_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<bool> {
+    let is_end = |(function, path): (&Function, &Option<String>)| {
+        function.is_for_start || path.as_ref().is_some_and(|path| all.is_end(path))
+    };
+    functions.iter().zip(&places.paths).map(is_end).collect()
+}
+
 fn entries(program: &Program, wanted: &[String]) -> Result<Vec<usize>, AnalysisError> {
     let mut entries: Vec<usize> = if wanted.is_empty() {
         let is_entry = |name: &str| name.strip_prefix(ENTRY).is_some_and(|call| call != NO_CALL);
@@ -398,7 +412,9 @@ impl Report<'_> {
                 continue;
             }
             for (from, sites) in callers {
-                *by_part.entry(*from).or_default() += sites.len();
+                if !sites.is_empty() {
+                    *by_part.entry(*from).or_default() += sites.len();
+                }
                 places.extend(sites.iter().map(|site| (*callee, *site)));
             }
         }

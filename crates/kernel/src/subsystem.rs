@@ -12,6 +12,8 @@ const SHIPPED: &str = include_str!("../data/subsystems.toml");
 
 /// What stands for no part of its own in [`Subsystems::of`]'s table.
 const LEFT_OUT: usize = usize::MAX;
+/// What stands for no part, and nothing behind it.
+const END: usize = usize::MAX - 1;
 
 /// Why a list of parts is not understood.
 #[derive(Debug, Error)]
@@ -25,6 +27,14 @@ pub enum SubsystemsError {
     /// A part that nothing belongs to.
     #[error("[[subsystem]] {0:?} has no paths")]
     Empty(String),
+    /// A table is called by a part that is not there.
+    #[error("[[table]] {table:?}: there is no [[subsystem]] {caller:?}")]
+    NoCaller {
+        /// The first of its names.
+        table: String,
+        /// Which.
+        caller: String,
+    },
     /// A path that two lists claim.
     #[error("the path {path:?} stands in {one} and in {other}")]
     Claimed {
@@ -41,8 +51,18 @@ pub enum SubsystemsError {
 #[serde(deny_unknown_fields)]
 struct File {
     left_out: Vec<String>,
-    tables: Vec<String>,
+    #[serde(default)]
+    ends: Vec<String>,
+    #[serde(default)]
+    table: Vec<NamedTable>,
     subsystem: Vec<Subsystem>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedTable {
+    names: Vec<String>,
+    callers: Vec<String>,
 }
 
 /// A part of the kernel.
@@ -57,11 +77,20 @@ pub struct Subsystem {
     pub paths: Vec<String>,
 }
 
+/// Tables of operations of a kind.
+#[derive(Clone, Debug)]
+struct Tables {
+    /// How their names end.
+    names: Vec<String>,
+    /// The parts that call by them.
+    callers: Vec<usize>,
+}
+
 /// All parts.
 #[derive(Clone, Debug)]
 pub struct Subsystems {
     list: Vec<Subsystem>,
-    tables: Vec<String>,
+    tables: Vec<Tables>,
     by_path: HashMap<String, usize>,
     longest: usize,
 }
@@ -74,16 +103,21 @@ impl Subsystems {
 
     /// Reads text of the form of `data/subsystems.toml`.
     pub fn parse(text: &str) -> Result<Self, SubsystemsError> {
-        let File { left_out, tables, subsystem: list } = toml::from_str(text)?;
+        let File { left_out, ends, table, subsystem: list } = toml::from_str(text)?;
         let mut by_path = HashMap::new();
         let name = |number: usize| {
-            list.get(number).map_or("left_out".to_string(), |one| format!("{:?}", one.name))
+            let unnamed = if number == END { "ends" } else { "left_out" };
+            list.get(number).map_or(unnamed.to_string(), |one| format!("{:?}", one.name))
         };
-        let claims = left_out.iter().map(|path| (path, LEFT_OUT)).chain(
-            list.iter()
-                .enumerate()
-                .flat_map(|(n, one)| one.paths.iter().map(move |path| (path, n))),
-        );
+        let claims = left_out
+            .iter()
+            .map(|path| (path, LEFT_OUT))
+            .chain(ends.iter().map(|path| (path, END)))
+            .chain(
+                list.iter()
+                    .enumerate()
+                    .flat_map(|(n, one)| one.paths.iter().map(move |path| (path, n))),
+            );
         for (path, number) in claims {
             if let Some(before) = by_path.insert(path.clone(), number) {
                 let (path, one, other) = (path.clone(), name(before), name(number));
@@ -98,6 +132,8 @@ impl Subsystems {
                 return Err(SubsystemsError::Empty(one.name.clone()));
             }
         }
+        let tables =
+            table.into_iter().map(|table| numbered(table, &list)).collect::<Result<_, _>>()?;
         let longest = by_path.keys().map(String::len).max().unwrap_or_default();
         Ok(Self { list, tables, by_path, longest })
     }
@@ -109,19 +145,45 @@ impl Subsystems {
 
     /// The number of the part that a file belongs to; none if it belongs to whoever calls it.
     pub fn of(&self, path: &str) -> Option<usize> {
+        self.longest(path).filter(|number| *number < END)
+    }
+
+    /// Whether nothing is followed into a file.
+    pub fn is_end(&self, path: &str) -> bool {
+        self.longest(path) == Some(END)
+    }
+
+    fn longest(&self, path: &str) -> Option<usize> {
         let longest = path.len().min(self.longest);
         (1..=longest)
             .rev()
             .filter_map(|length| self.by_path.get(path.get(..length)?))
             .next()
             .copied()
-            .filter(|number| *number != LEFT_OUT)
     }
 
-    /// Whether a variable of that name holds functions that are called from outside.
-    pub fn is_table(&self, name: &str) -> bool {
-        self.tables.iter().any(|end| name.ends_with(end.as_str()))
+    /// The kind of table that a variable of that name is, if it is one.
+    pub fn table(&self, name: &str) -> Option<usize> {
+        let is_one = |end: &String| name.ends_with(end.as_str());
+        self.tables.iter().position(|tables| tables.names.iter().any(is_one))
     }
+
+    /// The parts that call what is in tables of a kind.
+    pub fn callers(&self, kind: usize) -> &[usize] {
+        &self.tables[kind].callers
+    }
+}
+
+fn numbered(table: NamedTable, list: &[Subsystem]) -> Result<Tables, SubsystemsError> {
+    let number = |caller: &String| {
+        let unknown = || SubsystemsError::NoCaller {
+            table: table.names.first().cloned().unwrap_or_default(),
+            caller: caller.clone(),
+        };
+        list.iter().position(|one| one.name == *caller).ok_or_else(unknown)
+    };
+    let callers = table.callers.iter().map(number).collect::<Result<_, _>>()?;
+    Ok(Tables { names: table.names, callers })
 }
 
 #[cfg(test)]
@@ -145,6 +207,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_nobodys() {
+        let all = Subsystems::shipped();
+        assert!(all.is_end("kernel/printk/printk.c") && !all.is_end("lib/xarray.c"));
         for path in
             ["lib/xarray.c", "kernel/locking/mutex.c", "kernel/rcu/tree.c", "kernel/panic.c"]
         {
@@ -157,13 +221,15 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_refused() {
         let refused = |parts: &str| {
-            let text = format!("left_out = [\"lib/\"]\ntables = []\n{parts}");
+            let text = format!("left_out = [\"lib/\"]\n{parts}");
             Subsystems::parse(&text).expect_err("it is refused").to_string()
         };
         let a = "[[subsystem]]\nname = \"a\"\nwhat = \"\"\n";
         assert!(refused(&format!("{a}paths = [\"lib/\"]")).contains("left_out and in \"a\""));
         assert!(refused(&format!("{a}paths = []")).contains("no paths"));
         assert!(refused(&format!("{a}paths = [\"x\"]\n{a}paths = [\"y\"]")).contains("twice"));
+        let table = "[[table]]\nnames = [\"_ops\"]\ncallers = [\"b\"]\n";
+        assert!(refused(&format!("{table}{a}paths = [\"x\"]")).contains("no [[subsystem]] \"b\""));
         assert!(refused(&format!("{a}path = [\"x\"]")).contains("unknown field `path`"));
     }
 }

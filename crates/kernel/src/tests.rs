@@ -93,7 +93,7 @@ fn every_crossing_is_found_and_nothing_else() {
         // From lib/ on behalf of vfs, from a lock on behalf of the slab.
         ("sched", &["schedule 1 memory Kprobe"]),
         ("memory", &["__kmalloc 2 vfs,journal Fentry"]),
-        ("file_system", &["ext4_file_write_iter 0  table Fentry"]),
+        ("file_system", &["ext4_file_write_iter 0 vfs table Fentry"]),
         // jbd2__journal_start is there to jump to the other.
         ("journal", &["start_this_handle 1 file_system Fentry"]),
         ("security", &["security_file_permission 2 vfs Kprobe"]),
@@ -181,15 +181,13 @@ fn the_image_s_own_symbols_do_as_well() {
         assert_eq!(Analysis { symbols: Source::List, ..found }, by_list, "{layout:?}");
 
         // A byte wrong in what says where the rest is: refused, or other names; no panic.
-        for at in 0..sample.rodata.len() {
+        for at in (0..sample.rodata.len()).step_by(211) {
             let mut damaged = kernel();
             damaged.rodata = sample.rodata.clone();
             damaged.rodata[at] ^= 0x41;
             let image = damaged.elf();
             let elf = Elf::open(&image).expect("an ELF file");
-            if at % 61 == 0 {
-                let _ = symbols::embedded::find(&elf);
-            }
+            let _ = symbols::embedded::find(&elf);
         }
     }
 }

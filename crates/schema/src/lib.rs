@@ -8,6 +8,8 @@
 //!   `docs/metrics.md` are derived from [`METRICS`].
 //! * [`event`]: what `collect` hands to `account`.
 //! * [`summary`] and [`recording`]: what `account` hands to `keep`, and `keep` to `show`.
+//! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
+//!   side share.
 //! * [`amount`]: the sizes and durations people write.
 
 pub mod amount;
@@ -17,6 +19,7 @@ pub mod configuration;
 mod counter;
 pub mod event;
 pub mod following;
+pub mod library;
 pub mod limit;
 mod metric;
 pub mod own;

@@ -329,6 +329,18 @@ pub fn account_length() -> usize {
     later_start() + LATER.len()
 }
 
+/// Where in an account it is told how many things are pending.
+pub fn pending_at() -> usize {
+    // Invariant: LATER has it.
+    later_start() + LATER.iter().position(|field| field.name == "pending").unwrap_or(0)
+}
+
+/// Where in an account its generation is.
+pub fn generation_at() -> usize {
+    // Invariant: HEAD has it.
+    HEAD.iter().position(|(name, _)| *name == "generation").unwrap_or(0)
+}
+
 fn fields_start() -> usize {
     HEAD.len() + PARTS * PART.len()
 }

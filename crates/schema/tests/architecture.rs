@@ -16,6 +16,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-keep", &["weigh-schema"]),
     ("weigh-kernel", &[]),
     ("weigh-show", &["weigh-schema"]),
+    ("weigh-agent", &["weigh-schema", "weigh-collect"]),
     (
         "weigh",
         &[
@@ -25,6 +26,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-keep",
             "weigh-kernel",
             "weigh-show",
+            "weigh-agent",
         ],
     ),
     ("weigh-bench", &["weigh-schema"]),

@@ -1,9 +1,10 @@
-//! `weigh generate`: man pages, completions, and the references of metrics and recordings, from the
-//! declarations they follow.
+//! `weigh generate`: man pages, completions, the references of metrics and recordings, and
+//! headers of libweigh, from the declarations they follow.
 //!
 //! Reads the declarations of the command line, the metrics and the tables; emits files below a directory, which it
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
 
+mod library;
 mod mechanisms;
 mod recording;
 
@@ -35,6 +36,7 @@ pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     let mut written = man_pages(&directory.join("man"))?;
     written.extend(completions(&directory.join("completions"))?);
     written.extend(references(&directory.join("docs"))?);
+    written.extend(sources(&directory.join("libweigh"))?);
     for path in written {
         println!("{}", path.display());
     }
@@ -88,6 +90,20 @@ fn references(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .collect()
 }
 
+/// Headers and Python that the repository holds too: libweigh is built without weigh.
+fn sources(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    library::SOURCES
+        .iter()
+        .map(|(name, text)| {
+            let path = directory.join(name);
+            make_directory(path.parent().unwrap_or(directory))?;
+            std::fs::write(&path, text())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(path)
+        })
+        .collect()
+}
+
 fn make_directory(directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make {}", directory.display()))
@@ -103,6 +119,15 @@ mod tests {
             let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
             let found = std::fs::read_to_string(&committed).expect("it is committed");
             assert!(found == text(), "docs/{name} is stale: run `make docs`");
+        }
+    }
+
+    #[test]
+    fn the_committed_sources_of_libweigh_are_what_would_be_written() {
+        for (name, text) in library::SOURCES {
+            let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh").join(name);
+            let found = std::fs::read_to_string(&committed).expect("it is committed");
+            assert!(found == text(), "libweigh/{name} is stale: run `make docs`");
         }
     }
 

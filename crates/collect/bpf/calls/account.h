@@ -17,34 +17,9 @@
 #define WEIGH_U64 __u64
 #include "subsystems.h" /* derived from the schema by the build script */
 
-#define ELEMENT_BYTES 1024
-#define MAX_CLIENTS 4096
-#define SLOT_ELEMENTS 256
-#define MAX_ACCOUNTS 1024
+#include "page.h" /* derived from the schema too */
+
 #define MAX_DEPTH 8
-
-/*
- * Where a thread of a program says what is to be accounted: written by the program, and so it may
- * hold anything.
- */
-struct slot {
-	__u64 request; /* 0: nothing; else the account's number + 1, and above it a running number */
-	__u64 wanted; /* bit set of subsystems */
-	__u64 unused[6];
-};
-
-#define SLOTS_PER_ELEMENT (ELEMENT_BYTES / sizeof(struct slot))
-
-/* What a program and the kernel side share: the first element is a head, then slots, then accounts. */
-union element {
-	struct slot slots[SLOTS_PER_ELEMENT];
-	struct weigh_account account;
-	__u8 bytes[ELEMENT_BYTES];
-};
-
-#define FIRST_SLOT_ELEMENT 1
-#define FIRST_ACCOUNT (FIRST_SLOT_ELEMENT + SLOT_ELEMENTS)
-#define ELEMENTS (FIRST_ACCOUNT + MAX_ACCOUNTS)
 
 enum stage {
 	STAGE_NONE,
@@ -61,9 +36,11 @@ enum interrupted {
 
 struct window {
 	enum stage stage;
-	__u32 client; /* of libweigh, + 1; 0: none */
+	__u32 client; /* serial number of a program with libweigh; 0: none */
 	__u32 slot;
-	__u32 inside; /* a system call */
+	__u32 inside; /* a system call of the job */
+	__u32 bounded; /* inside a system call that a request of libweigh is about */
+	__u64 ticket; /* the slot is this thread's while it holds the same */
 	__u64 request; /* the one that the rest is about */
 	__u64 last; /* when time was split last */
 	__u64 off; /* when the thread left the CPU */
@@ -108,6 +85,13 @@ struct {
 	__array(values, struct client);
 } clients SEC(".maps");
 
+/*
+ * Which program each page is of. Pages are given to others: who holds an old serial number, a thread
+ * or something that was left behind, is not to reach the new one's.
+ */
+__u32 serials[MAX_CLIENTS];
+const volatile __u32 follows_calls; /* whether the programs of system calls are attached */
+
 const volatile __u64 chosen = -1; /* bit set of subsystems: those of a call that nobody asked more of */
 
 const volatile struct window window_layout;
@@ -151,25 +135,41 @@ static __always_inline void begin(struct window *window, struct task_struct *tas
 	window->run_delay = task->sched_info.run_delay;
 }
 
+static __always_inline union element *element_of(__u32 client, __u32 index)
+{
+	__u32 number = client % MAX_CLIENTS;
+	void *page;
+
+	if (serials[number] != client)
+		return 0;
+	page = bpf_map_lookup_elem(&clients, &number);
+	return page ? bpf_map_lookup_elem(page, &index) : 0;
+}
+
+static __always_inline struct slot *slot_of(__u32 client, __u32 slot)
+{
+	union element *element =
+		element_of(client, FIRST_SLOT_ELEMENT + slot / SLOTS_PER_ELEMENT % SLOT_ELEMENTS);
+
+	return element ? &element->slots[slot % SLOTS_PER_ELEMENT] : 0;
+}
+
+/* The account that a thread of a program with libweigh asked for, if it did. */
 static __always_inline struct weigh_account *asked_for(struct window *window,
 							struct task_struct *task, __u64 *wanted)
 {
-	__u32 index = window->client - 1, number = window->slot;
+	struct slot *slot = slot_of(window->client, window->slot);
 	union element *element;
-	struct slot *slot;
 	__u64 request;
-	void *page;
+	__u32 index;
 
-	page = bpf_map_lookup_elem(&clients, &index);
-	if (!page)
+	if (!slot)
 		return 0;
-	index = FIRST_SLOT_ELEMENT + number / SLOTS_PER_ELEMENT;
-	element = bpf_map_lookup_elem(page, &index);
-	if (!element)
-		return 0;
-	slot = &element->slots[number % SLOTS_PER_ELEMENT];
 	request = *(volatile __u64 *)&slot->request;
-	if (!(__u32)request)
+	if (!(__u32)request || *(volatile __u64 *)&slot->ticket != window->ticket)
+		return 0;
+	/* What comes between the request and its call is not the call's. */
+	if (follows_calls && !window->bounded && *(volatile __u64 *)&slot->calls)
 		return 0;
 	*wanted = *(volatile __u64 *)&slot->wanted;
 	if (request != window->request) {
@@ -179,8 +179,7 @@ static __always_inline struct weigh_account *asked_for(struct window *window,
 	index = (__u32)request - 1;
 	if (index >= MAX_ACCOUNTS)
 		return 0;
-	index += FIRST_ACCOUNT;
-	element = bpf_map_lookup_elem(page, &index);
+	element = element_of(window->client, FIRST_ACCOUNT + index);
 	return element ? &element->account : 0;
 }
 
@@ -265,7 +264,7 @@ static __always_inline void split(struct open *open, struct task_struct *task, _
 	passed = now - before;
 	if ((__s64)passed < 0)
 		window->last = before;
-	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS && (part != WEIGH_KERNEL || window->inside))
+	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS && (part != WEIGH_KERNEL || window->inside || window->bounded))
 		add(&open->account->parts[part].time_ns, passed);
 }
 

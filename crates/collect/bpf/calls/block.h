@@ -100,6 +100,19 @@ static long complete_bio(__u32 index, struct completion *completion)
 	return 0;
 }
 
+/* A flush of the device's cache carries nothing, and yet comes to an end. */
+static __always_inline void ends_empty(struct bio *bio)
+{
+	__u64 key = (__u64)bio;
+	struct cause *found = bpf_map_lookup_elem(&bios, &key), cause;
+
+	if (!found)
+		return;
+	cause = *found;
+	bpf_map_delete_elem(&bios, &key);
+	pends(&cause, -1);
+}
+
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(block__complete, struct request *request, int error, unsigned int bytes)
 {
@@ -107,8 +120,12 @@ int BPF_PROG(block__complete, struct request *request, int error, unsigned int b
 	__u64 now = bpf_ktime_get_ns(), made, issued;
 
 	completion.bio = BPF_CORE_READ(request, bio);
-	if (!completion.bio || !bytes)
+	if (!completion.bio)
 		return 0;
+	if (!bytes) {
+		ends_empty(completion.bio);
+		return 0;
+	}
 	completion.left = bytes;
 	completion.bytes = BPF_CORE_READ(request, __data_len);
 	made = BPF_CORE_READ(request, start_time_ns);

@@ -75,6 +75,7 @@ int BPF_PROG(member__exec, struct task_struct *task)
 		return 0;
 	/* What it shared with weigh is gone with its old memory. */
 	window->client = 0;
+	window->bounded = 0;
 	if (window->stage == STAGE_ARMED) {
 		window->stage = STAGE_MEMBER;
 		add(&tally.threads, 1);
@@ -86,6 +87,7 @@ int BPF_PROG(member__exec, struct task_struct *task)
 /* Run by user space for a process that is to be watched from now on, or a thread of a client. */
 const volatile struct join_request {
 	__u32 client, slot;
+	__u64 ticket;
 } join_layout;
 struct join_request join_request;
 
@@ -106,7 +108,9 @@ int member__join(struct bpf_iter__task *ctx)
 		count_lost();
 		return 0;
 	}
-	window->slot = join_request.slot % (SLOT_ELEMENTS * SLOTS_PER_ELEMENT);
+	window->slot = join_request.slot % MAX_SLOTS;
+	window->ticket = join_request.ticket;
+	window->bounded = 0;
 	window->request = 0;
 	window->client = join_request.client;
 	return 0;
@@ -126,6 +130,48 @@ static __always_inline __u32 kind_of(__u64 number)
 	return number < MAX_CALL_NUMBER ? kinds[number] : 0;
 }
 
+/* A call of a program with libweigh that a request may be about. */
+static __always_inline void request_enters(struct window *window, struct task_struct *task)
+{
+	struct open open = { .window = window };
+	__u64 wanted, now;
+
+	window->bounded = 1;
+	open.account = asked_for(window, task, &wanted);
+	window->bounded = 0;
+	if (!open.account)
+		return;
+	now = bpf_ktime_get_ns();
+	/* What came before, of an interval, is settled: all but the remainder, which is the program's. */
+	split(&open, task, now);
+	begin(window, task, now);
+	window->bounded = 1;
+	window->began = now;
+}
+
+static __always_inline void request_leaves(struct window *window, struct task_struct *task)
+{
+	struct open open = { .window = window };
+	struct slot *slot;
+	__u64 wanted, left;
+
+	open.account = asked_for(window, task, &wanted);
+	if (open.account)
+		split(&open, task, bpf_ktime_get_ns());
+	window->bounded = 0;
+	slot = slot_of(window->client, window->slot);
+	if (!open.account || !slot)
+		return;
+	left = slot->calls;
+	if (!left)
+		return;
+	add(&open.account->calls, 1);
+	add(&open.account->time_ns, window->last - window->began);
+	if (left == 1)
+		slot->request = 0;
+	slot->calls = left - 1;
+}
+
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 {
@@ -134,8 +180,13 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	struct cell_key key = {};
 	__u64 now;
 
-	if (!window || window->stage != STAGE_MEMBER)
+	if (!window)
 		return 0;
+	if (window->stage != STAGE_MEMBER) {
+		if (window->client)
+			request_enters(window, task);
+		return 0;
+	}
 	window->number = is_compatible(task) ? number | COMPATIBLE : number;
 	window->sequence = add(&tally.calls, 1) + 1;
 	key.number = window->number;
@@ -173,6 +224,7 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 }
 
 #define NUMBERS (sizeof(struct weigh_account) / sizeof(__u64))
+#define FIRST_PART (__builtin_offsetof(struct weigh_account, parts) / sizeof(__u64))
 #define FIRST_SUM (__builtin_offsetof(struct weigh_account, calls) / sizeof(__u64))
 
 /* Adds a call's account to its cell's, number by number, and leaves zeros. */
@@ -190,6 +242,35 @@ static __always_inline void move_account(struct weigh_account *to, struct weigh_
 			source[i] = 0;
 		}
 	}
+}
+
+/* A call of the job that its program asked for is added to the account it asked for, too. */
+static __always_inline void hand_on(struct window *window, struct task_struct *task)
+{
+	__u64 *source = (__u64 *)&window->account, *target, wanted;
+	struct weigh_account *account;
+	struct slot *slot;
+	__u64 left;
+
+	window->bounded = 1;
+	account = asked_for(window, task, &wanted);
+	window->bounded = 0;
+	slot = slot_of(window->client, window->slot);
+	if (!account || !slot)
+		return;
+	left = slot->calls;
+	target = (__u64 *)account;
+	__sync_fetch_and_or(&account->touched, window->account.touched);
+#pragma clang loop unroll(full)
+	for (int i = FIRST_SUM; i < NUMBERS; i++) {
+		/* How many calls an interval is, and its time, the program itself knows. */
+		if (source[i] && (left || i >= FIRST_PART))
+			add(&target[i], source[i]);
+	}
+	if (left == 1)
+		slot->request = 0;
+	if (left)
+		slot->calls = left - 1;
 }
 
 static __always_inline void tell(struct window *window, struct task_struct *task, long result)
@@ -253,6 +334,8 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 		add(&cell->bytes, result);
 	raise_times(cell, time);
 	count_time(index, time);
+	if (window->client)
+		hand_on(window, task);
 	move_account(&cell->account, &window->account);
 }
 
@@ -262,6 +345,8 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
 
+	if (window && window->bounded)
+		request_leaves(window, task);
 	if (window && window->inside)
 		finish(window, task, result);
 	return 0;

@@ -10,7 +10,7 @@
 #include "cells.h"
 
 struct cause {
-	__u32 client; /* + 1; 0: a call of the job */
+	__u32 client; /* its serial number; 0: a call of the job */
 	__u32 slot;
 	__u64 request; /* of the client */
 	__u64 generation; /* of its account */
@@ -68,15 +68,6 @@ static __always_inline bool cause_of(struct cause *cause, struct open *open)
 	return false;
 }
 
-static __always_inline union element *element_of(__u32 client, __u32 index)
-{
-	void *page;
-
-	client--;
-	page = bpf_map_lookup_elem(&clients, &client);
-	return page ? bpf_map_lookup_elem(page, &index) : 0;
-}
-
 /* The account of a client's cause, if it is still for the same token. */
 static __always_inline struct weigh_account *account_of(struct cause *cause)
 {
@@ -91,10 +82,9 @@ static __always_inline struct weigh_account *account_of(struct cause *cause)
 
 static __always_inline bool still_open(struct cause *cause)
 {
-	__u32 index = FIRST_SLOT_ELEMENT + cause->slot / SLOTS_PER_ELEMENT;
-	union element *element = element_of(cause->client, index);
+	struct slot *slot = slot_of(cause->client, cause->slot);
 
-	return element && element->slots[cause->slot % SLOTS_PER_ELEMENT].request == cause->request;
+	return slot && slot->request == cause->request;
 }
 
 static __always_inline struct weigh_later *later_of(struct cause *cause)

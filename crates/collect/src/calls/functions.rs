@@ -6,6 +6,7 @@
 //! that this kernel does not have, with the nearest that it has.
 
 mod captures;
+mod recipe;
 mod symbols;
 
 use std::path::Path;
@@ -13,12 +14,12 @@ use std::path::Path;
 use libbpf_rs::{KprobeOpts, Link, MapCore as _, MapFlags};
 use weigh_schema::configuration::{At, Configuration, ConfigurationError, OwnSubsystem};
 use weigh_schema::own::Own;
-use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::SUBSYSTEMS;
 
-use super::layout::{self, skeleton};
+use super::layout::skeleton;
 use super::{Attached, bpf};
 use crate::job::JobError;
-pub(super) use captures::Found;
+use captures::Found;
 use captures::Types;
 use symbols::Symbols;
 
@@ -101,8 +102,21 @@ impl Functions {
         self.wanted.iter().map(|(_, part)| 1 << part).sum()
     }
 
-    /// Attaches all of them; what came of it for each part.
-    pub(super) fn attach(
+    /// Attaches all of them, if the programs are loaded; what came of it for each part.
+    pub(super) fn attach_all(
+        &self,
+        skeleton: &skeleton::CallsSkel<'static>,
+        are_loaded: bool,
+        links: &mut Vec<Link>,
+    ) -> Result<Vec<Attached>, JobError> {
+        let tried = function_probes();
+        match if are_loaded { tried.and_then(|()| work(skeleton)) } else { tried } {
+            Ok(()) => self.attach(skeleton, links),
+            Err(reason) => Ok(self.without(&reason)),
+        }
+    }
+
+    fn attach(
         &self,
         skeleton: &skeleton::CallsSkel<'static>,
         links: &mut Vec<Link>,
@@ -110,7 +124,7 @@ impl Functions {
         let mut parts = self.parts();
         for (number, probe) in self.probes.iter().enumerate() {
             let key = (number as u32).to_ne_bytes();
-            let recipe = layout::recipe(&probe.recipe);
+            let recipe = recipe::bytes(&probe.recipe);
             skeleton.maps.recipes.update(&key, &recipe, MapFlags::ANY).map_err(bpf("recipes"))?;
             let Some(part) = parts.iter_mut().find(|(n, _)| *n == probe.recipe.part) else {
                 continue;
@@ -135,7 +149,7 @@ impl Functions {
     }
 
     /// The same where functions can not be probed at all.
-    pub(super) fn without(&self, reason: &str) -> Vec<Attached> {
+    fn without(&self, reason: &str) -> Vec<Attached> {
         let mut parts: Vec<Attached> = self.parts().into_iter().map(|(_, part)| part).collect();
         for part in &mut parts {
             part.missing.push(reason.to_string());
@@ -180,7 +194,7 @@ pub fn function_probes() -> Result<(), String> {
 }
 
 /// Whether a function can be probed: tried, because no setting tells.
-pub(super) fn work(skeleton: &skeleton::CallsSkel<'static>) -> Result<(), String> {
+fn work(skeleton: &skeleton::CallsSkel<'static>) -> Result<(), String> {
     let options = KprobeOpts { cookie: NO_RECIPE, ..KprobeOpts::default() };
     let tried = skeleton.progs.own__enter.attach_kprobe_with_opts(false, PROBED, options);
     tried.map(drop).map_err(|error| refusal(&error.to_string()))
@@ -235,10 +249,4 @@ impl Kernel {
         }
         Ok(probes)
     }
-}
-
-/// The built-in part of that name, as functions' recipes number it.
-#[allow(dead_code)]
-fn built_in(name: &str) -> Option<u32> {
-    Subsystem::named(name).map(|subsystem| subsystem.index() as u32)
 }

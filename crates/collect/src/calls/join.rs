@@ -13,6 +13,12 @@ pub(super) fn process(program: &ProgramMut<'_>, pid: u32) -> io::Result<()> {
     run(program, tasks)
 }
 
+/// Runs the program for one thread.
+pub(super) fn thread(program: &ProgramMut<'_>, tid: u32) -> io::Result<()> {
+    let tasks = sys::bpf_iter_link_info__bindgen_ty_3 { tid, pid: 0, pid_fd: 0 };
+    run(program, tasks)
+}
+
 fn run(program: &ProgramMut<'_>, task: sys::bpf_iter_link_info__bindgen_ty_3) -> io::Result<()> {
     let mut which = sys::bpf_iter_link_info { task };
     let options = sys::bpf_link_create_opts {
@@ -33,7 +39,8 @@ fn run(program: &ProgramMut<'_>, task: sys::bpf_iter_link_info__bindgen_ty_3) ->
     io::copy(&mut iterator, &mut io::sink()).map(drop)
 }
 
-fn descriptor(returned: i32) -> io::Result<OwnedFd> {
+/// What a call of libbpf has made, or why it has not.
+pub(super) fn descriptor(returned: i32) -> io::Result<OwnedFd> {
     if returned < 0 {
         return Err(io::Error::from_raw_os_error(-returned));
     }

@@ -1,11 +1,11 @@
 //! The compressions that kernels come in, told by their first bytes.
 //!
 //! Reads the payload of a boot image, whose last four bytes are the size unpacked (gzip has that of
-//! itself). Emits at most [`LARGEST`] bytes. What a decoder sets aside for itself is bounded, too.
+//! itself). Emits no more bytes than it is told. What a decoder sets aside for itself is bounded, too.
 
 use std::io::Read;
 
-use super::{ImageError, LARGEST, u32_at};
+use super::{ImageError, u32_at};
 
 /// What a dictionary or a window may take: what the kernel's own build asks for is 128 MiB.
 const LARGEST_WINDOW: u32 = 128 << 10;
@@ -13,7 +13,7 @@ const LARGEST_WINDOW: u32 = 128 << 10;
 /// The kernel's blocks of LZ4 unpack to this much, the last one to less.
 const LZ4_BLOCK: usize = 8 << 20;
 
-type Unpack = fn(&[u8]) -> Result<Vec<u8>, ImageError>;
+type Unpack = fn(&[u8], usize) -> Result<Vec<u8>, ImageError>;
 
 /// How the payload begins, and what that means.
 const KNOWN: &[(&[u8], Unpack)] = &[
@@ -21,15 +21,15 @@ const KNOWN: &[(&[u8], Unpack)] = &[
     (b"\xfd7zXZ\0", xz),
     (b"\x28\xb5\x2f\xfd", zstd),
     (b"\x02\x21\x4c\x18", lz4),
-    (b"BZh", |_| Err(ImageError::Compression("bzip2"))),
-    (b"\x5d\0\0", |_| Err(ImageError::Compression("lzma"))),
-    (b"\x89LZO", |_| Err(ImageError::Compression("lzo"))),
+    (b"BZh", |_, _| Err(ImageError::Compression("bzip2"))),
+    (b"\x5d\0\0", |_, _| Err(ImageError::Compression("lzma"))),
+    (b"\x89LZO", |_, _| Err(ImageError::Compression("lzo"))),
 ];
 
-/// Unpacks a payload.
-pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
+/// Unpacks a payload of at most so many bytes.
+pub fn unpack(packed: &[u8], most: usize) -> Result<Vec<u8>, ImageError> {
     match KNOWN.iter().find(|(start, _)| packed.starts_with(start)) {
-        Some((_, unpack)) => unpack(packed),
+        Some((_, unpack)) => unpack(packed, most),
         None => {
             let mut start = [0; 4];
             start.iter_mut().zip(packed).for_each(|(to, from)| *to = *from);
@@ -38,22 +38,22 @@ pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
     }
 }
 
-fn gzip(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
-    bounded("gzip", flate2::read::GzDecoder::new(packed))
+fn gzip(packed: &[u8], most: usize) -> Result<Vec<u8>, ImageError> {
+    bounded("gzip", most, flate2::read::GzDecoder::new(packed))
 }
 
-fn xz(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
-    bounded("xz", lzma_rust2::XzReader::new_mem_limit(packed, false, LARGEST_WINDOW + 1024))
+fn xz(packed: &[u8], most: usize) -> Result<Vec<u8>, ImageError> {
+    bounded("xz", most, lzma_rust2::XzReader::new_mem_limit(packed, false, LARGEST_WINDOW + 1024))
 }
 
-fn zstd(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
+fn zstd(packed: &[u8], most: usize) -> Result<Vec<u8>, ImageError> {
     let reader = ruzstd::decoding::StreamingDecoder::new(packed);
-    bounded("zstd", reader.map_err(|error| broken("zstd", error))?)
+    bounded("zstd", most, reader.map_err(|error| broken("zstd", error))?)
 }
 
 /// The legacy frame: a size and a block, again and again. It has no end of its own: what is left
 /// when only the unpacked size remains is that.
-fn lz4(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
+fn lz4(packed: &[u8], most: usize) -> Result<Vec<u8>, ImageError> {
     let mut unpacked = Vec::new();
     let mut block = vec![0; LZ4_BLOCK];
     let mut at = 4;
@@ -64,7 +64,7 @@ fn lz4(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
         let data = packed.get(at + 4..end).ok_or(cut)?;
         let size = lz4_flex::block::decompress_into(data, &mut block)
             .map_err(|error| broken("lz4", error))?;
-        if unpacked.len() + size > LARGEST {
+        if unpacked.len() + size > most {
             return Err(ImageError::TooLarge);
         }
         unpacked.extend_from_slice(&block[..size]);
@@ -73,13 +73,10 @@ fn lz4(packed: &[u8]) -> Result<Vec<u8>, ImageError> {
     Ok(unpacked)
 }
 
-fn bounded(by: &'static str, reader: impl Read) -> Result<Vec<u8>, ImageError> {
+fn bounded(by: &'static str, most: usize, reader: impl Read) -> Result<Vec<u8>, ImageError> {
     let mut unpacked = Vec::new();
-    reader
-        .take(LARGEST as u64 + 1)
-        .read_to_end(&mut unpacked)
-        .map_err(|error| broken(by, error))?;
-    if unpacked.len() > LARGEST {
+    reader.take(most as u64 + 1).read_to_end(&mut unpacked).map_err(|error| broken(by, error))?;
+    if unpacked.len() > most {
         return Err(ImageError::TooLarge);
     }
     Ok(unpacked)

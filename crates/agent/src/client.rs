@@ -1,0 +1,174 @@
+//! One program that is served: its connection, its page, and who it is.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weigh_collect::calls::clients::{Copy, Page, Serial};
+use weigh_schema::library::Reason;
+
+use crate::message::{REQUEST_BYTES, Request, parse, reply};
+use crate::process::Peer;
+
+/// A program that is served.
+pub struct Client {
+    connection: OwnedFd,
+    process: OwnedFd,
+    /// Who it is.
+    pub peer: Peer,
+    /// What it shares with the kernel side, once it has asked for it.
+    pub page: Option<(Page, Serial)>,
+    /// Its accounts, for those who read them, and how often each of them has asked.
+    copy: Option<Copy>,
+    readers: BTreeMap<u64, u32>,
+    /// Tells it that something has settled, once it has asked for that.
+    told_by: Option<OwnedFd>,
+}
+
+/// What came of looking for a message.
+pub enum Received {
+    /// There is none now.
+    Nothing,
+    /// The program has gone.
+    End,
+    /// A message, or why it is none.
+    Message(Result<Request, Reason>),
+}
+
+impl Client {
+    /// Who has connected.
+    pub fn new(connection: OwnedFd) -> io::Result<Client> {
+        let who = socket_peercred(&connection)?;
+        // Without this the connection, which children inherit, would outlive the process.
+        let process = pidfd_open(who.pid, PidfdFlags::empty())?;
+        let peer = Peer { pid: number(who.pid), uid: who.uid.as_raw() };
+        Ok(Client {
+            connection,
+            process,
+            peer,
+            page: None,
+            copy: None,
+            readers: BTreeMap::new(),
+            told_by: None,
+        })
+    }
+
+    /// Readable when there is a message, or an end.
+    pub fn connection(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+
+    /// Readable when the process has ended.
+    pub fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
+    /// The next message. Descriptors that come with it are not taken.
+    pub fn receive(&self) -> Received {
+        // One byte more than a message has, to see that it is too long.
+        let mut bytes = [0; REQUEST_BYTES + 1];
+        match recv(&self.connection, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Received::End,
+            Ok((length, _)) => Received::Message(parse(&bytes[..length])),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Nothing,
+            Err(_) => Received::End,
+        }
+    }
+
+    /// Answers. A program that does not take its answers is one that has gone.
+    pub fn answer(
+        &self,
+        reason: Reason,
+        value: u64,
+        flags: u64,
+        with: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        send(&self.connection, &reply(reason, value, flags), with)
+    }
+
+    /// Its accounts, for another program, by that one's key.
+    pub fn read_by(&mut self, reader: u64) -> io::Result<BorrowedFd<'_>> {
+        if self.copy.is_none() {
+            self.copy = Some(Copy::new()?);
+        }
+        let times = self.readers.entry(reader).or_default();
+        *times = times.saturating_add(1);
+        self.renew_copy();
+        self.copy.as_ref().map(Copy::descriptor).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    /// A reader has taken leave once; or for good.
+    pub fn left_by(&mut self, reader: u64, for_good: bool) {
+        if let Some(times) = self.readers.get_mut(&reader) {
+            *times -= 1;
+            if for_good || *times == 0 {
+                self.readers.remove(&reader);
+            }
+        }
+        if self.readers.is_empty() {
+            self.copy = None;
+        }
+    }
+
+    /// Brings what others read up to date. Whether there is anybody.
+    pub fn renew_copy(&self) -> bool {
+        if let (Some((page, _)), Some(copy)) = (&self.page, &self.copy) {
+            copy.renew(page);
+        }
+        self.copy.is_some()
+    }
+
+    /// The descriptor by which it is told that something has settled.
+    pub fn told_by(&mut self) -> io::Result<BorrowedFd<'_>> {
+        if self.told_by.is_none() {
+            self.told_by = Some(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        }
+        self.told_by.as_ref().map(OwnedFd::as_fd).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    /// Looks for what has settled, and tells. How many are watched still.
+    pub fn settle(&self, every_ms: u64) -> u32 {
+        let (Some((page, _)), Some(told_by)) = (&self.page, &self.told_by) else { return 0 };
+        let (done, left) = page.settle(every_ms);
+        if done > 0 {
+            // Full only if nobody has looked for 2^64 times.
+            let _ = rustix::io::write(told_by, &u64::from(done).to_ne_bytes());
+        }
+        left
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.renew_copy();
+        if let Some((page, _)) = &self.page {
+            page.set_served(false);
+        }
+    }
+}
+
+/// Says why to one who is not served.
+pub fn turn_away(connection: &OwnedFd, reason: Reason) {
+    let _ = send(connection, &reply(reason, 0, 0), None);
+}
+
+fn send(to: &OwnedFd, bytes: &[u8], with: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let descriptors: Vec<BorrowedFd<'_>> = with.into_iter().collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(to, &[io::IoSlice::new(bytes)], &mut control, flags)?;
+    Ok(())
+}
+
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}

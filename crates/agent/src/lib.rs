@@ -1,0 +1,17 @@
+//! Serves programs with libweigh, which have no rights of their own: gives each a page that it
+//! shares with the kernel side, has the kernel side take in its threads, and lets programs read each
+//! other's accounts where they may.
+//!
+//! Reads requests from a socket, and `/proc`; emits answers with descriptors. Refuses threads of
+//! others, more programs than a user may have, and every message that is not understood. It has no
+//! thread of its own: whoever holds a [`Server`] polls it and lets it [`Server::handle`].
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod client;
+mod message;
+mod pace;
+mod process;
+mod server;
+
+pub use message::{Refused, Request, parse};
+pub use server::{Server, ServerError, Settings};

@@ -1,0 +1,117 @@
+//! What `/proc` says of the processes that ask, and of their threads.
+//!
+//! A process in a PID namespace of its own knows its threads by other numbers than the server: they
+//! are found among its threads by the last number of `NSpid`.
+
+use weigh_schema::library::Reason;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The process that connected, by the number it has here.
+    pub pid: u32,
+    /// Its user when it connected.
+    pub uid: u32,
+}
+
+/// More threads of a process in another namespace are not looked through.
+const MOST_THREADS: usize = 8192;
+
+const CAP_SYS_PTRACE: u32 = 19;
+const CAP_PERFMON: u32 = 38;
+
+/// The number that a peer's thread has here. Refused if it is not the peer's.
+pub fn thread(peer: Peer, tid: u32) -> Result<u32, Reason> {
+    let found = if is_of_this_namespace(peer.pid) {
+        Status::read(peer.pid, tid).map(|status| (tid, status))
+    } else {
+        among_threads(peer.pid, tid)
+    };
+    let (tid, status) = found.ok_or(Reason::NoThread)?;
+    if status.number("Tgid") != Some(u64::from(peer.pid)) {
+        return Err(Reason::NoThread);
+    }
+    // A program that has become another user's by its exec is not to be followed for who it was.
+    if peer.uid != 0 && status.effective_user() != Some(peer.uid) {
+        return Err(Reason::NotPermitted);
+    }
+    Ok(tid)
+}
+
+/// Whether numbers mean to a process what they mean here.
+pub fn is_of_this_namespace(pid: u32) -> bool {
+    Status::read(pid, pid).is_some_and(|status| status.field("NSpid").count() == 1)
+}
+
+/// Whether a process may look at others that are not its user's.
+pub fn may_look_at_all(pid: u32) -> bool {
+    let Some(status) = Status::read(pid, pid) else { return false };
+    let rights = status.field("CapEff").next().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let has = |capability: u32| rights.is_some_and(|rights| rights >> capability & 1 == 1);
+    (has(CAP_SYS_PTRACE) || has(CAP_PERFMON)) && has_our_users(pid)
+}
+
+/// Whether its capabilities count here: in a user namespace of one's own one has them all.
+fn has_our_users(pid: u32) -> bool {
+    let map = |who: &str| std::fs::read(format!("/proc/{who}/uid_map")).ok();
+    let (theirs, ours) = (map(&pid.to_string()), map("self"));
+    ours.is_some() && theirs == ours
+}
+
+fn among_threads(pid: u32, tid: u32) -> Option<(u32, Status)> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    threads.take(MOST_THREADS).flatten().find_map(|thread| {
+        let here: u32 = thread.file_name().to_str()?.parse().ok()?;
+        let status = Status::read(pid, here)?;
+        let there = status.field("NSpid").last()?.parse::<u32>().ok()?;
+        (there == tid).then_some((here, status))
+    })
+}
+
+struct Status(String);
+
+impl Status {
+    fn read(pid: u32, tid: u32) -> Option<Status> {
+        let bytes = std::fs::read(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+        Some(Status(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn field(&self, name: &str) -> impl Iterator<Item = &str> {
+        let value = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap_or_default().split_whitespace()
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.field(name).next()?.parse().ok()
+    }
+
+    fn effective_user(&self) -> Option<u32> {
+        self.field("Uid").nth(1)?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> Peer {
+        let pid = std::process::id();
+        Peer { pid, uid: rustix::process::geteuid().as_raw() }
+    }
+
+    #[test]
+    fn a_thread_is_its_own_process_s_only() {
+        let peer = me();
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert_eq!(thread(peer, own), Ok(own));
+        let other = Peer { pid: 1, ..peer };
+        assert_eq!(thread(other, own), Err(Reason::NoThread));
+        assert_eq!(thread(peer, 1), Err(Reason::NoThread));
+    }
+
+    #[test]
+    fn who_has_become_another_user_s_is_not_followed() {
+        let peer = Peer { uid: me().uid + 1, ..me() };
+        assert_eq!(thread(peer, peer.pid), Err(Reason::NotPermitted));
+    }
+}

@@ -1,0 +1,415 @@
+//! The socket, and what is done for those who connect to it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::fs::{Mode, chmod, unlink};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use weigh_collect::calls::KernelCalls;
+use weigh_collect::calls::clients::Page;
+use weigh_schema::library::{FOLLOWS_CALLS, Reason};
+
+use crate::client::{Client, Received, turn_away};
+use crate::message::Request;
+use crate::pace::Pace;
+use crate::process::{self, Peer};
+
+/// Whom a server serves, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How many programs, of all users.
+    pub programs: usize,
+    /// How many programs of each user but root.
+    pub of_a_user: usize,
+    /// Whether nothing is attached to the kernel while nobody is served: not where others than
+    /// programs with libweigh are measured too.
+    pub rests: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { programs: 1024, of_a_user: 256, rests: false }
+    }
+}
+
+/// What keeps a server from being.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Somebody serves there.
+    #[error("{0}: somebody serves there already")]
+    Taken(PathBuf),
+    /// The place is no place for a socket.
+    #[error("{0}: there is a file that is no socket")]
+    NoSocket(PathBuf),
+    /// Nobody can connect there.
+    #[error("{path}: {error}")]
+    Socket {
+        /// The place.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The kernel refuses.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Serves programs with libweigh at a socket.
+pub struct Server {
+    listener: OwnedFd,
+    path: PathBuf,
+    epoll: OwnedFd,
+    looks: Looks,
+    spare: Option<OwnedFd>,
+    clients: BTreeMap<u64, Client>,
+    last_key: u64,
+    last_ticket: u64,
+    settings: Settings,
+    pace: Pace,
+}
+
+/// What an event is about: these, and else a client, by its key, doubled; odd for its process.
+const LISTENER: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+
+impl Server {
+    /// Listens at a place, which is made for it. Whoever can reach it is served.
+    pub fn new(
+        path: &Path,
+        settings: Settings,
+        calls: &mut KernelCalls,
+    ) -> Result<Server, ServerError> {
+        let at = |error: rustix::io::Errno| ServerError::Socket {
+            path: path.to_owned(),
+            error: error.into(),
+        };
+        let address = SocketAddrUnix::new(path).map_err(at)?;
+        make_room(path, &address)?;
+        let listener = new_socket()?;
+        bind(&listener, &address).map_err(at)?;
+        chmod(path, Mode::from_raw_mode(0o666)).map_err(at)?;
+        listen(&listener, 128).map_err(at)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        let looks = Looks::new()?;
+        watch(&epoll, listener.as_fd(), LISTENER)?;
+        watch(&epoll, looks.timer.as_fd(), TIMER)?;
+        if settings.rests {
+            calls.detach();
+        }
+        Ok(Server {
+            listener,
+            path: path.to_owned(),
+            epoll,
+            looks,
+            spare: spare(),
+            clients: BTreeMap::new(),
+            last_key: 0,
+            last_ticket: 0,
+            settings,
+            pace: Pace::default(),
+        })
+    }
+
+    /// Readable when there is something to handle.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// How many programs are served.
+    pub fn clients(&self) -> usize {
+        self.clients.values().filter(|client| client.page.is_some()).count()
+    }
+
+    /// Does what there is to do now, and no more than some of it: it never waits.
+    pub fn handle(&mut self, calls: &mut KernelCalls) -> Result<(), ServerError> {
+        let mut events = Vec::with_capacity(64);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        for event in events {
+            match event.data.u64() {
+                LISTENER => self.accept(),
+                TIMER => self.look(),
+                key if key % 2 == 1 => self.drop_client(key / 2, calls),
+                key => self.serve(key / 2, calls),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match accept_with(&self.listener, flags) {
+            Ok(connection) => self.take_in(connection),
+            Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                // Else it would stay readable for ever, and nobody would be told.
+                self.spare = None;
+                if let Ok(connection) = accept_with(&self.listener, flags) {
+                    turn_away(&connection, Reason::TooMany);
+                }
+                self.spare = spare();
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn take_in(&mut self, connection: OwnedFd) {
+        let client = match Client::new(connection) {
+            Ok(client) => client,
+            // It has ended, or can not be seen from here.
+            Err(_) => return,
+        };
+        let uid = client.peer.uid;
+        let of_user = self.clients.values().filter(|other| other.peer.uid == uid).count();
+        if self.clients.len() >= self.settings.programs
+            || (uid != 0 && of_user >= self.settings.of_a_user)
+        {
+            let _ = client.answer(Reason::TooMany, 0, 0, None);
+            return;
+        }
+        self.last_key += 1;
+        let key = self.last_key;
+        let watched = watch(&self.epoll, client.connection(), key * 2)
+            .and_then(|()| watch(&self.epoll, client.process(), key * 2 + 1));
+        if watched.is_ok() {
+            self.clients.insert(key, client);
+        }
+    }
+
+    fn drop_client(&mut self, key: u64, calls: &mut KernelCalls) {
+        let Some(client) = self.clients.remove(&key) else { return };
+        for other in self.clients.values_mut() {
+            other.left_by(key, true);
+        }
+        if let Some((_, serial)) = &client.page {
+            calls.expel(*serial);
+            if self.settings.rests && self.clients() == 0 {
+                calls.detach();
+            }
+        }
+    }
+
+    fn serve(&mut self, key: u64, calls: &mut KernelCalls) {
+        let Some(client) = self.clients.get(&key) else { return };
+        let answered = match client.receive() {
+            Received::Nothing => return,
+            Received::End => return self.drop_client(key, calls),
+            Received::Message(Err(reason)) => client.answer(reason, 0, 0, None),
+            Received::Message(Ok(Request::Enter)) => self.enter(key, calls),
+            Received::Message(Ok(Request::Join { tid, slot })) => self.join(key, tid, slot, calls),
+            Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
+            Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
+            Received::Message(Ok(Request::Watch)) => self.watch(key),
+        };
+        if answered.is_err() {
+            self.drop_client(key, calls);
+        }
+    }
+
+    fn enter(&mut self, key: u64, calls: &mut KernelCalls) -> io::Result<()> {
+        let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
+        if client.page.is_none() {
+            let uid = client.peer.uid;
+            if uid != 0 && !self.pace.allows(uid, Instant::now()) {
+                return client.answer(Reason::TooMany, 0, 0, None);
+            }
+            let Ok(page) = Page::new() else {
+                return client.answer(Reason::NoMemory, 0, 0, None);
+            };
+            if calls.attach().is_err() {
+                return client.answer(Reason::Kernel, 0, 0, None);
+            }
+            match calls.admit(&page) {
+                Ok(Some(serial)) => client.page = Some((page, serial)),
+                Ok(None) => return client.answer(Reason::TooMany, 0, 0, None),
+                Err(_) => return client.answer(Reason::Kernel, 0, 0, None),
+            }
+        }
+        let Some((page, _)) = &client.page else { return Ok(()) };
+        page.set_served(true);
+        let flags = if calls.follows_calls() { FOLLOWS_CALLS } else { 0 };
+        client.answer(Reason::Measured, calls.subsystems(), flags, Some(page.descriptor()))
+    }
+
+    fn join(&mut self, key: u64, tid: u32, slot: u32, calls: &mut KernelCalls) -> io::Result<()> {
+        let Some(client) = self.clients.get(&key) else { return Ok(()) };
+        let Some((_, serial)) = &client.page else {
+            return client.answer(Reason::NotUnderstood, 0, 0, None);
+        };
+        let tid = match process::thread(client.peer, tid) {
+            Ok(tid) => tid,
+            Err(reason) => return client.answer(reason, 0, 0, None),
+        };
+        self.last_ticket += 1;
+        match calls.join_thread(*serial, tid, slot, self.last_ticket) {
+            Ok(()) => client.answer(Reason::Measured, self.last_ticket, 0, None),
+            Err(_) => client.answer(Reason::Kernel, 0, 0, None),
+        }
+    }
+
+    fn peer(&mut self, key: u64, pid: u32) -> io::Result<()> {
+        let Some(reader) = self.clients.get(&key) else { return Ok(()) };
+        let target = match self.target(reader.peer, pid) {
+            Ok(target) => target,
+            Err(reason) => return reader.answer(reason, 0, 0, None),
+        };
+        let Some(target) = self.clients.get_mut(&target) else { return Ok(()) };
+        let copy = target.read_by(key).and_then(|copy| copy.try_clone_to_owned());
+        let Some(reader) = self.clients.get(&key) else { return Ok(()) };
+        match copy {
+            Ok(copy) => reader.answer(Reason::Measured, 0, 0, Some(copy.as_fd()))?,
+            Err(_) => reader.answer(Reason::NoMemory, 0, 0, None)?,
+        }
+        self.look();
+        Ok(())
+    }
+
+    /// The program that another one may read.
+    fn target(&self, reader: Peer, pid: u32) -> Result<u64, Reason> {
+        if !process::is_of_this_namespace(reader.pid) {
+            return Err(Reason::NoThread);
+        }
+        let mut found = self.clients.iter().filter(|(_, c)| c.peer.pid == pid && c.page.is_some());
+        let (key, target) = found.next().ok_or(Reason::NoProcess)?;
+        let may = reader.uid == target.peer.uid || reader.uid == 0;
+        if may || process::may_look_at_all(reader.pid) {
+            Ok(*key)
+        } else {
+            Err(Reason::NotPermitted)
+        }
+    }
+
+    fn leave(&mut self, key: u64, pid: u32) -> io::Result<()> {
+        for target in self.clients.values_mut().filter(|client| client.peer.pid == pid) {
+            target.left_by(key, false);
+        }
+        let Some(reader) = self.clients.get(&key) else { return Ok(()) };
+        reader.answer(Reason::Measured, 0, 0, None)
+    }
+
+    fn watch(&mut self, key: u64) -> io::Result<()> {
+        let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
+        if client.page.is_none() {
+            return client.answer(Reason::NotUnderstood, 0, 0, None);
+        }
+        let told_by = client.told_by()?.try_clone_to_owned()?;
+        client.answer(Reason::Measured, 0, 0, Some(told_by.as_fd()))?;
+        self.looks.often();
+        self.look();
+        Ok(())
+    }
+
+    /// Looks for what has settled, renews what is read by others, and decides when to look again.
+    fn look(&mut self) {
+        let read = self.clients.values().filter(|client| client.renew_copy()).count();
+        if read > 0 {
+            self.looks.often();
+        }
+        let every = self.looks.every();
+        let left: u32 = self.clients.values().map(|client| client.settle(every)).sum();
+        if left > 0 || read > 0 {
+            return self.looks.again();
+        }
+        // Programs are told before the last look that nobody looks any more: who watches something
+        // from then on says so.
+        let left: u32 = self.clients.values().map(|client| client.settle(0)).sum();
+        if left > 0 { self.looks.again() } else { self.looks.stop() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = unlink(&self.path);
+    }
+}
+
+/// When it is looked for what has settled: every 20 ms at first, then after an eighth of the time
+/// that has passed without a new wish, and at least each second.
+struct Looks {
+    timer: OwnedFd,
+    since: Instant,
+}
+
+const SOONEST: Duration = Duration::from_millis(20);
+const LATEST: Duration = Duration::from_secs(1);
+
+impl Looks {
+    fn new() -> io::Result<Looks> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        Ok(Looks { timer, since: Instant::now() })
+    }
+
+    fn often(&mut self) {
+        self.since = Instant::now();
+    }
+
+    fn pause(&self) -> Duration {
+        (self.since.elapsed() / 8).clamp(SOONEST, LATEST)
+    }
+
+    fn every(&self) -> u64 {
+        self.pause().as_millis().try_into().unwrap_or(u64::MAX)
+    }
+
+    fn again(&self) {
+        self.set(self.pause());
+    }
+
+    fn stop(&self) {
+        self.set(Duration::ZERO);
+    }
+
+    fn set(&self, pause: Duration) {
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_value =
+            Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+        let once = Itimerspec { it_interval: none, it_value };
+        // Setting it also takes back that it has expired. It fails for times out of range only.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
+    }
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Takes away what a server that was killed has left.
+fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), ServerError> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let Ok(about) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !about.file_type().is_socket() {
+        return Err(ServerError::NoSocket(path.to_owned()));
+    }
+    match connect(&new_socket()?, address) {
+        Err(rustix::io::Errno::CONNREFUSED) => {
+            unlink(path).map_err(io::Error::from)?;
+            Ok(())
+        }
+        _ => Err(ServerError::Taken(path.to_owned())),
+    }
+}
+
+fn watch(epoll: &OwnedFd, what: BorrowedFd<'_>, key: u64) -> io::Result<()> {
+    let data = epoll::EventData::new_u64(key);
+    Ok(epoll::add(epoll, what, data, epoll::EventFlags::IN)?)
+}
+
+/// A descriptor that is given up to turn somebody away when there is no other.
+fn spare() -> Option<OwnedFd> {
+    new_socket().ok()
+}

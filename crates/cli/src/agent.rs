@@ -1,0 +1,78 @@
+//! `weigh agent`: serves programs with libweigh, in the foreground, until it is told to end.
+//!
+//! Reads requests at a socket; emits what it does on standard error. Refuses to start where the
+//! kernel's programs do not load, or somebody serves at that socket already.
+
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weigh_agent::{Server, Settings};
+use weigh_collect::calls::{Attached, KernelCalls, Wanted};
+use weigh_collect::signals::SignalReader;
+use weigh_collect::spawn::SignalMask;
+use weigh_schema::call::Grouping;
+use weigh_schema::subsystem::SUBSYSTEMS;
+
+use crate::arguments::AgentArguments;
+
+const TERM: i32 = 15;
+const INT: i32 = 2;
+
+/// Serves until TERM or INT.
+pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
+    let _mask = SignalMask::block(&[TERM, INT]).context("blocking signals")?;
+    let mut signals = SignalReader::new(&[TERM, INT]).context("reading signals")?;
+    allow_descriptors();
+    let mut calls = KernelCalls::open(&wanted(arguments))?;
+    if let Some(folder) = arguments.socket.parent().filter(|f| !f.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let settings = Settings { of_a_user: arguments.per_user, rests: true, ..Settings::default() };
+    let mut server = Server::new(&arguments.socket, settings, &mut calls)?;
+    eprintln!("weigh: serves at {}", arguments.socket.display());
+    for attached in calls.attached() {
+        tell_what_is_missing(attached);
+    }
+    loop {
+        let (server_ready, signal) = {
+            let (socket, signal) = (server.descriptor(), signals.as_fd());
+            let mut ready =
+                [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signal, PollFlags::IN)];
+            match poll(&mut ready, None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error).context("waiting for programs"),
+            }
+            (!ready[0].revents().is_empty(), !ready[1].revents().is_empty())
+        };
+        if server_ready {
+            server.handle(&mut calls)?;
+        }
+        if signal && signals.receive().is_some() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn wanted(arguments: &AgentArguments) -> Wanted {
+    let subsystems = match arguments.subsystems.as_slice() {
+        [] => SUBSYSTEMS.iter().collect(),
+        named => named.to_vec(),
+    };
+    Wanted { subsystems, grouping: Grouping::Call, every_call: arguments.every_call }
+}
+
+fn tell_what_is_missing(attached: &Attached) {
+    for missing in &attached.missing {
+        eprintln!("weigh: {} is seen in part: {missing}", attached.subsystem);
+    }
+}
+
+/// Each program takes four descriptors, and many a system allows 1,024 unless asked.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

@@ -1,0 +1,98 @@
+//! The sources of libweigh that follow from the schema.
+
+use weigh_schema::library;
+use weigh_schema::subsystem::{Field, HEAD, LATER, PART, SUBSYSTEMS};
+
+/// A file below `libweigh/`, and how its text is made; the repository holds a copy of each.
+pub type Source = (&'static str, fn() -> String);
+
+/// All of them.
+pub const SOURCES: &[Source] = &[
+    ("weigh_account.h", library::public_header),
+    ("src/page.h", library::page_header),
+    ("python/weigh/_fields.py", fields),
+];
+
+const CLASS: &str = "
+
+class {name}(_Numbers):
+    \"\"\"{help}.\"\"\"
+
+    __slots__ = ()
+";
+
+/// Classes with a property for each number of an account, in base units.
+fn fields() -> String {
+    let mut text = String::from(
+        "\"\"\"Numbers of an account. Derived from crates/schema by `weigh generate`.\"\"\"\n\n\
+         from __future__ import annotations\n\nfrom typing import Protocol\n\n\n\
+         class _Source(Protocol):\n    def _number(self, index: int) -> int: ...\n\n\n\
+         class _Numbers:\n    __slots__ = (\"_of\",)\n\n    def __init__(self, of: _Source) -> None:\n        \
+         self._of = of\n",
+    );
+    let head = |name: &str| HEAD.iter().position(|(n, _)| *n == name).unwrap_or(0);
+    let mut at = HEAD.len() + SUBSYSTEMS.len() * PART.len();
+    for (index, subsystem) in SUBSYSTEMS.iter().enumerate() {
+        let class = CLASS
+            .replace("{name}", &class_name(subsystem.name))
+            .replace("{help}", &sentence(subsystem.help));
+        text.push_str(&class);
+        for (offset, field) in PART.iter().enumerate() {
+            property(&mut text, field, HEAD.len() + index * PART.len() + offset);
+        }
+        for field in subsystem.fields {
+            property(&mut text, field, at);
+            at += 1;
+        }
+    }
+    let help = "What came after the calls";
+    text.push_str(&CLASS.replace("{name}", "Later").replace("{help}", help));
+    for field in LATER {
+        property(&mut text, field, at);
+        at += 1;
+    }
+    text.push_str(&format!(
+        "\n\nLAYOUT = {:#018x}\nWORDS = {at}\nTOUCHED = {}\nCALLS = {}\nTIME = {}\n\
+         #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
+        library::layout(),
+        head("touched"),
+        head("calls"),
+        head("time_ns")
+    ));
+    for subsystem in SUBSYSTEMS {
+        text.push_str(&format!("    \"{}\",\n", subsystem.name));
+    }
+    text.push_str(")\n\n\nclass Parts:\n    \"\"\"The parts of the kernel, of one account.\"\"\"\n\n    __slots__ = ()\n\n    def _number(self, index: int) -> int:\n        raise NotImplementedError\n");
+    for subsystem in SUBSYSTEMS {
+        text.push_str(&format!(
+            "\n    @property\n    def {}(self) -> {1}:\n        \"\"\"{2}.\"\"\"\n        return {1}(self)\n",
+            subsystem.name,
+            class_name(subsystem.name),
+            sentence(subsystem.help)
+        ));
+    }
+    text.push_str(
+        "\n    @property\n    def later(self) -> Later:\n        \"\"\"What came after the calls.\"\"\"\n        return Later(self)\n",
+    );
+    text
+}
+
+fn property(text: &mut String, field: &Field, index: usize) {
+    let (kind, value) = match field.in_base_unit(1_000_000_000) {
+        1.0 => ("float", format!("self._of._number({index}) / 1e9")),
+        _ => ("int", format!("self._of._number({index})")),
+    };
+    text.push_str(&format!(
+        "\n    @property\n    def {}(self) -> {kind}:\n        \"\"\"{}.\"\"\"\n        return {value}\n",
+        field.key(),
+        sentence(field.help)
+    ));
+}
+
+fn class_name(name: &str) -> String {
+    name[..1].to_uppercase() + &name[1..]
+}
+
+fn sentence(help: &str) -> String {
+    help[..1].to_uppercase() + &help[1..]
+}

@@ -1,0 +1,430 @@
+//! libweigh and `weigh agent`: programs of `libweigh/tests`, which hold each account to what they
+//! themselves did, to the byte.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const NOBODY: &str = "65534";
+
+/// A folder that every user can reach.
+fn folder() -> TempDir {
+    let folder = TempDir::with_prefix("weigh-test-").expect("a folder");
+    let everybody = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), everybody).expect("permissions");
+    folder
+}
+
+fn must(command: &mut Command) -> Output {
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    output
+}
+
+/// The library and a program of `libweigh/tests`, made by what a user has: header, library, compiler.
+fn program(name: &str) -> PathBuf {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh");
+    let made = MADE.get_or_init(|| {
+        let made = folder();
+        let out = made.path().join("build");
+        must(
+            Command::new("make")
+                .args(["-s", "-C"])
+                .arg(&source)
+                .arg(format!("OUT={}", out.display()))
+                .arg(format!("PREFIX={}", made.path().display()))
+                .arg("install"),
+        );
+        for test in ["exact", "life", "later", "peer", "steps", "hostile"] {
+            must(
+                Command::new("cc")
+                    .args(["-std=gnu17", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"])
+                    .arg(format!("-I{}/include", made.path().display()))
+                    .arg(source.join(format!("tests/{test}.c")))
+                    .arg("-o")
+                    .arg(made.path().join(test))
+                    // Half of them by the one, half by the other.
+                    .args(match test {
+                        "exact" | "peer" | "steps" => {
+                            let library = made.path().join("lib");
+                            let search = format!("-Wl,-rpath,{}", library.display());
+                            vec![format!("-L{}", library.display()), "-lweigh".into(), search]
+                        }
+                        _ => vec![format!("{}/lib/libweigh.a", made.path().display())],
+                    })
+                    .arg("-pthread"),
+            );
+        }
+        made
+    });
+    made.path().join(name)
+}
+
+/// `weigh agent`, ready.
+struct Agent {
+    process: Child,
+    folder: TempDir,
+}
+
+impl Agent {
+    fn start(options: &[&str]) -> Agent {
+        Agent::start_in(folder(), options)
+    }
+
+    fn start_in(folder: TempDir, options: &[&str]) -> Agent {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_weigh"))
+            .arg("agent")
+            .arg("--socket")
+            .arg(folder.path().join("socket"))
+            .args(options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("weigh starts");
+        let mut said = BufReader::new(process.stderr.take().expect("standard error"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("text");
+        assert!(line.contains("serves at"), "{line}");
+        // Somebody has to take what else it says.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::stderr()));
+        Agent { process, folder }
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(program(name));
+        command.env("WEIGH_SOCKET", self.folder.path().join("socket"));
+        command
+    }
+
+    fn as_nobody(&self, name: &str) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.arg(program(name)).env("WEIGH_SOCKET", self.folder.path().join("socket"));
+        command
+    }
+
+    /// A folder on a file system with a device below it.
+    fn storage(&self) -> TempDir {
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let everybody = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(folder.path(), everybody).expect("permissions");
+        folder
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.process.id() as i32);
+        nix::sys::signal::kill(pid, signal).expect("it is there");
+    }
+
+    /// Ends it as an administrator does; it must end well.
+    fn stop(mut self) -> TempDir {
+        self.signal(nix::sys::signal::Signal::SIGTERM);
+        let status = self.process.wait().expect("it is there");
+        assert!(status.success(), "{status}");
+        assert!(!self.folder.path().join("socket").exists(), "the socket is left behind");
+        std::mem::replace(&mut self.folder, folder())
+    }
+
+    /// Ends it as the kernel does when memory runs out.
+    fn kill(mut self) -> TempDir {
+        self.signal(nix::sys::signal::Signal::SIGKILL);
+        self.process.wait().expect("it is there");
+        std::mem::replace(&mut self.folder, folder())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A program that is told when to go on, and answers.
+struct Asked {
+    process: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Asked {
+    fn start(command: &mut Command) -> Asked {
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let to = process.stdin.take();
+        let from = BufReader::new(process.stdout.take().expect("output"));
+        Asked { process, to, from }
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.from.read_line(&mut line).expect("text");
+        line.trim_end().to_string()
+    }
+
+    fn ask(&mut self) -> String {
+        self.to.as_mut().expect("input").write_all(b"\n").expect("it listens");
+        self.answer()
+    }
+
+    /// Reason, calls, bytes.
+    fn numbers(&mut self) -> (u64, u64, u64) {
+        let line = self.ask();
+        let mut numbers = line.split(' ').map(|number| number.parse().expect("a number"));
+        let mut next = || numbers.next().expect("three numbers");
+        (next(), next(), next())
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.to = None;
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn accounts_of_many_threads_are_exact_to_the_byte() {
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.command("exact").arg(storage.path()).arg("200"));
+    agent.stop();
+}
+
+#[test]
+fn where_calls_are_followed_the_next_call_is_all_that_is_accounted() {
+    let agent = Agent::start(&["--every-call"]);
+    let storage = agent.storage();
+    must(agent.command("exact").arg(storage.path()).arg("100"));
+}
+
+#[test]
+fn a_user_without_rights_is_measured_as_exactly() {
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.as_nobody("exact").arg(storage.path()).arg("50"));
+}
+
+#[test]
+fn forks_execs_deaths_and_too_many_tokens_confuse_nothing() {
+    let agent = Agent::start(&[]);
+    must(&mut agent.command("life"));
+    must(&mut agent.as_nobody("life"));
+}
+
+#[test]
+fn what_ends_later_is_accounted_and_told() {
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.command("later").arg(storage.path()));
+}
+
+#[test]
+fn others_accounts_are_read_by_who_may_only() {
+    let agent = Agent::start(&[]);
+    for (owner, reader, may) in
+        [("root", "root", true), ("nobody", "nobody", true), ("root", "nobody", false)]
+    {
+        let command = |who: &str| match who {
+            "root" => agent.command("peer"),
+            _ => agent.as_nobody("peer"),
+        };
+        let mut served = Asked::start(command(owner).arg("serve"));
+        assert_eq!(served.answer(), "ready");
+        let pid = served.process.id().to_string();
+        let way = if may { "read" } else { "refused" };
+        must(command(reader).arg(way).arg(&pid));
+    }
+    // The capability is enough, whoever has it.
+    let mut served = Asked::start(agent.command("peer").arg("serve"));
+    assert_eq!(served.answer(), "ready");
+    let mut reader = Command::new("setpriv");
+    reader.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+    reader.args(["--inh-caps", "+sys_ptrace", "--ambient-caps", "+sys_ptrace"]);
+    reader.arg(program("peer")).env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+    must(reader.arg("read").arg(served.process.id().to_string()));
+}
+
+#[test]
+fn a_hostile_program_harms_nobody() {
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    let mut hostile: Vec<Child> = ["1", "2"]
+        .iter()
+        .map(|_| {
+            let mut command = agent.as_nobody("hostile");
+            command.arg(storage.path()).arg("4").spawn().expect("it starts")
+        })
+        .collect();
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        must(agent.command("exact").arg(storage.path()).arg("50"));
+    }
+    for hostile in &mut hostile {
+        assert!(hostile.wait().expect("it is there").success());
+    }
+    must(agent.command("exact").arg(storage.path()).arg("50"));
+    agent.stop();
+}
+
+#[test]
+fn the_agent_may_end_and_come_again() {
+    let agent = Agent::start(&[]);
+    let mut steps = Asked::start(&mut agent.command("steps"));
+    assert_eq!(steps.numbers(), (0, 2, 2002));
+    // In order, of which the program knows at once.
+    let place = agent.stop();
+    assert_eq!(steps.numbers(), (2, 4, 2002));
+    let agent = Agent::start_in(place, &[]);
+    let (calls, bytes) = until_measured(&mut steps, 4, 2002);
+    // Killed, of which it knows within a second.
+    let place = agent.kill();
+    std::thread::sleep(Duration::from_millis(2100));
+    assert_eq!(steps.numbers(), (2, calls + 2, bytes));
+    let _agent = Agent::start_in(place, &[]);
+    until_measured(&mut steps, calls + 2, bytes);
+}
+
+/// Goes on until the program has found the agent, which both of its threads then profit from.
+fn until_measured(steps: &mut Asked, mut calls: u64, mut bytes: u64) -> (u64, u64) {
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(200));
+        let (reason, now, sent) = steps.numbers();
+        calls += 2;
+        assert_eq!(now, calls);
+        if reason == 0 {
+            assert_eq!(sent, bytes + 2002);
+            return (calls, sent);
+        }
+        // The second thread may have been the one that found it.
+        assert!(sent == bytes || sent == bytes + 1001, "{sent} after {bytes}");
+        bytes = sent;
+    }
+    panic!("the agent is not found again");
+}
+
+#[test]
+fn without_an_agent_all_works_and_says_why_nothing_is_measured() {
+    let nowhere = folder();
+    let mut command = Command::new(program("steps"));
+    let mut steps =
+        Asked::start(command.env("WEIGH_SOCKET", nowhere.path().join("nobody-listens")));
+    assert_eq!(steps.numbers(), (1, 2, 0));
+    assert_eq!(steps.numbers(), (1, 4, 0));
+}
+
+#[test]
+fn a_user_has_a_limit_of_programs() {
+    let agent = Agent::start(&["--per-user", "2"]);
+    let first: Vec<Asked> = (0..2)
+        .map(|_| {
+            let mut one = Asked::start(&mut agent.as_nobody("steps"));
+            assert_eq!(one.numbers(), (0, 2, 2002));
+            one
+        })
+        .collect();
+    let mut third = Asked::start(&mut agent.as_nobody("steps"));
+    assert_eq!(third.numbers(), (5, 2, 0));
+    // Of another user there is room, and of this one when another has gone.
+    assert_eq!(Asked::start(&mut agent.command("steps")).numbers(), (0, 2, 2002));
+    drop(first);
+    drop(third);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(Asked::start(&mut agent.as_nobody("steps")).numbers(), (0, 2, 2002));
+}
+
+#[test]
+fn two_agents_do_not_share_a_socket() {
+    let agent = Agent::start(&[]);
+    let socket = agent.folder.path().join("socket");
+    let second = Command::new(env!("CARGO_BIN_EXE_weigh"))
+        .args(["agent", "--socket"])
+        .arg(&socket)
+        .output()
+        .expect("weigh starts");
+    assert_eq!(second.status.code(), Some(125));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("somebody serves there already"), "{said}");
+    // A file that is no socket is not taken away.
+    let file = agent.folder.path().join("file");
+    std::fs::write(&file, "precious").expect("a file");
+    let third = Command::new(env!("CARGO_BIN_EXE_weigh"))
+        .args(["agent", "--socket"])
+        .arg(&file)
+        .output()
+        .expect("weigh starts");
+    assert_eq!(third.status.code(), Some(125));
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "precious");
+    // What an agent that was killed has left is.
+    let agent = Agent::start_in(agent.kill(), &[]);
+    agent.stop();
+}
+
+/// The Python module, installed as a user does.
+fn python_module() -> TempDir {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python");
+    let place = folder();
+    let has_pip = Command::new("python3").args(["-m", "pip", "--version"]).output();
+    if has_pip.is_ok_and(|output| output.status.success()) {
+        let mut install = Command::new("python3");
+        install.args(["-m", "pip", "install", "--quiet", "--no-index", "--target"]);
+        must(install.arg(place.path()).arg(source));
+        return place;
+    }
+    // What pip would do.
+    let script = "import build_wheel, sys, zipfile; where = sys.argv[1]; \
+                  zipfile.ZipFile(f'{where}/{build_wheel.build_wheel(where)}').extractall(where)";
+    let mut build = Command::new("python3");
+    must(build.current_dir(&source).args(["-B", "-c", script]).arg(place.path()));
+    place
+}
+
+#[test]
+fn python_reads_the_same_numbers() {
+    let agent = Agent::start(&[]);
+    let (module, storage) = (python_module(), agent.storage());
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python/tests");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-W", "ignore", "-m", "unittest", "-v"]).current_dir(tests);
+    command.env("PYTHONPATH", module.path()).env("STORAGE", storage.path());
+    command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+    let output = must(&mut command);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("Ran 9 tests"), "{said}");
+}
+
+/// CAP_BPF and CAP_PERFMON, and nothing else.
+#[test]
+fn two_capabilities_are_enough_for_the_agent() {
+    let place = folder();
+    let (weigh, socket) = (place.path().join("weigh"), place.path().join("socket"));
+    std::fs::copy(env!("CARGO_BIN_EXE_weigh"), &weigh).expect("a copy that anybody can run");
+    let capabilities = "+bpf,+perfmon";
+    let mut process = Command::new("setpriv")
+        .args(["--reuid", "65533", "--regid", "65533", "--clear-groups"])
+        .args(["--inh-caps", capabilities, "--ambient-caps", capabilities])
+        .args(["--bounding-set", "-all,+bpf,+perfmon", "--no-new-privs"])
+        .arg(weigh)
+        .args(["agent", "--socket"])
+        .arg(socket)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("weigh starts");
+    let mut said = BufReader::new(process.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    assert!(line.contains("serves at"), "{line}");
+    let agent = Agent { process, folder: place };
+    let storage = agent.storage();
+    must(agent.command("exact").arg(storage.path()).arg("30"));
+    must(agent.as_nobody("exact").arg(storage.path()).arg("30"));
+    let mut served = Asked::start(agent.as_nobody("peer").arg("serve"));
+    assert_eq!(served.answer(), "ready");
+    must(agent.as_nobody("peer").arg("read").arg(served.process.id().to_string()));
+}

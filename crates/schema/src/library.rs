@@ -1,0 +1,284 @@
+//! What libweigh, the kernel side and whoever serves libweigh share, declared once: the layout of a
+//! program's page, the messages on the socket, and the reasons why something is not measured.
+//!
+//! Derived: `page.h`, for libweigh and the BPF programs, and `weigh_account.h`, for users.
+
+use std::fmt::Write as _;
+
+use crate::subsystem;
+
+/// Bytes of an element of a page: a head, then elements with slots, then accounts.
+pub const ELEMENT_BYTES: usize = 1024;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 64;
+/// Elements that hold slots.
+pub const SLOT_ELEMENTS: usize = 256;
+/// Slots of a page: threads of a program that can be measured at once.
+pub const SLOTS: usize = SLOT_ELEMENTS * (ELEMENT_BYTES / SLOT_BYTES);
+/// Accounts of a page: tokens of a program that can be in use at once.
+pub const ACCOUNTS: usize = 1024;
+/// The first element that is an account.
+pub const FIRST_ACCOUNT: usize = 1 + SLOT_ELEMENTS;
+/// Elements of a page.
+pub const ELEMENTS: usize = FIRST_ACCOUNT + ACCOUNTS;
+/// Programs that can be served at once.
+pub const CLIENTS: u32 = 4096;
+/// Words of a bit set of accounts.
+pub const ACCOUNT_WORDS: usize = ACCOUNTS / 64;
+
+/// Where the agent listens.
+pub const SOCKET: &str = "/run/weigh/agent.sock";
+/// What names another place.
+pub const SOCKET_VARIABLE: &str = "WEIGH_SOCKET";
+
+/// What a page begins with: name, how many numbers, and what they are.
+pub const PAGE_HEAD: &[(&str, usize, &str)] = &[
+    ("served", 1, "1 while somebody serves the program; 0 from the server's orderly end on"),
+    ("looked", 1, "each how many milliseconds it is looked for what has settled; 0: it is not"),
+    ("refused", 1, "tokens that found no account"),
+    ("watched", ACCOUNT_WORDS, "bit set of accounts: set by the program, cleared when settled"),
+    ("settled", ACCOUNT_WORDS, "bit set of accounts: set by the server, cleared by the program"),
+];
+
+/// Where a thread of a program says what is to be accounted.
+pub const SLOT: &[(&str, &str)] = &[
+    ("request", "0: nothing; else the account's number + 1, and above it a running number"),
+    ("wanted", "bit set of subsystems"),
+    ("ticket", "of the thread that the slot belongs to"),
+    ("calls", "0: an interval that the program ends itself; else calls that are left of it"),
+];
+
+/// A message of a program, in its order on the socket.
+pub const REQUEST: &[(&str, &str)] = &[
+    ("layout", "WEIGH_LAYOUT of who sends"),
+    ("kind", "enum weigh_request_kind"),
+    ("number", "of the thread or process that it is about"),
+    ("value", "of WEIGH_ASK_JOIN: the slot"),
+];
+
+/// An answer, in its order on the socket. A page or a descriptor comes with it.
+pub const REPLY: &[(&str, &str)] = &[
+    ("layout", "WEIGH_LAYOUT of who sends"),
+    ("reason", "enum weigh_reason; 0: it was done"),
+    ("value", "of WEIGH_ASK_ENTER: the subsystems; of WEIGH_ASK_JOIN: the ticket"),
+    ("flags", "of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS"),
+];
+
+/// In a reply: each system call is followed, so that the end of a call is known to the kernel side.
+pub const FOLLOWS_CALLS: u64 = 1;
+
+macro_rules! numbered {
+    ($(#[$doc:meta])* $type:ident, $prefix:literal, $( $(#[doc = $help:literal])+ $name:ident = $c:literal, $text:literal; )+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $type { $( $(#[doc = $help])+ $name, )+ }
+
+        impl $type {
+            /// All of them, by their numbers.
+            pub const ALL: &'static [$type] = &[$( $type::$name, )+];
+
+            /// The one of that number.
+            pub fn numbered(number: u64) -> Option<$type> {
+                $type::ALL.get(usize::try_from(number).ok()?).copied()
+            }
+
+            /// Its name in C.
+            pub fn c_name(self) -> &'static str {
+                match self { $( $type::$name => concat!($prefix, $c), )+ }
+            }
+
+            /// What it means.
+            pub fn text(self) -> &'static str {
+                match self { $( $type::$name => $text, )+ }
+            }
+        }
+    };
+}
+
+numbered! {
+    /// What a program can ask for.
+    Request, "WEIGH_ASK_",
+    /// A page of its own.
+    Enter = "ENTER", "a page of its own";
+    /// To account for one of its threads.
+    Join = "JOIN", "to account for a thread, by a slot";
+    /// To read another program's page.
+    Peer = "PEER", "to read another program's page";
+    /// To read it no more.
+    Leave = "LEAVE", "to read another program's page no more";
+    /// To be told when a watched account has settled.
+    Watch = "WATCH", "to be told when a watched account has settled";
+}
+
+numbered! {
+    /// Why something is not measured.
+    Reason, "WEIGH_",
+    /// It is measured.
+    Measured = "MEASURED", "it is measured";
+    /// Nobody serves.
+    NoServer = "NO_SERVER", "no agent of weigh answers";
+    /// Nobody serves any more.
+    Gone = "GONE", "the agent of weigh has ended, or has dropped this program";
+    /// Another layout.
+    OtherVersion = "OTHER_VERSION", "the agent and libweigh are of different versions of weigh";
+    /// Rights are missing.
+    NotPermitted = "NOT_PERMITTED", "the process belongs to another user";
+    /// Limits of the server.
+    TooMany = "TOO_MANY", "as many programs are measured, or have just come, as the agent allows a user, or all of them";
+    /// The process is not measured.
+    NoProcess = "NO_PROCESS", "no such process is measured";
+    /// The thread can not be found.
+    NoThread = "NO_THREAD", "the agent can not see this thread: it is in another PID namespace";
+    /// Threads of the program.
+    NoSlot = "NO_SLOT", "as many threads of this program are measured as can be";
+    /// Tokens of the program.
+    NoAccount = "NO_ACCOUNT", "all accounts are taken: weigh_release() gives them back";
+    /// An old handle.
+    Forked = "FORKED", "the handle is of the process that this one was forked from";
+    /// An old handle.
+    Closed = "CLOSED", "the handle is closed";
+    /// Two at once.
+    Busy = "BUSY", "an interval of this thread is open already";
+    /// Nothing to end.
+    NotOpen = "NOT_OPEN", "no interval of this thread is open";
+    /// An unknown token.
+    NoToken = "NO_TOKEN", "nothing was accounted to this token";
+    /// Memory is missing.
+    NoMemory = "NO_MEMORY", "there is no memory for the accounts";
+    /// A message that is none.
+    NotUnderstood = "NOT_UNDERSTOOD", "the agent does not understand the request";
+    /// The kernel refused.
+    Kernel = "KERNEL_REFUSES", "the kernel refuses what the agent needs for it";
+}
+
+/// A number that differs whenever what is shared does: who finds another one does not share.
+pub fn layout() -> u64 {
+    let text = subsystem::c_header() + &page_text();
+    // FNV-1a.
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// `weigh_account.h`: what users of libweigh read.
+pub fn public_header() -> String {
+    let accounts = subsystem::c_header();
+    let mut text = accounts.trim_end().trim_end_matches("#endif").to_string();
+    let _ = writeln!(
+        text,
+        "/* Tokens of a process that can be in use at once. */\n#define WEIGH_ACCOUNTS {ACCOUNTS}\n\n\
+         /* Threads of a process that can be measured at once. */\n#define WEIGH_THREADS {SLOTS}\n\n\
+         /* Why something is not measured; weigh_text() has it as text. */\nenum weigh_reason {{"
+    );
+    for reason in Reason::ALL {
+        let _ = writeln!(
+            text,
+            "\t/* {} */\n\t{} = {},",
+            reason.text(),
+            reason.c_name(),
+            *reason as u32
+        );
+    }
+    text.push_str("};\n\n#endif\n");
+    text
+}
+
+/// `page.h`: what only libweigh and the kernel side know. It needs `weigh_account.h` before it.
+pub fn page_header() -> String {
+    let mut text = String::from(
+        "/* Derived from crates/schema/src/library.rs by `weigh generate`. */\n\
+         #ifndef WEIGH_PAGE_H\n#define WEIGH_PAGE_H\n\n",
+    );
+    let _ = writeln!(
+        text,
+        "#define WEIGH_LAYOUT {:#018x}ULL\n#define WEIGH_AGENT_SOCKET \"{SOCKET}\"\n\
+         #define WEIGH_AGENT_VARIABLE \"{SOCKET_VARIABLE}\"\n",
+        layout()
+    );
+    text.push_str(&page_text());
+    text.push_str("/* Texts of enum weigh_reason. */\n#define WEIGH_REASON_TEXTS \\\n");
+    let texts: Vec<String> = Reason::ALL
+        .iter()
+        .map(|reason| format!("\t[{}] = \"{}\"", *reason as u32, reason.text()))
+        .collect();
+    text.push_str(&texts.join(", \\\n"));
+    text.push_str("\n\n#endif\n");
+    text
+}
+
+fn page_text() -> String {
+    let mut text = String::new();
+    let constants = [
+        ("ELEMENT_BYTES", ELEMENT_BYTES),
+        ("SLOT_ELEMENTS", SLOT_ELEMENTS),
+        ("SLOTS_PER_ELEMENT", ELEMENT_BYTES / SLOT_BYTES),
+        ("MAX_SLOTS", SLOTS),
+        ("MAX_ACCOUNTS", ACCOUNTS),
+        ("ACCOUNT_WORDS", ACCOUNT_WORDS),
+        ("MAX_CLIENTS", CLIENTS as usize),
+        ("FIRST_SLOT_ELEMENT", 1),
+        ("FIRST_ACCOUNT", FIRST_ACCOUNT),
+        ("ELEMENTS", ELEMENTS),
+    ];
+    for (name, value) in constants {
+        let _ = writeln!(text, "#define {name} {value}");
+    }
+    text.push_str("\n/* What a page begins with. */\nstruct page_head {\n");
+    for (name, count, help) in PAGE_HEAD {
+        let array = if *count > 1 { format!("[{count}]") } else { String::new() };
+        let _ = writeln!(text, "\tWEIGH_U64 {name}{array}; /* {help} */");
+    }
+    text.push_str(
+        "};\n\n/*\n * Where a thread of a program says what is to be accounted: written by the \
+         program, and so it\n * may hold anything.\n */\nstruct slot {\n",
+    );
+    for (name, help) in SLOT {
+        let _ = writeln!(text, "\tWEIGH_U64 {name}; /* {help} */");
+    }
+    let _ = writeln!(
+        text,
+        "\tWEIGH_U64 unused[{}];\n}};\n\n\
+         /* The first is a head, then come slots, then accounts. */\nunion element {{\n\
+         \tstruct page_head head;\n\tstruct slot slots[SLOTS_PER_ELEMENT];\n\
+         \tstruct weigh_account account;\n\tunsigned char bytes[ELEMENT_BYTES];\n}};\n",
+        SLOT_BYTES / 8 - SLOT.len()
+    );
+    text.push_str("/* What a program can ask for. */\nenum weigh_request_kind {\n");
+    for kind in Request::ALL {
+        let _ = writeln!(text, "\t{} = {}, /* {} */", kind.c_name(), *kind as u32, kind.text());
+    }
+    let _ = writeln!(text, "}};\n\n#define WEIGH_FOLLOWS_CALLS {FOLLOWS_CALLS}\n");
+    for (name, fields) in [("request", REQUEST), ("reply", REPLY)] {
+        let _ = writeln!(text, "struct weigh_{name} {{");
+        for (field, help) in fields {
+            let _ = writeln!(text, "\tWEIGH_U64 {field}; /* {help} */");
+        }
+        text.push_str("};\n\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_fits_into_its_element() {
+        let head: usize = PAGE_HEAD.iter().map(|(_, count, _)| count * 8).sum();
+        assert!(head <= ELEMENT_BYTES);
+        assert!(SLOT.len() * 8 <= SLOT_BYTES);
+        assert!(subsystem::account_length() * 8 <= ELEMENT_BYTES);
+        assert_eq!(ACCOUNTS % 64, 0);
+    }
+
+    #[test]
+    fn reasons_are_found_by_the_numbers_that_c_has() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::numbered(*reason as u64), Some(*reason));
+            let line = format!("{} = {},", reason.c_name(), *reason as u64);
+            assert!(public_header().contains(&line), "{line}");
+        }
+        assert_eq!(Reason::numbered(Reason::ALL.len() as u64), None);
+        assert_eq!(Request::numbered(u64::MAX), None);
+    }
+}

@@ -1,0 +1,111 @@
+"""Run by crates/cli/tests/libweigh.rs, with an agent, as `python3 -m unittest`."""
+
+import os
+import pathlib
+import socket
+import tempfile
+import threading
+import unittest
+
+import weigh
+
+
+class Weigh(unittest.TestCase):
+    def test_bytes_are_exact(self):
+        a, b = socket.socketpair()
+        for _ in range(13):
+            with weigh.account("request-17", subsystems=["socket"]) as account:
+                a.send(bytes(1009))
+            b.recv(1009)
+        self.assertIsNone(account.why)
+        self.assertEqual(account.calls, 13)
+        self.assertEqual(account.socket.sent_bytes_total, 13 * 1009)
+        self.assertEqual(account.socket.received_bytes_total, 0)
+        self.assertEqual(account.block.requests_total, 0)
+        self.assertIn("socket", account.touched)
+        self.assertGreater(account.time_seconds, 0)
+        account.release()
+        self.assertEqual(account.calls, 0)
+
+    def test_storage_is_waited_for(self):
+        with tempfile.NamedTemporaryFile(dir=os.environ["STORAGE"]) as file:
+            with weigh.account(99) as account:
+                os.write(file.fileno(), bytes(300_000))
+                os.fsync(file.fileno())
+        # Whole pages, and the journal's.
+        self.assertGreaterEqual(account.block.transferred_bytes_total, 303_104)
+        self.assertGreater(account.block.device_seconds, 0)
+        self.assertLess(account.block.waiting_seconds, account.time_seconds)
+        self.assertTrue(account.wait(5))
+        self.assertTrue(account.settled)
+        self.assertEqual(account.later.pending_total, 0)
+
+    def test_threads_add_up(self):
+        def work():
+            a, b = socket.socketpair()
+            for _ in range(10):
+                with weigh.account(b"shared"):
+                    a.send(bytes(7))
+                b.recv(7)
+
+        threads = [threading.Thread(target=work) for _ in range(9)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with weigh.account(b"shared") as account:
+            pass
+        self.assertEqual(account.socket.sent_bytes_total, 9 * 10 * 7)
+        self.assertEqual(account.calls, 91)
+
+    def test_intervals_do_not_nest(self):
+        with weigh.account(1) as outer:
+            with weigh.account(2) as inner:
+                pass
+            self.assertIn("open already", inner.why)
+            self.assertEqual(inner.calls, 0)
+        self.assertEqual(outer.calls, 1)
+
+    def test_an_error_ends_the_interval(self):
+        with self.assertRaises(KeyError):
+            with weigh.account(3):
+                raise KeyError
+        with weigh.account(4) as account:
+            pass
+        self.assertIsNone(account.why)
+
+    def test_a_child_has_its_own(self):
+        a, b = socket.socketpair()
+        with weigh.account(5) as account:
+            a.send(bytes(11))
+        child = os.fork()
+        if not child:
+            with weigh.account(5) as account:
+                a.send(bytes(3))
+            os._exit(0 if account.socket.sent_bytes_total == 3 and weigh.why() is None else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.assertEqual(account.socket.sent_bytes_total, 11)
+
+    def test_others_accounts(self):
+        with weigh.account("mine") as mine:
+            pass
+        with weigh.peer(os.getpid()) as peer:
+            self.assertEqual(peer.read("mine").calls, mine.calls)
+            self.assertIsNone(peer.read("nobody's"))
+            self.assertIn(mine.token, [account.token for account in peer])
+        with self.assertRaisesRegex(PermissionError, "no such process"):
+            weigh.peer(1)
+
+    def test_names_and_numbers_are_checked(self):
+        with self.assertRaisesRegex(ValueError, "blok.*there are kernel, sched"):
+            weigh.account(1, subsystems=["blok"])
+        with self.assertRaises(ValueError):
+            weigh.account(1 << 64)
+        self.assertEqual(weigh.subsystems(), set(weigh.SUBSYSTEMS))
+
+    def test_it_is_the_one_that_was_installed(self):
+        self.assertTrue((pathlib.Path(weigh.__file__).parent / "libweigh.so").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

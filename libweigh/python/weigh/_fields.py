@@ -1,0 +1,636 @@
+"""Numbers of an account. Derived from crates/schema by `weigh generate`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class _Source(Protocol):
+    def _number(self, index: int) -> int: ...
+
+
+class _Numbers:
+    __slots__ = ("_of",)
+
+    def __init__(self, of: _Source) -> None:
+        self._of = of
+
+
+class Kernel(_Numbers):
+    """The remainder: kernel code that no probe bounds, such as the VFS, the socket layer, copying."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(5) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(6) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(7)
+
+
+class Sched(_Numbers):
+    """Waiting that no other part asked for, and the scheduler's doings."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(8) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(9) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(10)
+
+    @property
+    def run_queue_seconds(self) -> float:
+        """Runnable, but another thread had the CPU."""
+        return self._of._number(50) / 1e9
+
+    @property
+    def switches_total(self) -> int:
+        """Times the thread left the CPU to wait."""
+        return self._of._number(51)
+
+    @property
+    def preemptions_total(self) -> int:
+        """Times the CPU was taken from it."""
+        return self._of._number(52)
+
+
+class Irq(_Numbers):
+    """Interrupts and softirqs that ran on top of the thread: work of others, most of it."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(11) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(12) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(13)
+
+    @property
+    def hard_seconds(self) -> float:
+        """In handlers of interrupts."""
+        return self._of._number(53) / 1e9
+
+    @property
+    def soft_seconds(self) -> float:
+        """In softirqs."""
+        return self._of._number(54) / 1e9
+
+
+class Lock(_Numbers):
+    """Contended locks of the kernel: spinning is time, sleeping is waiting."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(14) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(15) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(16)
+
+
+class Memory(_Numbers):
+    """The allocators; time and waiting are those of direct reclaim."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(17) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(18) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(19)
+
+    @property
+    def allocations_total(self) -> int:
+        """Objects taken from kmalloc and the slab caches."""
+        return self._of._number(55)
+
+    @property
+    def allocated_bytes_total(self) -> int:
+        """Their sizes, as the caches round them."""
+        return self._of._number(56)
+
+    @property
+    def pages_total(self) -> int:
+        """Pages taken from the page allocator."""
+        return self._of._number(57)
+
+
+class Fault(_Numbers):
+    """Page faults; their time is in the parts they call, and in the remainder."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(20) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(21) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(22)
+
+    @property
+    def user_total(self) -> int:
+        """Faults of the program's own code."""
+        return self._of._number(58)
+
+    @property
+    def kernel_total(self) -> int:
+        """Faults of kernel code on the program's memory."""
+        return self._of._number(59)
+
+
+class Pagecache(_Numbers):
+    """The page cache: what had to be put in and what was made dirty."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(23) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(24) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(25)
+
+    @property
+    def added_pages_total(self) -> int:
+        """Pages put into it: misses, read-ahead, new pages."""
+        return self._of._number(60)
+
+    @property
+    def dirtied_pages_total(self) -> int:
+        """Pages that became dirty."""
+        return self._of._number(61)
+
+
+class Fs(_Numbers):
+    """The file system (ext4): synchronising, mapping, truncating, allocating, writing pages."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(26) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(27) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(28)
+
+
+class Block(_Numbers):
+    """Block devices: waiting for them, and requests that were done while the call lasted."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(29) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(30) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(31)
+
+    @property
+    def requests_total(self) -> int:
+        """Parts of requests to a device that were the call's."""
+        return self._of._number(62)
+
+    @property
+    def transferred_bytes_total(self) -> int:
+        """Bytes of them."""
+        return self._of._number(63)
+
+    @property
+    def queue_seconds(self) -> float:
+        """From the request to its issue to the device."""
+        return self._of._number(64) / 1e9
+
+    @property
+    def device_seconds(self) -> float:
+        """From its issue to its completion, shared by bytes."""
+        return self._of._number(65) / 1e9
+
+
+class Socket(_Numbers):
+    """Payload through sockets (tracepoints of Linux 6.3)."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(32) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(33) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(34)
+
+    @property
+    def sent_bytes_total(self) -> int:
+        """Payload accepted by sockets."""
+        return self._of._number(66)
+
+    @property
+    def received_bytes_total(self) -> int:
+        """Payload taken from sockets."""
+        return self._of._number(67)
+
+
+class Tcp(_Numbers):
+    """TCP: what was handed to it, and what it had to send again at once."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(35) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(36) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(37)
+
+    @property
+    def retransmits_total(self) -> int:
+        """Segments sent again while the call lasted."""
+        return self._of._number(68)
+
+
+class Net(_Numbers):
+    """Devices and their queues; time is that of the driver's transmission."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(38) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(39) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(40)
+
+    @property
+    def packets_total(self) -> int:
+        """Packets handed to a device."""
+        return self._of._number(69)
+
+    @property
+    def transmitted_bytes_total(self) -> int:
+        """Their lengths, headers included."""
+        return self._of._number(70)
+
+
+class Workqueue(_Numbers):
+    """Work that is left to kernel threads."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(41) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(42) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(43)
+
+    @property
+    def queued_total(self) -> int:
+        """Work items handed over."""
+        return self._of._number(71)
+
+
+class Timer(_Numbers):
+    """Timers that were set."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(44) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(45) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(46)
+
+    @property
+    def started_total(self) -> int:
+        """Timers and high-resolution timers started."""
+        return self._of._number(72)
+
+
+class Uring(_Numbers):
+    """Io_uring: requests that were handed in and completed."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(47) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(48) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(49)
+
+    @property
+    def submitted_total(self) -> int:
+        """Requests handed in."""
+        return self._of._number(73)
+
+    @property
+    def completed_total(self) -> int:
+        """Requests completed while the call lasted."""
+        return self._of._number(74)
+
+
+class Later(_Numbers):
+    """What came after the calls."""
+
+    __slots__ = ()
+
+    @property
+    def pending_total(self) -> int:
+        """Things it caused that have not come to an end."""
+        return self._of._number(75)
+
+    @property
+    def block_requests_total(self) -> int:
+        """Parts of requests to a device that carried its pages."""
+        return self._of._number(76)
+
+    @property
+    def block_bytes_total(self) -> int:
+        """Bytes of its pages that were written, at completion."""
+        return self._of._number(77)
+
+    @property
+    def block_queue_seconds(self) -> float:
+        """From the request to its issue, shared by bytes."""
+        return self._of._number(78) / 1e9
+
+    @property
+    def block_device_seconds(self) -> float:
+        """From issue to completion, shared by bytes."""
+        return self._of._number(79) / 1e9
+
+    @property
+    def tcp_transmitted_bytes_total(self) -> int:
+        """Payload that TCP handed to the network, repeats included."""
+        return self._of._number(80)
+
+    @property
+    def tcp_retransmitted_bytes_total(self) -> int:
+        """Payload that TCP sent again."""
+        return self._of._number(81)
+
+    @property
+    def softirq_seconds(self) -> float:
+        """In softirqs on its behalf."""
+        return self._of._number(82) / 1e9
+
+    @property
+    def work_items_total(self) -> int:
+        """Work items it queued that have run."""
+        return self._of._number(83)
+
+    @property
+    def work_seconds(self) -> float:
+        """Their time."""
+        return self._of._number(84) / 1e9
+
+    @property
+    def timers_total(self) -> int:
+        """Timers it started that have run."""
+        return self._of._number(85)
+
+    @property
+    def timer_seconds(self) -> float:
+        """Their time."""
+        return self._of._number(86) / 1e9
+
+
+LAYOUT = 0x147f466d332f3bcd
+WORDS = 87
+TOUCHED = 2
+CALLS = 3
+TIME = 4
+#: The parts of the kernel; the bit of each is 1 << its place.
+SUBSYSTEMS = (
+    "kernel",
+    "sched",
+    "irq",
+    "lock",
+    "memory",
+    "fault",
+    "pagecache",
+    "fs",
+    "block",
+    "socket",
+    "tcp",
+    "net",
+    "workqueue",
+    "timer",
+    "uring",
+)
+
+
+class Parts:
+    """The parts of the kernel, of one account."""
+
+    __slots__ = ()
+
+    def _number(self, index: int) -> int:
+        raise NotImplementedError
+
+    @property
+    def kernel(self) -> Kernel:
+        """The remainder: kernel code that no probe bounds, such as the VFS, the socket layer, copying."""
+        return Kernel(self)
+
+    @property
+    def sched(self) -> Sched:
+        """Waiting that no other part asked for, and the scheduler's doings."""
+        return Sched(self)
+
+    @property
+    def irq(self) -> Irq:
+        """Interrupts and softirqs that ran on top of the thread: work of others, most of it."""
+        return Irq(self)
+
+    @property
+    def lock(self) -> Lock:
+        """Contended locks of the kernel: spinning is time, sleeping is waiting."""
+        return Lock(self)
+
+    @property
+    def memory(self) -> Memory:
+        """The allocators; time and waiting are those of direct reclaim."""
+        return Memory(self)
+
+    @property
+    def fault(self) -> Fault:
+        """Page faults; their time is in the parts they call, and in the remainder."""
+        return Fault(self)
+
+    @property
+    def pagecache(self) -> Pagecache:
+        """The page cache: what had to be put in and what was made dirty."""
+        return Pagecache(self)
+
+    @property
+    def fs(self) -> Fs:
+        """The file system (ext4): synchronising, mapping, truncating, allocating, writing pages."""
+        return Fs(self)
+
+    @property
+    def block(self) -> Block:
+        """Block devices: waiting for them, and requests that were done while the call lasted."""
+        return Block(self)
+
+    @property
+    def socket(self) -> Socket:
+        """Payload through sockets (tracepoints of Linux 6.3)."""
+        return Socket(self)
+
+    @property
+    def tcp(self) -> Tcp:
+        """TCP: what was handed to it, and what it had to send again at once."""
+        return Tcp(self)
+
+    @property
+    def net(self) -> Net:
+        """Devices and their queues; time is that of the driver's transmission."""
+        return Net(self)
+
+    @property
+    def workqueue(self) -> Workqueue:
+        """Work that is left to kernel threads."""
+        return Workqueue(self)
+
+    @property
+    def timer(self) -> Timer:
+        """Timers that were set."""
+        return Timer(self)
+
+    @property
+    def uring(self) -> Uring:
+        """Io_uring: requests that were handed in and completed."""
+        return Uring(self)
+
+    @property
+    def later(self) -> Later:
+        """What came after the calls."""
+        return Later(self)

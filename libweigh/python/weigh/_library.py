@@ -1,0 +1,115 @@
+"""libweigh as Python sees it: found, and its functions declared."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import pathlib
+import threading
+from typing import Iterable, Optional, Tuple, Union
+
+from ._fields import LAYOUT, SUBSYSTEMS, WORDS
+
+#: Reasons that this module has to tell apart: see weigh_account.h.
+NO_ACCOUNT = 9
+BUSY = 12
+
+Words = ctypes.Array
+Position = ctypes.c_uint32
+SettledCallback = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p)
+
+_U64 = ctypes.c_uint64
+_POINTER = ctypes.c_void_p
+
+_FUNCTIONS = {
+    "weigh_open": (_POINTER, []),
+    "weigh_why": (ctypes.c_char_p, [_POINTER]),
+    "weigh_text": (ctypes.c_char_p, [ctypes.c_int]),
+    "weigh_layout": (_U64, []),
+    "weigh_subsystems": (_U64, [_POINTER]),
+    "weigh_begin": (ctypes.c_int, [_POINTER, _U64, _U64]),
+    "weigh_end": (ctypes.c_int, [_POINTER]),
+    "weigh_read": (_POINTER, [_POINTER, _U64]),
+    "weigh_release": (ctypes.c_int, [_POINTER, _U64]),
+    "weigh_settled": (ctypes.c_int, [_POINTER, _U64]),
+    "weigh_watch": (ctypes.c_int, [_POINTER, _U64]),
+    "weigh_descriptor": (ctypes.c_int, [_POINTER]),
+    "weigh_dispatch": (ctypes.c_int, [_POINTER, SettledCallback, _POINTER]),
+    "weigh_peer_open": (_POINTER, [_POINTER, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]),
+    "weigh_peer_read": (_POINTER, [_POINTER, _U64]),
+    "weigh_peer_next": (_POINTER, [_POINTER, ctypes.POINTER(Position)]),
+    "weigh_peer_close": (None, [_POINTER]),
+}
+
+
+def _load() -> ctypes.CDLL:
+    beside = pathlib.Path(__file__).with_name("libweigh.so")
+    name = str(beside) if beside.exists() else "libweigh.so.0"
+    found = ctypes.CDLL(os.environ.get("WEIGH_LIBRARY", name))
+    for function, (result, arguments) in _FUNCTIONS.items():
+        declared = getattr(found, function)
+        declared.restype, declared.argtypes = result, arguments
+    if found.weigh_layout() != LAYOUT:
+        raise ImportError(f"{name} is of another version of weigh than this module")
+    return found
+
+
+library = _load()
+_of_thread = threading.local()
+
+
+def _forget() -> None:
+    global _of_thread
+    _of_thread = threading.local()
+
+
+# What a child has of its parent's handles is no use to it.
+os.register_at_fork(after_in_child=_forget)
+
+
+def handle() -> int:
+    """The calling thread's."""
+    found: Optional[int] = getattr(_of_thread, "handle", None)
+    if found is None:
+        found = _of_thread.handle = library.weigh_open()
+    return found
+
+
+def text(reason: int) -> str:
+    """A reason as text."""
+    return library.weigh_text(reason).decode()
+
+
+def token(given: Union[int, str, bytes]) -> int:
+    """The number of a token."""
+    if isinstance(given, int):
+        if not 0 <= given < 1 << 64:
+            raise ValueError(f"{given} is no token: it has to be from 0 to 2**64 - 1")
+        return given
+    data = given.encode() if isinstance(given, str) else given
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def bits(names: Optional[Iterable[str]]) -> int:
+    """A set of subsystems."""
+    if names is None:
+        return (1 << 64) - 1
+    wanted = 0
+    for name in names:
+        if name not in SUBSYSTEMS:
+            known = ", ".join(SUBSYSTEMS)
+            raise ValueError(f"{name!r} is no part of the kernel; there are {known}")
+        wanted |= 1 << SUBSYSTEMS.index(name)
+    return wanted
+
+
+def words(address: Optional[int]) -> Optional[Words]:
+    """The numbers of the account that lies there."""
+    return (_U64 * WORDS).from_address(address) if address else None
+
+
+def open_peer(pid: int) -> Tuple[Optional[int], int]:
+    """Another process's accounts, or why not."""
+    reason = ctypes.c_int()
+    return library.weigh_peer_open(handle(), pid, ctypes.byref(reason)), reason.value

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the parts of libweigh know of each other.
+ *
+ * The page is at the same address for as long as the process lives: of private memory while nobody
+ * serves the process, and of the agent's array, put into the same place, while somebody does. So
+ * pointers into it stay good, whatever becomes of the agent.
+ */
+#ifndef WEIGH_INTERNAL_H
+#define WEIGH_INTERNAL_H
+
+#include "../weigh.h"
+#include "page.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define PAGE_BYTES ((size_t)ELEMENTS * ELEMENT_BYTES)
+
+enum handle_state { HANDLE_FREE, HANDLE_OPEN };
+
+/* The number of a handle is that of its slot. */
+struct weigh {
+	_Atomic uint32_t state;
+	_Atomic uint32_t reason; /* why the agent did not take the thread in */
+	pid_t tid;
+	uint32_t references;
+	_Atomic uint64_t ticket;
+	uint32_t running; /* number of the last request */
+	uint32_t next_calls; /* of an interval of weigh_next(); 0: one of weigh_begin() */
+	struct weigh_account *account; /* of the open interval */
+	uint64_t began;
+};
+
+struct process {
+	pthread_mutex_t lock; /* of all that is not atomic */
+	int cancellable; /* whether who holds the lock was, before */
+	union element *page;
+	int socket;
+	uint64_t socket_identity;
+	int told_by;
+	uint64_t told_identity;
+	bool follows_calls;
+	uint64_t subsystems;
+	_Atomic uint32_t reason;
+	_Atomic uint64_t look_at; /* when to look for the agent again */
+	uint64_t pause;
+	char path[108]; /* as long as an address has room for */
+};
+
+/* It begins with zeros in a child: the process it was copied from is not this one. */
+enum mark { MARK_NONE, MARK_READY, MARK_BUSY };
+extern _Atomic uint32_t *weigh_mark;
+extern struct process weigh_process;
+extern struct weigh weigh_handles[MAX_SLOTS];
+
+static inline bool is_ours(void)
+{
+	return weigh_mark && atomic_load_explicit(weigh_mark, memory_order_acquire) == MARK_READY;
+}
+
+static inline uint64_t clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static inline struct page_head *page_head(void)
+{
+	return &weigh_process.page[0].head;
+}
+
+static inline struct slot *slot_of(const struct weigh *w)
+{
+	size_t number = (size_t)(w - weigh_handles);
+
+	return &weigh_process.page[FIRST_SLOT_ELEMENT + number / SLOTS_PER_ELEMENT]
+			.slots[number % SLOTS_PER_ELEMENT];
+}
+
+static inline struct weigh_account *account_numbered(uint32_t number)
+{
+	return &weigh_process.page[FIRST_ACCOUNT + number].account;
+}
+
+#define load(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+#define store(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+#define add(place, value) ((void)__atomic_fetch_add(place, value, __ATOMIC_RELAXED))
+
+/* process.c */
+bool weigh_prepare(void);
+enum weigh_reason weigh_reason_now(const struct weigh *w);
+void weigh_look_after(uint64_t now);
+void weigh_lock(void);
+bool weigh_try_lock(void);
+void weigh_unlock(void);
+
+/* talk.c: with the lock held */
+enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_reply *reply, int *with);
+enum weigh_reason weigh_connect(void);
+bool weigh_hung_up(void);
+void weigh_hang_up(void);
+uint64_t weigh_identity(int descriptor);
+
+/* threads.c: with the lock held */
+void weigh_join(struct weigh *w);
+void weigh_forget_threads(void);
+
+/* accounts.c */
+struct weigh_account *weigh_find(uint64_t token);
+struct weigh_account *weigh_take(uint64_t token);
+bool weigh_token_of(uint32_t number, uint64_t *token);
+void weigh_forget_accounts(void);
+
+/* interval.c */
+void weigh_end_next(struct weigh *w);
+
+#endif

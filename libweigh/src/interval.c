@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Says on the page what is to be accounted, and to which account.
+ */
+#include "internal.h"
+
+static void ask(struct weigh *w, struct weigh_account *account, uint64_t wanted, uint32_t calls)
+{
+	struct slot *slot = slot_of(w);
+	uint64_t number = (uint64_t)((union element *)account - weigh_process.page) - FIRST_ACCOUNT;
+
+	w->running++;
+	w->account = account;
+	store(&slot->wanted, wanted);
+	store(&slot->calls, calls);
+	/* Time that passes here is the library's own, and yet in the interval: let it be the last. */
+	w->began = clock_now();
+	store(&slot->request, (number + 1) | (uint64_t)w->running << 32);
+}
+
+/* Stops accounting; what the kernel side does not count itself is added up. */
+static void stop(struct weigh *w, uint32_t calls)
+{
+	struct weigh_account *account = w->account;
+
+	store(&slot_of(w)->request, 0);
+	w->account = 0;
+	w->next_calls = 0;
+	if (!calls)
+		return;
+	add(&account->time_ns, clock_now() - w->began);
+	add(&account->calls, calls);
+}
+
+/* Ends what weigh_next() began, unless the kernel side has done so or is to do it. */
+void weigh_end_next(struct weigh *w)
+{
+	struct slot *slot;
+
+	if (!w->account || !w->next_calls)
+		return;
+	slot = slot_of(w);
+	if (!load(&slot->calls))
+		/* Either it was an interval, or the calls have been made. */
+		stop(w, load(&slot->request) ? w->next_calls : 0);
+}
+
+static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted, uint32_t calls)
+{
+	struct weigh_account *account;
+	enum weigh_reason reason;
+
+	reason = weigh_reason_now(w);
+	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
+		return reason;
+	if (atomic_load_explicit(&w->reason, memory_order_relaxed) == WEIGH_NO_SLOT)
+		return WEIGH_NO_SLOT;
+	weigh_end_next(w);
+	if (w->account && !w->next_calls)
+		return WEIGH_BUSY;
+	/* Calls that were asked for and not made. */
+	if (w->account)
+		stop(w, 0);
+	if (clock_now() >= atomic_load_explicit(&weigh_process.look_at, memory_order_relaxed)) {
+		weigh_look_after(clock_now());
+		reason = weigh_reason_now(w);
+	}
+	account = weigh_take(token);
+	if (!account)
+		return WEIGH_NO_ACCOUNT;
+	w->next_calls = calls;
+	ask(w, account, wanted, calls && !reason && weigh_process.follows_calls ? calls : 0);
+	return reason;
+}
+
+EXPORT enum weigh_reason weigh_begin(weigh *w, uint64_t token, uint64_t wanted)
+{
+	return begin(w, token, wanted, 0);
+}
+
+EXPORT enum weigh_reason weigh_next_n(weigh *w, uint64_t token, uint64_t wanted, uint32_t calls)
+{
+	return begin(w, token, wanted, calls ? calls : 1);
+}
+
+EXPORT enum weigh_reason weigh_next(weigh *w, uint64_t token, uint64_t wanted)
+{
+	return begin(w, token, wanted, 1);
+}
+
+EXPORT enum weigh_reason weigh_end(weigh *w)
+{
+	enum weigh_reason reason = weigh_reason_now(w);
+
+	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
+		return reason;
+	if (!w->account || w->next_calls) {
+		weigh_end_next(w);
+		return WEIGH_NOT_OPEN;
+	}
+	stop(w, 1);
+	return reason;
+}

@@ -1,0 +1,95 @@
+/* Derived from crates/schema/src/library.rs by `weigh generate`. */
+#ifndef WEIGH_PAGE_H
+#define WEIGH_PAGE_H
+
+#define WEIGH_LAYOUT 0x147f466d332f3bcdULL
+#define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
+#define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
+
+#define ELEMENT_BYTES 1024
+#define SLOT_ELEMENTS 256
+#define SLOTS_PER_ELEMENT 16
+#define MAX_SLOTS 4096
+#define MAX_ACCOUNTS 1024
+#define ACCOUNT_WORDS 16
+#define MAX_CLIENTS 4096
+#define FIRST_SLOT_ELEMENT 1
+#define FIRST_ACCOUNT 257
+#define ELEMENTS 1281
+
+/* What a page begins with. */
+struct page_head {
+	WEIGH_U64 served; /* 1 while somebody serves the program; 0 from the server's orderly end on */
+	WEIGH_U64 looked; /* each how many milliseconds it is looked for what has settled; 0: it is not */
+	WEIGH_U64 refused; /* tokens that found no account */
+	WEIGH_U64 watched[16]; /* bit set of accounts: set by the program, cleared when settled */
+	WEIGH_U64 settled[16]; /* bit set of accounts: set by the server, cleared by the program */
+};
+
+/*
+ * Where a thread of a program says what is to be accounted: written by the program, and so it
+ * may hold anything.
+ */
+struct slot {
+	WEIGH_U64 request; /* 0: nothing; else the account's number + 1, and above it a running number */
+	WEIGH_U64 wanted; /* bit set of subsystems */
+	WEIGH_U64 ticket; /* of the thread that the slot belongs to */
+	WEIGH_U64 calls; /* 0: an interval that the program ends itself; else calls that are left of it */
+	WEIGH_U64 unused[4];
+};
+
+/* The first is a head, then come slots, then accounts. */
+union element {
+	struct page_head head;
+	struct slot slots[SLOTS_PER_ELEMENT];
+	struct weigh_account account;
+	unsigned char bytes[ELEMENT_BYTES];
+};
+
+/* What a program can ask for. */
+enum weigh_request_kind {
+	WEIGH_ASK_ENTER = 0, /* a page of its own */
+	WEIGH_ASK_JOIN = 1, /* to account for a thread, by a slot */
+	WEIGH_ASK_PEER = 2, /* to read another program's page */
+	WEIGH_ASK_LEAVE = 3, /* to read another program's page no more */
+	WEIGH_ASK_WATCH = 4, /* to be told when a watched account has settled */
+};
+
+#define WEIGH_FOLLOWS_CALLS 1
+
+struct weigh_request {
+	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
+	WEIGH_U64 kind; /* enum weigh_request_kind */
+	WEIGH_U64 number; /* of the thread or process that it is about */
+	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the slot */
+};
+
+struct weigh_reply {
+	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
+	WEIGH_U64 reason; /* enum weigh_reason; 0: it was done */
+	WEIGH_U64 value; /* of WEIGH_ASK_ENTER: the subsystems; of WEIGH_ASK_JOIN: the ticket */
+	WEIGH_U64 flags; /* of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS */
+};
+
+/* Texts of enum weigh_reason. */
+#define WEIGH_REASON_TEXTS \
+	[0] = "it is measured", \
+	[1] = "no agent of weigh answers", \
+	[2] = "the agent of weigh has ended, or has dropped this program", \
+	[3] = "the agent and libweigh are of different versions of weigh", \
+	[4] = "the process belongs to another user", \
+	[5] = "as many programs are measured, or have just come, as the agent allows a user, or all of them", \
+	[6] = "no such process is measured", \
+	[7] = "the agent can not see this thread: it is in another PID namespace", \
+	[8] = "as many threads of this program are measured as can be", \
+	[9] = "all accounts are taken: weigh_release() gives them back", \
+	[10] = "the handle is of the process that this one was forked from", \
+	[11] = "the handle is closed", \
+	[12] = "an interval of this thread is open already", \
+	[13] = "no interval of this thread is open", \
+	[14] = "nothing was accounted to this token", \
+	[15] = "there is no memory for the accounts", \
+	[16] = "the agent does not understand the request", \
+	[17] = "the kernel refuses what the agent needs for it"
+
+#endif

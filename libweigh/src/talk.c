@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Messages to the agent, and its answers. The lock is held.
+ *
+ * The descriptor is the program's too: it may have closed it, and have another file there by now. So
+ * it is used and closed only while it is what it was.
+ */
+#include "internal.h"
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* A number that another open file does not have; 0 if there is none. */
+uint64_t weigh_identity(int descriptor)
+{
+	struct stat about;
+
+	if (descriptor < 0 || fstat(descriptor, &about))
+		return 0;
+	return ((uint64_t)about.st_dev << 32 ^ about.st_ino) | 1ULL << 63;
+}
+
+static bool has_socket(void)
+{
+	struct process *process = &weigh_process;
+
+	return process->socket >= 0 && weigh_identity(process->socket) == process->socket_identity;
+}
+
+void weigh_hang_up(void)
+{
+	if (has_socket())
+		close(weigh_process.socket);
+	weigh_process.socket = -1;
+}
+
+bool weigh_hung_up(void)
+{
+	char byte;
+
+	if (!has_socket())
+		return true;
+	/* What the agent would say unasked is that it drops the program. */
+	return recv(weigh_process.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+	       (errno != EAGAIN && errno != EINTR);
+}
+
+static int take_descriptor(struct msghdr *message)
+{
+	struct cmsghdr *control = CMSG_FIRSTHDR(message);
+	int descriptor = -1;
+
+	if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
+	    control->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&descriptor, CMSG_DATA(control), sizeof(int));
+	return descriptor;
+}
+
+static ssize_t receive(struct weigh_reply *reply, int *with)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec part = { reply, sizeof(*reply) };
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	bool reset = false;
+	ssize_t length;
+
+	for (;;) {
+		length = recvmsg(weigh_process.socket, &message, MSG_CMSG_CLOEXEC);
+		if (length >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
+			break;
+		/* An agent that turns the program away without having read is told first, its answer then. */
+		reset = reset || errno == ECONNRESET;
+	}
+	if (length >= 0)
+		*with = take_descriptor(&message);
+	return length;
+}
+
+/* Asks, and waits for the answer. With it comes a descriptor, or -1. */
+enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_reply *reply, int *with)
+{
+	ssize_t length;
+
+	*with = -1;
+	if (!has_socket())
+		return WEIGH_GONE;
+	do {
+		length = send(weigh_process.socket, request, sizeof(*request), MSG_NOSIGNAL);
+	} while (length < 0 && errno == EINTR);
+	/* Who was turned away finds the reason there, though nobody listens any more. */
+	length = receive(reply, with);
+	if (length == sizeof(*reply) && reply->layout == WEIGH_LAYOUT && reply->reason == WEIGH_MEASURED)
+		return WEIGH_MEASURED;
+	if (*with >= 0)
+		close(*with);
+	*with = -1;
+	if (length <= 0) {
+		/* An answer that comes after all must not be taken for that to the next message. */
+		weigh_hang_up();
+		atomic_store(&weigh_process.reason, WEIGH_GONE);
+		return WEIGH_GONE;
+	}
+	if (length != sizeof(*reply) || reply->layout != WEIGH_LAYOUT)
+		return WEIGH_OTHER_VERSION;
+	return (enum weigh_reason)reply->reason;
+}
+
+static int dial(const char path[108])
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct timeval patience = { .tv_sec = 2 };
+	int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (descriptor < 0)
+		return -1;
+	memcpy(address.sun_path, path, sizeof(address.sun_path));
+	setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(descriptor, (struct sockaddr *)&address, sizeof(address))) {
+		close(descriptor);
+		return -1;
+	}
+	return descriptor;
+}
+
+/* Puts the agent's array where the page is, with the accounts as they stand. */
+static bool adopt(int array)
+{
+	union element *fresh = mmap(0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, array, 0);
+	union element *page = weigh_process.page;
+	void *moved;
+
+	if (fresh == MAP_FAILED)
+		return false;
+	for (uint32_t i = 0; i < MAX_ACCOUNTS; i++) {
+		if (!page[FIRST_ACCOUNT + i].account.generation)
+			continue;
+		fresh[FIRST_ACCOUNT + i] = page[FIRST_ACCOUNT + i];
+		/* Who would have told that it is done is gone. */
+		fresh[FIRST_ACCOUNT + i].account.later.pending = 0;
+	}
+	fresh[0].head.refused = page[0].head.refused;
+	munmap(fresh, PAGE_BYTES);
+	moved = mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, array, 0);
+	return moved == page;
+}
+
+/* Finds the agent, and gets a page of it. */
+enum weigh_reason weigh_connect(void)
+{
+	struct weigh_request request = { .layout = WEIGH_LAYOUT, .kind = WEIGH_ASK_ENTER };
+	struct process *process = &weigh_process;
+	struct weigh_reply reply;
+	enum weigh_reason reason;
+	int array;
+
+	process->socket = dial(process->path);
+	if (process->socket < 0)
+		return WEIGH_NO_SERVER;
+	process->socket_identity = weigh_identity(process->socket);
+	reason = weigh_talk(&request, &reply, &array);
+	if (!reason && (array < 0 || !adopt(array)))
+		reason = WEIGH_NO_MEMORY;
+	if (array >= 0)
+		close(array);
+	if (reason) {
+		weigh_hang_up();
+		return reason;
+	}
+	process->subsystems = reply.value;
+	process->follows_calls = reply.flags & WEIGH_FOLLOWS_CALLS;
+	return WEIGH_MEASURED;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Odd amounts under several tokens from several threads; each account must have them to the byte.
+ *
+ * usage: exact FOLDER ROUNDS
+ */
+#include "check.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#define THREADS 7
+#define ALL_OF_THEM 1000 /* the token that all threads share */
+#define BLOCK 4096
+
+static int rounds;
+static int file;
+
+static void connect_pair(int pair[2])
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(!bind(listener, (struct sockaddr *)&address, sizeof(address)));
+	CHECK(!listen(listener, 1));
+	CHECK(!getsockname(listener, (struct sockaddr *)&address, &length));
+	pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(!connect(pair[0], (struct sockaddr *)&address, sizeof(address)));
+	pair[1] = accept(listener, 0, 0);
+	CHECK(pair[1] >= 0);
+	close(listener);
+	/* Small writes are not to wait for each other. */
+	for (int i = 0; i < 2; i++)
+		CHECK(!setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)));
+}
+
+static void take(int socket, size_t bytes)
+{
+	char buffer[8192];
+
+	while (bytes) {
+		ssize_t got = read(socket, buffer, bytes < sizeof(buffer) ? bytes : sizeof(buffer));
+
+		CHECK(got > 0);
+		bytes -= (size_t)got;
+	}
+}
+
+/* Sends under its own token, receives under all threads', and something else under none. */
+static void *talk(void *argument)
+{
+	uint64_t number = (uint64_t)(uintptr_t)argument;
+	size_t bytes = 1009 + 2 * number;
+	static char zeros[8192];
+	weigh *w = measured();
+	int pair[2];
+
+	connect_pair(pair);
+	for (int i = 0; i < rounds; i++) {
+		SAME(WEIGH_CALL(w, number, WEIGH_ALL, write(pair[0], zeros, bytes)), bytes);
+		SAME(weigh_begin(w, ALL_OF_THEM, bit(WEIGH_SOCKET)), WEIGH_MEASURED);
+		take(pair[1], bytes);
+		SAME(weigh_end(w), WEIGH_MEASURED);
+		SAME(write(pair[0], zeros, 501), 501);
+		take(pair[1], 501);
+		CHECK(weigh_next(w, number + 100, WEIGH_ALL) == WEIGH_MEASURED);
+		SAME(write(pair[1], zeros, 77), 77);
+		CHECK(weigh_next_n(w, number + 200, WEIGH_ALL, 2) == WEIGH_MEASURED);
+		SAME(write(pair[1], zeros, 33), 33);
+		SAME(write(pair[1], zeros, 34), 34);
+		CHECK(weigh_read(w, number + 200));
+		take(pair[0], 77 + 33 + 34);
+	}
+	SAME(weigh_read(w, number)->socket.sent_bytes, bytes * (size_t)rounds);
+	SAME(weigh_read(w, number)->socket.received_bytes, 0);
+	SAME(weigh_read(w, number)->calls, rounds);
+	SAME(weigh_read(w, number + 100)->socket.sent_bytes, 77 * rounds);
+	SAME(weigh_read(w, number + 100)->calls, rounds);
+	SAME(weigh_read(w, number + 200)->socket.sent_bytes, 67 * rounds);
+	SAME(weigh_read(w, number + 200)->calls, 2 * rounds);
+	SAME(weigh_read(w, number + 200)->socket.received_bytes, 0);
+	close(pair[0]);
+	close(pair[1]);
+	return 0;
+}
+
+/* Past the page cache, so that what is read is what the device brought. */
+static void *fetch(void *argument)
+{
+	weigh *w = measured();
+	size_t blocks = 3, done = 0;
+	char *buffer;
+
+	(void)argument;
+	CHECK(!posix_memalign((void **)&buffer, BLOCK, blocks * BLOCK));
+	for (int i = 0; i < 11; i++) {
+		CHECK(weigh_begin(w, 500, bit(WEIGH_BLOCK)) == WEIGH_MEASURED);
+		SAME(pread(file, buffer, blocks * BLOCK, (off_t)(done * BLOCK)), blocks * BLOCK);
+		weigh_end(w);
+		done += blocks;
+	}
+	SAME(weigh_read(w, 500)->block.transferred_bytes, done * BLOCK);
+	SAME(weigh_read(w, 500)->block.requests, 11);
+	SAME(weigh_read(w, 500)->socket.sent_bytes, 0);
+	CHECK(weigh_read(w, 500)->block.device_ns > 0);
+	CHECK(weigh_read(w, 500)->parts[WEIGH_BLOCK].waiting_ns > 0);
+	SAME(weigh_settled(w, 500), 1);
+	free(buffer);
+	return 0;
+}
+
+/* What is asked for is all that is counted, but for what all others' time depends on. */
+static void only_what_is_wanted(weigh *w)
+{
+	char byte = 0;
+	int ends[2];
+
+	CHECK(!pipe(ends));
+	CHECK(!weigh_begin(w, 600, bit(WEIGH_BLOCK)));
+	for (int i = 0; i < 100; i++)
+		CHECK(write(ends[1], &byte, 1) == 1);
+	weigh_end(w);
+	CHECK(!(weigh_read(w, 600)->touched & bit(WEIGH_MEMORY)));
+	SAME(weigh_read(w, 600)->memory.pages, 0);
+	CHECK(!weigh_begin(w, 601, bit(WEIGH_MEMORY)));
+	for (int i = 0; i < 10000; i++)
+		CHECK(write(ends[1], &byte, 1) == 1 && read(ends[0], &byte, 1) == 1);
+	weigh_end(w);
+	CHECK(weigh_read(w, 601)->touched & bit(WEIGH_MEMORY));
+}
+
+int main(int count, char **arguments)
+{
+	pthread_t threads[THREADS + 1];
+	uint64_t received = 0;
+	char path[4096];
+	weigh *w;
+
+	CHECK(count == 3);
+	rounds = atoi(arguments[2]);
+	snprintf(path, sizeof(path), "%s/exact-%d", arguments[1], (int)getpid());
+	file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	CHECK(file >= 0);
+	for (int i = 0; i < 40; i++) {
+		static char bytes[BLOCK];
+
+		memset(bytes, i + 1, sizeof(bytes));
+		SAME(write(file, bytes, sizeof(bytes)), sizeof(bytes));
+	}
+	CHECK(!fsync(file));
+	close(file);
+	file = open(path, O_RDONLY | O_DIRECT);
+	CHECK(file >= 0);
+	w = measured();
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], 0, talk, (void *)(i + 1)));
+	CHECK(!pthread_create(&threads[THREADS], 0, fetch, 0));
+	for (int i = 0; i <= THREADS; i++)
+		CHECK(!pthread_join(threads[i], 0));
+	for (uint64_t i = 1; i <= THREADS; i++)
+		received += (1009 + 2 * i) * (uint64_t)rounds;
+	SAME(weigh_read(w, ALL_OF_THEM)->socket.received_bytes, received);
+	SAME(weigh_read(w, ALL_OF_THEM)->calls, THREADS * rounds);
+	only_what_is_wanted(w);
+	unlink(path);
+	return 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * libweigh: what a program's own system calls cost in each part of the kernel, read while it runs.
+ *
+ *	weigh *w = weigh_open();
+ *	weigh_begin(w, 17, WEIGH_ALL);
+ *	fsync(file);
+ *	weigh_end(w);
+ *	const struct weigh_account *a = weigh_read(w, 17);
+ *	printf("%llu ns at the device\n", (unsigned long long)a->block.device_ns);
+ *
+ * A token is any number; all that is measured under the same token is added up in one account, whose
+ * numbers only grow until weigh_release(). Units are in the names: _ns, _bytes, else counts. What
+ * each number is stands in weigh_account.h.
+ *
+ * The rights to measure are those of an agent of weigh (`weigh agent`, or the weigh that has started
+ * the program), which is found at $WEIGH_SOCKET, else at /run/weigh/agent.sock. Where none answers,
+ * every function works all the same: only calls, time_ns and token of an account are filled, and
+ * each function returns the reason. An agent that comes (again) later is found by itself: it is looked
+ * for after 0.1 s, then after twice as long each time, to 60 s.
+ *
+ * Marking costs two stores into shared memory and the clock (clock_gettime, no system call). Once
+ * a second, weigh_begin() or weigh_next() makes one system call to see whether the agent is there.
+ *
+ * Thread-safe: a handle is its thread's own, all other state is the process's. Nothing is allocated
+ * after weigh_open() but what weigh_peer() maps. Nothing is printed, nothing ends the program, and
+ * errno stays as it was. Signal handlers must not use the library.
+ *
+ * After fork() the child has no open handle: old ones return WEIGH_FORKED until it calls weigh_open().
+ * After exec() nothing is left.
+ */
+#ifndef WEIGH_H
+#define WEIGH_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <weigh_account.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All parts of the kernel; of some of them: (1ULL << WEIGH_BLOCK) | (1ULL << WEIGH_SCHED). */
+#define WEIGH_ALL (~0ULL)
+
+/* A thread that is measured. */
+typedef struct weigh weigh;
+
+/* Another process's accounts. */
+typedef struct weigh_peer weigh_peer;
+
+/*
+ * The handle of the calling thread; the same one if it has one already. Never NULL: weigh_why() says
+ * whether it is measured. It takes two messages to the agent (at most 2 s each) the first time in a
+ * process, one in each further thread. The handle ends with its thread.
+ */
+weigh *weigh_open(void);
+
+/* Gives a handle back, as often as it was opened. An open interval is ended by it. */
+void weigh_close(weigh *w);
+
+/* Why the thread is not measured, as text; NULL if it is. */
+const char *weigh_why(const weigh *w);
+
+/* A reason as text; never NULL. */
+const char *weigh_text(enum weigh_reason reason);
+
+/* A number that is another one wherever an account is laid out in another way. */
+uint64_t weigh_layout(void);
+
+/* The parts of the kernel that the agent sees, as bits; 0 if there is none. */
+uint64_t weigh_subsystems(const weigh *w);
+
+/*
+ * Accounts for what the thread does until weigh_end(). `wanted` are the parts of the kernel that are
+ * to be counted, as bits; sched and irq always are, for others' times depend on them. Returns 0
+ * (WEIGH_MEASURED), or why it is not measured. WEIGH_NO_ACCOUNT: all WEIGH_ACCOUNTS tokens are in use,
+ * the interval is not accounted at all, and weigh_refused() has counted it. WEIGH_BUSY: an interval
+ * is open already, and stays.
+ */
+enum weigh_reason weigh_begin(weigh *w, uint64_t token, uint64_t wanted);
+
+/* Ends it: adds 1 to the account's calls, and the interval to its time_ns. */
+enum weigh_reason weigh_end(weigh *w);
+
+/*
+ * Accounts for the next system call, or the next `calls` ones.
+ *
+ * Exact where the agent follows every call (`weigh agent --every-call`; weigh_follows() tells): what
+ * comes before the call and after it is not in the account. Elsewhere an interval begins here that
+ * ends at the next weigh_ function of the thread: all of it is accounted, and time_ns is its length.
+ * Use weigh_begin() and weigh_end(), or WEIGH_CALL, close around the call to keep it short.
+ */
+enum weigh_reason weigh_next(weigh *w, uint64_t token, uint64_t wanted);
+enum weigh_reason weigh_next_n(weigh *w, uint64_t token, uint64_t wanted, uint32_t calls);
+
+/* Whether the ends of calls are known, which makes weigh_next() exact. */
+int weigh_follows(const weigh *w);
+
+/*
+ * The account of a token: shared memory, which changes while you read it; no copy, no system call.
+ * NULL if the token has none. `touched` has the bits of the parts that were seen. It stays readable
+ * until the process ends, and is the token's own until weigh_release().
+ */
+const struct weigh_account *weigh_read(weigh *w, uint64_t token);
+
+/*
+ * Gives the account back. What is still pending of it is not charged to anybody. No thread may have
+ * an interval open on it.
+ */
+enum weigh_reason weigh_release(weigh *w, uint64_t token);
+
+/* How many times a token found no account. */
+uint64_t weigh_refused(const weigh *w);
+
+/*
+ * What comes after the calls, in `later`: whether all of it has come. 1: yes; 0: something is pending;
+ * -1: the token has no account. One load, no system call.
+ */
+int weigh_settled(weigh *w, uint64_t token);
+
+/*
+ * Wants to be told when a token has settled. The agent looks each 20 ms at first, then after an eighth
+ * of the time since the last new wish, at least each second: it is told so much late. This makes a
+ * system call only if the agent does not look often already.
+ */
+enum weigh_reason weigh_watch(weigh *w, uint64_t token);
+
+/*
+ * A descriptor that is readable (poll, epoll) when watched tokens have settled; -1 if there is no
+ * agent. It is the process's, and libweigh's to close. When the agent has been replaced it has the
+ * same number, but epoll wants it added again.
+ */
+int weigh_descriptor(weigh *w);
+
+/*
+ * Calls `settled` for each watched token that has settled since the last time, and makes the
+ * descriptor unreadable. Returns how many. Never waits.
+ */
+int weigh_dispatch(weigh *w,
+		   void (*settled)(uint64_t token, const struct weigh_account *account, void *data),
+		   void *data);
+
+/*
+ * The accounts of another process, to be read only: of the same user, or of any if the reader has
+ * CAP_PERFMON or CAP_SYS_PTRACE. They are a copy that the agent renews every 20 ms. NULL, and `reason`
+ * if it is not NULL, if that is not so, if that process does not use libweigh, or if 64 are open. They
+ * stay readable, as they were last, when the process or the agent has ended.
+ */
+weigh_peer *weigh_peer_open(weigh *w, pid_t pid, enum weigh_reason *reason);
+
+/* The account of one of its tokens; NULL if it has none. */
+const struct weigh_account *weigh_peer_read(const weigh_peer *peer, uint64_t token);
+
+/* One account after the other: begin with *position = 0; NULL at the end. */
+const struct weigh_account *weigh_peer_next(const weigh_peer *peer, uint32_t *position);
+
+/* Unmaps them, and has the agent renew them no more. */
+void weigh_peer_close(weigh_peer *peer);
+
+/* An expression with a value, accounted: ssize_t n = WEIGH_CALL(w, 17, WEIGH_ALL, read(fd, b, s)); */
+#ifdef __cplusplus
+#define WEIGH_TYPE_OF_VALUE auto
+#else
+#define WEIGH_TYPE_OF_VALUE __auto_type
+#endif
+#define WEIGH_CALL(w, token, wanted, expression)                                                   \
+	__extension__({                                                                            \
+		weigh_begin((w), (token), (wanted));                                               \
+		WEIGH_TYPE_OF_VALUE weigh_value_ = (expression);                                   \
+		weigh_end((w));                                                                    \
+		weigh_value_;                                                                      \
+	})
+
+#ifdef __cplusplus
+}
+#endif
+#endif

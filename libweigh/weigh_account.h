@@ -1,0 +1,195 @@
+/* Derived from crates/schema/src/subsystem.rs by `weigh generate`. */
+#ifndef WEIGH_ACCOUNT_H
+#define WEIGH_ACCOUNT_H
+
+#ifndef WEIGH_U64
+#include <stdint.h>
+#define WEIGH_U64 uint64_t
+#endif
+
+/* Parts of the kernel; the bit of each in a set is 1 << its number. */
+enum weigh_subsystem {
+	/* the remainder: kernel code that no probe bounds, such as the VFS, the socket layer, copying */
+	WEIGH_KERNEL = 0,
+	/* waiting that no other part asked for, and the scheduler's doings */
+	WEIGH_SCHED = 1,
+	/* interrupts and softirqs that ran on top of the thread: work of others, most of it */
+	WEIGH_IRQ = 2,
+	/* contended locks of the kernel: spinning is time, sleeping is waiting */
+	WEIGH_LOCK = 3,
+	/* the allocators; time and waiting are those of direct reclaim */
+	WEIGH_MEMORY = 4,
+	/* page faults; their time is in the parts they call, and in the remainder */
+	WEIGH_FAULT = 5,
+	/* the page cache: what had to be put in and what was made dirty */
+	WEIGH_PAGECACHE = 6,
+	/* the file system (ext4): synchronising, mapping, truncating, allocating, writing pages */
+	WEIGH_FS = 7,
+	/* block devices: waiting for them, and requests that were done while the call lasted */
+	WEIGH_BLOCK = 8,
+	/* payload through sockets (tracepoints of Linux 6.3) */
+	WEIGH_SOCKET = 9,
+	/* TCP: what was handed to it, and what it had to send again at once */
+	WEIGH_TCP = 10,
+	/* devices and their queues; time is that of the driver's transmission */
+	WEIGH_NET = 11,
+	/* work that is left to kernel threads */
+	WEIGH_WORKQUEUE = 12,
+	/* timers that were set */
+	WEIGH_TIMER = 13,
+	/* io_uring: requests that were handed in and completed */
+	WEIGH_URING = 14,
+	WEIGH_SUBSYSTEMS = 15
+};
+
+struct weigh_part {
+	WEIGH_U64 time_ns; /* on a CPU in this part, less what other parts took that it called */
+	WEIGH_U64 waiting_ns; /* off the CPU for this part, less waiting for a CPU */
+	WEIGH_U64 entries; /* times it was entered */
+};
+
+struct weigh_sched {
+	WEIGH_U64 run_queue_ns; /* runnable, but another thread had the CPU */
+	WEIGH_U64 switches; /* times the thread left the CPU to wait */
+	WEIGH_U64 preemptions; /* times the CPU was taken from it */
+};
+
+struct weigh_irq {
+	WEIGH_U64 hard_ns; /* in handlers of interrupts */
+	WEIGH_U64 soft_ns; /* in softirqs */
+};
+
+struct weigh_memory {
+	WEIGH_U64 allocations; /* objects taken from kmalloc and the slab caches */
+	WEIGH_U64 allocated_bytes; /* their sizes, as the caches round them */
+	WEIGH_U64 pages; /* pages taken from the page allocator */
+};
+
+struct weigh_fault {
+	WEIGH_U64 user; /* faults of the program's own code */
+	WEIGH_U64 kernel; /* faults of kernel code on the program's memory */
+};
+
+struct weigh_pagecache {
+	WEIGH_U64 added_pages; /* pages put into it: misses, read-ahead, new pages */
+	WEIGH_U64 dirtied_pages; /* pages that became dirty */
+};
+
+struct weigh_block {
+	WEIGH_U64 requests; /* parts of requests to a device that were the call's */
+	WEIGH_U64 transferred_bytes; /* bytes of them */
+	WEIGH_U64 queue_ns; /* from the request to its issue to the device */
+	WEIGH_U64 device_ns; /* from its issue to its completion, shared by bytes */
+};
+
+struct weigh_socket {
+	WEIGH_U64 sent_bytes; /* payload accepted by sockets */
+	WEIGH_U64 received_bytes; /* payload taken from sockets */
+};
+
+struct weigh_tcp {
+	WEIGH_U64 retransmits; /* segments sent again while the call lasted */
+};
+
+struct weigh_net {
+	WEIGH_U64 packets; /* packets handed to a device */
+	WEIGH_U64 transmitted_bytes; /* their lengths, headers included */
+};
+
+struct weigh_workqueue {
+	WEIGH_U64 queued; /* work items handed over */
+};
+
+struct weigh_timer {
+	WEIGH_U64 started; /* timers and high-resolution timers started */
+};
+
+struct weigh_uring {
+	WEIGH_U64 submitted; /* requests handed in */
+	WEIGH_U64 completed; /* requests completed while the call lasted */
+};
+
+struct weigh_later {
+	WEIGH_U64 pending; /* things it caused that have not come to an end */
+	WEIGH_U64 block_requests; /* parts of requests to a device that carried its pages */
+	WEIGH_U64 block_bytes; /* bytes of its pages that were written, at completion */
+	WEIGH_U64 block_queue_ns; /* from the request to its issue, shared by bytes */
+	WEIGH_U64 block_device_ns; /* from issue to completion, shared by bytes */
+	WEIGH_U64 tcp_transmitted_bytes; /* payload that TCP handed to the network, repeats included */
+	WEIGH_U64 tcp_retransmitted_bytes; /* payload that TCP sent again */
+	WEIGH_U64 softirq_ns; /* in softirqs on its behalf */
+	WEIGH_U64 work_items; /* work items it queued that have run */
+	WEIGH_U64 work_ns; /* their time */
+	WEIGH_U64 timers; /* timers it started that have run */
+	WEIGH_U64 timer_ns; /* their time */
+};
+
+struct weigh_account {
+	WEIGH_U64 token; /* the caller's own number for it */
+	WEIGH_U64 generation; /* grows when the account is given to another token */
+	WEIGH_U64 touched; /* bit set of the subsystems that were seen */
+	WEIGH_U64 calls; /* calls, or intervals, that are added up in it */
+	WEIGH_U64 time_ns; /* from their beginnings to their ends */
+	struct weigh_part parts[WEIGH_SUBSYSTEMS]; /* by number */
+	struct weigh_sched sched;
+	struct weigh_irq irq;
+	struct weigh_memory memory;
+	struct weigh_fault fault;
+	struct weigh_pagecache pagecache;
+	struct weigh_block block;
+	struct weigh_socket socket;
+	struct weigh_tcp tcp;
+	struct weigh_net net;
+	struct weigh_workqueue workqueue;
+	struct weigh_timer timer;
+	struct weigh_uring uring;
+	struct weigh_later later;
+};
+
+/* Tokens of a process that can be in use at once. */
+#define WEIGH_ACCOUNTS 1024
+
+/* Threads of a process that can be measured at once. */
+#define WEIGH_THREADS 4096
+
+/* Why something is not measured; weigh_text() has it as text. */
+enum weigh_reason {
+	/* it is measured */
+	WEIGH_MEASURED = 0,
+	/* no agent of weigh answers */
+	WEIGH_NO_SERVER = 1,
+	/* the agent of weigh has ended, or has dropped this program */
+	WEIGH_GONE = 2,
+	/* the agent and libweigh are of different versions of weigh */
+	WEIGH_OTHER_VERSION = 3,
+	/* the process belongs to another user */
+	WEIGH_NOT_PERMITTED = 4,
+	/* as many programs are measured, or have just come, as the agent allows a user, or all of them */
+	WEIGH_TOO_MANY = 5,
+	/* no such process is measured */
+	WEIGH_NO_PROCESS = 6,
+	/* the agent can not see this thread: it is in another PID namespace */
+	WEIGH_NO_THREAD = 7,
+	/* as many threads of this program are measured as can be */
+	WEIGH_NO_SLOT = 8,
+	/* all accounts are taken: weigh_release() gives them back */
+	WEIGH_NO_ACCOUNT = 9,
+	/* the handle is of the process that this one was forked from */
+	WEIGH_FORKED = 10,
+	/* the handle is closed */
+	WEIGH_CLOSED = 11,
+	/* an interval of this thread is open already */
+	WEIGH_BUSY = 12,
+	/* no interval of this thread is open */
+	WEIGH_NOT_OPEN = 13,
+	/* nothing was accounted to this token */
+	WEIGH_NO_TOKEN = 14,
+	/* there is no memory for the accounts */
+	WEIGH_NO_MEMORY = 15,
+	/* the agent does not understand the request */
+	WEIGH_NOT_UNDERSTOOD = 16,
+	/* the kernel refuses what the agent needs for it */
+	WEIGH_KERNEL_REFUSES = 17,
+};
+
+#endif
