@@ -176,6 +176,35 @@ fn functions_within_functions_and_within_themselves() {
 }
 
 #[test]
+fn the_vfs_and_the_socket_layer_are_told_from_the_rest() {
+    needs_function_probes!("the_vfs_and_the_socket_layer_are_told_from_the_rest");
+    let scratch = Scratch::new();
+    let json = scratch.path("calls.json").display().to_string();
+    let file = scratch.path("work/file").display().to_string();
+    let options = ["calls", "-q", "--functions", "--json", &json, "--"];
+    let follow = |command: &[&str]| -> Value {
+        let output = weigh(&scratch, &[&options[..], command].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_str(&scratch.text("calls.json")).expect("JSON")
+    };
+    let report = follow(&[&workload("calls"), &file]);
+    for call in ["read", "write", "pwrite64"] {
+        let calls = sum(&report, call, &["calls_total"]);
+        assert_eq!(sum(&report, call, &["parts", "vfs", "entries_total"]), calls, "{call}");
+        assert!(sum(&report, call, &["parts", "vfs", "time_seconds"]) > 0.0, "{call}");
+    }
+    parts_add_up(&report);
+    let report = follow(&[&workload("net"), "1009000", "7", "udp"]);
+    for call in ["sendto", "recvfrom"] {
+        let calls = sum(&report, call, &["calls_total"]);
+        assert_eq!(sum(&report, call, &["parts", "socket", "entries_total"]), calls, "{call}");
+        let time = |part: &str| sum(&report, call, &["parts", part, "time_seconds"]);
+        assert!(time("socket") > time("kernel"), "{call}: {} {}", time("socket"), time("kernel"));
+    }
+    parts_add_up(&report);
+}
+
+#[test]
 fn without_function_probes_it_is_said_once_and_the_rest_goes_on() {
     needs_root!();
     if functions_can_be_probed("") {

@@ -105,7 +105,7 @@ impl KernelCalls {
         let (told, names) = (Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &names)?;
         let own = functions.attach_all(&skeleton, chosen.functions, &mut links)?;
-        let attached = chosen.attached().into_iter().chain(own).collect();
+        let attached = joined(chosen.attached(), own);
         let own = functions.own().cloned();
         Ok(KernelCalls { skeleton, links, ring, told, names, attached, own, last_serial: 0 })
     }
@@ -262,6 +262,20 @@ fn attach(
         }
     }
     Ok(links)
+}
+
+/// What is attached for a part by tracepoints and by functions is one.
+fn joined(mut parts: Vec<Attached>, by_functions: Vec<Attached>) -> Vec<Attached> {
+    for more in by_functions {
+        match parts.iter_mut().find(|part| part.subsystem == more.subsystem) {
+            Some(part) => {
+                part.probes += more.probes;
+                part.missing.extend(more.missing);
+            }
+            None => parts.push(more),
+        }
+    }
+    parts
 }
 
 /// Attached to functions, many times, or not at all.

@@ -23,7 +23,8 @@ use parts::Parts;
 
 /// Follows the calls, and tells of them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
-    let parts = Parts::chosen(&arguments.subsystems, arguments.config.as_deref())?;
+    let parts =
+        Parts::chosen(&arguments.subsystems, arguments.config.as_deref(), arguments.functions)?;
     let wanted =
         Wanted { subsystems: parts.built_in, grouping: arguments.by.into(), every_call: true };
     if arguments.command.is_empty() == arguments.pid.is_none() {

@@ -23,7 +23,11 @@ pub struct Parts {
 
 impl Parts {
     /// What was asked for; names on the command line go before what the file says.
-    pub fn chosen(names: &[String], file: Option<&Path>) -> anyhow::Result<Parts> {
+    pub fn chosen(
+        names: &[String],
+        file: Option<&Path>,
+        with_known: bool,
+    ) -> anyhow::Result<Parts> {
         let configuration = file.map(read).transpose()?.unwrap_or_default();
         let named = match names.iter().any(|name| name == ALL) {
             true => configuration.only.as_deref(),
@@ -36,7 +40,15 @@ impl Parts {
             |name: &str| named.is_none_or(|named| named.iter().any(|wanted| wanted == name));
         let is_removed = |s: &&Subsystem| named.is_none() && configuration.remove.contains(s);
         let built_in = SUBSYSTEMS.iter().filter(|s| is_wanted(s.name) && !is_removed(s));
-        let functions = Functions::find(&configuration, &is_wanted)?;
+        let mut functions = Functions::find(&configuration, &is_wanted)?;
+        if with_known {
+            let is_removed = |name: &str| configuration.remove.iter().any(|s| s.name == name);
+            // Those that have no tracepoints have no name to ask for them by.
+            functions.add_known(&|name| {
+                let has_name = Subsystem::named(name).is_some();
+                !(has_name && (!is_wanted(name) || named.is_none() && is_removed(name)))
+            });
+        }
         let parts = Parts { built_in: built_in.collect(), functions };
         parts.check_probes()?;
         Ok(parts)

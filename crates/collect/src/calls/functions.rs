@@ -6,6 +6,7 @@
 //! that this kernel does not have, with the nearest that it has.
 
 mod captures;
+mod known;
 mod recipe;
 mod symbols;
 
@@ -13,8 +14,8 @@ use std::path::Path;
 
 use libbpf_rs::{KprobeOpts, Link, MapCore as _, MapFlags};
 use weigh_schema::configuration::{At, Configuration, ConfigurationError, OwnSubsystem};
-use weigh_schema::own::Own;
-use weigh_schema::subsystem::SUBSYSTEMS;
+use weigh_schema::own::{OWN_PARTS, Own, OwnPart};
+use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::layout::skeleton;
 use super::{Attached, bpf};
@@ -64,9 +65,45 @@ pub struct Functions {
     /// The names of the own parts that are wanted, with their numbers.
     wanted: Vec<(String, u32)>,
     probes: Vec<Probe>,
+    /// What this kernel has not, by the part's number.
+    lacking: Vec<(u32, String)>,
 }
 
 impl Functions {
+    /// Adds the borders that weigh knows by itself, of parts that are wanted. A part that the
+    /// configuration has defined stays as it is.
+    pub fn add_known(&mut self, is_wanted: &dyn Fn(&str) -> bool) {
+        let symbols = Symbols::of_this_kernel();
+        for (name, functions) in known::BORDERS.iter().filter(|(name, _)| is_wanted(name)) {
+            let Some(part) = self.place_of(name) else { continue };
+            self.wanted.push(((*name).to_string(), part));
+            for function in *functions {
+                if !symbols.have(function) {
+                    let why = format!("this kernel has no function {function} of its own");
+                    self.lacking.push((part, why));
+                    continue;
+                }
+                let recipe = Recipe { bounds: true, part, ..Recipe::default() };
+                self.probes.push(Probe { function: (*function).to_string(), recipe, at: None });
+            }
+        }
+    }
+
+    /// The number of a part that is built in, or that there is still room for.
+    fn place_of(&mut self, name: &str) -> Option<u32> {
+        if let Some(known) = Subsystem::named(name) {
+            return Some(known.index() as u32);
+        }
+        let own = self.own.as_deref().unwrap_or_default();
+        if own.len() == OWN_PARTS || own.iter().any(|part| part.name == name) {
+            return None;
+        }
+        let part = OwnPart { name: name.to_string(), sums: Vec::new(), later: Vec::new() };
+        let number = SUBSYSTEMS.len() + own.len();
+        self.own = Some(own.iter().cloned().chain([part]).collect::<Vec<_>>().into());
+        Some(number as u32)
+    }
+
     /// Looks up what the parts of a configuration need that are wanted.
     pub fn find(
         configuration: &Configuration,
@@ -142,7 +179,9 @@ impl Functions {
 
     fn parts(&self) -> Vec<(u32, Attached)> {
         let part = |(name, number): &(String, u32)| {
-            let attached = Attached { subsystem: name.clone(), probes: 0, missing: Vec::new() };
+            let lacking = self.lacking.iter().filter(|(part, _)| part == number);
+            let missing = lacking.map(|(_, why)| why.clone()).collect();
+            let attached = Attached { subsystem: name.clone(), probes: 0, missing };
             (*number, attached)
         };
         self.wanted.iter().map(part).collect()
@@ -152,7 +191,7 @@ impl Functions {
     fn without(&self, reason: &str) -> Vec<Attached> {
         let mut parts: Vec<Attached> = self.parts().into_iter().map(|(_, part)| part).collect();
         for part in &mut parts {
-            part.missing.push(reason.to_string());
+            part.missing = vec![reason.to_string()];
         }
         parts
     }

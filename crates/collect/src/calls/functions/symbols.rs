@@ -30,6 +30,11 @@ impl Symbols {
         Symbols(functions)
     }
 
+    /// Whether a function is there, once.
+    pub(super) fn have(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.get(name) == Some(&1)
+    }
+
     /// Refuses a function that is not there, or that is there more than once.
     pub(super) fn check(&self, function: &Function) -> Result<(), ConfigurationError> {
         let name = &function.name;
