@@ -10,6 +10,7 @@ use weigh_collect::{fanotify, inspect, job, procfs};
 use weigh_schema::amount;
 use weigh_schema::event::Event;
 use weigh_schema::limit::Limit;
+use weigh_schema::own::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Unit};
 use weigh_show::report::{self, Totals};
@@ -124,6 +125,28 @@ pub fn limit(data: &[u8]) {
 pub fn limits_file(data: &[u8]) {
     if let Err(error) = limits_file::parse(&String::from_utf8_lossy(data)) {
         assert!(!format!("{error:#}").is_empty());
+    }
+}
+
+/// A configuration of parts of the kernel.
+pub fn configuration(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let lines = text.lines().count().max(1);
+    match weigh_schema::configuration::parse("f", &text) {
+        Ok(read) => {
+            let own = read.own();
+            assert!(own.len() <= OWN_PARTS && own.len() == read.subsystems.len());
+            let numbers = own.iter().flat_map(|part| part.sums.iter().chain(&part.later));
+            assert!(numbers.clone().all(|number| number.slot < OWN_NUMBERS));
+            // No two numbers share a place.
+            let slots: std::collections::HashSet<_> = numbers.clone().map(|n| n.slot).collect();
+            assert_eq!(slots.len(), numbers.count());
+        }
+        Err(error) => {
+            // An error at the end of the text may be on the line that would come next.
+            assert!((1..=lines + 1).contains(&error.at.line), "{error}");
+            assert!(error.to_string().starts_with("f:"));
+        }
     }
 }
 

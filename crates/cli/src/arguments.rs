@@ -214,6 +214,16 @@ pub struct CallsArguments {
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
     pub subsystems: Vec<String>,
 
+    /// Leave out parts of the kernel, or define others by the functions at their borders, as this
+    /// file says: see docs/subsystems.md.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+
+    /// Tell the VFS and the socket layer from the rest, where the kernel lets functions be probed:
+    /// two probes at each of some thirty functions that calls begin with.
+    #[arg(long)]
+    pub functions: bool,
+
     /// What has a row of its own in the table.
     #[arg(long, value_enum, default_value_t = By::Call)]
     pub by: By,

@@ -17,5 +17,6 @@
 #include "calls/network.h"
 #include "calls/segments.h"
 #include "calls/deferred.h"
+#include "calls/own.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

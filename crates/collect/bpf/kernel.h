@@ -46,6 +46,7 @@ enum bpf_map_type {
 };
 
 #define REQ_OP_MASK 0xff
+#define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
 #define BTRFS_SUPER_MAGIC 0x9123683e
 #define EXT4_SUPER_MAGIC 0xef53
@@ -181,11 +182,12 @@ struct linux_binprm;
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long orig_ax, di;
+	unsigned long orig_ax, di, si, dx, cx, r8, r9, ax, sp;
 };
 #else
 struct pt_regs {
 	__u64 regs[31];
+	__u64 sp;
 	__s32 syscallno;
 };
 #endif

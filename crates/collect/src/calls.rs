@@ -5,6 +5,7 @@
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
 pub mod clients;
+mod functions;
 mod join;
 mod layout;
 mod names;
@@ -18,6 +19,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{Call, Cell, Grouping, Named, Sharing, Tally};
+use weigh_schema::own::Own;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::job::{JobError, bpf, forever};
@@ -25,6 +27,7 @@ use crate::optional::Offers;
 use crate::{complaints, requirements};
 use layout::skeleton;
 
+pub use functions::{Functions, function_probes};
 pub use names::{STORES, name};
 
 /// Always attached: without them the time of the others would be wrong.
@@ -65,7 +68,7 @@ impl Telling {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
     /// The part.
-    pub subsystem: &'static str,
+    pub subsystem: String,
     /// How many probes are attached for it.
     pub probes: usize,
     /// What could not be attached, and why.
@@ -80,23 +83,30 @@ pub struct KernelCalls {
     told: Rc<RefCell<Vec<Call>>>,
     names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
+    own: Option<Own>,
     last_serial: u32,
 }
 
 impl KernelCalls {
     /// Loads what is wanted, and attaches it.
     pub fn open(wanted: &Wanted) -> Result<KernelCalls, JobError> {
-        KernelCalls::open_to_tell(wanted, Telling::PLAIN)
+        KernelCalls::open_with(wanted, Telling::PLAIN, &Functions::default())
     }
 
-    /// The same, where it matters how single calls are told.
-    pub fn open_to_tell(wanted: &Wanted, telling: Telling) -> Result<KernelCalls, JobError> {
+    /// The same, where it matters how single calls are told, and with probes of functions where this
+    /// kernel has them.
+    pub fn open_with(
+        wanted: &Wanted,
+        telling: Telling,
+        functions: &Functions,
+    ) -> Result<KernelCalls, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
         let mut chosen = Chosen::of(wanted, telling);
+        chosen.functions = !functions.is_empty() && function_probes().is_ok();
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -104,7 +114,7 @@ impl KernelCalls {
             program.set_autoload(load);
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.chosen = chosen.bits();
+            constants.chosen = chosen.bits() | functions.bits();
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
             constants.sharing = layout::sharing(wanted.sharing);
@@ -114,7 +124,7 @@ impl KernelCalls {
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         let mut skeleton = open.load().map_err(bpf("load"))?;
-        let links = attach(&mut skeleton, |name, error| match chosen.is_needed(name) {
+        let mut links = attach(&mut skeleton, |name, error| match chosen.is_needed(name) {
             true => Err(bpf("attach")(error)),
             false => {
                 chosen.lacks(name, error.to_string());
@@ -123,8 +133,10 @@ impl KernelCalls {
         })?;
         let (told, names) = (Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &names)?;
-        let attached = chosen.attached();
-        Ok(KernelCalls { skeleton, links, ring, told, names, attached, last_serial: 0 })
+        let own = functions.attach_all(&skeleton, chosen.functions, &mut links)?;
+        let attached = joined(chosen.attached(), own);
+        let own = functions.own().cloned();
+        Ok(KernelCalls { skeleton, links, ring, told, names, attached, own, last_serial: 0 })
     }
 
     /// What is attached for each part of the kernel that was asked for.
@@ -176,7 +188,13 @@ impl KernelCalls {
     /// were told before.
     pub fn told(&mut self) -> Vec<Call> {
         self.take_in();
-        std::mem::take(&mut *self.told.borrow_mut())
+        let mut told = std::mem::take(&mut *self.told.borrow_mut());
+        if let Some(own) = &self.own {
+            for call in &mut told {
+                call.account = std::mem::take(&mut call.account).with_own(own);
+            }
+        }
+        told
     }
 
     /// The names of files and sockets that were told since the last time.
@@ -204,6 +222,11 @@ impl KernelCalls {
         variables.map(|variables| layout::tally(&variables.tally)).unwrap_or_default()
     }
 
+    /// Returns of functions that the kernel missed: the time after them went to where they are.
+    pub fn missed_returns(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.missed_returns)
+    }
+
     /// The table as it stands.
     pub fn cells(&self) -> Vec<Cell> {
         let maps = &self.skeleton.maps;
@@ -219,6 +242,10 @@ impl KernelCalls {
             .filter_map(|number| {
                 let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
                 layout::cell(&value, times.remove(&number).unwrap_or_default())
+            })
+            .map(|cell| match &self.own {
+                Some(own) => Cell { account: cell.account.with_own(own), ..cell },
+                None => cell,
             })
             .filter(|cell| cell.account.calls() > 0)
             .collect()
@@ -273,7 +300,7 @@ fn attach(
     let mut links = Vec::new();
     for program in skeleton.object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        if !program.autoload() || name == JOIN {
+        if !program.autoload() || name == JOIN || name.starts_with(OWN) {
             continue;
         }
         match program.attach() {
@@ -284,6 +311,27 @@ fn attach(
     Ok(links)
 }
 
+/// What is attached for a part by tracepoints and by functions is one.
+fn joined(mut parts: Vec<Attached>, by_functions: Vec<Attached>) -> Vec<Attached> {
+    for more in by_functions {
+        match parts.iter_mut().find(|part| part.subsystem == more.subsystem) {
+            Some(part) => {
+                part.probes += more.probes;
+                part.missing.extend(more.missing);
+            }
+            None => parts.push(more),
+        }
+    }
+    parts
+}
+
+/// Attached to functions, many times, or not at all.
+const OWN: &str = "own__";
+
+/// Tracepoints of file systems that most kernels have as modules: where they are not loaded, no file
+/// is on them.
+const OF_MODULES: [&str; 2] = ["f2fs_", "xfs_"];
+
 /// Run on request, not attached.
 const JOIN: &str = "member__join";
 
@@ -292,6 +340,7 @@ struct Chosen {
     parts: Vec<Attached>,
     every_call: bool,
     rivals: bool,
+    functions: bool,
     loaded: Vec<String>,
     lacking: Vec<(String, String)>,
 }
@@ -301,7 +350,7 @@ impl Chosen {
         let is_wanted =
             |s: &&Subsystem| ALWAYS.contains(&s.name) || wanted.subsystems.iter().any(|w| w == s);
         let part = |subsystem: &Subsystem| Attached {
-            subsystem: subsystem.name,
+            subsystem: subsystem.name.to_string(),
             probes: 0,
             missing: Vec::new(),
         };
@@ -310,6 +359,7 @@ impl Chosen {
             parts,
             every_call: wanted.every_call,
             rivals: telling.rivals,
+            functions: false,
             loaded: Vec::new(),
             lacking: Vec::new(),
         }
@@ -333,6 +383,9 @@ impl Chosen {
         if program.starts_with("call__") {
             return self.every_call;
         }
+        if program.starts_with(OWN) {
+            return self.functions;
+        }
         if self.part(program).is_none() || (program.contains("__rival_") && !self.rivals) {
             return false;
         }
@@ -340,6 +393,9 @@ impl Chosen {
         if offers.tracepoint(tracepoint) {
             self.loaded.push(program.to_string());
             return true;
+        }
+        if OF_MODULES.iter().any(|module| tracepoint.starts_with(module)) {
+            return false;
         }
         self.lacking
             .push((program.to_string(), format!("this kernel has no tracepoint {tracepoint}")));
@@ -352,7 +408,7 @@ impl Chosen {
     }
 
     fn bits(&self) -> u64 {
-        let known = |part: &Attached| Subsystem::named(part.subsystem).map_or(0, Subsystem::bit);
+        let known = |part: &Attached| Subsystem::named(&part.subsystem).map_or(0, Subsystem::bit);
         self.parts.iter().map(known).sum::<u64>() | SUBSYSTEMS[0].bit()
     }
 

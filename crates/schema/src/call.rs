@@ -226,6 +226,14 @@ pub struct CallsReport {
     pub lost_total: u64,
     /// Calls that are counted, but came too fast to be told one by one.
     pub untold_total: u64,
+    /// Returns of probed functions that the kernel did not tell of: what came after them in their
+    /// callers may have gone to the functions' part.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missed_returns_total: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A part of the kernel, as it could be seen.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::metric::Unit;
+use crate::own::{OWN_NUMBERS, OWN_PARTS, Own, OwnNumber};
 use crate::quality::Number;
 
 /// One number that is kept of a subsystem.
@@ -303,7 +304,10 @@ pub fn c_header() -> String {
         let name = subsystem.name.to_uppercase();
         let _ = writeln!(text, "\t/* {} */\n\tWEIGH_{name} = {index},", subsystem.help);
     }
-    let _ = writeln!(text, "\tWEIGH_SUBSYSTEMS = {}\n}};\n", SUBSYSTEMS.len());
+    let _ = writeln!(text, "\t/* the first of those that a configuration defines */");
+    let _ = writeln!(text, "\tWEIGH_FIRST_OWN = {},", SUBSYSTEMS.len());
+    let _ = writeln!(text, "\tWEIGH_SUBSYSTEMS = {}\n}};\n", PARTS);
+    let _ = writeln!(text, "#define WEIGH_OWN_NUMBERS {OWN_NUMBERS}\n");
     structure(&mut text, "weigh_part", PART);
     for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {
         structure(&mut text, &format!("weigh_{}", subsystem.name), subsystem.fields);
@@ -317,6 +321,7 @@ pub fn c_header() -> String {
     for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {
         let _ = writeln!(text, "\tstruct weigh_{0} {0};", subsystem.name);
     }
+    text.push_str("\tWEIGH_U64 own[WEIGH_OWN_NUMBERS]; /* by the configuration */\n");
     text.push_str("\tstruct weigh_later later;\n};\n\n#endif\n");
     text
 }
@@ -329,9 +334,15 @@ fn structure(text: &mut String, name: &str, fields: &[Field]) {
     text.push_str("};\n\n");
 }
 
+/// How many parts an account has room for: the built-in ones, and those of a configuration.
+pub const PARTS: usize = SUBSYSTEMS.len() + OWN_PARTS;
+
 /// An account: the numbers of the shared structure, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account(Vec<u64>);
+pub struct Account {
+    numbers: Vec<u64>,
+    own: Option<Own>,
+}
 
 /// How many numbers an account has.
 pub fn account_length() -> usize {
@@ -351,16 +362,20 @@ pub fn generation_at() -> usize {
 }
 
 fn fields_start() -> usize {
-    HEAD.len() + SUBSYSTEMS.len() * PART.len()
+    HEAD.len() + PARTS * PART.len()
 }
 
 fn later_start() -> usize {
+    own_start() + OWN_NUMBERS
+}
+
+fn own_start() -> usize {
     fields_start() + SUBSYSTEMS.iter().map(|s| s.fields.len()).sum::<usize>()
 }
 
 impl Default for Account {
     fn default() -> Account {
-        Account(vec![0; account_length()])
+        Account { numbers: vec![0; account_length()], own: None }
     }
 }
 
@@ -371,7 +386,12 @@ impl Account {
         // Invariant: chunks_exact(8) gives eight bytes each.
         let numbers: Vec<u64> =
             words.map(|w| u64::from_ne_bytes(w.try_into().unwrap_or_default())).collect();
-        (numbers.len() == account_length()).then_some(Account(numbers))
+        (numbers.len() == account_length()).then_some(Account { numbers, own: None })
+    }
+
+    /// With the names of the parts that a configuration defines.
+    pub fn with_own(self, own: &Own) -> Account {
+        Account { own: Some(Own::clone(own)), ..self }
     }
 
     /// A call of that length, of which nothing else is known.
@@ -389,20 +409,20 @@ impl Account {
 
     fn set_head(&mut self, name: &str, number: u64) {
         if let Some(index) = HEAD.iter().position(|(n, _)| *n == name) {
-            self.0[index] = number;
+            self.numbers[index] = number;
         }
     }
 
     pub(crate) fn number(&self, place: usize) -> u64 {
-        self.0[place]
+        self.numbers[place]
     }
 
     pub(crate) fn set_number(&mut self, place: usize, number: u64) {
-        self.0[place] = number;
+        self.numbers[place] = number;
     }
 
     fn head(&self, name: &str) -> u64 {
-        HEAD.iter().position(|(n, _)| *n == name).map_or(0, |index| self.0[index])
+        HEAD.iter().position(|(n, _)| *n == name).map_or(0, |index| self.numbers[index])
     }
 
     /// The caller's number for it.
@@ -428,18 +448,18 @@ impl Account {
     /// Time in it, waiting for it, entries: in the order of [`PART`].
     pub fn part(&self, subsystem: &Subsystem) -> &[u64] {
         let start = subsystem.part_start();
-        &self.0[start..start + PART.len()]
+        &self.numbers[start..start + PART.len()]
     }
 
     /// Its own fields, in the order of their declaration.
     pub fn fields(&self, subsystem: &Subsystem) -> &[u64] {
         let start = subsystem.fields_start();
-        &self.0[start..start + subsystem.fields.len()]
+        &self.numbers[start..start + subsystem.fields.len()]
     }
 
     /// What came after the calls, in the order of [`LATER`].
     pub fn later(&self) -> &[u64] {
-        &self.0[later_start()..]
+        &self.numbers[later_start()..]
     }
 
     /// The numbers of each subsystem that was seen, by their names in base units; those that are 0
@@ -452,19 +472,47 @@ impl Account {
             let own = named(s.fields, self.fields(s), false);
             times.into_iter().chain(rest).chain(own).collect()
         };
-        SUBSYSTEMS.iter().filter(seen).map(|s| (s.name.to_string(), numbers(s))).collect()
+        let built_in = SUBSYSTEMS.iter().filter(seen).map(|s| (s.name.to_string(), numbers(s)));
+        built_in.chain(self.own_parts()).collect()
+    }
+
+    /// The same of the parts that a configuration defines.
+    fn own_parts(&self) -> Vec<(String, BTreeMap<String, Number>)> {
+        let own = self.own.iter().flat_map(|own| own.iter()).zip(SUBSYSTEMS.len()..PARTS);
+        own.filter_map(|(part, index)| {
+            let start = HEAD.len() + index * PART.len();
+            let numbers = &self.numbers[start..start + PART.len()];
+            if self.head("touched") & (1 << index) == 0 && numbers.iter().all(|n| *n == 0) {
+                return None;
+            }
+            let times = named(&PART[..2], &numbers[..2], true);
+            let rest = named(&PART[2..], &numbers[2..], false);
+            let sums = self.own_numbers(&part.sums);
+            Some((part.name.clone(), times.into_iter().chain(rest).chain(sums).collect()))
+        })
+        .collect()
+    }
+
+    fn own_numbers(&self, numbers: &[OwnNumber]) -> Vec<(String, Number)> {
+        let known = numbers.iter().filter_map(|number| {
+            let raw = *self.numbers.get(own_start() + number.slot)?;
+            (raw != 0).then(|| (number.key.clone(), number.number(raw)))
+        });
+        known.collect()
     }
 
     /// What came after the calls, by its names in base units; zeros are left out.
     pub fn later_numbers(&self) -> BTreeMap<String, Number> {
-        named(LATER, self.later(), false).into_iter().collect()
+        let own = self.own.iter().flat_map(|own| own.iter());
+        let own = own.flat_map(|part| self.own_numbers(&part.later));
+        named(LATER, self.later(), false).into_iter().chain(own).collect()
     }
 
     /// Adds another one's numbers; whose token it is stays.
     pub fn add(&mut self, other: &Account) {
         let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);
-        self.0[sums - 1] |= other.0[sums - 1];
-        for (mine, more) in self.0[sums..].iter_mut().zip(&other.0[sums..]) {
+        self.numbers[sums - 1] |= other.numbers[sums - 1];
+        for (mine, more) in self.numbers[sums..].iter_mut().zip(&other.numbers[sums..]) {
             *mine = mine.wrapping_add(*more);
         }
     }
@@ -502,7 +550,7 @@ mod tests {
         assert_eq!(account.calls(), 3);
         let sched = Subsystem::named("sched").unwrap();
         assert_eq!(account.part(sched), [8, 9, 10]);
-        let first_field = 5 + 3 * SUBSYSTEMS.len() as u64;
+        let first_field = 5 + 3 * PARTS as u64;
         assert_eq!(account.fields(sched), [first_field, first_field + 1, first_field + 2]);
         assert_eq!(account.later().len(), LATER.len());
         assert_eq!(account.later().last(), numbers.last());
@@ -512,18 +560,18 @@ mod tests {
     fn adding_keeps_the_token_and_joins_what_was_touched() {
         let with = |head: [u64; 5]| {
             let mut account = Account::default();
-            account.0[..5].copy_from_slice(&head);
+            account.numbers[..5].copy_from_slice(&head);
             account
         };
         let mut sum = with([7, 1, 0b01, 2, 100]);
         sum.add(&with([9, 5, 0b10, 3, 50]));
-        assert_eq!(&sum.0[..5], [7, 1, 0b11, 5, 150]);
+        assert_eq!(&sum.numbers[..5], [7, 1, 0b11, 5, 150]);
     }
 
     #[test]
     fn the_remainder_comes_first_and_a_set_has_room_for_all() {
         assert_eq!(SUBSYSTEMS[0].name, "kernel");
-        assert!(SUBSYSTEMS.len() <= 64);
+        assert!(PARTS <= 64);
         // An account is an element of a map: see bpf/calls.h.
         assert!(account_length() * 8 <= 1024, "{}", account_length() * 8);
     }

@@ -26,7 +26,7 @@ impl Each {
     pub fn new(file: CallsWriter, calls: &KernelCalls) -> Each {
         let seen = |attached: &&weigh_collect::calls::Attached| attached.probes > 0;
         let parts = calls.attached().iter().filter(seen);
-        let bits = parts.filter_map(|part| Subsystem::named(part.subsystem)).map(Subsystem::bit);
+        let bits = parts.filter_map(|part| Subsystem::named(&part.subsystem)).map(Subsystem::bit);
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
         Each {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weigh_account::{Owners, Slowest, call_kinds};
-use weigh_collect::calls::{KernelCalls, Telling, Wanted, name};
+use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
 use weigh_collect::spawn::SpawnError;
 use weigh_keep::CallsWriter;
 use weigh_schema::Mechanism;
@@ -31,6 +31,7 @@ pub struct Followed {
 pub fn follow(
     arguments: &CallsArguments,
     wanted: &Wanted,
+    functions: &Functions,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let per_call = arguments.per_call.as_deref().map(CallsWriter::create).transpose()?;
     let telling = match (&per_call, arguments.slowest) {
@@ -38,7 +39,7 @@ pub fn follow(
         (None, 0) => Telling::PLAIN,
         (None, _) => Telling::SLOWEST,
     };
-    let mut calls = KernelCalls::open_to_tell(wanted, telling)?;
+    let mut calls = KernelCalls::open_with(wanted, telling, functions)?;
     let mut kept = Kept {
         slowest: Slowest::new(arguments.slowest),
         owners: Owners::new(wanted.grouping),
@@ -86,13 +87,14 @@ pub fn follow(
         threads_total: tally.threads,
         lost_total: tally.lost,
         untold_total: tally.untold,
+        missed_returns_total: calls.missed_returns(),
     };
     Ok(Ok(Followed { report, status }))
 }
 
 fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
     SubsystemState {
-        name: attached.subsystem.to_string(),
+        name: attached.subsystem.clone(),
         probes: attached.probes,
         missing: attached.missing.clone(),
     }

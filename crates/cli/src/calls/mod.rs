@@ -7,28 +7,27 @@
 
 mod each;
 mod follow;
+mod parts;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use weigh_collect::calls::Wanted;
 use weigh_schema::call::CallsReport;
-use weigh_schema::nearest;
-use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::arguments::CallsArguments;
 use crate::destination::Destination;
 use crate::foreground;
 use crate::show::{color, print, width};
-
-/// All subsystems.
-const ALL: &str = "all";
+use parts::Parts;
 
 /// Follows the calls, and tells of them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
+    let parts =
+        Parts::chosen(&arguments.subsystems, arguments.config.as_deref(), arguments.functions)?;
     let wanted = Wanted {
-        subsystems: subsystems(&arguments.subsystems)?,
+        subsystems: parts.built_in,
         grouping: arguments.by.into(),
         every_call: true,
         sharing: arguments.share.into(),
@@ -37,7 +36,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         bail!("expected either a command (weigh calls -- COMMAND) or a process (--pid PID)");
     }
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
-    let followed = match follow::follow(arguments, &wanted)? {
+    let followed = match follow::follow(arguments, &wanted, &parts.functions)? {
         Ok(followed) => followed,
         Err(error) => {
             eprintln!("weigh: {error}");
@@ -67,21 +66,3 @@ fn tell(report: &CallsReport, arguments: &CallsArguments) -> anyhow::Result<()> 
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
-
-fn subsystems(names: &[String]) -> anyhow::Result<Vec<&'static Subsystem>> {
-    if names.iter().any(|name| name == ALL) {
-        return Ok(SUBSYSTEMS.iter().collect());
-    }
-    names.iter().map(|name| subsystem(name)).collect()
-}
-
-fn subsystem(name: &str) -> anyhow::Result<&'static Subsystem> {
-    Subsystem::named(name).with_context(|| {
-        let known: Vec<&str> = SUBSYSTEMS.iter().map(|s| s.name).collect();
-        let hint = match nearest(name, known.iter().copied()).first() {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("there are {} and {ALL}", known.join(", ")),
-        };
-        format!("there is no part of the kernel named '{name}'; {hint}")
-    })
-}

@@ -57,6 +57,7 @@ struct window {
 	__u32 preempted;
 	__u32 depth;
 	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
+	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see own.h */
 	__u32 cell; /* of the call, + 1 */
 	__u32 left_behind; /* whether the call left something to be charged when it is done */
 	struct rivals rivals;
@@ -111,12 +112,28 @@ struct open {
 	struct weigh_account *account;
 };
 
+__u64 missed_returns; /* of functions: they have returned, and nobody was told */
+
+/* How many of the levels from this one on were entered by a function. */
+static __always_inline __u32 functions_above(struct window *window, __u32 from)
+{
+	__u32 functions = 0;
+
+#pragma unroll
+	for (int i = 0; i < MAX_DEPTH; i++)
+		if (i >= from && i < window->depth && window->frames[i])
+			functions++;
+	return functions;
+}
+
 /* Starts the splitting of time anew. */
 static __always_inline void begin(struct window *window, struct task_struct *task, __u64 now)
 {
 	window->last = now;
 	window->off = 0;
 	window->waited = 0;
+	if (window->depth)
+		missed_returns += functions_above(window, 0);
 	window->depth = 0;
 	window->interrupted = NOT_INTERRUPTED;
 	window->run_delay = task->sched_info.run_delay;
@@ -247,10 +264,14 @@ static __always_inline void split(struct open *open, struct task_struct *task, _
 {
 	struct window *window = open->window;
 	__u32 part = innermost(window);
-	__u64 passed = now - window->last;
+	__u64 before, passed;
 
 	settle_wait(open, task);
-	window->last = now;
+	/* An interrupt may come at any point of this, and split for itself up to a later time. */
+	before = __sync_lock_test_and_set(&window->last, now);
+	passed = now - before;
+	if ((__s64)passed < 0)
+		window->last = before;
 	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS && (part != WEIGH_KERNEL || window->inside || window->bounded))
 		add(&open->account->parts[part].time_ns, passed);
 }
@@ -267,8 +288,10 @@ static __always_inline void enter(__u32 subsystem)
 	split(&open, task, bpf_ktime_get_ns());
 	add(&open.account->parts[subsystem].entries, 1);
 	/* Deeper than there is room for: the time stays with the innermost that has room. */
-	if (window->depth < MAX_DEPTH)
+	if (window->depth < MAX_DEPTH) {
 		window->inner[window->depth % MAX_DEPTH] = subsystem;
+		window->frames[window->depth % MAX_DEPTH] = 0;
+	}
 	window->depth++;
 }
 

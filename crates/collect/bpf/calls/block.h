@@ -67,7 +67,7 @@ struct completion {
 	struct bio *bio;
 	__u64 left; /* bytes of the completion that no bio was found for yet */
 	struct transfer request; /* the whole one */
-	bool writes;
+	bool writes, moves;
 };
 
 static long complete_bio(__u32 index, struct completion *completion)
@@ -85,6 +85,9 @@ static long complete_bio(__u32 index, struct completion *completion)
 	if (transfer.bytes > completion->left)
 		transfer.bytes = completion->left;
 	completion->left -= transfer.bytes;
+	/* What discards blocks has a length, and moves nothing. */
+	if (!completion->moves)
+		transfer.bytes = 0;
 	found = bpf_map_lookup_elem(&bios, &key);
 	if (found)
 		walk.submitter = *found;
@@ -108,13 +111,16 @@ int BPF_PROG(block__complete, struct request *request, int error, unsigned int b
 	struct completion completion = {};
 	__u64 now = bpf_ktime_get_ns(), made, issued;
 	struct bio *first = BPF_CORE_READ(request, bio);
+	__u32 operation;
 
 	/* What carries no data was not taken in. */
 	if (!first || !bytes)
 		return 0;
 	completion.bio = first;
 	completion.left = bytes;
-	completion.writes = (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_WRITE;
+	operation = BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK;
+	completion.writes = operation == REQ_OP_WRITE;
+	completion.moves = completion.writes || operation == REQ_OP_READ;
 	completion.request.bytes = BPF_CORE_READ(request, __data_len);
 	made = BPF_CORE_READ(request, start_time_ns);
 	issued = BPF_CORE_READ(request, io_start_time_ns);

@@ -115,7 +115,7 @@ fn row(kind: &CallKind, name_width: usize) -> Line {
 /// A time of a call, and what it was: `busy` and `waits` of its subsystem.
 struct Share {
     seconds: f64,
-    subsystem: &'static Subsystem,
+    part: Part,
     is_wait: bool,
 }
 
@@ -123,7 +123,7 @@ impl Share {
     /// Whether somebody can be in the way in it: waits for a CPU are kept apart from others, and a
     /// lock can be waited for on the CPU.
     fn is_rivals(&self) -> bool {
-        match self.subsystem.name {
+        match self.part.name.as_str() {
             "sched" => false,
             "lock" => true,
             _ => self.is_wait,
@@ -131,14 +131,37 @@ impl Share {
     }
 }
 
+/// A part of the kernel: one that weigh knows, or one that a configuration has given a name.
+struct Part {
+    name: String,
+    known: Option<&'static Subsystem>,
+}
+
+impl Part {
+    fn named(name: &str) -> Part {
+        Part { name: name.to_string(), known: Subsystem::named(name) }
+    }
+
+    fn doing(&self, is_wait: bool) -> String {
+        match (self.known, is_wait) {
+            (Some(known), true) => known.waits.to_string(),
+            (Some(known), false) => known.busy.to_string(),
+            (None, true) => format!("waiting in {}", self.name),
+            (None, false) => format!("in {}", self.name),
+        }
+    }
+}
+
 /// Where the time went, most first.
 fn split(parts: &std::collections::BTreeMap<String, Numbers>) -> Vec<Share> {
     let mut shares = Vec::new();
-    for subsystem in SUBSYSTEMS {
-        let Some(numbers) = parts.get(subsystem.name) else { continue };
+    let known = SUBSYSTEMS.iter().map(|subsystem| subsystem.name);
+    let own = parts.keys().map(String::as_str).filter(|name| Subsystem::named(name).is_none());
+    for name in known.chain(own) {
+        let Some(numbers) = parts.get(name) else { continue };
         for (field, is_wait) in [(&PART[0], false), (&PART[1], true)] {
             let seconds = numbers.get(&field.key()).map_or(0.0, |n| n.as_f64());
-            shares.push(Share { seconds, subsystem, is_wait });
+            shares.push(Share { seconds, part: Part::named(name), is_wait });
         }
     }
     shares.retain(|share| share.seconds > 0.0);
@@ -157,7 +180,7 @@ fn shares(kind: &CallKind) -> String {
         .iter()
         .map(|share| {
             let wait = if share.is_wait { " wait" } else { "" };
-            (share.seconds, format!("{}{wait}", share.subsystem.name))
+            (share.seconds, format!("{}{wait}", share.part.name))
         })
         .collect();
     named.push((run_queue(&kind.parts), "run queue".to_string()));
@@ -180,10 +203,25 @@ pub(crate) fn singular(name: &str) -> &str {
     name.strip_suffix(plural).unwrap_or(name)
 }
 
+/// The same for a number of which nothing but its key is known.
+fn key_in_words(key: &str, number: &Number) -> String {
+    let (name, unit) = match key.strip_suffix("_seconds") {
+        Some(name) => (name, Unit::Seconds),
+        None => {
+            let name = key.trim_end_matches("_total");
+            (name, if name.ends_with("bytes") { Unit::Bytes } else { Unit::Count })
+        }
+    };
+    format!("{} {}", show_amount(number.as_f64(), unit), name.replace('_', " "))
+}
+
 fn later(kind: &CallKind, width: usize) -> Vec<Line> {
+    let is_known = |key: &str| LATER.iter().any(|field| field.key() == key);
     let known =
         LATER.iter().filter_map(|field| Some(in_words(field, kind.later.get(&field.key())?)));
-    let words: Vec<String> = known.collect();
+    let own = kind.later.iter().filter(|(key, _)| !is_known(key));
+    let own = own.map(|(key, number)| key_in_words(key, number));
+    let words: Vec<String> = known.chain(own).collect();
     if words.is_empty() {
         return Vec::new();
     }
@@ -198,9 +236,9 @@ pub fn sentence(call: &SingleCall) -> String {
     let mut words: Vec<(f64, String)> = split(&call.parts)
         .iter()
         .map(|share| {
-            let what = if share.is_wait { share.subsystem.waits } else { share.subsystem.busy };
-            let done = doings(share.subsystem, call.parts.get(share.subsystem.name));
-            let rival = rival(call, share.subsystem.name).filter(|_| share.is_rivals());
+            let what = share.part.doing(share.is_wait);
+            let done = doings(&share.part, call.parts.get(&share.part.name));
+            let rival = rival(call, &share.part.name).filter(|_| share.is_rivals());
             let rival = rival.unwrap_or_default();
             (share.seconds, format!("{} {what}{done}{rival}", seconds(share.seconds)))
         })
@@ -234,11 +272,19 @@ fn rival(call: &SingleCall, subsystem: &str) -> Option<String> {
 }
 
 /// What was done there, in brackets.
-fn doings(subsystem: &Subsystem, numbers: Option<&Numbers>) -> String {
+fn doings(part: &Part, numbers: Option<&Numbers>) -> String {
     let Some(numbers) = numbers else { return String::new() };
-    let fields = subsystem.fields.iter().filter(|field| field.unit != Unit::Seconds);
-    let known = fields.filter_map(|field| Some(in_words(field, numbers.get(&field.key())?)));
-    let words: Vec<String> = known.collect();
+    let words: Vec<String> = match part.known {
+        Some(known) => {
+            let fields = known.fields.iter().filter(|field| field.unit != Unit::Seconds);
+            fields.filter_map(|field| Some(in_words(field, numbers.get(&field.key())?))).collect()
+        }
+        None => {
+            let is_of_all = |key: &str| PART.iter().any(|field| field.key() == key);
+            let own = numbers.iter().filter(|(key, _)| !is_of_all(key));
+            own.map(|(key, number)| key_in_words(key, number)).collect()
+        }
+    };
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
@@ -266,10 +312,23 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
             report.untold_total
         ));
     }
+    if report.missed_returns_total > 0 {
+        texts.push(format!(
+            "missed: {} returns of functions; the time after them may be counted to the functions' part",
+            report.missed_returns_total
+        ));
+    }
+    // What is missing for the same reason is named together.
+    let mut missing: Vec<(Vec<&str>, String)> = Vec::new();
     for subsystem in report.subsystems.iter().filter(|s| !s.missing.is_empty()) {
         let what = if subsystem.probes == 0 { "unavailable" } else { "in part" };
-        texts.push(format!("{} {what}: {}", subsystem.name, subsystem.missing.join("; ")));
+        let reason = format!("{what}: {}", subsystem.missing.join("; "));
+        match missing.iter_mut().find(|(_, known)| *known == reason) {
+            Some((names, _)) => names.push(&subsystem.name),
+            None => missing.push((vec![&subsystem.name], reason)),
+        }
     }
+    texts.extend(missing.iter().map(|(names, reason)| format!("{} {reason}", names.join(", "))));
     if texts.is_empty() {
         return Vec::new();
     }
