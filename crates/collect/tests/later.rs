@@ -126,6 +126,7 @@ fn pages_that_become_dirty_while_they_are_written_are_charged_each_time() {
 
 /// Follows connections by thread until they are closed.
 fn connections(arguments: &[&str]) -> Followed {
+    let _alone = traced::alone();
     let wanted = Wanted { grouping: Grouping::Thread, ..wanted(&["tcp", "net", "socket"]) };
     let program = workload("segments");
     let command: Vec<&str> = [&*program].into_iter().chain(arguments.iter().copied()).collect();
@@ -171,6 +172,7 @@ fn what_is_sent_less_what_is_sent_again_is_what_was_written() {
 
 #[test]
 fn timers_and_work_are_charged_to_who_started_them() {
+    let _alone = traced::alone();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("file");
     let command = [&*workload("calls"), file.to_str().unwrap()];

@@ -71,9 +71,8 @@ static long complete_bio(__u32 index, struct completion *completion)
 {
 	struct bio *bio = completion->bio;
 	struct transfer transfer = { .requests = 1 };
-	struct walk walk = {};
 	__u64 key = (__u64)bio;
-	struct cause *found;
+	struct cause *found, cause;
 
 	/* The first may be empty: a flush of the device's own cache. */
 	if (!bio || (index && !completion->left))
@@ -84,19 +83,15 @@ static long complete_bio(__u32 index, struct completion *completion)
 		transfer.bytes = completion->left;
 	completion->left -= transfer.bytes;
 	found = bpf_map_lookup_elem(&bios, &key);
-	if (found)
-		walk.submitter = *found;
-	if (completion->writes && live_chunks) {
-		walk.request = completion->request;
-		carried(&walk, bio, transfer.bytes);
-		transfer.carried = walk.others;
-	}
+	if (completion->writes && live_chunks)
+		transfer.carried = carried(bio, transfer.bytes, &completion->request, found);
 	if (!found)
 		return 0;
+	cause = *found;
 	bpf_map_delete_elem(&bios, &key);
 	take_times(&transfer, &completion->request, transfer.bytes);
-	charge_transfer(&walk.submitter, &transfer);
-	pends(&walk.submitter, -1);
+	charge_transfer(&cause, &transfer);
+	pends(&cause, -1);
 	return 0;
 }
 
