@@ -72,7 +72,7 @@ static long complete_bio(__u32 index, struct completion *completion)
 	struct bio *bio = completion->bio;
 	struct transfer transfer = { .requests = 1 };
 	__u64 key = (__u64)bio;
-	struct cause *found, cause;
+	struct cause *found;
 
 	/* The first may be empty: a flush of the device's own cache. */
 	if (!bio || (index && !completion->left))
@@ -87,11 +87,10 @@ static long complete_bio(__u32 index, struct completion *completion)
 		transfer.carried = carried(bio, transfer.bytes, &completion->request, found);
 	if (!found)
 		return 0;
-	cause = *found;
-	bpf_map_delete_elem(&bios, &key);
 	take_times(&transfer, &completion->request, transfer.bytes);
-	charge_transfer(&cause, &transfer);
-	pends(&cause, -1);
+	charge_transfer(found, &transfer);
+	pends(found, -1);
+	bpf_map_delete_elem(&bios, &key);
 	return 0;
 }
 
