@@ -152,6 +152,11 @@ fn sent_by(followed: &Followed, who: &str) -> (u64, u64) {
 #[test]
 fn what_is_sent_less_what_is_sent_again_is_what_was_written() {
     for arguments in [&["4000003", "0"][..], &["4000003", "50"], &["4000003", "50", "share"]] {
+        // Before 6.16 it is not told which of two calls bytes of one connection come from.
+        let tells = std::path::Path::new("/sys/kernel/tracing/events/tcp/tcp_sendmsg_locked");
+        if arguments.len() == 3 && !tells.exists() {
+            continue;
+        }
         let followed = connections(arguments);
         let mut sums = (0, 0);
         for who in ["first", "second"] {
