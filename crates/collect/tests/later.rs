@@ -126,6 +126,7 @@ fn pages_that_become_dirty_while_they_are_written_are_charged_each_time() {
 
 /// Follows connections by thread until they are closed.
 fn connections(arguments: &[&str]) -> Followed {
+    let _alone = traced::alone();
     let wanted = Wanted { grouping: Grouping::Thread, ..wanted(&["tcp", "net", "socket"]) };
     let program = workload("segments");
     let command: Vec<&str> = [&*program].into_iter().chain(arguments.iter().copied()).collect();
@@ -151,6 +152,11 @@ fn sent_by(followed: &Followed, who: &str) -> (u64, u64) {
 #[test]
 fn what_is_sent_less_what_is_sent_again_is_what_was_written() {
     for arguments in [&["4000003", "0"][..], &["4000003", "50"], &["4000003", "50", "share"]] {
+        // Before 6.16 it is not told which of two calls bytes of one connection come from.
+        let tells = std::path::Path::new("/sys/kernel/tracing/events/tcp/tcp_sendmsg_locked");
+        if arguments.len() == 3 && !tells.exists() {
+            continue;
+        }
         let followed = connections(arguments);
         let mut sums = (0, 0);
         for who in ["first", "second"] {
@@ -171,6 +177,7 @@ fn what_is_sent_less_what_is_sent_again_is_what_was_written() {
 
 #[test]
 fn timers_and_work_are_charged_to_who_started_them() {
+    let _alone = traced::alone();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("file");
     let command = [&*workload("calls"), file.to_str().unwrap()];

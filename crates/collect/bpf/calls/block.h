@@ -74,7 +74,6 @@ static long complete_bio(__u32 index, struct completion *completion)
 {
 	struct bio *bio = completion->bio;
 	struct transfer transfer = { .requests = 1 };
-	struct walk walk = {};
 	__u64 key = (__u64)bio;
 	struct cause *found;
 
@@ -89,19 +88,14 @@ static long complete_bio(__u32 index, struct completion *completion)
 	if (!completion->moves)
 		transfer.bytes = 0;
 	found = bpf_map_lookup_elem(&bios, &key);
-	if (found)
-		walk.submitter = *found;
-	if (completion->writes && live_chunks) {
-		walk.request = completion->request;
-		carried(&walk, bio, transfer.bytes);
-		transfer.carried = walk.others;
-	}
+	if (completion->writes && live_chunks)
+		transfer.carried = carried(bio, transfer.bytes, &completion->request, found);
 	if (!found)
 		return 0;
-	bpf_map_delete_elem(&bios, &key);
 	take_times(&transfer, &completion->request, transfer.bytes);
-	charge_transfer(&walk.submitter, &transfer);
-	pends(&walk.submitter, -1);
+	charge_transfer(found, &transfer);
+	pends(found, -1);
+	bpf_map_delete_elem(&bios, &key);
 	return 0;
 }
 

@@ -27,18 +27,24 @@ struct gathered {
 	__u64 bytes, ended;
 };
 
+/* Not on the stack: there is too little of it. */
+struct carrying {
+	struct walk walk;
+	struct gathered gathered;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct gathered);
-} gatherings SEC(".maps");
+	__type(value, struct carrying);
+} carryings SEC(".maps");
 
-static __always_inline struct gathered *gathered_now(void)
+static __always_inline struct carrying *carrying_now(void)
 {
 	__u32 key = 0;
 
-	return bpf_map_lookup_elem(&gatherings, &key);
+	return bpf_map_lookup_elem(&carryings, &key);
 }
 
 /* Time of a request is shared by bytes. */
@@ -50,8 +56,10 @@ static __always_inline void take_times(struct transfer *transfer, struct transfe
 	transfer->device_ns = request->device_ns * bytes / request->bytes;
 }
 
-static __always_inline void charge_gathered(struct gathered *gathered, struct walk *walk)
+static __always_inline void charge_gathered(struct carrying *carrying)
 {
+	struct gathered *gathered = &carrying->gathered;
+	struct walk *walk = &carrying->walk;
 	struct transfer transfer = { .requests = 1 };
 
 	if (gathered->bytes && !same_call(&gathered->cause, &walk->submitter)) {
@@ -66,20 +74,22 @@ static __always_inline void charge_gathered(struct gathered *gathered, struct wa
 	gathered->ended = 0;
 }
 
-static long gather(__u32 number, struct walk **walk)
+static long gather(__u32 number, void *unused)
 {
 	struct taken *taken = takings_of(COMPLETING);
-	struct gathered *gathered = gathered_now();
+	struct carrying *carrying = carrying_now();
+	struct gathered *gathered;
 	struct cause *cause;
 
-	if (!taken || !gathered || number >= MAX_OWNERS)
+	if (!taken || !carrying || number >= MAX_OWNERS)
 		return 1;
 	if (!taken->ended[number])
 		return 0;
+	gathered = &carrying->gathered;
 	cause = &taken->causes[number];
 	if (!same_account(&gathered->cause, cause) ||
 	    gathered->cause.sequence != cause->sequence) {
-		charge_gathered(gathered, *walk);
+		charge_gathered(carrying);
 		gathered->cause = *cause;
 	}
 	gathered->bytes += taken->bytes[number];
@@ -88,7 +98,7 @@ static long gather(__u32 number, struct walk **walk)
 }
 
 /* Not inlined: the verifier is to look at it once. */
-__noinline int complete_part(__u64 address, __u64 from, __u32 bytes, struct walk *walk)
+__noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 {
 	struct folio *folio = (struct folio *)address;
 	struct taken *taken = takings_of(COMPLETING);
@@ -97,7 +107,7 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes, struct walk
 	struct chunk *chunk;
 
 	/* Else memory of a program, or of a file that is a direct transfer's source. */
-	if (!walk || !taken || !FOLIO_FLAG(folio, PG_writeback))
+	if (!taken || !FOLIO_FLAG(folio, PG_writeback))
 		return 0;
 	from += BPF_CORE_READ(folio, index) << PAGE_SHIFT;
 	key.mapping = (__u64)BPF_CORE_READ(folio, mapping);
@@ -111,17 +121,22 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes, struct walk
 		remove_chunk(&key);
 	if (!taken->left)
 		return 0;
-	bpf_loop(MAX_OWNERS, gather, &walk, 0);
+	bpf_loop(MAX_OWNERS, gather, 0, 0);
 	return 0;
 }
 
 /* The next part of a bio: within one vector, one folio and one chunk. */
-static long walk_part(__u32 number, struct walk *walk)
+static long walk_part(__u32 number, void *unused)
 {
+	struct carrying *carrying = carrying_now();
+	struct walk *walk;
 	struct bio_vec vector;
 	__u64 bytes, most, within, index;
 	struct folio *folio;
 
+	if (!carrying)
+		return 1;
+	walk = &carrying->walk;
 	if (!walk->left || bpf_probe_read_kernel(&vector, sizeof(vector), walk->vector))
 		return 1;
 	bytes = vector.bv_len - walk->done;
@@ -141,7 +156,7 @@ static long walk_part(__u32 number, struct walk *walk)
 	most = CHUNK_BYTES - ((most + within) & (CHUNK_BYTES - 1));
 	if (bytes > most)
 		bytes = most;
-	complete_part((__u64)folio, within, bytes, walk);
+	complete_part((__u64)folio, within, bytes);
 	walk->left -= bytes;
 	walk->done += bytes;
 	if (walk->done >= vector.bv_len) {
@@ -151,18 +166,30 @@ static long walk_part(__u32 number, struct walk *walk)
 	return 0;
 }
 
-/* Charges the owners of the pages that a bio carried: so many of its bytes are done. */
-static __always_inline void carried(struct walk *walk, struct bio *bio, __u32 bytes)
+/*
+ * Charges the owners of the pages that a bio carried: so many of its bytes are done. Returns how
+ * many were not the submitter's.
+ */
+static __always_inline __u64 carried(struct bio *bio, __u32 bytes, struct transfer *request,
+				     struct cause *submitter)
 {
-	struct gathered *gathered = gathered_now();
+	struct carrying *carrying = carrying_now();
+	struct walk *walk;
 
-	if (!gathered)
-		return;
+	if (!carrying)
+		return 0;
+	walk = &carrying->walk;
+	walk->request = *request;
+	walk->others = 0;
+	__builtin_memset(&walk->submitter, 0, sizeof(walk->submitter));
+	if (submitter)
+		walk->submitter = *submitter;
 	walk->vector = BPF_CORE_READ(bio, bi_io_vec) + BPF_CORE_READ(bio, bi_iter.bi_idx);
 	walk->done = BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
 	walk->left = bytes;
-	bpf_loop(MAX_PARTS_OF_BIO, walk_part, walk, 0);
-	charge_gathered(gathered, walk);
+	bpf_loop(MAX_PARTS_OF_BIO, walk_part, 0, 0);
+	charge_gathered(carrying);
+	return walk->others;
 }
 
 #endif
