@@ -20,7 +20,9 @@
  * for after 0.1 s, then after twice as long each time, to 60 s.
  *
  * Marking costs two stores into shared memory and the clock (clock_gettime, no system call). Once
- * a second, weigh_begin() or weigh_next() makes one system call to see whether the agent is there.
+ * a second, weigh_begin() or weigh_next() makes one system call to see whether the agent is there. The
+ * thread that finds a new agent takes all threads to it, and waits for its answers: an agent that hangs
+ * holds it up for 2 s, and is given up.
  *
  * Thread-safe: a handle is its thread's own, all other state is the process's. Nothing is allocated
  * after weigh_open() but what weigh_peer() maps. Nothing is printed, nothing ends the program, and

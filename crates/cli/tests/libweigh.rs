@@ -1,6 +1,8 @@
 //! libweigh and `weigh agent`: programs of `libweigh/tests`, which hold each account to what they
 //! themselves did, to the byte.
 
+mod support;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use support::weigh_binary;
 use tempfile::TempDir;
 
 const NOBODY: &str = "65534";
@@ -79,7 +82,7 @@ impl Agent {
     }
 
     fn start_in(folder: TempDir, options: &[&str]) -> Agent {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_weigh"))
+        let mut process = Command::new(weigh_binary())
             .arg("agent")
             .arg("--socket")
             .arg(folder.path().join("socket"))
@@ -191,6 +194,7 @@ impl Drop for Asked {
 
 #[test]
 fn accounts_of_many_threads_are_exact_to_the_byte() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let storage = agent.storage();
     must(agent.command("exact").arg(storage.path()).arg("200"));
@@ -199,6 +203,7 @@ fn accounts_of_many_threads_are_exact_to_the_byte() {
 
 #[test]
 fn where_calls_are_followed_the_next_call_is_all_that_is_accounted() {
+    needs_root!();
     let agent = Agent::start(&["--every-call"]);
     let storage = agent.storage();
     must(agent.command("exact").arg(storage.path()).args(["100", "follows"]));
@@ -206,6 +211,7 @@ fn where_calls_are_followed_the_next_call_is_all_that_is_accounted() {
 
 #[test]
 fn a_user_without_rights_is_measured_as_exactly() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let storage = agent.storage();
     must(agent.as_nobody("exact").arg(storage.path()).arg("50"));
@@ -213,6 +219,7 @@ fn a_user_without_rights_is_measured_as_exactly() {
 
 #[test]
 fn forks_execs_deaths_and_too_many_tokens_confuse_nothing() {
+    needs_root!();
     let agent = Agent::start(&[]);
     must(&mut agent.command("life"));
     must(&mut agent.as_nobody("life"));
@@ -220,6 +227,7 @@ fn forks_execs_deaths_and_too_many_tokens_confuse_nothing() {
 
 #[test]
 fn what_ends_later_is_accounted_and_told() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let storage = agent.storage();
     must(agent.command("later").arg(storage.path()));
@@ -227,6 +235,7 @@ fn what_ends_later_is_accounted_and_told() {
 
 #[test]
 fn others_accounts_are_read_by_who_may_only() {
+    needs_root!();
     let agent = Agent::start(&[]);
     for (owner, reader, may) in
         [("root", "root", true), ("nobody", "nobody", true), ("root", "nobody", false)]
@@ -260,6 +269,7 @@ fn others_accounts_are_read_by_who_may_only() {
 
 #[test]
 fn a_program_in_a_pid_namespace_is_found_by_its_own_numbers() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let storage = agent.storage();
     let mut apart = Command::new("unshare");
@@ -285,6 +295,7 @@ fn the_library_allocates_nothing_prints_nothing_and_ends_nothing() {
 
 #[test]
 fn a_hostile_program_harms_nobody() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let storage = agent.storage();
     let mut hostile: Vec<Child> = ["1", "2"]
@@ -307,6 +318,7 @@ fn a_hostile_program_harms_nobody() {
 
 #[test]
 fn the_agent_may_end_and_come_again() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let mut steps = Asked::start(&mut agent.command("steps"));
     assert_eq!(steps.numbers(), (0, 2, 2002));
@@ -353,6 +365,7 @@ fn without_an_agent_all_works_and_says_why_nothing_is_measured() {
 
 #[test]
 fn a_user_has_a_limit_of_programs() {
+    needs_root!();
     let agent = Agent::start(&["--per-user", "2"]);
     let first: Vec<Asked> = (0..2)
         .map(|_| {
@@ -373,9 +386,10 @@ fn a_user_has_a_limit_of_programs() {
 
 #[test]
 fn two_agents_do_not_share_a_socket() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let socket = agent.folder.path().join("socket");
-    let second = Command::new(env!("CARGO_BIN_EXE_weigh"))
+    let second = Command::new(weigh_binary())
         .args(["agent", "--socket"])
         .arg(&socket)
         .output()
@@ -386,7 +400,7 @@ fn two_agents_do_not_share_a_socket() {
     // A file that is no socket is not taken away.
     let file = agent.folder.path().join("file");
     std::fs::write(&file, "precious").expect("a file");
-    let third = Command::new(env!("CARGO_BIN_EXE_weigh"))
+    let third = Command::new(weigh_binary())
         .args(["agent", "--socket"])
         .arg(&file)
         .output()
@@ -419,6 +433,7 @@ fn python_module() -> TempDir {
 
 #[test]
 fn python_reads_the_same_numbers() {
+    needs_root!();
     let agent = Agent::start(&[]);
     let (module, storage) = (python_module(), agent.storage());
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python/tests");
@@ -434,9 +449,10 @@ fn python_reads_the_same_numbers() {
 /// CAP_BPF and CAP_PERFMON, and nothing else.
 #[test]
 fn two_capabilities_are_enough_for_the_agent() {
+    needs_root!();
     let place = folder();
     let (weigh, socket) = (place.path().join("weigh"), place.path().join("socket"));
-    std::fs::copy(env!("CARGO_BIN_EXE_weigh"), &weigh).expect("a copy that anybody can run");
+    std::fs::copy(weigh_binary(), &weigh).expect("a copy that anybody can run");
     let capabilities = "+bpf,+perfmon";
     let mut process = Command::new("setpriv")
         .args(["--reuid", "65533", "--regid", "65533", "--clear-groups"])

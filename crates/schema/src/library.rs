@@ -4,6 +4,7 @@
 //! Derived: `page.h`, for libweigh and the BPF programs, and `weigh_account.h`, for users.
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use crate::subsystem;
 
@@ -153,10 +154,14 @@ numbered! {
 
 /// A number that differs whenever what is shared does: who finds another one does not share.
 pub fn layout() -> u64 {
-    let text = subsystem::c_header() + &page_text();
-    // FNV-1a.
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    // Each message has it: it is found once.
+    static LAYOUT: OnceLock<u64> = OnceLock::new();
+    *LAYOUT.get_or_init(|| {
+        let text = subsystem::c_header() + &page_text();
+        // FNV-1a.
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
     })
 }
 
