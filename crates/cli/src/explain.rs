@@ -54,7 +54,7 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
             others.insert(row.call);
         }
     })?;
-    for call in arguments.calls.iter().filter(|call| !found.contains(*call)) {
+    if let Some(call) = arguments.calls.iter().find(|call| !found.contains(*call)) {
         let known = others.iter().chain(&found).map(String::as_str);
         let hint = match nearest(call, known).first() {
             Some(near) => format!("; did you mean {near}?"),

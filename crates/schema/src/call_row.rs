@@ -68,15 +68,19 @@ pub static COST_COLUMNS: LazyLock<Vec<CostColumn>> = LazyLock::new(|| {
 });
 
 impl CostColumn {
-    /// The number as the account holds it; none if its part of the kernel was not looked into.
+    /// The number as the account holds it; none if its part of the kernel was not looked into. Of
+    /// some parts the scheduler knows that they are waited for, whoever looks into them.
     pub fn raw(&self, row: &CallRow) -> Option<u64> {
         let measured = row.measured & self.subsystem.bit() != 0;
-        measured.then(|| row.account.number(self.place))
+        let number = row.account.number(self.place);
+        (measured || number != 0).then_some(number)
     }
 
-    /// Puts such a number into a row.
+    /// Puts such a number into a row. A part that was looked into has all of its counts.
     pub fn set_raw(&self, row: &mut CallRow, raw: u64) {
-        row.measured |= self.subsystem.bit();
+        if self.unit != Unit::Seconds {
+            row.measured |= self.subsystem.bit();
+        }
         row.account.set_number(self.place, raw);
     }
 }
@@ -85,6 +89,18 @@ impl CostColumn {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn time_that_was_waited_for_a_part_is_kept_whoever_looks_into_it() {
+        let block = |name| COST_COLUMNS.iter().find(|c| c.name == name).unwrap();
+        let (waiting, requests) = (block("block_waiting_seconds"), block("block_requests_total"));
+        let mut row = CallRow::default();
+        waiting.set_raw(&mut row, 7);
+        assert_eq!((waiting.raw(&row), requests.raw(&row), row.measured), (Some(7), None, 0));
+        requests.set_raw(&mut row, 0);
+        assert_eq!((requests.raw(&row), row.measured), (Some(0), requests.subsystem.bit()));
+    }
 
     #[test]
     fn every_number_has_one_column_and_what_was_not_looked_into_has_none() {

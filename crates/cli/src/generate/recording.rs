@@ -42,12 +42,28 @@ pub fn markdown() -> String {
         out.push_str(&section(&table));
     }
     out.push_str(EXAMPLES);
+    out.push_str(CALLS);
+    out.push_str(&columns(&weigh_keep::calls_table()));
     out
 }
 
+const CALLS: &str = "
+## Calls, one by one
+
+`weigh calls --per-call FILE` writes one row for each call; the file stands alone, and `weigh explain`
+reads it. A number of a part of the kernel that was not asked for, or that this kernel can not show,
+is absent, not 0. The times of all parts, `*_time_seconds` and `*_waiting_seconds`, and
+`sched_run_queue_seconds` add up to `time_seconds`. The key `weigh.untold` holds how many calls came
+too fast to be told one by one, `weigh.lost` what found no room, `weigh.command` what was followed.
+
+";
+
 fn section(table: &TableDescription) -> String {
-    let mut out =
-        format!("## `{}`\n\n| column | type | unit | holds |\n|---|---|---|---|\n", table.file);
+    format!("## `{}`\n\n{}\n", table.file, columns(table))
+}
+
+fn columns(table: &TableDescription) -> String {
+    let mut out = String::from("| column | type | unit | holds |\n|---|---|---|---|\n");
     for column in &table.columns {
         out.push_str(&format!(
             "| `{}` | {}{} | {} | {} |\n",
@@ -58,7 +74,6 @@ fn section(table: &TableDescription) -> String {
             column.help
         ));
     }
-    out.push('\n');
     out
 }
 
