@@ -233,12 +233,12 @@ impl KernelCalls {
 
     /// Bit set of the subsystems that are seen.
     pub fn subsystems(&self) -> u64 {
-        self.skeleton.maps.rodata_data.as_deref().map_or(0, |c| c.chosen)
+        self.skeleton.maps.rodata_data.map_or(0, |c| c.chosen)
     }
 
     /// Whether system calls themselves are followed.
     pub fn follows_calls(&self) -> bool {
-        self.skeleton.maps.rodata_data.as_deref().is_some_and(|c| c.follows_calls != 0)
+        self.skeleton.maps.rodata_data.is_some_and(|c| c.follows_calls != 0)
     }
 
     fn free_serial(&mut self) -> Option<Serial> {
