@@ -1,12 +1,12 @@
-// Bundles src/ into dist/report.js and dist/report.css, which crates/show embeds in every report,
-// with the hashes that the report's content security policy admits them by.
+// Bundles src/ into a script and a style for each kind of page, which crates/show embeds in it, with
+// the hashes that the page's content security policy admits them by.
 
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { build } from "esbuild";
 
 await build({
-  entryPoints: { report: "src/main.ts" },
+  entryPoints: { report: "src/main.ts", explain: "src/explain.ts" },
   outdir: "dist",
   bundle: true,
   minify: true,
@@ -18,7 +18,8 @@ await build({
 });
 
 await mkdir("dist", { recursive: true });
-for (const [name, closing] of [["report.js", "</script"], ["report.css", "</style"]]) {
+const files = ["report", "explain"].flatMap((page) => [[`${page}.js`, "</script"], [`${page}.css`, "</style"]]);
+for (const [name, closing] of files) {
   const text = await readFile(`dist/${name}`, "utf8");
   if (text.toLowerCase().includes(closing) || text.includes("<!--")) {
     throw new Error(`dist/${name} contains ${closing} or <!--, so it can not stand in a page`);

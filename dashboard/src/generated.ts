@@ -1,4 +1,4 @@
-// Derived from crates/schema and crates/show/src/report/page.rs; do not edit by hand.
+// Derived from crates/schema and crates/show/src/*/page.rs; do not edit by hand.
 // `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
 
 export type MetricName =
@@ -78,6 +78,16 @@ export interface Exit {
   error?: string | null;
 }
 
+export interface ExplainPage {
+  command: string;
+  calls: number;
+  definitions: string;
+  warnings: string[];
+  parts: PartTitle[];
+  kinds: KindRow[];
+  left_out: number;
+}
+
 export interface Files {
   total: number;
   paths: string[];
@@ -112,6 +122,20 @@ export interface Job {
   node: string;
   started: string;
   ended: string | null;
+}
+
+export interface KindRow {
+  title: string;
+  calls: number;
+  differs: boolean;
+  sentences: string[];
+  slow_from: number | null;
+  ordinary_from: number | null;
+  ordinary_to: number | null;
+  from: number[];
+  to: number[];
+  count: number[];
+  shares: number[][];
 }
 
 export interface LimitOutcome {
@@ -191,6 +215,11 @@ export interface Page {
   series: Record<string, SeriesRows>;
   processes: Processes;
   files: Files;
+}
+
+export interface PartTitle {
+  name: string;
+  help: string;
 }
 
 export interface Processes {

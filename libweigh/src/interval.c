@@ -4,7 +4,8 @@
  */
 #include "internal.h"
 
-static void ask(struct weigh *w, struct weigh_account *account, uint64_t wanted, uint32_t calls)
+static void ask(struct weigh *w, struct weigh_account *account, uint64_t wanted, uint32_t calls,
+		uint64_t now)
 {
 	struct slot *slot = slot_of(w);
 	uint64_t number = (uint64_t)((union element *)account - weigh_process.page) - FIRST_ACCOUNT;
@@ -13,8 +14,7 @@ static void ask(struct weigh *w, struct weigh_account *account, uint64_t wanted,
 	w->account = account;
 	store(&slot->wanted, wanted);
 	store(&slot->calls, calls);
-	/* Time that passes here is the library's own, and yet in the interval: let it be the last. */
-	w->began = clock_now();
+	w->began = now;
 	store(&slot->request, (number + 1) | (uint64_t)w->running << 32);
 }
 
@@ -49,6 +49,7 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 {
 	struct weigh_account *account;
 	enum weigh_reason reason;
+	uint64_t now;
 
 	reason = weigh_reason_now(w);
 	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
@@ -61,15 +62,17 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 	/* Calls that were asked for and not made. */
 	if (w->account)
 		stop(w, 0);
-	if (clock_now() >= atomic_load_explicit(&weigh_process.look_at, memory_order_relaxed)) {
-		weigh_look_after(clock_now());
-		reason = weigh_reason_now(w);
-	}
 	account = weigh_take(token);
 	if (!account)
 		return WEIGH_NO_ACCOUNT;
+	now = clock_now();
+	if (now >= atomic_load_explicit(&weigh_process.look_at, memory_order_relaxed)) {
+		weigh_look_after(now);
+		reason = weigh_reason_now(w);
+		now = clock_now();
+	}
 	w->next_calls = calls;
-	ask(w, account, wanted, calls && !reason && weigh_process.follows_calls ? calls : 0);
+	ask(w, account, wanted, calls && !reason && weigh_process.follows_calls ? calls : 0, now);
 	return reason;
 }
 

@@ -2,7 +2,7 @@
 /*
  * Odd amounts under several tokens from several threads; each account must have them to the byte.
  *
- * usage: exact FOLDER ROUNDS
+ * usage: exact FOLDER ROUNDS [follows|job]
  */
 #include "check.h"
 #include <arpa/inet.h>
@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define THREADS 7
 #define ALL_OF_THEM 1000 /* the token that all threads share */
@@ -36,6 +37,14 @@ static void connect_pair(int pair[2])
 	/* Small writes are not to wait for each other. */
 	for (int i = 0; i < 2; i++)
 		CHECK(!setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)));
+}
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 static void take(int socket, size_t bytes)
@@ -133,6 +142,58 @@ static void only_what_is_wanted(weigh *w)
 	CHECK(weigh_read(w, 601)->touched & bit(WEIGH_MEMORY));
 }
 
+static uint64_t sum_of_parts(const struct weigh_account *account)
+{
+	uint64_t sum = account->sched.run_queue_ns;
+
+	for (int i = 0; i < WEIGH_SUBSYSTEMS; i++)
+		sum += account->parts[i].time_ns + account->parts[i].waiting_ns;
+	return sum;
+}
+
+/* Where calls are followed: nothing before it, nothing after it, and all of its time. */
+static void just_the_next(weigh *w)
+{
+	struct timespec pause = { .tv_nsec = 3000000 };
+	char bytes[100] = { 0 };
+	uint64_t began;
+	int ends[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	for (int i = 0; i < 31; i++) {
+		CHECK(!weigh_next(w, 700, WEIGH_ALL));
+		SAME(write(ends[0], bytes, 50), 50);
+		SAME(write(ends[0], bytes, 29), 29);
+		SAME(read(ends[1], bytes, 79), 79);
+	}
+	SAME(weigh_read(w, 700)->calls, 31);
+	SAME(weigh_read(w, 700)->socket.sent_bytes, 31 * 50);
+	SAME(weigh_read(w, 700)->socket.received_bytes, 0);
+	SAME(weigh_read(w, 700)->parts[WEIGH_SOCKET].entries, 31);
+	SAME(sum_of_parts(weigh_read(w, 700)), weigh_read(w, 700)->time_ns);
+	/* Three of four. */
+	CHECK(!weigh_next_n(w, 701, WEIGH_ALL, 3));
+	began = now();
+	for (int i = 0; i < 4; i++)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, 0);
+	SAME(weigh_read(w, 701)->calls, 3);
+	CHECK(weigh_read(w, 701)->time_ns >= 9000000 && weigh_read(w, 701)->time_ns < now() - began);
+	CHECK(weigh_read(w, 701)->parts[WEIGH_SCHED].waiting_ns >= 8900000);
+	SAME(sum_of_parts(weigh_read(w, 701)), weigh_read(w, 701)->time_ns);
+	/* What was asked for and not made is not made up for. */
+	CHECK(!weigh_next_n(w, 702, WEIGH_ALL, 5));
+	SAME(write(ends[0], bytes, 11), 11);
+	CHECK(!weigh_begin(w, 703, WEIGH_ALL));
+	SAME(write(ends[0], bytes, 13), 13);
+	weigh_end(w);
+	SAME(weigh_read(w, 702)->calls, 1);
+	SAME(weigh_read(w, 702)->socket.sent_bytes, 11);
+	SAME(weigh_read(w, 703)->socket.sent_bytes, 13);
+	CHECK(weigh_read(w, 703)->parts[WEIGH_KERNEL].time_ns > 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(int count, char **arguments)
 {
 	pthread_t threads[THREADS + 1];
@@ -140,7 +201,7 @@ int main(int count, char **arguments)
 	char path[4096];
 	weigh *w;
 
-	CHECK(count == 3);
+	CHECK(count == 3 || count == 4);
 	rounds = atoi(arguments[2]);
 	snprintf(path, sizeof(path), "%s/exact-%d", arguments[1], (int)getpid());
 	file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -165,7 +226,12 @@ int main(int count, char **arguments)
 		received += (1009 + 2 * i) * (uint64_t)rounds;
 	SAME(weigh_read(w, ALL_OF_THEM)->socket.received_bytes, received);
 	SAME(weigh_read(w, ALL_OF_THEM)->calls, THREADS * rounds);
-	only_what_is_wanted(w);
+	SAME(weigh_follows(w), count == 4);
+	if (count == 4)
+		just_the_next(w);
+	/* Of a job that weigh follows all is counted. */
+	if (count == 3 || strcmp(arguments[3], "job"))
+		only_what_is_wanted(w);
 	unlink(path);
 	return 0;
 }

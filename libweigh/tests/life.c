@@ -114,6 +114,13 @@ static void *ends_without_a_word(void *argument)
 	return 0;
 }
 
+static void *sends_nine(void *argument)
+{
+	(void)argument;
+	send_under(measured(), 4, 9);
+	return 0;
+}
+
 static void *opens_and_closes(void *argument)
 {
 	weigh *w = measured();
@@ -149,20 +156,26 @@ static void two_thousand_threads(weigh *w)
 	SAME(weigh_read(w, 3)->socket.sent_bytes, AT_ONCE * TIMES);
 }
 
+/* As many as there are slots, so that the next thread must get that of a dead one. */
 static void slots_of_the_dead(void)
 {
-	pthread_attr_t detached;
+	pthread_attr_t small;
 	pthread_t thread;
 	weigh *w;
 
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	/* One after the other: what such a thread leaves of the C library's is never given back. */
-	for (int i = 0; i < 40; i++)
-		CHECK(!pthread_create(&thread, &detached, ends_without_a_word, 0));
-	usleep(200000);
+	pthread_attr_init(&small);
+	pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+	CHECK(!pthread_attr_setstacksize(&small, 65536));
+	/* Few at a time: what such a thread leaves of the C library's is never given back. */
+	for (int i = 0; i < WEIGH_THREADS; i++) {
+		CHECK(!pthread_create(&thread, &small, ends_without_a_word, 0));
+		if (i % 50 == 0)
+			usleep(20000);
+	}
+	usleep(300000);
+	CHECK(!pthread_create(&thread, 0, sends_nine, 0));
+	CHECK(!pthread_join(thread, 0));
 	w = measured();
-	send_under(w, 4, 9);
 	SAME(weigh_read(w, 4)->socket.sent_bytes, 9);
 	weigh_close(w);
 }

@@ -1,10 +1,10 @@
 /*
  * Calls in exact amounts, and how long some of them took by the program's own clock.
  *
- * usage: calls FILE
+ * usage: calls FILE [GETPPIDS]
  *
  * 23 reads of 4,099 bytes of FILE, which it makes; 17 writes of 1,009 bytes; 7 sleeps of 20 ms;
- * 5 fsyncs, each after a write; 1,001 getppids; 3 reads that fail.
+ * 5 fsyncs, each after a write; 1,001 getppids, or as many as asked for; 3 reads that fail.
  *
  * Truth: how many of each call (`read` and so on), read_bytes, read_errors, write_bytes, and the
  * nanoseconds from before to after all calls of a kind: fsync_ns, clock_nanosleep_ns.
@@ -22,10 +22,11 @@ int main(int argc, char **argv)
 	static char bytes[94277]; /* 23 x 4,099 */
 	uint64_t began, slept = 0, synced = 0;
 	struct timespec pause = { .tv_nsec = 20000000 };
+	long getppids = argc == 3 ? atol(argv[2]) : 1001;
 	int file;
 
-	if (argc != 2)
-		die("usage: calls FILE");
+	if (argc < 2 || argc > 3)
+		die("usage: calls FILE [GETPPIDS]");
 	file = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0600);
 	must(pwrite(file, bytes, sizeof(bytes), 0), sizeof(bytes), "pwrite");
 	for (int i = 0; i < 23; i++)
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, 0);
 		slept += clock_ns(CLOCK_MONOTONIC) - began;
 	}
-	for (int i = 0; i < 1001; i++)
+	for (int i = 0; i < getppids; i++)
 		syscall(SYS_getppid);
 	truth("read", 26);
 	truth("read_bytes", 23 * 4099);
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
 	truth("fsync_ns", synced);
 	truth("clock_nanosleep", 7);
 	truth("clock_nanosleep_ns", slept);
-	truth("getppid", 1001);
+	truth("getppid", getppids);
 	truth_tell();
 	return 0;
 }

@@ -4,9 +4,12 @@
 //! the histograms. Names of calls are given, for they are the kernel's.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use weigh_schema::call::{Call, CallKind, Cell, Grouping, Named, SingleCall, bucket_start};
+use weigh_schema::call::{
+    Call, CallKind, Cell, Grouping, Named, RIVALS, Rival, RivalSeen, SingleCall, bucket_start,
+};
+use weigh_schema::call_row::{CallRow, Returned};
 
 /// Seconds of nanoseconds.
 fn seconds(nanoseconds: u64) -> f64 {
@@ -47,7 +50,8 @@ impl Owners {
         self.names.extend(named.into_iter().map(|named| (named.of, named.name)));
     }
 
-    fn name(&self, of: [u64; 2]) -> Option<String> {
+    /// What people call it; none for what has no name.
+    pub fn name(&self, of: [u64; 2]) -> Option<String> {
         match self.grouping {
             Grouping::Call => None,
             Grouping::Thread if of[0] == of[1] => Some(format!("process {}", of[0])),
@@ -119,6 +123,40 @@ pub fn single_call(call: &Call, began_ns: u64, name: &dyn Fn(u64) -> String) -> 
         time_seconds: seconds(call.account.time_ns()),
         result: call.result,
         parts: call.account.parts(),
+        rivals: rivals(call),
+    }
+}
+
+fn rivals(call: &Call) -> BTreeMap<String, RivalSeen> {
+    let seen = |rival: &Rival| RivalSeen {
+        pid: rival.pid,
+        name: rival.name.clone(),
+        seconds: Some(seconds(rival.time_ns)).filter(|_| rival.time_ns > 0),
+    };
+    let kinds = RIVALS.iter().zip(&call.rivals);
+    kinds.filter_map(|(kind, rival)| Some((kind.name.to_string(), seen(rival.as_ref()?)))).collect()
+}
+
+/// The same as a row of its own. `epoch_ns` is when the kernel's clock was at 0, UTC; `measured`
+/// are the parts of the kernel that were looked into.
+pub fn call_row(
+    call: Call,
+    epoch_ns: i64,
+    measured: u64,
+    owners: &Owners,
+    name: &dyn Fn(u64) -> String,
+) -> CallRow {
+    CallRow {
+        time_ns: epoch_ns.saturating_add_unsigned(call.began_ns),
+        pid: call.pid,
+        tid: call.tid,
+        call: name(call.number),
+        of: owners.name(call.of),
+        sequence: call.sequence,
+        result: Returned(call.result),
+        measured,
+        account: call.account,
+        rivals: call.rivals,
     }
 }
 
@@ -160,6 +198,7 @@ mod tests {
             ended_ns: 1000 + time_ns,
             of: [0, 0],
             account: account(1, time_ns),
+            rivals: Default::default(),
         }
     }
 

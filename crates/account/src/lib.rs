@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod calls;
+mod explain;
 mod limits;
 mod marks;
 mod memory;
@@ -14,7 +15,8 @@ mod series;
 mod summary;
 mod tree;
 
-pub use calls::{Owners, Slowest, call_kinds, single_call};
+pub use calls::{Owners, Slowest, call_kinds, call_row, single_call};
+pub use explain::{Comparison, Survey};
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule};
 pub use memory::{MemoryEstimate, estimate_peak};

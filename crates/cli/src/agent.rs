@@ -13,7 +13,7 @@ use weigh_agent::{Server, Settings};
 use weigh_collect::calls::{Attached, KernelCalls, Wanted};
 use weigh_collect::signals::SignalReader;
 use weigh_collect::spawn::SignalMask;
-use weigh_schema::call::Grouping;
+use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::SUBSYSTEMS;
 
 use crate::arguments::AgentArguments;
@@ -62,7 +62,8 @@ fn wanted(arguments: &AgentArguments) -> Wanted {
         [] => SUBSYSTEMS.iter().collect(),
         named => named.to_vec(),
     };
-    Wanted { subsystems, grouping: Grouping::Call, every_call: arguments.every_call }
+    let sharing = Sharing::default();
+    Wanted { subsystems, grouping: Grouping::Call, sharing, every_call: arguments.every_call }
 }
 
 fn tell_what_is_missing(attached: &Attached) {

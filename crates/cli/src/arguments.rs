@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
-use weigh_schema::call::Grouping;
+use weigh_schema::call::{Grouping, Sharing};
+use weigh_schema::explain::SlowRule;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
@@ -36,6 +37,8 @@ pub enum Verb {
     Run(Box<RunArguments>),
     /// Say what each system call of a command or process costs in each part of the kernel.
     Calls(Box<CallsArguments>),
+    /// Say what made the slow calls slow, of those that `weigh calls --per-call` kept.
+    Explain(ExplainArguments),
     /// Show a recording as a table, or its summary as JSON.
     Show(ShowArguments),
     /// Make the page of a recording again, or of one that was cut short.
@@ -186,6 +189,7 @@ Exit status:
 Examples:
   weigh calls -- dd if=/dev/zero of=file bs=64k count=1000 conv=fsync
   weigh calls --slowest 20 -- ./server --once
+  weigh calls --per-call calls.parquet -- ./server --once; weigh explain calls.parquet
   weigh calls --pid 4711 --for 10s --subsystems block,fs,lock --json -
 
 docs/calls.md says what each part of the kernel and each number is, and what following calls costs.";
@@ -224,9 +228,17 @@ pub struct CallsArguments {
     #[arg(long, value_enum, default_value_t = By::Call)]
     pub by: By,
 
+    /// How those who wrote to one page share what it costs to write it to the device.
+    #[arg(long, value_enum, default_value_t = Share::Bytes)]
+    pub share: Share,
+
     /// Tell for each of the N slowest calls where its time went.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub slowest: usize,
+
+    /// Write a row for each call to a Parquet file, which `weigh explain` reads.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub per_call: Option<PathBuf>,
 
     /// Show so many rows of the table.
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -252,6 +264,27 @@ pub enum By {
     File,
     /// Each kind of call on each socket.
     Connection,
+}
+
+/// How several who wrote to one page share its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Share {
+    /// By the bytes each wrote.
+    Bytes,
+    /// All the same.
+    Equal,
+    /// All to who wrote last.
+    Last,
+}
+
+impl From<Share> for Sharing {
+    fn from(share: Share) -> Sharing {
+        match share {
+            Share::Bytes => Sharing::Bytes,
+            Share::Equal => Sharing::Equal,
+            Share::Last => Sharing::Last,
+        }
+    }
 }
 
 impl From<By> for Grouping {
@@ -302,6 +335,49 @@ impl Collector {
     pub fn name(self) -> String {
         self.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
     }
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+The slow calls of a kind are compared with its ordinary ones, those between the quartiles: what they
+have more of, the greatest first, and who was in their way.
+
+Examples:
+  weigh calls --per-call calls.parquet --by file -- ./server --once
+  weigh explain calls.parquet
+  weigh explain calls.parquet --call fsync --slow 10ms --page explain.html";
+
+/// Options of `weigh explain`.
+#[derive(Args, Debug)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArguments {
+    /// What `weigh calls --per-call` wrote.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Look at this call alone; can be given several times.
+    #[arg(long = "call", value_name = "NAME")]
+    pub calls: Vec<String>,
+
+    /// Which calls are slow: the slowest share of a kind, if they took twice the median; or all
+    /// that took so long.
+    #[arg(long, value_name = "SHARE|DURATION", default_value = "1%")]
+    pub slow: SlowRule,
+
+    /// Tell of so many kinds of calls.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub rows: usize,
+
+    /// Print nothing.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write a page with a histogram of each kind of calls, coloured by where the time went.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub page: Option<PathBuf>,
+
+    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
 }
 
 /// Options of `weigh show`.

@@ -10,6 +10,7 @@ mod arguments;
 mod calls;
 mod destination;
 mod doctor;
+mod explain;
 mod foreground;
 mod generate;
 mod kernel;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.verb {
         Verb::Run(run) => run::execute(*run),
         Verb::Calls(calls) => calls::execute(&calls),
+        Verb::Explain(explain) => explain::execute(&explain),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),

@@ -201,7 +201,7 @@ fn accounts_of_many_threads_are_exact_to_the_byte() {
 fn where_calls_are_followed_the_next_call_is_all_that_is_accounted() {
     let agent = Agent::start(&["--every-call"]);
     let storage = agent.storage();
-    must(agent.command("exact").arg(storage.path()).arg("100"));
+    must(agent.command("exact").arg(storage.path()).args(["100", "follows"]));
 }
 
 #[test]
@@ -241,14 +241,46 @@ fn others_accounts_are_read_by_who_may_only() {
         let way = if may { "read" } else { "refused" };
         must(command(reader).arg(way).arg(&pid));
     }
-    // The capability is enough, whoever has it.
+    // In a user namespace of one's own one has all capabilities, and they count for nothing.
     let mut served = Asked::start(agent.command("peer").arg("serve"));
     assert_eq!(served.answer(), "ready");
+    let pid = served.process.id().to_string();
+    let mut stranger = Command::new("setpriv");
+    stranger.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+    stranger.args(["unshare", "--user", "--map-root-user"]).arg(program("peer"));
+    stranger.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+    must(stranger.args(["refused", &pid]));
+    // The capability is enough, whoever has it.
     let mut reader = Command::new("setpriv");
     reader.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     reader.args(["--inh-caps", "+sys_ptrace", "--ambient-caps", "+sys_ptrace"]);
     reader.arg(program("peer")).env("WEIGH_SOCKET", agent.folder.path().join("socket"));
-    must(reader.arg("read").arg(served.process.id().to_string()));
+    must(reader.arg("read").arg(&pid));
+}
+
+#[test]
+fn a_program_in_a_pid_namespace_is_found_by_its_own_numbers() {
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    let mut apart = Command::new("unshare");
+    apart.args(["--pid", "--fork", "--kill-child"]).arg(program("exact"));
+    apart.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+    must(apart.arg(storage.path()).arg("20"));
+}
+
+#[test]
+fn the_library_allocates_nothing_prints_nothing_and_ends_nothing() {
+    let library = program("lib/libweigh.so.0");
+    let output = must(Command::new("nm").args(["-D", "--undefined-only"]).arg(library));
+    let used = String::from_utf8_lossy(&output.stdout).into_owned();
+    let used: Vec<&str> =
+        used.lines().filter_map(|l| l.split_whitespace().last()?.split('@').next()).collect();
+    assert!(used.contains(&"mmap"), "{used:?}");
+    let forbidden =
+        ["alloc", "printf", "puts", "write", "exit", "abort", "assert", "signal", "syslog"];
+    for name in used {
+        assert!(!forbidden.iter().any(|bad| name.contains(bad)), "it uses {name}");
+    }
 }
 
 #[test]

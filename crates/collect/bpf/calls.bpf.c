@@ -12,8 +12,10 @@
 #include "calls/lock.h"
 #include "calls/memory.h"
 #include "calls/file.h"
+#include "calls/dirty.h"
 #include "calls/block.h"
 #include "calls/network.h"
+#include "calls/segments.h"
 #include "calls/deferred.h"
 #include "calls/own.h"
 

@@ -38,11 +38,19 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
+
+#define REQ_OP_MASK 0xff
+#define REQ_OP_WRITE 1
+#define BTRFS_SUPER_MAGIC 0x9123683e
+#define EXT4_SUPER_MAGIC 0xef53
+#define F2FS_SUPER_MAGIC 0xf2f52010
+#define XFS_SUPER_MAGIC 0x58465342
 
 #define SIGKILL 9
 #define SIGSTOP 19
@@ -236,13 +244,23 @@ struct io_kiocb___before_6_12 {
 
 struct super_block {
 	__u32 s_dev;
+	void *s_bdev;
+	unsigned long s_magic;
 };
+
+struct address_space;
 
 struct inode {
 	unsigned short i_mode;
 	unsigned long i_ino;
 	__u32 i_generation;
 	struct super_block *i_sb;
+	struct address_space *i_mapping;
+	long long i_size;
+};
+
+struct address_space {
+	struct inode *host;
 };
 
 struct qstr {
@@ -307,16 +325,27 @@ struct bpf_iter__bpf_map {
 };
 
 struct kiocb {
+	struct file *ki_filp;
+	long long ki_pos;
 	int ki_flags;
+};
+
+struct iov_iter {
+	unsigned long count;
 };
 
 struct kmem_cache {
 	unsigned int size;
 };
 
-struct page;
+/* Of every page after the first of a folio: the address of the first, + 1. */
+struct page {
+	unsigned long compound_head;
+};
 
 struct folio {
+	struct address_space *mapping;
+	unsigned long index;
 	unsigned long _flags_1; /* its lowest byte: the order of a large folio */
 };
 
@@ -328,28 +357,53 @@ struct folio___before_6_6 {
 /* Found in the kernel's own enumeration: it moves between versions. */
 enum pageflags {
 	PG_head = 6,
+	PG_dirty = 4,
+	PG_writeback = 1,
+};
+
+struct bio_vec {
+	struct page *bv_page;
+	unsigned int bv_len, bv_offset;
 };
 
 struct bvec_iter {
-	unsigned int bi_size;
+	unsigned int bi_size, bi_idx, bi_bvec_done;
 };
 
 struct bio {
 	struct bio *bi_next;
 	struct bvec_iter bi_iter;
+	struct bio_vec *bi_io_vec;
 };
 
 struct request {
 	struct bio *bio;
+	unsigned int cmd_flags;
 	unsigned int __data_len;
 	__u64 start_time_ns, io_start_time_ns;
 };
 
 struct sk_buff {
+	struct sock *sk;
 	unsigned int len;
+	char cb[48];
+	unsigned char *head, *data;
+	__u16 transport_header;
+};
+
+struct tcp_sock {
+	__u32 write_seq;
+};
+
+struct tcp_skb_cb {
+	__u32 ack_seq;
 };
 
 #pragma clang attribute pop
+
+struct bpf_spin_lock {
+	__u32 val;
+};
 
 enum pid_type {
 	PIDTYPE_PID,

@@ -12,13 +12,13 @@ mod names;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
-use weigh_schema::call::{Call, Cell, Grouping, Named, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Named, Sharing, Tally};
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -28,7 +28,7 @@ use crate::{complaints, requirements};
 use layout::skeleton;
 
 pub use functions::{Functions, function_probes};
-pub use names::name;
+pub use names::{STORES, name};
 
 /// Always attached: without them the time of the others would be wrong.
 const ALWAYS: [&str; 2] = ["sched", "irq"];
@@ -40,8 +40,28 @@ pub struct Wanted {
     pub subsystems: Vec<&'static Subsystem>,
     /// What has a row of its own in the table.
     pub grouping: Grouping,
+    /// How those who wrote to one page share what comes of it.
+    pub sharing: Sharing,
     /// Whether system calls themselves are followed: without, only intervals that programs mark.
     pub every_call: bool,
+}
+
+/// How single calls are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// Room for so many bytes of calls that were not read yet: a power of two.
+    pub room: u32,
+    /// Whether it is found out who was in their way.
+    pub rivals: bool,
+}
+
+impl Telling {
+    /// Without a name of anybody.
+    pub const PLAIN: Telling = Telling { room: 8 << 20, rivals: false };
+    /// The slowest calls: few, and the longer the fewer.
+    pub const SLOWEST: Telling = Telling { rivals: true, ..Telling::PLAIN };
+    /// Every call: a program can make a million in a second, and weigh may not have the CPU.
+    pub const EVERY: Telling = Telling { room: 128 << 20, rivals: true };
 }
 
 /// A part of the kernel as it can be seen here.
@@ -70,17 +90,26 @@ pub struct KernelCalls {
 impl KernelCalls {
     /// Loads what is wanted, and attaches it.
     pub fn open(wanted: &Wanted) -> Result<KernelCalls, JobError> {
-        KernelCalls::open_with(wanted, &Functions::default())
+        KernelCalls::open_to_tell(wanted, Telling::PLAIN)
+    }
+
+    /// The same, where it matters how single calls are told.
+    pub fn open_to_tell(wanted: &Wanted, telling: Telling) -> Result<KernelCalls, JobError> {
+        KernelCalls::open_with(wanted, telling, &Functions::default())
     }
 
     /// The same, with probes of functions where this kernel has them.
-    pub fn open_with(wanted: &Wanted, functions: &Functions) -> Result<KernelCalls, JobError> {
+    pub fn open_with(
+        wanted: &Wanted,
+        telling: Telling,
+        functions: &Functions,
+    ) -> Result<KernelCalls, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
-        let mut chosen = Chosen::of(wanted);
+        let mut chosen = Chosen::of(wanted, telling);
         chosen.functions = !functions.is_empty() && function_probes().is_ok();
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -92,8 +121,12 @@ impl KernelCalls {
             constants.chosen = chosen.bits() | functions.bits();
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
+            constants.sharing = layout::sharing(wanted.sharing);
             names::fill(&mut constants.kinds);
+            constants.told_mark = u64::from(telling.room) / 8;
+            constants.names_rivals = telling.rivals;
         }
+        open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         let mut skeleton = open.load().map_err(bpf("load"))?;
         let mut links = attach(&mut skeleton, |name, error| match chosen.is_needed(name) {
             true => Err(bpf("attach")(error)),
@@ -155,9 +188,10 @@ impl KernelCalls {
         }
     }
 
-    /// The calls that were told since the last time.
+    /// The calls that were told since the last time, but no more than a batch of them; their names
+    /// were told before.
     pub fn told(&mut self) -> Vec<Call> {
-        let _ = self.ring.consume();
+        self.take_in();
         let mut told = std::mem::take(&mut *self.told.borrow_mut());
         if let Some(own) = &self.own {
             for call in &mut told {
@@ -169,8 +203,21 @@ impl KernelCalls {
 
     /// The names of files and sockets that were told since the last time.
     pub fn names(&mut self) -> Vec<Named> {
-        let _ = self.ring.consume();
+        self.take_in();
         std::mem::take(&mut *self.names.borrow_mut())
+    }
+
+    fn take_in(&mut self) {
+        let room = BATCH.saturating_sub(self.told.borrow().len());
+        if room > 0 {
+            // It fails where a callback does, and these do not.
+            let _ = self.ring.consume_raw_n(room);
+        }
+    }
+
+    /// Is readable when many calls wait to be taken in.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.skeleton.maps.told_calls.as_fd()
     }
 
     /// How much was seen, and lost.
@@ -223,6 +270,10 @@ impl KernelCalls {
     }
 }
 
+/// So many calls are taken in at once: a program may make them as fast as they are read.
+const BATCH: usize = 8 * 1024;
+
+/// Names come first: a call that is read must not be told of before its file.
 fn read_rings(
     skeleton: &skeleton::CallsSkel<'static>,
     told: &Rc<RefCell<Vec<Call>>>,
@@ -231,14 +282,14 @@ fn read_rings(
     let (calls, named) = (Rc::clone(told), Rc::clone(names));
     let mut builder = RingBufferBuilder::new();
     builder
-        .add(&skeleton.maps.told_calls, move |data| {
-            calls.borrow_mut().extend(layout::call(data));
+        .add(&skeleton.maps.told_names, move |data| {
+            named.borrow_mut().extend(layout::named(data));
             0
         })
         .map_err(bpf("ring buffer"))?;
     builder
-        .add(&skeleton.maps.told_names, move |data| {
-            named.borrow_mut().extend(layout::named(data));
+        .add(&skeleton.maps.told_calls, move |data| {
+            calls.borrow_mut().extend(layout::call(data));
             0
         })
         .map_err(bpf("ring buffer"))?;
@@ -289,12 +340,13 @@ struct Chosen {
     parts: Vec<Attached>,
     every_call: bool,
     functions: bool,
+    rivals: bool,
     loaded: Vec<String>,
     lacking: Vec<(String, String)>,
 }
 
 impl Chosen {
-    fn of(wanted: &Wanted) -> Chosen {
+    fn of(wanted: &Wanted, telling: Telling) -> Chosen {
         let is_wanted =
             |s: &&Subsystem| ALWAYS.contains(&s.name) || wanted.subsystems.iter().any(|w| w == s);
         let part = |subsystem: &Subsystem| Attached {
@@ -303,8 +355,14 @@ impl Chosen {
             missing: Vec::new(),
         };
         let parts = SUBSYSTEMS.iter().skip(1).filter(is_wanted).map(part).collect();
-        let every_call = wanted.every_call;
-        Chosen { parts, every_call, functions: false, loaded: Vec::new(), lacking: Vec::new() }
+        Chosen {
+            parts,
+            every_call: wanted.every_call,
+            functions: false,
+            rivals: telling.rivals,
+            loaded: Vec::new(),
+            lacking: Vec::new(),
+        }
     }
 
     fn part(&mut self, program: &str) -> Option<&mut Attached> {
@@ -328,7 +386,7 @@ impl Chosen {
         if program.starts_with(OWN) {
             return self.functions;
         }
-        if self.part(program).is_none() {
+        if self.part(program).is_none() || (program.contains("__rival_") && !self.rivals) {
             return false;
         }
         let tracepoint = section.rsplit('/').next().unwrap_or_default();

@@ -1,72 +1,26 @@
 //! Calls by the kernel side, against what the program itself knows.
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/followed.rs"]
+mod followed;
 #[path = "common/traced.rs"]
 mod traced;
 
-use std::process::ExitStatus;
-
+use followed::{Followed, all, field, wanted};
 use traced::workload;
-use weigh_collect::calls::{KernelCalls, Wanted, name};
-use weigh_collect::spawn::{SignalMask, spawn};
-use weigh_schema::call::{Call, Cell, Grouping};
+use weigh_collect::calls::name;
 use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
-struct Followed {
-    cells: Vec<Cell>,
-    told: Vec<Call>,
-    truth: String,
-    status: ExitStatus,
-    lost: u64,
-}
-
-impl Followed {
-    #[track_caller]
-    fn cell(&self, call: &str) -> &Cell {
-        let mut found = self.cells.iter().filter(|cell| name(cell.number) == call);
-        found.next().unwrap_or_else(|| panic!("no {call}"))
-    }
-
-    #[track_caller]
-    fn truth(&self, key: &str) -> u64 {
-        let line = self.truth.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix('='));
-        line.unwrap_or_else(|| panic!("no {key} in {}", self.truth)).parse().unwrap()
-    }
-}
-
-fn follow(subsystems: &[&str], grouping: Grouping) -> Followed {
-    let subsystems = subsystems.iter().map(|n| Subsystem::named(n).unwrap()).collect();
-    let wanted = Wanted { subsystems, grouping, every_call: true };
-    let mut calls = KernelCalls::open(&wanted).unwrap();
-    calls.tell_from(0);
+fn follow(subsystems: &[&str]) -> Followed {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (file, said) = (folder.path().join("file"), folder.path().join("said"));
-    let mask = SignalMask::block(&[]).unwrap();
-    let truth = format!("TRUTH_FILE={}", said.display());
-    let command = ["/usr/bin/env".into(), truth.into(), workload("calls").into(), file.into()];
-    let waiting = spawn(&command, &mask).unwrap();
-    calls.arm(waiting.pidfd()).unwrap();
-    let (pid, _) = waiting.go().unwrap();
-    let status = wait_for(pid);
-    let (cells, told, lost) = (calls.cells(), calls.told(), calls.tally().lost);
-    let truth = std::fs::read_to_string(said).unwrap();
-    Followed { cells, told, truth, status, lost }
-}
-
-fn wait_for(pid: rustix::process::Pid) -> ExitStatus {
-    use std::os::unix::process::ExitStatusExt as _;
-    let options = rustix::process::WaitOptions::empty();
-    let (_, status) = rustix::process::waitpid(Some(pid), options).unwrap().unwrap();
-    ExitStatus::from_raw(status.as_raw())
-}
-
-fn all() -> Vec<&'static str> {
-    SUBSYSTEMS.iter().map(|s| s.name).collect()
+    let file = folder.path().join("file");
+    let command = [&*workload("calls"), file.to_str().unwrap()];
+    followed::follow(&wanted(subsystems), &command, |_| ())
 }
 
 #[test]
 fn calls_bytes_and_errors_are_exact() {
-    let followed = follow(&all(), Grouping::Call);
+    let followed = follow(&all());
     assert!(followed.status.success());
     for call in ["pwrite64", "fsync", "clock_nanosleep", "getppid"] {
         assert_eq!(followed.cell(call).account.calls(), followed.truth(call), "{call}");
@@ -85,11 +39,7 @@ fn calls_bytes_and_errors_are_exact() {
 /// Nanoseconds in all parts, and waiting for a CPU: what a call's time is split into.
 fn sum_of_parts(account: &Account) -> u64 {
     let parts = SUBSYSTEMS.iter().map(|s| account.part(s)[0] + account.part(s)[1]);
-    parts.sum::<u64>() + run_queue(account)
-}
-
-fn run_queue(account: &Account) -> u64 {
-    account.fields(Subsystem::named("sched").unwrap())[0]
+    parts.sum::<u64>() + field(account, "sched", "run_queue_ns")
 }
 
 fn waiting(account: &Account, subsystem: &str) -> u64 {
@@ -98,7 +48,7 @@ fn waiting(account: &Account, subsystem: &str) -> u64 {
 
 #[test]
 fn the_parts_of_each_call_add_up_to_its_time() {
-    let followed = follow(&all(), Grouping::Call);
+    let followed = follow(&all());
     assert!(followed.told.len() > 1100);
     for call in &followed.told {
         let sum = sum_of_parts(&call.account);

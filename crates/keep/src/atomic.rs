@@ -18,9 +18,15 @@ pub(crate) struct AtomicFile {
 
 impl AtomicFile {
     pub(crate) fn create(dir: &Path, name: &str) -> Result<AtomicFile, KeepError> {
-        let temporary = dir.join(format!("{name}.tmp"));
+        AtomicFile::create_at(&dir.join(name))
+    }
+
+    pub(crate) fn create_at(path: &Path) -> Result<AtomicFile, KeepError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        let temporary = PathBuf::from(temporary);
         let file = File::create(&temporary).map_err(|e| KeepError::write(&temporary, e))?;
-        Ok(AtomicFile { file, temporary, path: dir.join(name), committed: false })
+        Ok(AtomicFile { file, temporary, path: path.to_path_buf(), committed: false })
     }
 
     /// Gives the file its name.

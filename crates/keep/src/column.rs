@@ -11,6 +11,7 @@ use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
 use serde::Deserialize;
 use serde::de::value::{Error as PlainError, StrDeserializer};
+use weigh_schema::call_row::Returned;
 use weigh_schema::{Quality, Unit};
 
 /// One value on its way between a row and a file.
@@ -64,7 +65,7 @@ pub(crate) trait Stored: Sized {
     fn from_cell(cell: Cell<'_>) -> Option<Self>;
 }
 
-/// The only signed 64-bit numbers in the rows are times.
+/// Signed 64-bit numbers in the rows are times, but for what calls return.
 impl Stored for i64 {
     const MEANING: Meaning = Meaning::Time;
 
@@ -74,6 +75,18 @@ impl Stored for i64 {
 
     fn from_cell(cell: Cell<'_>) -> Option<Self> {
         if let Cell::Int(n) = cell { Some(n) } else { None }
+    }
+}
+
+impl Stored for Returned {
+    const MEANING: Meaning = Meaning::Signed;
+
+    fn to_cell(&self) -> Option<Cell<'_>> {
+        Some(Cell::Int(self.0))
+    }
+
+    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+        if let Cell::Int(n) = cell { Some(Returned(n)) } else { None }
     }
 }
 
@@ -191,7 +204,7 @@ impl<R: 'static> Column<R> {
     pub(crate) fn computed<T: Stored + 'static>(
         name: &'static str,
         help: &'static str,
-        unit: Unit,
+        unit: Option<Unit>,
         get: impl Fn(&R) -> Option<T> + 'static,
         set: impl Fn(&mut R, T) + 'static,
     ) -> Column<R> {
@@ -204,7 +217,7 @@ impl<R: 'static> Column<R> {
         Column {
             name,
             help,
-            unit: Some(unit),
+            unit,
             meaning: T::MEANING,
             optional: true,
             get: Box::new(move |row| get(row)?.to_cell().map(owned)),
@@ -213,6 +226,11 @@ impl<R: 'static> Column<R> {
                 Some(())
             }),
         }
+    }
+
+    /// The same column, where every row has a value.
+    pub(crate) fn always(self) -> Column<R> {
+        Column { optional: false, ..self }
     }
 
     /// The row's value in this column.

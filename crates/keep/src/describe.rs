@@ -2,6 +2,7 @@
 //! the files are written by.
 
 use weigh_schema::Unit;
+use weigh_schema::call_row::CallRow;
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 
 use crate::column::{Column, Meaning};
@@ -32,6 +33,11 @@ pub struct ColumnDescription {
 /// All tables.
 pub fn tables() -> Vec<TableDescription> {
     vec![table::<SampleRow>(), table::<ProcessRow>(), table::<FileRow>()]
+}
+
+/// The file of `weigh calls --per-call`.
+pub fn calls_table() -> TableDescription {
+    table::<CallRow>()
 }
 
 fn table<R: Row>() -> TableDescription {

@@ -6,10 +6,13 @@
 //! ended, [`RecordingWriter::finish`] makes of it the tables (Parquet) and `summary.json`, and
 //! removes the journal. [`Recording`] reads both kinds.
 //!
+//! The file of `weigh calls --per-call` is a table of the same make, and no recording.
+//!
 //! Takes rows and summaries from the schema crate and gives them back; knows nothing of how they
 //! were measured. Refuses a directory that is taken, and files that are not what they should be.
 
 mod atomic;
+mod calls;
 mod column;
 mod describe;
 mod error;
@@ -23,7 +26,8 @@ mod table_reader;
 mod table_writer;
 mod writer;
 
-pub use describe::{ColumnDescription, TableDescription, tables};
+pub use calls::{CallsNote, CallsWriter, calls_note, each_call};
+pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
 pub use error::KeepError;
 pub use journal::Entry;
 pub use place::{default_directory, new_job_id};

@@ -11,6 +11,9 @@ pub(crate) trait Row: Sized + 'static {
     /// The table's file in the recording directory.
     const FILE: &'static str;
 
+    /// A row group ends at so many rows.
+    const GROUP_ROWS: usize = 64 * 1024;
+
     /// The columns, in order.
     fn columns() -> Vec<Column<Self>>;
 
@@ -139,10 +142,10 @@ fn metric_column(metric: &'static Metric) -> Column<ProcessRow> {
                 Number::Real(_) => None,
             },
         };
-        Column::computed(name, help, unit, whole, move |row, n| set(row, Number::Whole(n)))
+        Column::computed(name, help, Some(unit), whole, move |row, n| set(row, Number::Whole(n)))
     } else {
         let real = move |row: &ProcessRow| get(row).map(Number::as_f64);
-        Column::computed(name, help, unit, real, move |row, x| set(row, Number::Real(x)))
+        Column::computed(name, help, Some(unit), real, move |row, x| set(row, Number::Real(x)))
     }
 }
 

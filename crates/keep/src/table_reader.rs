@@ -4,6 +4,7 @@
 //! Refuses a file that is no Parquet, lacks a column, or holds a value its row cannot hold.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,6 +38,15 @@ pub(crate) fn read_table<R: Row>(
     }
     let rows = reader.metadata().file_metadata().num_rows();
     u64::try_from(rows).map_err(|_| KeepError::damaged(path, "its number of rows is negative"))
+}
+
+/// What the file says about itself beside its rows.
+pub(crate) fn read_notes(path: &Path) -> Result<HashMap<String, String>, KeepError> {
+    let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
+    let reader = guarded(path, || SerializedFileReader::new(file))?;
+    let notes = reader.metadata().file_metadata().key_value_metadata();
+    let notes = notes.into_iter().flatten();
+    Ok(notes.filter_map(|note| Some((note.key.clone(), note.value.clone()?))).collect())
 }
 
 /// Finds the declared columns in the file.

@@ -17,9 +17,7 @@ use crate::column::{Cell, Column, Meaning};
 use crate::error::KeepError;
 use crate::table::Row;
 
-/// A row group ends at so many rows, …
-const GROUP_ROWS: usize = 64 * 1024;
-/// … or at so many bytes of text: one command line alone can have megabytes.
+/// A row group ends also at so many bytes of text: one command line alone can have megabytes.
 const GROUP_TEXT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Values of one column that wait for their row group.
@@ -111,7 +109,11 @@ pub(crate) struct TableWriter<R> {
 
 impl<R: Row> TableWriter<R> {
     pub(crate) fn create(dir: &Path) -> Result<TableWriter<R>, KeepError> {
-        let sink = AtomicFile::create(dir, R::FILE)?;
+        TableWriter::create_at(&dir.join(R::FILE))
+    }
+
+    pub(crate) fn create_at(path: &Path) -> Result<TableWriter<R>, KeepError> {
+        let sink = AtomicFile::create_at(path)?;
         let path = sink.path().to_path_buf();
         let columns: Vec<(Column<R>, Pending)> = R::columns()
             .into_iter()
@@ -125,13 +127,18 @@ impl<R: Row> TableWriter<R> {
         Ok(TableWriter { path, file, columns, rows_pending: 0, text_pending: 0, rows: 0 })
     }
 
+    /// Says something about the table as a whole.
+    pub(crate) fn note(&mut self, key: &str, value: String) {
+        self.file.append_key_value_metadata(KeyValue::new(key.to_string(), value));
+    }
+
     pub(crate) fn push(&mut self, row: &R) -> Result<(), KeepError> {
         for (column, pending) in &mut self.columns {
             self.text_pending += pending.push(column.get(row));
         }
         self.rows_pending += 1;
         self.rows += 1;
-        if self.rows_pending >= GROUP_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
+        if self.rows_pending >= R::GROUP_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
             self.end_group()?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! System calls as `collect` hands them to `account`: a table of sums, and single calls.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,19 @@ pub enum Grouping {
     Connection,
 }
 
+/// How those who wrote to one page share what its way to the device costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// By the bytes that each wrote.
+    #[default]
+    Bytes,
+    /// The same for each.
+    Equal,
+    /// All to the last.
+    Last,
+}
+
 /// How much the kernel side saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -30,6 +44,8 @@ pub struct Tally {
     pub calls: u64,
     /// What there was no room for.
     pub lost: u64,
+    /// Calls that are in the table, but were not told one by one, for nobody read fast enough.
+    pub untold: u64,
     /// Threads that were followed.
     pub threads: u64,
     /// Those of them that have not ended.
@@ -78,7 +94,77 @@ pub struct Call {
     pub of: [u64; 2],
     /// What it cost.
     pub account: Account,
+    /// Who else was in its way, in the order of [`RIVALS`].
+    pub rivals: [Option<Rival>; RIVAL_KINDS],
 }
+
+/// A process that was in a call's way: its longest such wait, if there were several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rival {
+    /// The process.
+    pub pid: u32,
+    /// The kernel's name for it.
+    pub name: String,
+    /// How long the call waited for it; 0 if that is not known.
+    pub time_ns: u64,
+}
+
+/// A way to be in a call's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RivalKind {
+    /// Its name in keys: `behind_pid`, `behind_name`.
+    pub name: &'static str,
+    /// Who that is.
+    pub help: &'static str,
+    /// What the wait was, before its name: "3 ms runnable, most behind ffmpeg".
+    pub words: &'static str,
+    /// What of calls that met one, after how many they are: "2 of 3 slow ones ran behind ffmpeg".
+    pub happened: &'static str,
+    /// The part of the kernel that the wait was in.
+    pub subsystem: &'static str,
+}
+
+impl RivalKind {
+    /// The columns of its process, its name, and the time of the wait.
+    pub fn columns(&self) -> &'static [String; 3] {
+        static COLUMNS: LazyLock<Vec<[String; 3]>> = LazyLock::new(|| {
+            let columns = |kind: &RivalKind| {
+                ["pid", "name", "seconds"].map(|what| format!("{}_{what}", kind.name))
+            };
+            RIVALS.iter().map(columns).collect()
+        });
+        let index = RIVALS.iter().position(|kind| kind.name == self.name);
+        &COLUMNS[index.unwrap_or(0)]
+    }
+}
+
+/// How many of [`RIVALS`] there are.
+pub const RIVAL_KINDS: usize = 3;
+
+/// Who can be in a call's way.
+pub const RIVALS: [RivalKind; RIVAL_KINDS] = [
+    RivalKind {
+        name: "behind",
+        help: "who had the CPU longest while the thread waited for it, at its longest such wait",
+        words: "most behind",
+        happened: "waited for a CPU behind",
+        subsystem: "sched",
+    },
+    RivalKind {
+        name: "lock_holder",
+        help: "who held the mutex or semaphore that the call waited for longest",
+        words: "most for",
+        happened: "waited for a lock of",
+        subsystem: "lock",
+    },
+    RivalKind {
+        name: "disk_rival",
+        help: "who else had requests in the disk's queue when one of the call's was issued",
+        words: "beside requests of",
+        happened: "had a request in the queue beside those of",
+        subsystem: "block",
+    },
+];
 
 /// Each doubling of time has 1 << this many buckets; shorter times have one each.
 const BUCKET_BITS: u32 = 4;
@@ -130,7 +216,7 @@ pub struct CallsReport {
     /// The kinds of calls, those that took most time first.
     pub calls: Vec<CallKind>,
     /// The slowest single calls, the slowest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<SingleCall>,
     /// Calls that ended while they were followed.
     pub calls_total: u64,
@@ -142,6 +228,8 @@ pub struct CallsReport {
     /// callers may have gone to the functions' part.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed_returns_total: u64,
+    /// Calls that are counted, but came too fast to be told one by one.
+    pub untold_total: u64,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -156,7 +244,7 @@ pub struct SubsystemState {
     /// Probes attached for it.
     pub probes: usize,
     /// What this kernel lacks for it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 
@@ -205,6 +293,21 @@ pub struct SingleCall {
     pub result: i64,
     /// Where the time went, as of [`CallKind`].
     pub parts: BTreeMap<String, Numbers>,
+    /// Who else was in its way, by the names of [`RIVALS`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rivals: BTreeMap<String, RivalSeen>,
+}
+
+/// Who was in the way of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RivalSeen {
+    /// The process.
+    pub pid: u32,
+    /// The kernel's name for it.
+    pub name: String,
+    /// How long the call waited for it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
 }
 
 #[cfg(test)]

@@ -15,9 +15,11 @@
 pub mod amount;
 pub mod announcement;
 pub mod call;
+pub mod call_row;
 pub mod configuration;
 mod counter;
 pub mod event;
+pub mod explain;
 pub mod following;
 pub mod library;
 pub mod limit;

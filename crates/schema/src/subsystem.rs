@@ -85,6 +85,17 @@ impl Subsystem {
     pub fn bit(&self) -> u64 {
         1 << self.index()
     }
+
+    /// Where an account has its times, in the order of [`PART`].
+    pub(crate) fn part_start(&self) -> usize {
+        HEAD.len() + self.index() * PART.len()
+    }
+
+    /// Where an account has its own fields.
+    pub(crate) fn fields_start(&self) -> usize {
+        let before = &SUBSYSTEMS[..self.index()];
+        fields_start() + before.iter().map(|s| s.fields.len()).sum::<usize>()
+    }
 }
 
 /// What is kept of every subsystem: time is split so that each moment belongs to one of them.
@@ -185,6 +196,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         fields: &[
             Field::new("requests", COUNT, "parts of requests to a device that were the call's"),
             Field::new("transferred", BYTES, "bytes of them"),
+            Field::new(
+                "carried",
+                BYTES,
+                "of these, pages that others, or earlier calls, made dirty",
+            ),
             Field::new("queue", SECONDS, "from the request to its issue to the device"),
             Field::new("device", SECONDS, "from its issue to its completion, shared by bytes"),
         ],
@@ -204,7 +220,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         help: "TCP: what was handed to it, and what it had to send again at once",
         busy: "in TCP",
         waits: "waiting in TCP",
-        fields: &[Field::new("retransmits", COUNT, "segments sent again while the call lasted")],
+        fields: &[
+            Field::new("retransmits", COUNT, "segments sent again while the call lasted"),
+            Field::new("transmitted", BYTES, "of its payload, handed to the network by itself"),
+            Field::new("retransmitted", BYTES, "of these, sent again"),
+        ],
     },
     Subsystem {
         name: "net",
@@ -374,6 +394,33 @@ impl Account {
         Account { own: Some(Own::clone(own)), ..self }
     }
 
+    /// A call of that length, of which nothing else is known.
+    pub fn of_call(time_ns: u64) -> Account {
+        let mut account = Account::default();
+        account.set_head("calls", 1);
+        account.set_head("time_ns", time_ns);
+        account
+    }
+
+    /// Says how long the calls took.
+    pub fn set_time_ns(&mut self, time_ns: u64) {
+        self.set_head("time_ns", time_ns);
+    }
+
+    fn set_head(&mut self, name: &str, number: u64) {
+        if let Some(index) = HEAD.iter().position(|(n, _)| *n == name) {
+            self.numbers[index] = number;
+        }
+    }
+
+    pub(crate) fn number(&self, place: usize) -> u64 {
+        self.numbers[place]
+    }
+
+    pub(crate) fn set_number(&mut self, place: usize, number: u64) {
+        self.numbers[place] = number;
+    }
+
     fn head(&self, name: &str) -> u64 {
         HEAD.iter().position(|(n, _)| *n == name).map_or(0, |index| self.numbers[index])
     }
@@ -400,14 +447,13 @@ impl Account {
 
     /// Time in it, waiting for it, entries: in the order of [`PART`].
     pub fn part(&self, subsystem: &Subsystem) -> &[u64] {
-        let start = HEAD.len() + subsystem.index() * PART.len();
+        let start = subsystem.part_start();
         &self.numbers[start..start + PART.len()]
     }
 
     /// Its own fields, in the order of their declaration.
     pub fn fields(&self, subsystem: &Subsystem) -> &[u64] {
-        let before = &SUBSYSTEMS[..subsystem.index()];
-        let start = fields_start() + before.iter().map(|s| s.fields.len()).sum::<usize>();
+        let start = subsystem.fields_start();
         &self.numbers[start..start + subsystem.fields.len()]
     }
 
@@ -486,11 +532,19 @@ mod tests {
     fn a_field_has_its_unit_in_its_name() {
         let block = Subsystem::named("block").unwrap();
         let keys: Vec<String> = block.fields.iter().map(Field::key).collect();
-        let expected =
-            ["requests_total", "transferred_bytes_total", "queue_seconds", "device_seconds"];
+        let expected = [
+            "requests_total",
+            "transferred_bytes_total",
+            "carried_bytes_total",
+            "queue_seconds",
+            "device_seconds",
+        ];
         assert_eq!(keys, expected);
         let slots: Vec<String> = block.fields.iter().map(Field::slot).collect();
-        assert_eq!(slots, ["requests", "transferred_bytes", "queue_ns", "device_ns"]);
+        assert_eq!(
+            slots,
+            ["requests", "transferred_bytes", "carried_bytes", "queue_ns", "device_ns"]
+        );
     }
 
     #[test]

@@ -7,11 +7,14 @@
 //! * [`table`][]: the summary on the terminal.
 //! * [`progress`][]: one line while the job runs.
 //! * [`report`][]: `report.html`.
+//! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod calls;
 pub mod docs;
+mod document;
+pub mod explain;
 mod moments;
 pub mod outcome;
 pub mod progress;

@@ -2,14 +2,15 @@
 //! `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
 
 mod common {
+    pub mod explained;
     pub mod golden;
     pub mod sample;
     pub mod typescript;
 }
 
 use common::golden::check;
-use common::sample;
 use common::typescript::Types;
+use common::{explained, sample};
 use weigh_schema::event::CollectorState;
 use weigh_schema::summary::ExitKind;
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Quality, Unit};
@@ -17,7 +18,7 @@ use weigh_show::outcome::Tone;
 use weigh_show::report::{Totals, page};
 
 const HEAD: &str = "\
-// Derived from crates/schema and crates/show/src/report/page.rs; do not edit by hand.
+// Derived from crates/schema and crates/show/src/*/page.rs; do not edit by hand.
 // `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
 
 ";
@@ -42,6 +43,9 @@ fn the_pages_types_are_current() {
             &recording.files,
             Totals::default(),
         ));
+    }
+    for report in [explained::slow(), explained::nothing()] {
+        types.learn(&weigh_show::explain::page::page(&report));
     }
     let names: Vec<_> = METRICS.iter().map(|m| format!("  | \"{}\"", m.name)).collect();
     let metric_name = format!("export type MetricName =\n{};\n\n", names.join("\n"));

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weigh_account::{Owners, Slowest, call_kinds};
-use weigh_collect::calls::{Functions, KernelCalls, Wanted, name};
+use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
 use weigh_collect::spawn::SpawnError;
+use weigh_keep::CallsWriter;
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, REPORT, SubsystemState};
 
+use super::each::Each;
 use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
 
-/// How often single calls are taken in: 8 MiB of them must not come in between.
+/// How often single calls are taken in, unless there are many.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What came of it.
@@ -31,10 +33,19 @@ pub fn follow(
     wanted: &Wanted,
     functions: &Functions,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let mut calls = KernelCalls::open_with(wanted, functions)?;
-    let mut kept =
-        Kept { slowest: Slowest::new(arguments.slowest), owners: Owners::new(wanted.grouping) };
-    if arguments.slowest > 0 {
+    let per_call = arguments.per_call.as_deref().map(CallsWriter::create).transpose()?;
+    let telling = match (&per_call, arguments.slowest) {
+        (Some(_), _) => Telling::EVERY,
+        (None, 0) => Telling::PLAIN,
+        (None, _) => Telling::SLOWEST,
+    };
+    let mut calls = KernelCalls::open_with(wanted, telling, functions)?;
+    let mut kept = Kept {
+        slowest: Slowest::new(arguments.slowest),
+        owners: Owners::new(wanted.grouping),
+        each: per_call.map(|file| Each::new(file, &calls)),
+    };
+    if arguments.slowest > 0 || kept.each.is_some() {
         calls.tell_from(0);
     }
     let foreground = Foreground::prepare()?;
@@ -57,8 +68,11 @@ pub fn follow(
     let status = until_over(started, &mut calls, &mut kept, end)?;
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
-    kept.take_in(&mut calls);
+    kept.take_in_the_rest(&mut calls);
     let (cells, tally) = (calls.cells(), calls.tally());
+    if let Some(each) = kept.each {
+        each.finish(arguments, tally)?;
+    }
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -73,6 +87,7 @@ pub fn follow(
         threads_total: tally.threads,
         lost_total: tally.lost,
         missed_returns_total: calls.missed_returns(),
+        untold_total: tally.untold,
     };
     Ok(Ok(Followed { report, status }))
 }
@@ -94,7 +109,7 @@ fn until_over(
     loop {
         let now = Instant::now();
         let look = now + LOOK;
-        started.wait(end.map_or(look, |end| end.min(look)), &[])?;
+        started.wait(end.map_or(look, |end| end.min(look)), &[calls.wake_fd()])?;
         started.attend(&|pid| calls.is_member(pid))?;
         kept.take_in(calls);
         let is_time = end.is_some_and(|end| Instant::now() >= end);
@@ -108,13 +123,32 @@ fn until_over(
 struct Kept {
     slowest: Slowest,
     owners: Owners,
+    each: Option<Each>,
 }
 
 impl Kept {
+    /// Takes in what has come, but for no longer than until somebody should look elsewhere.
     fn take_in(&mut self, calls: &mut KernelCalls) {
+        let until = Instant::now() + LOOK;
+        while self.take_in_a_batch(calls) && Instant::now() < until {}
+    }
+
+    fn take_in_the_rest(&mut self, calls: &mut KernelCalls) {
+        while self.take_in_a_batch(calls) {}
+    }
+
+    /// Whether there was anything.
+    fn take_in_a_batch(&mut self, calls: &mut KernelCalls) -> bool {
         self.owners.learn(calls.names());
-        if let Some(bar) = self.slowest.add(calls.told()) {
+        let told = calls.told();
+        let is_something = !told.is_empty();
+        if let Some(each) = &mut self.each {
+            each.write(&told, &self.owners);
+        }
+        let bar = self.slowest.add(told);
+        if let Some(bar) = bar.filter(|_| self.each.is_none()) {
             calls.tell_from(bar);
         }
+        is_something
     }
 }

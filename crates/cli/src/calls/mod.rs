@@ -5,6 +5,7 @@
 //! output is the command's), and JSON where `--json` says. Refuses what it can before the command
 //! is started.
 
+mod each;
 mod follow;
 mod parts;
 
@@ -25,8 +26,12 @@ use parts::Parts;
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     let parts =
         Parts::chosen(&arguments.subsystems, arguments.config.as_deref(), arguments.functions)?;
-    let wanted =
-        Wanted { subsystems: parts.built_in, grouping: arguments.by.into(), every_call: true };
+    let wanted = Wanted {
+        subsystems: parts.built_in,
+        grouping: arguments.by.into(),
+        every_call: true,
+        sharing: arguments.share.into(),
+    };
     if arguments.command.is_empty() == arguments.pid.is_none() {
         bail!("expected either a command (weigh calls -- COMMAND) or a process (--pid PID)");
     }

@@ -16,6 +16,7 @@
 #include <bpf/bpf_tracing.h>
 #define WEIGH_U64 __u64
 #include "subsystems.h" /* derived from the schema by the build script */
+#include "rivals.h"
 
 #include "page.h" /* derived from the schema too */
 
@@ -59,6 +60,9 @@ struct window {
 	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see own.h */
 	__u32 cell; /* of the call, + 1 */
 	__u32 left_behind; /* whether the call left something to be charged when it is done */
+	struct rivals rivals;
+	/* The range of a file that was written last, and in which call. */
+	__u64 wrote_mapping, wrote_from, wrote_to, wrote_in;
 	/* Of the present call; zero between calls. */
 	struct weigh_account account;
 };
@@ -133,6 +137,8 @@ static __always_inline void begin(struct window *window, struct task_struct *tas
 	window->depth = 0;
 	window->interrupted = NOT_INTERRUPTED;
 	window->run_delay = task->sched_info.run_delay;
+	if (names_rivals)
+		forget_rivals(&window->rivals);
 }
 
 static __always_inline union element *element_of(__u32 client, __u32 index)
@@ -246,6 +252,8 @@ static __always_inline void settle_wait(struct open *open, struct task_struct *t
 		return;
 	add(&open->account->parts[part].waiting_ns, -delay);
 	add(&open->account->sched.run_queue_ns, delay);
+	if (names_rivals)
+		was_behind(&window->rivals, delay);
 }
 
 /*

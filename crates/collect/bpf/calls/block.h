@@ -7,7 +7,7 @@
 #ifndef WEIGH_CALLS_BLOCK_H
 #define WEIGH_CALLS_BLOCK_H
 
-#include "causes.h"
+#include "carry.h"
 
 #define MAX_BIOS_IN_REQUEST 256
 
@@ -25,11 +25,11 @@ static __always_inline void handed_in(struct bio *bio)
 	struct cause cause;
 	struct open open;
 
-	/* One without data asks the device to write down what it holds: nothing completes by bytes. */
-	if (!BPF_CORE_READ(bio, bi_iter.bi_size))
-		return;
-	if (!mine(&open, WEIGH_BLOCK)) {
-		/* Whoever had a bio of this address before must not be charged for this one. */
+	/*
+	 * One without data asks the device to write down what it holds: nothing completes by bytes.
+	 * Whoever had a bio of this address before must not be charged for this one.
+	 */
+	if (!BPF_CORE_READ(bio, bi_iter.bi_size) || !mine(&open, WEIGH_BLOCK)) {
 		bpf_map_delete_elem(&bios, &key);
 		return;
 	}
@@ -66,51 +66,40 @@ int BPF_PROG(block__frontmerge, struct bio *bio)
 struct completion {
 	struct bio *bio;
 	__u64 left; /* bytes of the completion that no bio was found for yet */
-	__u64 bytes; /* of the request */
-	__u64 queue_ns, device_ns;
+	struct transfer request; /* the whole one */
+	bool writes;
 };
 
 static long complete_bio(__u32 index, struct completion *completion)
 {
 	struct bio *bio = completion->bio;
-	__u64 key = (__u64)bio, bytes;
-	struct transfer transfer = {};
-	struct cause *found, cause;
+	struct transfer transfer = { .requests = 1 };
+	struct walk walk = {};
+	__u64 key = (__u64)bio;
+	struct cause *found;
 
 	if (!bio || !completion->left)
 		return 1;
 	completion->bio = BPF_CORE_READ(bio, bi_next);
-	bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
-	if (bytes > completion->left)
-		bytes = completion->left;
-	completion->left -= bytes;
+	transfer.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	if (transfer.bytes > completion->left)
+		transfer.bytes = completion->left;
+	completion->left -= transfer.bytes;
 	found = bpf_map_lookup_elem(&bios, &key);
+	if (found)
+		walk.submitter = *found;
+	if (completion->writes && live_chunks) {
+		walk.request = completion->request;
+		carried(&walk, bio, transfer.bytes);
+		transfer.carried = walk.others;
+	}
 	if (!found)
 		return 0;
-	cause = *found;
 	bpf_map_delete_elem(&bios, &key);
-	transfer.requests = 1;
-	transfer.bytes = bytes;
-	if (completion->bytes) {
-		transfer.queue_ns = completion->queue_ns * bytes / completion->bytes;
-		transfer.device_ns = completion->device_ns * bytes / completion->bytes;
-	}
-	charge_transfer(&cause, &transfer);
-	pends(&cause, -1);
+	take_times(&transfer, &completion->request, transfer.bytes);
+	charge_transfer(&walk.submitter, &transfer);
+	pends(&walk.submitter, -1);
 	return 0;
-}
-
-/* A flush of the device's cache carries nothing, and yet comes to an end. */
-static __always_inline void ends_empty(struct bio *bio)
-{
-	__u64 key = (__u64)bio;
-	struct cause *found = bpf_map_lookup_elem(&bios, &key), cause;
-
-	if (!found)
-		return;
-	cause = *found;
-	bpf_map_delete_elem(&bios, &key);
-	pends(&cause, -1);
 }
 
 SEC("?tp_btf/block_rq_complete")
@@ -118,23 +107,22 @@ int BPF_PROG(block__complete, struct request *request, int error, unsigned int b
 {
 	struct completion completion = {};
 	__u64 now = bpf_ktime_get_ns(), made, issued;
+	struct bio *first = BPF_CORE_READ(request, bio);
 
-	completion.bio = BPF_CORE_READ(request, bio);
-	if (!completion.bio)
+	/* What carries no data was not taken in. */
+	if (!first || !bytes)
 		return 0;
-	if (!bytes) {
-		ends_empty(completion.bio);
-		return 0;
-	}
+	completion.bio = first;
 	completion.left = bytes;
-	completion.bytes = BPF_CORE_READ(request, __data_len);
+	completion.writes = (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_WRITE;
+	completion.request.bytes = BPF_CORE_READ(request, __data_len);
 	made = BPF_CORE_READ(request, start_time_ns);
 	issued = BPF_CORE_READ(request, io_start_time_ns);
 	/* The kernel keeps them where statistics of the device are on, as by default. */
 	if (made && issued >= made)
-		completion.queue_ns = issued - made;
+		completion.request.queue_ns = issued - made;
 	if (issued && now > issued)
-		completion.device_ns = now - issued;
+		completion.request.device_ns = now - issued;
 	bpf_loop(MAX_BIOS_IN_REQUEST, complete_bio, &completion, 0);
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "causes.h"
 #include "descriptors.h"
+#include "queue.h"
 
 #define MAX_CALL_NUMBER 1024
 #define COMPATIBLE (1 << 16) /* added to the numbers of 32-bit programs: they have others */
@@ -23,6 +24,7 @@ enum call_kind {
 const volatile __u8 kinds[MAX_CALL_NUMBER];
 /* A call is sent as an event if it took at least so long; user space raises it as it learns. */
 __u64 told_from_ns = -1;
+const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much of them is waiting */
 
 /* One call, as it is sent to user space. */
 struct told {
@@ -30,12 +32,13 @@ struct told {
 	__u64 sequence, number, result;
 	__u64 began, ended; /* nanoseconds of the monotonic clock */
 	__u64 of[2];
+	struct rival rivals[RIVAL_KINDS];
 	struct weigh_account account;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
+	__uint(max_entries, 8 << 20); /* unless user space wants more */
 } told_calls SEC(".maps");
 
 const volatile struct told told_layout;
@@ -218,6 +221,7 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 		return;
 	account->block.requests = call->transfer.requests;
 	account->block.transferred_bytes = call->transfer.bytes;
+	account->block.carried_bytes = call->transfer.carried;
 	account->block.queue_ns = call->transfer.queue_ns;
 	account->block.device_ns = call->transfer.device_ns;
 	bpf_map_delete_elem(&open_calls, &tid);
@@ -273,13 +277,28 @@ static __always_inline void hand_on(struct window *window, struct task_struct *t
 		slot->calls = left - 1;
 }
 
+/* Wake the reader when the mark is crossed, not at each call past it. */
+static __always_inline __u64 waking(__u64 length)
+{
+	__u64 waiting = bpf_ringbuf_query(&told_calls, BPF_RB_AVAIL_DATA);
+
+	return waiting >= told_mark && waiting < told_mark + length ? BPF_RB_FORCE_WAKEUP :
+								      BPF_RB_NO_WAKEUP;
+}
+
 static __always_inline void tell(struct window *window, struct task_struct *task, long result)
 {
 	struct told *told = bpf_ringbuf_reserve(&told_calls, sizeof(*told), 0);
 
 	if (!told) {
-		count_lost();
+		add(&tally.untold, 1);
 		return;
+	}
+	if (names_rivals) {
+		take_rival_at_disk(window, task->pid);
+		__builtin_memcpy(&told->rivals, &window->rivals.longest, sizeof(told->rivals));
+	} else {
+		__builtin_memset(&told->rivals, 0, sizeof(told->rivals));
 	}
 	told->pid = task->tgid;
 	told->tid = task->pid;
@@ -291,7 +310,8 @@ static __always_inline void tell(struct window *window, struct task_struct *task
 	told->of[0] = window->of[0];
 	told->of[1] = window->of[1];
 	__builtin_memcpy(&told->account, &window->account, sizeof(told->account));
-	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+	/* What is reserved counts as waiting already, its header of 8 bytes too. */
+	bpf_ringbuf_submit(told, waking(sizeof(*told) + 8));
 }
 
 static __always_inline void raise_times(struct cell *cell, __u64 time)

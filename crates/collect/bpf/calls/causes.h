@@ -22,6 +22,7 @@ struct cause {
 /* What completions brought for a call that is still open: the call adds it up at its end. */
 struct transfer {
 	__u64 requests, bytes, queue_ns, device_ns;
+	__u64 carried; /* of the bytes: pages that are charged to whoever made them dirty, too */
 };
 
 struct open_call {
@@ -37,12 +38,10 @@ struct {
 	__type(value, struct open_call);
 } open_calls SEC(".maps");
 
-/* The open account as a cause; false if there is no room to remember the call. */
-static __always_inline bool cause_of(struct cause *cause, struct open *open)
+/* Names the open account as a cause. */
+static __always_inline void name_cause(struct cause *cause, struct open *open)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct window *window = open->window;
-	struct open_call call = {}, *known;
 
 	__builtin_memset(cause, 0, sizeof(*cause));
 	if (!window->inside) {
@@ -50,11 +49,37 @@ static __always_inline bool cause_of(struct cause *cause, struct open *open)
 		cause->slot = window->slot;
 		cause->request = window->request;
 		cause->generation = open->account->generation;
-		return true;
+		return;
 	}
-	cause->tid = task->pid;
+	cause->tid = bpf_get_current_task_btf()->pid;
 	cause->sequence = window->sequence;
 	cause->cell = window->cell;
+}
+
+/* Whether what two causes bring about is added up in one place. */
+static __always_inline bool same_account(struct cause *one, struct cause *other)
+{
+	return one->cell == other->cell && one->client == other->client &&
+	       one->request == other->request && one->generation == other->generation;
+}
+
+/* Whether two causes are one call, or one interval of a client; a store is in neither. */
+static __always_inline bool same_call(struct cause *one, struct cause *other)
+{
+	return (one->client || one->sequence) && one->client == other->client &&
+	       one->request == other->request && one->generation == other->generation &&
+	       one->tid == other->tid && one->sequence == other->sequence;
+}
+
+/* The same, and remembers that the call is open; false if there is no room for that. */
+static __always_inline bool cause_of(struct cause *cause, struct open *open)
+{
+	struct window *window = open->window;
+	struct open_call call = {}, *known;
+
+	name_cause(cause, open);
+	if (cause->client)
+		return true;
 	if (!cause->cell)
 		return false;
 	known = bpf_map_lookup_elem(&open_calls, &cause->tid);
@@ -126,6 +151,7 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 		if (account && still_open(cause)) {
 			add(&account->block.requests, transfer->requests);
 			add(&account->block.transferred_bytes, transfer->bytes);
+			add(&account->block.carried_bytes, transfer->carried);
 			add(&account->block.queue_ns, transfer->queue_ns);
 			add(&account->block.device_ns, transfer->device_ns);
 			return;
@@ -135,6 +161,7 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 		if (call && call->sequence == cause->sequence) {
 			add(&call->transfer.requests, transfer->requests);
 			add(&call->transfer.bytes, transfer->bytes);
+			add(&call->transfer.carried, transfer->carried);
 			add(&call->transfer.queue_ns, transfer->queue_ns);
 			add(&call->transfer.device_ns, transfer->device_ns);
 			return;

@@ -62,6 +62,7 @@ struct tally {
 	__u64 cells; /* that are taken */
 	__u64 calls; /* begun, in the job */
 	__u64 lost; /* calls, or what they left behind, for which there was no room */
+	__u64 untold; /* calls that were to be told one by one, but nobody read fast enough */
 	__u64 threads, living; /* followed, and of them those that have not ended */
 };
 

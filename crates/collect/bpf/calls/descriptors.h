@@ -59,36 +59,36 @@ static __always_inline struct file *file_of(struct task_struct *task, __s32 desc
 	return file;
 }
 
-struct walk {
+struct climb {
 	struct named *named;
 	struct dentry *dentry;
 	struct mount *mount;
 };
 
 /* One component, or the step from the root of a file system to where it is mounted. */
-static long one_name(__u32 index, struct walk *walk)
+static long one_name(__u32 index, struct climb *climb)
 {
-	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
-	struct mount *mount = walk->mount, *above;
+	struct dentry *dentry = climb->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
+	struct mount *mount = climb->mount, *above;
 	__u32 depth;
 
 	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
 		above = BPF_CORE_READ(mount, mnt_parent);
-		walk->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		climb->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
 		if (above == mount || !above) {
-			walk->named->is_complete = 1;
+			climb->named->is_complete = 1;
 			return 1;
 		}
-		walk->mount = above;
+		climb->mount = above;
 		return 0;
 	}
-	depth = walk->named->depth;
+	depth = climb->named->depth;
 	if (depth >= MAX_NAMES)
 		return 1;
-	bpf_probe_read_kernel_str(walk->named->names + depth * MAX_NAME_BYTES, MAX_NAME_BYTES,
+	bpf_probe_read_kernel_str(climb->named->names + depth * MAX_NAME_BYTES, MAX_NAME_BYTES,
 				  BPF_CORE_READ(dentry, d_name.name));
-	walk->named->depth = depth + 1;
-	walk->dentry = parent;
+	climb->named->depth = depth + 1;
+	climb->dentry = parent;
 	return 0;
 }
 
@@ -116,7 +116,7 @@ static __always_inline void tell_name(struct cell_key *key, struct file *file, _
 {
 	struct named *named = bpf_ringbuf_reserve(&told_names, sizeof(*named), 0);
 	struct vfsmount *mount;
-	struct walk walk;
+	struct climb climb;
 
 	if (!named) {
 		count_lost();
@@ -129,11 +129,11 @@ static __always_inline void tell_name(struct cell_key *key, struct file *file, _
 	if ((mode & S_IFMT) == S_IFSOCK) {
 		name_socket(named, file);
 	} else {
-		walk.named = named;
-		walk.dentry = BPF_CORE_READ(file, f_path.dentry);
+		climb.named = named;
+		climb.dentry = BPF_CORE_READ(file, f_path.dentry);
 		mount = BPF_CORE_READ(file, f_path.mnt);
-		walk.mount = (void *)mount - bpf_core_field_offset(struct mount, mnt);
-		bpf_loop(3 * MAX_NAMES, one_name, &walk, 0);
+		climb.mount = (void *)mount - bpf_core_field_offset(struct mount, mnt);
+		bpf_loop(3 * MAX_NAMES, one_name, &climb, 0);
 	}
 	bpf_ringbuf_submit(named, BPF_RB_NO_WAKEUP);
 }

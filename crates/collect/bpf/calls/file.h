@@ -6,21 +6,7 @@
 #define WEIGH_CALLS_FILE_H
 
 #include "account.h"
-
-static __always_inline __u64 pages_of(struct folio *folio)
-{
-	struct folio___before_6_6 *older = (void *)folio;
-	int head = bpf_core_enum_value(enum pageflags, PG_head);
-	unsigned long flags = 0;
-
-	/* The first word is the flags; as a type of its own since 6.18 (53fbef56e07d). */
-	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
-	if (!(flags & (1UL << (head & 63))))
-		return 1;
-	if (bpf_core_field_exists(older->_folio_order))
-		return 1ULL << (BPF_CORE_READ(older, _folio_order) & 31);
-	return 1ULL << (BPF_CORE_READ(folio, _flags_1) & 31);
-}
+#include "folio.h"
 
 SEC("?tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(pagecache__add, struct folio *folio)
@@ -29,16 +15,6 @@ int BPF_PROG(pagecache__add, struct folio *folio)
 
 	if (mine(&open, WEIGH_PAGECACHE))
 		add(&open.account->pagecache.added_pages, pages_of(folio));
-	return 0;
-}
-
-SEC("?tp_btf/writeback_dirty_folio")
-int BPF_PROG(pagecache__dirty, struct folio *folio)
-{
-	struct open open;
-
-	if (mine(&open, WEIGH_PAGECACHE))
-		add(&open.account->pagecache.dirtied_pages, pages_of(folio));
 	return 0;
 }
 

@@ -53,7 +53,11 @@ static __always_inline void arrives(struct task_struct *task, __u64 now)
 	part = window->waits_for;
 	if ((__s64)passed <= 0 || part >= WEIGH_SUBSYSTEMS)
 		return;
+	if (names_rivals)
+		window->rivals.arrived = now;
 	if (window->preempted) {
+		if (names_rivals)
+			was_behind(&window->rivals, passed);
 		add(&open.account->sched.run_queue_ns, passed);
 		window->waited = 0;
 		return;
@@ -70,6 +74,8 @@ int BPF_PROG(sched__switch, bool preempt, struct task_struct *before, struct tas
 	__u64 now = bpf_ktime_get_ns();
 
 	leaves(before, preempt, now);
+	if (names_rivals)
+		had_turn(before, now);
 	arrives(next, now);
 	return 0;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
-use weigh_schema::call::{Call, Cell, Grouping, Named, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Named, Rival, Sharing, Tally};
 use weigh_schema::subsystem::Account;
 
 /// The generated skeleton.
@@ -58,11 +58,20 @@ pub(super) fn grouping(grouping: Grouping) -> types::grouping {
     }
 }
 
+pub(super) fn sharing(sharing: Sharing) -> types::sharing {
+    match sharing {
+        Sharing::Bytes => types::sharing::BY_BYTES,
+        Sharing::Equal => types::sharing::EQUALLY,
+        Sharing::Last => types::sharing::TO_LAST,
+    }
+}
+
 pub(super) fn tally(tally: &types::tally) -> Tally {
     Tally {
         cells: tally.cells,
         calls: tally.calls,
         lost: tally.lost,
+        untold: tally.untold,
         threads: tally.threads,
         living: tally.living,
     }
@@ -111,7 +120,16 @@ pub(super) fn call(value: &[u8]) -> Option<Call> {
             reader.u64(offset_of!(types::told, of) + 8)?,
         ],
         account: Account::from_bytes(value.get(offset_of!(types::told, account)..)?)?,
+        rivals: std::array::from_fn(|kind| rival(value, kind)),
     })
+}
+
+fn rival(value: &[u8], kind: usize) -> Option<Rival> {
+    let at = offset_of!(types::told, rivals) + kind * size_of::<types::rival>();
+    let reader = Reader(value.get(at..at + size_of::<types::rival>())?);
+    let pid = reader.u32(offset_of!(types::rival, pid)).filter(|pid| *pid != 0)?;
+    let name = component(reader.0.get(offset_of!(types::rival, name)..)?.get(..16)?);
+    Some(Rival { pid, name, time_ns: reader.u64(offset_of!(types::rival, time))? })
 }
 
 const TYPE_OF_FILE: u32 = 0o170_000;

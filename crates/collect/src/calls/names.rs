@@ -5,6 +5,9 @@ use super::layout::skeleton::types::call_kind;
 /// Added to the numbers of 32-bit programs, which have others.
 const COMPATIBLE: u64 = 1 << 16;
 
+/// Stands in the place of a call's number for stores to mapped files, between calls.
+pub const STORES: u64 = 1 << 17;
+
 /// Calls that take a descriptor as their first argument and return how many bytes they moved.
 const TRANSFERS: &[&str] = &[
     "read",
@@ -71,6 +74,9 @@ const OF_DESCRIPTORS: &[&str] = &[
 
 /// The name of a call.
 pub fn name(number: u64) -> String {
+    if number == STORES {
+        return "(mmap)".to_string();
+    }
     let native = || syscalls::Sysno::new(usize::try_from(number).ok()?).map(|call| call.name());
     match number & COMPATIBLE {
         0 => native().map_or_else(|| format!("call {number}"), str::to_string),

@@ -4,7 +4,7 @@
 pub mod docs;
 
 use weigh_schema::amount::show_amount;
-use weigh_schema::call::{CallKind, CallsReport, Numbers, SingleCall};
+use weigh_schema::call::{CallKind, CallsReport, Numbers, RIVALS, SingleCall};
 use weigh_schema::subsystem::{Field, LATER, PART, SUBSYSTEMS, Subsystem};
 use weigh_schema::{Number, Unit};
 
@@ -140,6 +140,18 @@ impl Part {
     }
 }
 
+impl Share {
+    /// Whether somebody can be in the way in it: waits for a CPU are kept apart from others, and a
+    /// lock can be waited for on the CPU.
+    fn is_rivals(&self) -> bool {
+        match self.part.name.as_str() {
+            "sched" => false,
+            "lock" => true,
+            _ => self.is_wait,
+        }
+    }
+}
+
 /// Where the time went, most first.
 fn split(parts: &std::collections::BTreeMap<String, Numbers>) -> Vec<Share> {
     let mut shares = Vec::new();
@@ -183,7 +195,12 @@ fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
     let name = field.name.replace('_', " ");
     let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
-    format!("{amount} {}", if is_one { name.trim_end_matches('s') } else { &name })
+    format!("{amount} {}", if is_one { singular(&name) } else { &name })
+}
+
+pub(crate) fn singular(name: &str) -> &str {
+    let plural = if name.ends_with("ches") { "es" } else { "s" };
+    name.strip_suffix(plural).unwrap_or(name)
 }
 
 /// The same for a number of which nothing but its key is known.
@@ -221,17 +238,37 @@ pub fn sentence(call: &SingleCall) -> String {
         .map(|share| {
             let what = share.part.doing(share.is_wait);
             let done = doings(&share.part, call.parts.get(&share.part.name));
-            (share.seconds, format!("{} {what}{done}", seconds(share.seconds)))
+            let rival = rival(call, &share.part.name).filter(|_| share.is_rivals());
+            let rival = rival.unwrap_or_default();
+            (share.seconds, format!("{} {what}{done}{rival}", seconds(share.seconds)))
         })
         .collect();
     let queue = run_queue(&call.parts);
-    words.push((queue, format!("{} runnable while others had the CPU", seconds(queue))));
+    let behind = rival(call, "sched").unwrap_or_default();
+    words.push((queue, format!("{} {RUNNABLE}{behind}", seconds(queue))));
     words.retain(|(seconds, _)| *seconds >= worth && *seconds > 0.0);
     words.sort_by(|a, b| b.0.total_cmp(&a.0));
     let words: Vec<String> = words.into_iter().map(|(_, words)| words).collect();
     let result =
         if call.result < 0 { format!(" (failed: {})", call.result) } else { String::new() };
     format!("{} {}{result}: {}", call.call, seconds(call.time_seconds), words.join(", "))
+}
+
+/// What waiting for a CPU is, in a sentence.
+pub(crate) const RUNNABLE: &str = "runnable while others had the CPU";
+
+/// A rival that is of the same process.
+pub(crate) const OWN: &str = "another thread of its own";
+
+/// Who was in the way there: ", most behind ffmpeg (PID 4711)".
+fn rival(call: &SingleCall, subsystem: &str) -> Option<String> {
+    let kind = RIVALS.iter().find(|kind| kind.subsystem == subsystem)?;
+    let rival = call.rivals.get(kind.name)?;
+    let who = match rival.pid == call.pid {
+        true => OWN.to_string(),
+        false => format!("{} (PID {})", rival.name, rival.pid),
+    };
+    Some(format!(", {} {who}", kind.words))
 }
 
 /// What was done there, in brackets.
@@ -273,6 +310,12 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
         texts.push(format!(
             "missed: {} returns of functions; the time after them may be counted to the functions' part",
             report.missed_returns_total
+        ));
+    }
+    if report.untold_total > 0 {
+        texts.push(format!(
+            "not told one by one: {} calls came faster than weigh could read them; they are in the table",
+            report.untold_total
         ));
     }
     // What is missing for the same reason is named together.

@@ -1,0 +1,234 @@
+//! Slow calls beside ordinary ones: what the slow ones have more of, and who was in their way.
+//!
+//! Reads the rows of calls twice: a [`Survey`] finds out how long calls of each kind take, a
+//! [`Comparison`] adds up the slow and the ordinary ones. Emits a report. What is held grows with
+//! the kinds of calls, not with the calls.
+
+mod bucket;
+mod compare;
+
+use std::collections::BTreeMap;
+
+use weigh_schema::call_row::CallRow;
+use weigh_schema::explain::{SlowRule, Verdict};
+
+use bucket::{Times, bucket_start};
+
+pub use compare::Comparison;
+
+/// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
+const LEAST_CALLS: u64 = 40;
+
+/// The call, and what it is about.
+type Kind = (String, Option<String>);
+
+/// How long calls take: the first reading.
+#[derive(Debug, Default)]
+pub struct Survey {
+    kinds: BTreeMap<Kind, Times>,
+    measured: u64,
+}
+
+/// What makes a call of a kind slow or ordinary, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Borders {
+    calls: u64,
+    median: u64,
+    /// From the first on, below the second.
+    ordinary: (u64, u64),
+    slow: u64,
+    verdict: Verdict,
+}
+
+impl Survey {
+    /// Takes a call in.
+    pub fn add(&mut self, row: &CallRow) {
+        self.measured |= row.measured;
+        let times = match self.kinds.get_mut(&(row.call.clone(), row.of.clone())) {
+            Some(times) => times,
+            None => self.kinds.entry((row.call.clone(), row.of.clone())).or_default(),
+        };
+        times.add(row.account.time_ns());
+    }
+
+    /// The second reading, with slow calls being these.
+    pub fn compare(self, slow: SlowRule) -> Comparison {
+        let borders = |(kind, times): (Kind, Times)| (kind, borders(&times, slow));
+        Comparison::new(slow, self.measured, self.kinds.into_iter().map(borders).collect())
+    }
+}
+
+fn borders(times: &Times, rule: SlowRule) -> Borders {
+    let median = bucket_start(times.quantile(0.5));
+    let quartiles = (bucket_start(times.quantile(0.25)), bucket_start(times.quantile(0.75) + 1));
+    let slow = match rule {
+        SlowRule::Share(share) => times.slowest_from(share).max(median.saturating_mul(2)),
+        SlowRule::Seconds(seconds) => (seconds * 1e9).round() as u64,
+    };
+    let least = match rule {
+        SlowRule::Share(share) => LEAST_CALLS.max((1.0 / share).ceil() as u64),
+        SlowRule::Seconds(_) => LEAST_CALLS,
+    };
+    let verdict = match times.calls() {
+        calls if calls < least => Verdict::TooFew,
+        _ if slow <= quartiles.0 => Verdict::AllSlow,
+        _ => Verdict::Differ,
+    };
+    let ordinary = (quartiles.0, quartiles.1.min(slow));
+    Borders { calls: times.calls(), median, ordinary, slow, verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::call::Rival;
+    use weigh_schema::call_row::COST_COLUMNS;
+    use weigh_schema::explain::{Doing, ExplainReport};
+
+    fn row(call: &str, numbers: &[(&str, u64)]) -> CallRow {
+        let mut row = CallRow { call: call.into(), measured: u64::MAX, ..CallRow::default() };
+        let mut time = 0;
+        for (name, raw) in numbers {
+            let column = COST_COLUMNS.iter().find(|c| c.name == *name).unwrap();
+            column.set_raw(&mut row, *raw);
+            let is_time = name.ends_with("_time_seconds") || name.ends_with("_waiting_seconds");
+            time += if is_time || *name == "sched_run_queue_seconds" { *raw } else { 0 };
+        }
+        row.account.set_time_ns(time);
+        row
+    }
+
+    fn explain(rows: &[CallRow], rule: &str) -> ExplainReport {
+        let mut survey = Survey::default();
+        rows.iter().for_each(|row| survey.add(row));
+        let mut comparison = survey.compare(rule.parse().unwrap());
+        rows.iter().for_each(|row| comparison.add(row));
+        comparison.report(String::new(), 0, 0)
+    }
+
+    /// 1,000 fsyncs of about 1.1 ms, and 8 that wait 6.9 ms more for the device.
+    fn fsyncs() -> Vec<CallRow> {
+        let usual = |i: u64| {
+            let waiting = 750_000 + i % 100 * 5_000;
+            row(
+                "fsync",
+                &[
+                    ("kernel_time_seconds", 100_000),
+                    ("block_waiting_seconds", waiting),
+                    ("block_requests_total", 1),
+                ],
+            )
+        };
+        let slow = || {
+            row(
+                "fsync",
+                &[
+                    ("kernel_time_seconds", 100_000),
+                    ("block_waiting_seconds", 7_900_000),
+                    ("sched_run_queue_seconds", 50_000),
+                    ("block_requests_total", 4),
+                ],
+            )
+        };
+        (0..1000).map(usual).chain((0..8).map(|_| slow())).collect()
+    }
+
+    #[test]
+    fn the_part_that_makes_calls_slow_is_named_first_with_its_counts() {
+        let report = explain(&fsyncs(), "1%");
+        let fsync = &report.kinds[0];
+        assert_eq!((fsync.verdict, fsync.calls_total), (Verdict::Differ, 1008));
+        assert_eq!(fsync.slow.calls_total, 8);
+        assert!((fsync.slow.mean_seconds - 8.05e-3).abs() < 1e-9, "{:?}", fsync.slow);
+        assert!((480..600).contains(&fsync.ordinary.calls_total), "{:?}", fsync.ordinary);
+        let [first, second] = &fsync.differences[..] else { panic!("{:?}", fsync.differences) };
+        assert_eq!((first.subsystem.as_str(), first.doing), ("block", Doing::Waiting));
+        assert!((first.more_seconds - 6.9e-3).abs() < 3e-5, "{first:?}");
+        assert_eq!(first.counts[0].name, "requests_total");
+        assert_eq!((first.counts[0].slow, first.counts[0].ordinary), (4.0, 1.0));
+        assert_eq!((second.subsystem.as_str(), second.doing), ("sched", Doing::Runnable));
+        let more: f64 = fsync.differences.iter().map(|d| d.more_seconds).sum();
+        let difference = fsync.slow.mean_seconds - fsync.ordinary.mean_seconds;
+        assert!((more - difference).abs() < 1e-12, "{more} {difference}");
+    }
+
+    #[test]
+    fn every_call_is_in_the_histogram_and_so_is_its_time() {
+        let rows = fsyncs();
+        let report = explain(&rows, "1%");
+        let histogram = &report.kinds[0].histogram;
+        assert_eq!(histogram.iter().map(|b| b.calls_total).sum::<u64>(), 1008);
+        let parts: f64 = histogram.iter().flat_map(|b| b.parts.values()).sum();
+        let time: u64 = rows.iter().map(|row| row.account.time_ns()).sum();
+        assert!((parts - time as f64 / 1e9).abs() < 1e-9);
+        assert!(histogram.windows(2).all(|b| b[0].to_seconds <= b[1].from_seconds));
+        let last = histogram.last().unwrap();
+        assert!(last.from_seconds <= 8.05e-3 && last.to_seconds > 8.05e-3, "{last:?}");
+        assert!((last.parts["run_queue"] - 8.0 * 50e-6).abs() < 1e-9, "{last:?}");
+    }
+
+    #[test]
+    fn who_is_met_by_slow_calls_and_hardly_by_others_is_named() {
+        let mut rows = fsyncs();
+        for (i, row) in rows.iter_mut().enumerate() {
+            let is_slow = i >= 1000;
+            let meets = |pid, name: &str, time_ns| Some(Rival { pid, name: name.into(), time_ns });
+            // Everybody's requests are beside those of git; that explains nothing.
+            row.rivals[2] = meets(7, "git", 0);
+            row.rivals[0] = match i {
+                1000..1006 => meets(4711, "ffmpeg", 4_000_000),
+                // Too short a wait to be of any weight.
+                _ if is_slow => meets(12, "kworker", 100),
+                _ => None,
+            };
+        }
+        let report = explain(&rows, "1%");
+        let [rival] = &report.kinds[0].rivals[..] else { panic!("{:?}", report.kinds[0].rivals) };
+        assert_eq!((rival.kind.as_str(), rival.name.as_str()), ("behind", "ffmpeg"));
+        assert_eq!((rival.pid, rival.slow_total, rival.ordinary_total), (Some(4711), 6, 0));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_too_little_or_all_the_same() {
+        let same: Vec<_> = (0..500).map(|_| row("read", &[("kernel_time_seconds", 700)])).collect();
+        assert_eq!(explain(&same, "1%").kinds[0].verdict, Verdict::NoneSlow);
+        assert_eq!(explain(&same, "1ms").kinds[0].verdict, Verdict::NoneSlow);
+        assert_eq!(explain(&same, "10ns").kinds[0].verdict, Verdict::AllSlow);
+        // 40 calls can have no slowest percent.
+        assert_eq!(explain(&same[..40], "1%").kinds[0].verdict, Verdict::TooFew);
+        assert_eq!(explain(&same[..40], "5%").kinds[0].verdict, Verdict::NoneSlow);
+        assert_eq!(explain(&same[..39], "5%").kinds[0].verdict, Verdict::TooFew);
+        assert!(explain(&[], "1%").kinds.is_empty());
+        // Slower than others by a tenth: these are slow because someone said so.
+        let times = (0..500).map(|i| row("read", &[("kernel_time_seconds", 1000 + i % 2 * 100)]));
+        let times: Vec<_> = times.collect();
+        let report = explain(&times, "1100ns");
+        assert_eq!(
+            (report.kinds[0].verdict, report.kinds[0].slow.calls_total),
+            (Verdict::Alike, 250)
+        );
+    }
+
+    #[test]
+    fn kinds_come_in_the_order_of_the_time_that_was_lost() {
+        let mut rows = fsyncs();
+        rows.extend((0..1000).map(|i| {
+            let waiting = if i < 9 { 90_000_000 } else { 1_000 };
+            row("read", &[("block_waiting_seconds", waiting)])
+        }));
+        rows.push(row("exit", &[("kernel_time_seconds", 90_000_000_000)]));
+        let report = explain(&rows, "1%");
+        let names: Vec<&str> = report.kinds.iter().map(|kind| kind.call.as_str()).collect();
+        assert_eq!(names, ["read", "fsync", "exit"]);
+        assert_eq!(report.calls_total, 2009);
+    }
+
+    #[test]
+    fn what_was_not_looked_into_is_named() {
+        let mut read = row("read", &[("kernel_time_seconds", 700)]);
+        read.measured = 0b11;
+        let report = explain(&[read], "1%");
+        assert!(report.unmeasured.contains(&"block".to_string()), "{:?}", report.unmeasured);
+        assert!(!report.unmeasured.contains(&"sched".to_string()));
+    }
+}

@@ -1,0 +1,277 @@
+//! The second reading: slow and ordinary calls of each kind, added up and set side by side.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use weigh_schema::Unit;
+use weigh_schema::call::{RIVALS, Rival};
+use weigh_schema::call_row::CallRow;
+use weigh_schema::explain::{
+    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, REPORT, RUN_QUEUE,
+    RivalShare, SlowRule, TimeBucket, Verdict,
+};
+use weigh_schema::subsystem::{Account, Field, SUBSYSTEMS, Subsystem};
+
+use super::bucket::{bucket, bucket_start};
+use super::{Borders, Kind};
+
+/// Slow calls that took less than this many times as long as ordinary ones hardly differ.
+const LEAST_RATIO: f64 = 1.25;
+/// Counts that differ by less than this factor are not named, …
+const LEAST_COUNT_RATIO: f64 = 1.25;
+/// … nor are those that differ by less than this: one in two calls.
+const LEAST_COUNT: f64 = 0.5;
+/// A rival is of weight where the call waited this part of its time for it.
+const LEAST_WAIT: f64 = 0.05;
+/// A rival is named that was in the way of this part of the slow calls, …
+const LEAST_MET: f64 = 0.1;
+/// … and of the ordinary ones no more than of this part as many.
+const MOST_ORDINARY: f64 = 0.5;
+/// Buckets of the histogram are so many of the fine ones: four for each doubling.
+const FINE: u32 = 16;
+
+/// Slow and ordinary calls.
+#[derive(Debug)]
+pub struct Comparison {
+    slow: SlowRule,
+    measured: u64,
+    calls: u64,
+    kinds: BTreeMap<Kind, (Borders, Sides)>,
+}
+
+#[derive(Debug, Default)]
+struct Sides {
+    slow: Side,
+    ordinary: Side,
+    histogram: BTreeMap<u32, (u64, Account)>,
+}
+
+/// Calls of one side.
+#[derive(Debug, Default)]
+struct Side {
+    calls: u64,
+    shortest: u64,
+    longest: u64,
+    sum: Account,
+    /// By the kind of rival, its name, and whether it is the caller itself.
+    met: BTreeMap<(usize, String, bool), Met>,
+}
+
+#[derive(Debug, Default)]
+struct Met {
+    calls: u64,
+    pids: BTreeSet<u32>,
+}
+
+impl Side {
+    fn add(&mut self, row: &CallRow) {
+        let time = row.account.time_ns();
+        self.shortest = if self.calls == 0 { time } else { self.shortest.min(time) };
+        self.longest = self.longest.max(time);
+        self.calls += 1;
+        self.sum.add(&row.account);
+        let of_weight =
+            |rival: &&Rival| rival.time_ns == 0 || rival.time_ns as f64 >= time as f64 * LEAST_WAIT;
+        for (kind, rival) in row.rivals.iter().enumerate() {
+            let Some(rival) = rival.as_ref().filter(of_weight) else { continue };
+            let key = (kind, rival.name.clone(), rival.pid == row.pid);
+            let met = self.met.entry(key).or_default();
+            met.calls += 1;
+            // One is named, several are counted no further.
+            if met.pids.len() < 2 {
+                met.pids.insert(rival.pid);
+            }
+        }
+    }
+
+    fn mean(&self, sum: u64) -> f64 {
+        sum as f64 / self.calls.max(1) as f64
+    }
+
+    fn group(&self) -> CallGroup {
+        CallGroup {
+            calls_total: self.calls,
+            from_seconds: seconds(self.shortest as f64),
+            to_seconds: seconds(self.longest as f64),
+            mean_seconds: seconds(self.mean(self.sum.time_ns())),
+        }
+    }
+}
+
+fn seconds(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e9
+}
+
+/// The times that an account is split into: whose, doing what, and nanoseconds.
+fn split(account: &Account) -> impl Iterator<Item = (&'static Subsystem, Doing, u64)> {
+    SUBSYSTEMS.iter().flat_map(move |subsystem| {
+        let part = account.part(subsystem);
+        let runnable = is_run_queue(subsystem).map_or(0, |i| account.fields(subsystem)[i]);
+        [(Doing::Busy, part[0]), (Doing::Waiting, part[1]), (Doing::Runnable, runnable)]
+            .map(|(doing, time)| (subsystem, doing, time))
+    })
+}
+
+/// Where a subsystem keeps the time that threads waited for a CPU.
+fn is_run_queue(subsystem: &Subsystem) -> Option<usize> {
+    subsystem.fields.iter().position(|field| field.name == RUN_QUEUE)
+}
+
+impl Comparison {
+    pub(super) fn new(slow: SlowRule, measured: u64, kinds: BTreeMap<Kind, Borders>) -> Comparison {
+        let kinds = kinds.into_iter().map(|(kind, borders)| (kind, (borders, Sides::default())));
+        Comparison { slow, measured, calls: 0, kinds: kinds.collect() }
+    }
+
+    /// Takes a call in that the survey has seen.
+    pub fn add(&mut self, row: &CallRow) {
+        self.calls += 1;
+        let Some((borders, sides)) = self.kinds.get_mut(&(row.call.clone(), row.of.clone())) else {
+            return;
+        };
+        let time = row.account.time_ns();
+        if time >= borders.slow {
+            sides.slow.add(row);
+        } else if (borders.ordinary.0..borders.ordinary.1).contains(&time) {
+            sides.ordinary.add(row);
+        }
+        let (calls, sum) = sides.histogram.entry(bucket(time) / FINE).or_default();
+        *calls += 1;
+        sum.add(&row.account);
+    }
+
+    /// What came of it; `command` is what was followed, `untold` and `lost` what is missing.
+    pub fn report(self, command: String, untold: u64, lost: u64) -> ExplainReport {
+        let mut kinds: Vec<ExplainedKind> = self
+            .kinds
+            .into_iter()
+            .map(|(kind, (borders, sides))| explained(kind, &borders, &sides))
+            .collect();
+        let lost_time = |kind: &ExplainedKind| match kind.verdict {
+            Verdict::Differ => {
+                let more = kind.slow.mean_seconds - kind.ordinary.mean_seconds;
+                (kind.slow.calls_total as f64 * more * 1e9) as u64
+            }
+            _ => 0,
+        };
+        kinds.sort_by_key(|kind| (Reverse(lost_time(kind)), Reverse(kind.calls_total)));
+        let unmeasured =
+            SUBSYSTEMS.iter().filter(|s| self.calls > 0 && self.measured & s.bit() == 0);
+        ExplainReport {
+            schema: REPORT.to_string(),
+            command,
+            slow: self.slow,
+            calls_total: self.calls,
+            untold_total: untold,
+            lost_total: lost,
+            unmeasured: unmeasured.map(|s| s.name.to_string()).collect(),
+            kinds,
+        }
+    }
+}
+
+fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
+    let (slow, ordinary) = (sides.slow.group(), sides.ordinary.group());
+    let verdict = match borders.verdict {
+        Verdict::Differ if slow.calls_total == 0 => Verdict::NoneSlow,
+        Verdict::Differ if slow.mean_seconds < ordinary.mean_seconds * LEAST_RATIO => {
+            Verdict::Alike
+        }
+        verdict => verdict,
+    };
+    let differ = verdict == Verdict::Differ;
+    let is_known = borders.verdict != Verdict::TooFew;
+    ExplainedKind {
+        call: kind.0,
+        of: kind.1,
+        calls_total: borders.calls,
+        median_seconds: seconds(borders.median as f64),
+        verdict,
+        slow_from_seconds: is_known.then(|| seconds(borders.slow as f64)),
+        slow,
+        ordinary,
+        differences: if differ { differences(sides) } else { Vec::new() },
+        rivals: if differ { rivals(sides) } else { Vec::new() },
+        histogram: histogram(sides),
+    }
+}
+
+fn differences(sides: &Sides) -> Vec<Difference> {
+    let (slow, ordinary) = (&sides.slow, &sides.ordinary);
+    let pairs = split(&slow.sum).zip(split(&ordinary.sum));
+    let mut differences: Vec<(&Subsystem, Difference)> = pairs
+        .map(|((subsystem, doing, slower), (_, _, usual))| {
+            let (slower, usual) = (slow.mean(slower), ordinary.mean(usual));
+            let difference = Difference {
+                subsystem: subsystem.name.to_string(),
+                doing,
+                slow_seconds: seconds(slower),
+                ordinary_seconds: seconds(usual),
+                more_seconds: seconds(slower - usual),
+                counts: Vec::new(),
+            };
+            (subsystem, difference)
+        })
+        .filter(|(_, difference)| difference.more_seconds != 0.0)
+        .collect();
+    differences.sort_by(|(_, a), (_, b)| b.more_seconds.total_cmp(&a.more_seconds));
+    let mut told = BTreeSet::new();
+    for (subsystem, difference) in &mut differences {
+        if told.insert(subsystem.name) {
+            difference.counts = counts(subsystem, sides);
+        }
+    }
+    differences.into_iter().map(|(_, difference)| difference).collect()
+}
+
+fn counts(subsystem: &Subsystem, sides: &Sides) -> Vec<CountDifference> {
+    let slow = sides.slow.sum.fields(subsystem);
+    let ordinary = sides.ordinary.sum.fields(subsystem);
+    let count = |(field, (slow, ordinary)): (&Field, (&u64, &u64))| {
+        let (slow, ordinary) = (sides.slow.mean(*slow), sides.ordinary.mean(*ordinary));
+        let (more, less) = (slow.max(ordinary), slow.min(ordinary));
+        let differs = more >= less * LEAST_COUNT_RATIO && more - less >= LEAST_COUNT;
+        differs.then(|| CountDifference { name: field.key(), slow, ordinary })
+    };
+    let fields = subsystem.fields.iter().zip(slow.iter().zip(ordinary));
+    fields.filter(|(field, _)| field.unit != Unit::Seconds).filter_map(count).collect()
+}
+
+fn rivals(sides: &Sides) -> Vec<RivalShare> {
+    let share = |met: u64, side: &Side| met as f64 / side.calls.max(1) as f64;
+    let mut rivals = Vec::new();
+    for (key, met) in &sides.slow.met {
+        let ordinary = sides.ordinary.met.get(key).map_or(0, |met| met.calls);
+        let often = share(met.calls, &sides.slow);
+        if often < LEAST_MET || share(ordinary, &sides.ordinary) > often * MOST_ORDINARY {
+            continue;
+        }
+        rivals.push(RivalShare {
+            kind: RIVALS[key.0].name.to_string(),
+            name: key.1.clone(),
+            pid: met.pids.first().copied().filter(|_| met.pids.len() == 1),
+            is_own: key.2,
+            slow_total: met.calls,
+            ordinary_total: ordinary,
+        });
+    }
+    rivals.sort_by_key(|rival| Reverse(rival.slow_total));
+    rivals
+}
+
+fn histogram(sides: &Sides) -> Vec<TimeBucket> {
+    let bucket = |(number, (calls, sum)): (&u32, &(u64, Account))| {
+        let mut parts: BTreeMap<String, f64> = BTreeMap::new();
+        for (subsystem, doing, time) in split(sum).filter(|(_, _, time)| *time > 0) {
+            let name = if doing == Doing::Runnable { RUN_QUEUE } else { subsystem.name };
+            *parts.entry(name.to_string()).or_default() += seconds(time as f64);
+        }
+        TimeBucket {
+            from_seconds: seconds(bucket_start(number * FINE) as f64),
+            to_seconds: seconds(bucket_start((number + 1) * FINE) as f64),
+            calls_total: *calls,
+            parts,
+        }
+    };
+    sides.histogram.iter().map(bucket).collect()
+}

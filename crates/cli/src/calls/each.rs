@@ -1,0 +1,59 @@
+//! `--per-call`: every call that is told, as a row of a Parquet file.
+//!
+//! A file that can not be written does not end the command: the first error is kept, and told when
+//! the command has ended.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use weigh_account::{Owners, call_row, shell_words};
+use weigh_collect::calls::{KernelCalls, name};
+use weigh_collect::clock::monotonic_ns;
+use weigh_keep::{CallsNote, CallsWriter, KeepError};
+use weigh_schema::call::{Call, Tally};
+use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
+
+use crate::arguments::CallsArguments;
+
+/// The file of all calls.
+pub struct Each {
+    file: Result<CallsWriter, KeepError>,
+    epoch_ns: i64,
+    measured: u64,
+}
+
+impl Each {
+    /// Writes to a file what is seen of each call.
+    pub fn new(file: CallsWriter, calls: &KernelCalls) -> Each {
+        let seen = |attached: &&weigh_collect::calls::Attached| attached.probes > 0;
+        let parts = calls.attached().iter().filter(seen);
+        let bits = parts.filter_map(|part| Subsystem::named(&part.subsystem)).map(Subsystem::bit);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
+        Each {
+            file: Ok(file),
+            epoch_ns: now_ns.saturating_sub_unsigned(monotonic_ns()),
+            measured: bits.fold(SUBSYSTEMS[0].bit(), |set, bit| set | bit),
+        }
+    }
+
+    /// Takes calls in.
+    pub fn write(&mut self, calls: &[Call], owners: &Owners) {
+        for call in calls {
+            let Ok(file) = &mut self.file else { return };
+            let row = call_row(call.clone(), self.epoch_ns, self.measured, owners, &name);
+            if let Err(error) = file.push(&row) {
+                self.file = Err(error);
+            }
+        }
+    }
+
+    /// Gives the file its name.
+    pub fn finish(self, arguments: &CallsArguments, tally: Tally) -> Result<u64, KeepError> {
+        let words = arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
+        let command = match arguments.pid {
+            Some(pid) => format!("process {pid}"),
+            None => shell_words(&words.collect::<Vec<_>>()),
+        };
+        self.file?.finish(&CallsNote { command, untold: tally.untold, lost: tally.lost })
+    }
+}

@@ -1,0 +1,209 @@
+//! `weigh calls --per-call` and `weigh explain`: single calls, against what is known of them.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use support::{run::Scratch, weigh_binary, workload};
+use weigh_schema::call::{CallsReport, RIVALS};
+use weigh_schema::call_row::{COST_COLUMNS, CallRow};
+use weigh_schema::explain::{ExplainReport, REPORT, Verdict};
+
+/// `weigh calls --per-call FILE OPTIONS -- COMMAND`: what it found, and the rows.
+fn per_call(scratch: &Scratch, options: &str, command: &[&str]) -> (CallsReport, Vec<CallRow>) {
+    let (file, json) = (scratch.path("calls.parquet"), scratch.path("calls.json"));
+    let mut weigh = Command::new(weigh_binary());
+    weigh.arg("calls").arg("--per-call").arg(&file).arg("--json").arg(&json);
+    weigh.args(options.split_whitespace()).arg("--").args(command);
+    let output = weigh.output().expect("weigh starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_slice(&std::fs::read(json).expect("JSON")).expect("a report");
+    (report, rows(&file))
+}
+
+fn rows(file: &Path) -> Vec<CallRow> {
+    let mut rows = Vec::new();
+    let total = weigh_keep::each_call(file, |row| rows.push(row)).expect("a file of calls");
+    assert_eq!(total, rows.len() as u64);
+    rows
+}
+
+#[test]
+fn each_call_has_a_row_of_its_own() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let data = scratch.path("data").display().to_string();
+    let (report, rows) = per_call(&scratch, "--by file", &[&workload("calls"), &data, "100003"]);
+    let count = |call: &str| rows.iter().filter(|row| row.call == call).count();
+    assert_eq!(count("getppid"), 100_003);
+    let reads: Vec<&CallRow> =
+        rows.iter().filter(|row| row.call == "read" && row.result.0 == 4099).collect();
+    assert_eq!(reads.len(), 23);
+    assert!(reads.iter().all(|row| row.of.as_deref() == Some(data.as_str())), "{:?}", reads[0].of);
+    assert_eq!((count("fsync"), count("clock_nanosleep")), (5, 7));
+    assert_eq!((report.untold_total, report.lost_total), (0, 0));
+    assert_eq!(rows.len() as u64, report.calls_total);
+    // No call twice, and all in their time.
+    let mut sequences: Vec<u64> = rows.iter().map(|row| row.sequence).collect();
+    sequences.sort_unstable();
+    sequences.dedup();
+    assert_eq!(sequences.len(), rows.len());
+    let now = jiff::Timestamp::now().as_nanosecond() as i64;
+    assert!(rows.iter().all(|row| row.time_ns < now && row.time_ns > now - 120_000_000_000));
+    let slept = rows.iter().filter(|row| row.call == "clock_nanosleep");
+    assert!(slept.clone().all(|row| row.account.time_ns() >= 20_000_000));
+    let total: u64 = rows.iter().map(|row| row.account.time_ns()).sum();
+    let table: f64 = report.calls.iter().map(|kind| kind.time_seconds).sum();
+    assert!((total as f64 / 1e9 - table).abs() < 1e-6, "{total} ns, {table} s");
+}
+
+/// Another command that runs meanwhile; ended with the test.
+struct Beside(std::process::Child);
+
+impl Beside {
+    fn start(command: &[&str]) -> Beside {
+        let mut other = Command::new(command[0]);
+        other.args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null());
+        Beside(other.spawn().expect("it starts"))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.0.try_wait().expect("it can be waited for").is_some()
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// How many of the calls met this process in that way.
+fn met(rows: &[CallRow], kind: &str, pid: u32) -> usize {
+    let place = RIVALS.iter().position(|rival| rival.name == kind).expect("a kind of rival");
+    let is_met = |row: &&CallRow| row.rivals[place].as_ref().is_some_and(|r| r.pid == pid);
+    rows.iter().filter(is_met).count()
+}
+
+fn names(rows: &[CallRow]) -> String {
+    let mut met: BTreeMap<(usize, u32, &str), usize> = BTreeMap::new();
+    for row in rows {
+        for (place, rival) in row.rivals.iter().enumerate() {
+            if let Some(rival) = rival {
+                *met.entry((place, rival.pid, &rival.name)).or_default() += 1;
+            }
+        }
+    }
+    format!("{met:?}")
+}
+
+#[test]
+fn who_has_the_cpu_meanwhile_is_named() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let spinner = Beside::start(&["taskset", "-c", "0", &workload("spin"), "60000"]);
+    // Each read is longer than a turn on the CPU.
+    let reads = ["taskset", "-c", "0", "dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=30"];
+    let (_, rows) = per_call(&scratch, "--slowest 3", &reads);
+    let behind = met(&rows, "behind", spinner.pid());
+    assert!(behind > 0, "nobody waited for {}: {}", spinner.pid(), names(&rows));
+    let run_queue = COST_COLUMNS.iter().find(|c| c.name == "sched_run_queue_seconds");
+    let run_queue = run_queue.expect("a column");
+    for row in &rows {
+        let Some(rival) = &row.rivals[0] else { continue };
+        assert!(rival.time_ns <= run_queue.raw(row).expect("it is measured"), "{row:?}");
+        assert!(!rival.name.is_empty() && rival.pid != 0, "{row:?}");
+    }
+}
+
+/// A file on a real disk, and a command that appends to it past the page cache: it holds the file's
+/// lock while the disk writes.
+fn appending(file: &str, count: &str) -> Vec<String> {
+    let dd = ["dd", "if=/dev/zero", "bs=256k", "oflag=append,direct", "conv=notrunc"];
+    let own = [format!("of={file}"), format!("count={count}")];
+    dd.into_iter().map(String::from).chain(own).collect()
+}
+
+/// Runs such a command beside another on `other`; what the calls met in that way.
+fn append_beside(other: &str, kind: &str) {
+    let scratch = Scratch::new();
+    let (ours, other) = (scratch.path("ours"), scratch.path(other));
+    let command = |file: &Path, count| appending(&file.display().to_string(), count);
+    let beside = command(&other, "100000");
+    let mut beside = Beside::start(&beside.iter().map(String::as_str).collect::<Vec<_>>());
+    support::wait_until("the other writes", 10.0, || {
+        std::fs::metadata(&other).is_ok_and(|file| file.len() > 0) || beside.has_ended()
+    });
+    if beside.has_ended() {
+        println!("ignored: this file system does not write past the page cache");
+        return;
+    }
+    let ours = command(&ours, "150");
+    let (_, rows) = per_call(&scratch, "", &ours.iter().map(String::as_str).collect::<Vec<_>>());
+    let requests = COST_COLUMNS.iter().find(|c| c.name == "block_requests_total");
+    let requests = requests.expect("a column");
+    if rows.iter().all(|row| requests.raw(row).unwrap_or(0) == 0) {
+        println!("ignored: no disk is seen below this file system");
+        return;
+    }
+    assert!(met(&rows, kind, beside.pid()) > 0, "nobody met {}: {}", beside.pid(), names(&rows));
+}
+
+#[test]
+fn who_writes_to_the_same_disk_is_named() {
+    needs_root!();
+    append_beside("other", "disk_rival");
+}
+
+#[test]
+fn who_holds_the_lock_of_the_same_file_is_named() {
+    needs_root!();
+    append_beside("ours", "lock_holder");
+}
+
+fn explain(arguments: &[&str]) -> Output {
+    Command::new(weigh_binary()).arg("explain").args(arguments).output().expect("weigh starts")
+}
+
+#[test]
+fn what_is_slow_is_explained_and_what_is_wrong_is_named() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (_, rows) = per_call(&scratch, "", &[&workload("switches"), "300"]);
+    let file = scratch.path("calls.parquet").display().to_string();
+    let (json, page) = (scratch.path("e.json"), scratch.path("e.html"));
+    let arguments = [&file, "--slow", "1ms", "--call", "clock_nanosleep"];
+    let outputs = ["--json", json.to_str().expect("text"), "--page", page.to_str().expect("text")];
+    let told = explain(&[&arguments[..], &outputs[..]].concat());
+    assert!(told.status.success(), "{told:?}");
+    let text = String::from_utf8_lossy(&told.stdout);
+    assert!(text.contains("clock_nanosleep: most of 300 calls took so long"), "{text}");
+    let report: ExplainReport =
+        serde_json::from_slice(&std::fs::read(json).expect("JSON")).expect("a report");
+    assert_eq!((report.schema.as_str(), report.calls_total), (REPORT, 300));
+    assert_eq!(report.kinds[0].verdict, Verdict::AllSlow);
+    assert!(std::fs::read_to_string(page).expect("a page").contains("clock_nanosleep"));
+    let all: u64 = {
+        let told = explain(&[&file, "--json", "-", "--quiet"]);
+        let report: ExplainReport = serde_json::from_slice(&told.stdout).expect("a report");
+        report.kinds.iter().map(|kind| kind.calls_total).sum()
+    };
+    assert_eq!(all, rows.len() as u64);
+    for (wrong, named) in [
+        (&[&file, "--call", "clock_nanoslep"][..], "did you mean clock_nanosleep?"),
+        (&[&file, "--slow", "often"], "'often'"),
+        (&["/dev/null"], "/dev/null"),
+        (&["/proc/none"], "/proc/none"),
+    ] {
+        let told = explain(wrong);
+        let error = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.code() == Some(125) && error.contains(named), "{wrong:?}: {error}");
+    }
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the requests that a device has completed carried of the page cache: the vectors of their bios
+ * lead to folios, and those to owners. Each is charged for its bytes; the call that handed the bio
+ * in, such as an fsync, is told how many of them were others'.
+ */
+#ifndef WEIGH_CALLS_CARRY_H
+#define WEIGH_CALLS_CARRY_H
+
+#include "pages.h"
+
+/* The vectors of a bio are walked folio by folio, and chunk by chunk. */
+#define MAX_PARTS_OF_BIO 8192
+
+struct walk {
+	struct bio_vec *vector;
+	__u32 done; /* of the vector */
+	__u32 left; /* of the bio */
+	struct transfer request; /* the whole one */
+	struct cause submitter;
+	__u64 others; /* bytes that were not the submitter's own */
+};
+
+/* What one owner is charged, gathered over parts that follow each other. */
+struct gathered {
+	struct cause cause;
+	__u64 bytes, ended;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gathered);
+} gatherings SEC(".maps");
+
+static __always_inline struct gathered *gathered_now(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&gatherings, &key);
+}
+
+/* Time of a request is shared by bytes. */
+static __always_inline void take_times(struct transfer *transfer, struct transfer *request, __u64 bytes)
+{
+	if (!request->bytes)
+		return;
+	transfer->queue_ns = request->queue_ns * bytes / request->bytes;
+	transfer->device_ns = request->device_ns * bytes / request->bytes;
+}
+
+static __always_inline void charge_gathered(struct gathered *gathered, struct walk *walk)
+{
+	struct transfer transfer = { .requests = 1 };
+
+	if (gathered->bytes && !same_call(&gathered->cause, &walk->submitter)) {
+		take_times(&transfer, &walk->request, gathered->bytes);
+		transfer.bytes = gathered->bytes;
+		charge_transfer(&gathered->cause, &transfer);
+		walk->others += gathered->bytes;
+	}
+	if (gathered->ended)
+		pends(&gathered->cause, -gathered->ended);
+	gathered->bytes = 0;
+	gathered->ended = 0;
+}
+
+static long gather(__u32 number, struct walk **walk)
+{
+	struct taken *taken = takings_of(COMPLETING);
+	struct gathered *gathered = gathered_now();
+	struct cause *cause;
+
+	if (!taken || !gathered || number >= MAX_OWNERS)
+		return 1;
+	if (!taken->ended[number])
+		return 0;
+	cause = &taken->causes[number];
+	if (!same_account(&gathered->cause, cause) ||
+	    gathered->cause.sequence != cause->sequence) {
+		charge_gathered(gathered, *walk);
+		gathered->cause = *cause;
+	}
+	gathered->bytes += taken->bytes[number];
+	gathered->ended += taken->ended[number];
+	return 0;
+}
+
+/* Not inlined: the verifier is to look at it once. */
+__noinline int complete_part(__u64 address, __u64 from, __u32 bytes, struct walk *walk)
+{
+	struct folio *folio = (struct folio *)address;
+	struct taken *taken = takings_of(COMPLETING);
+	struct chunk_key key;
+	struct extent extent;
+	struct chunk *chunk;
+
+	/* Else memory of a program, or of a file that is a direct transfer's source. */
+	if (!walk || !taken || !FOLIO_FLAG(folio, PG_writeback))
+		return 0;
+	from += BPF_CORE_READ(folio, index) << PAGE_SHIFT;
+	key.mapping = (__u64)BPF_CORE_READ(folio, mapping);
+	key.number = from >> CHUNK_SHIFT;
+	chunk = bpf_map_lookup_elem(&chunks, &key);
+	if (!chunk)
+		return 0;
+	extent.from = from & (CHUNK_BYTES - 1);
+	extent.to = extent.from + bytes;
+	if (take(chunk, taken, extent, COMPLETING, FOLIO_FLAG(folio, PG_dirty)))
+		remove_chunk(&key);
+	if (!taken->left)
+		return 0;
+	bpf_loop(MAX_OWNERS, gather, &walk, 0);
+	return 0;
+}
+
+/* The next part of a bio: within one vector, one folio and one chunk. */
+static long walk_part(__u32 number, struct walk *walk)
+{
+	struct bio_vec vector;
+	__u64 bytes, most, within, index;
+	struct folio *folio;
+
+	if (!walk->left || bpf_probe_read_kernel(&vector, sizeof(vector), walk->vector))
+		return 1;
+	bytes = vector.bv_len - walk->done;
+	if ((__s64)bytes <= 0)
+		return 1;
+	within = vector.bv_offset + walk->done;
+	folio = folio_of((__u64)vector.bv_page +
+				 (within >> PAGE_SHIFT) * bpf_core_type_size(struct page),
+			 &index);
+	within = (index << PAGE_SHIFT) + (within & (PAGE_BYTES - 1));
+	if (bytes > walk->left)
+		bytes = walk->left;
+	most = (pages_of(folio) << PAGE_SHIFT) - within;
+	if (bytes > most)
+		bytes = most;
+	most = BPF_CORE_READ(folio, index) << PAGE_SHIFT;
+	most = CHUNK_BYTES - ((most + within) & (CHUNK_BYTES - 1));
+	if (bytes > most)
+		bytes = most;
+	complete_part((__u64)folio, within, bytes, walk);
+	walk->left -= bytes;
+	walk->done += bytes;
+	if (walk->done >= vector.bv_len) {
+		walk->vector++;
+		walk->done = 0;
+	}
+	return 0;
+}
+
+/* Charges the owners of the pages that a bio carried: so many of its bytes are done. */
+static __always_inline void carried(struct walk *walk, struct bio *bio, __u32 bytes)
+{
+	struct gathered *gathered = gathered_now();
+
+	if (!gathered)
+		return;
+	walk->vector = BPF_CORE_READ(bio, bi_io_vec) + BPF_CORE_READ(bio, bi_iter.bi_idx);
+	walk->done = BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
+	walk->left = bytes;
+	bpf_loop(MAX_PARTS_OF_BIO, walk_part, walk, 0);
+	charge_gathered(gathered, walk);
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * When pages of the page cache become somebody's, and when they leave it unwritten.
+ */
+#ifndef WEIGH_CALLS_DIRTY_H
+#define WEIGH_CALLS_DIRTY_H
+
+#include "pages.h"
+
+/* The cause and the range of what was written, remembered until the folio is said to be dirty. */
+static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
+{
+	struct range range = {};
+	struct window *window;
+	struct open open;
+
+	if (!bytes || !mine(&open, WEIGH_PAGECACHE))
+		return 0;
+	window = open.window;
+	range.mapping = (__u64)inode->i_mapping;
+	range.from = from;
+	range.to = from + bytes;
+	name_cause(&range.cause, &open);
+	own(&range);
+	window->wrote_mapping = range.mapping;
+	window->wrote_from = range.from;
+	window->wrote_to = range.to;
+	window->wrote_in = window->inside ? window->sequence : 0;
+	return 0;
+}
+
+#define TELLS_WRITES(tracepoint)                                                                   \
+	SEC("?tp_btf/" #tracepoint)                                                                \
+	int BPF_PROG(pagecache__##tracepoint, struct inode *inode, long long from,                 \
+		     unsigned int asked, unsigned int bytes)                                       \
+	{                                                                                          \
+		return wrote(inode, from, bytes);                                                  \
+	}
+
+TELLS_WRITES(ext4_da_write_end)
+TELLS_WRITES(ext4_write_end)
+TELLS_WRITES(ext4_journalled_write_end)
+TELLS_WRITES(f2fs_write_end)
+
+/* Before the write: all of it, as if none could fail. */
+SEC("?tp_btf/xfs_file_buffered_write")
+int BPF_PROG(pagecache__xfs_file_buffered_write, struct kiocb *call, struct iov_iter *from)
+{
+	return wrote(call->ki_filp->f_inode, call->ki_pos, from->count);
+}
+
+/*
+ * Whether pages of it come to a block device, and we can say when: those of network file systems do
+ * not, and a device's own pages, such as a file system's maps of blocks, become dirty and clean
+ * block by block.
+ */
+static __always_inline bool has_device(struct inode *inode)
+{
+	struct super_block *super = BPF_CORE_READ(inode, i_sb);
+
+	return BPF_CORE_READ(super, s_bdev) || BPF_CORE_READ(super, s_magic) == BTRFS_SUPER_MAGIC;
+}
+
+/* Whether its file system says what is written to it, as above. */
+static __always_inline bool tells_writes(struct inode *inode)
+{
+	unsigned long magic = BPF_CORE_READ(inode, i_sb, s_magic);
+
+	return magic == EXT4_SUPER_MAGIC || magic == F2FS_SUPER_MAGIC || magic == XFS_SUPER_MAGIC;
+}
+
+/*
+ * What of a folio is dirty that nobody said was written. For a store all of it, up to the file's
+ * end. Under a call, where the file system tells of writes, it is the rest of the last page, which
+ * is made zero when a file is to grow or has shrunk. Elsewhere it is not known.
+ */
+static __always_inline void narrow(struct range *range, struct inode *inode)
+{
+	__u64 size = inode->i_size, last = size & ~(PAGE_BYTES - 1);
+
+	if (!range->cause.sequence && !range->cause.client) {
+		if (range->to > size)
+			range->to = size;
+	} else if (size != last && range->from <= last && range->to > last && tells_writes(inode)) {
+		range->from = last;
+		range->to = last + PAGE_BYTES;
+	}
+}
+
+/* A store to mapped memory by a thread of the job, outside of its calls. */
+static __always_inline bool stored(struct cause *cause, struct window *window, __u64 pages)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cell_key key = { .number = STORES };
+	struct cell *cell;
+	__u32 index;
+
+	if (window->stage != STAGE_MEMBER || window->inside)
+		return false;
+	if (grouping == BY_THREAD) {
+		key.of[0] = task->tgid;
+		key.of[1] = task->pid;
+	}
+	__builtin_memset(cause, 0, sizeof(*cause));
+	cause->cell = cell_number(&key);
+	index = cause->cell - 1;
+	cell = bpf_map_lookup_elem(&cells, &index);
+	if (!cell) {
+		count_lost();
+		return false;
+	}
+	barrier_var(cell);
+	__sync_fetch_and_or(&cell->account.touched, BIT(WEIGH_PAGECACHE));
+	add(&cell->account.calls, 1);
+	add(&cell->account.pagecache.dirtied_pages, pages);
+	return true;
+}
+
+/* Whose doing it is that a folio becomes dirty. False if it is nobody's who is followed. */
+static __always_inline bool dirtied_by(struct range *range, bool *told, __u64 pages)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct open open;
+
+	*told = false;
+	if (!window)
+		return false;
+	if (!mine(&open, WEIGH_PAGECACHE))
+		return stored(&range->cause, window, pages);
+	add(&open.account->pagecache.dirtied_pages, pages);
+	name_cause(&range->cause, &open);
+	if (window->wrote_mapping != range->mapping || window->wrote_from >= range->to ||
+	    window->wrote_to <= range->from)
+		return true;
+	if (window->wrote_in != (window->inside ? window->sequence : 0))
+		return true;
+	*told = true;
+	range->just_from = window->wrote_from;
+	range->just_to = window->wrote_to;
+	return true;
+}
+
+SEC("?tp_btf/writeback_dirty_folio")
+int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mapping)
+{
+	bool flies = live_chunks && FOLIO_FLAG(folio, PG_writeback), told, known;
+	__u64 pages = pages_of(folio);
+	struct range range = {};
+	struct inode *host;
+
+	if (!mapping)
+		return 0;
+	range.mapping = (__u64)mapping;
+	range.from = folio->index << PAGE_SHIFT;
+	range.to = range.from + (pages << PAGE_SHIFT);
+	known = dirtied_by(&range, &told, pages);
+	if (flies)
+		bpf_loop(ALL_CHUNKS, fly_part, &range, 0);
+	if (!known)
+		return 0;
+	if (told) {
+		/*
+		 * They are known already, unless the device was done with the page in between; a
+		 * client's may be of an earlier write.
+		 */
+		if (!flies && !range.cause.client)
+			return 0;
+		range.unless_owned = 1;
+		if (range.just_from > range.from)
+			range.from = range.just_from;
+		if (range.just_to < range.to)
+			range.to = range.just_to;
+		own(&range);
+		return 0;
+	}
+	host = mapping->host;
+	if (!has_device(host))
+		return 0;
+	narrow(&range, host);
+	own(&range);
+	return 0;
+}
+
+/* Deleted, truncated, or just not needed any more. */
+SEC("?tp_btf/mm_filemap_delete_from_page_cache")
+int BPF_PROG(pagecache__delete, struct folio *folio)
+{
+	struct range range = {};
+
+	if (!live_chunks)
+		return 0;
+	range.mapping = (__u64)folio->mapping;
+	range.from = folio->index << PAGE_SHIFT;
+	range.to = range.from + (pages_of(folio) << PAGE_SHIFT);
+	if (range.mapping)
+		bpf_loop(ALL_CHUNKS, drop_part, &range, 0);
+	return 0;
+}
+
+#endif

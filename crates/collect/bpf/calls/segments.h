@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Whose the bytes are that TCP hands to the network. A socket remembers from which sequence number
+ * on its bytes are whose; what a segment carries is charged to them, and what had been handed over
+ * before counts as sent again. So what is transmitted less what is retransmitted is what was
+ * written.
+ *
+ * Before 6.16 (0f08335ade71) nothing is told when a call hands bytes to TCP: there the first segment
+ * that leaves under a call makes the bytes up to what was written by then its own.
+ */
+#ifndef WEIGH_CALLS_SEGMENTS_H
+#define WEIGH_CALLS_SEGMENTS_H
+
+#include "causes.h"
+
+#define MAX_RANGES 16
+
+/* Bytes of one cause, up to where the next one's begin. */
+struct sent_range {
+	struct cause cause;
+	__u32 from;
+	__u32 pends; /* not acknowledged */
+};
+
+struct sent {
+	__u32 oldest, next; /* running numbers of ranges */
+	__u32 high; /* behind what was handed to the network */
+	struct sent_range ranges[MAX_RANGES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct sent);
+} sockets_sent SEC(".maps");
+
+typedef void (*btf_trace_tcp_sendmsg_locked)(void *);
+
+/* Whether one place in the stream lies before another: numbers wrap. */
+static __always_inline bool before(__u32 one, __u32 other)
+{
+	return (__s32)(one - other) < 0;
+}
+
+static __always_inline void end_range(struct sent_range *range)
+{
+	if (!range->pends)
+		return;
+	range->pends = 0;
+	pends(&range->cause, -1);
+}
+
+/* From this place on the bytes are the open account's. */
+static __always_inline void begin_range(struct sock *sk, struct open *open, __u32 from)
+{
+	struct sent *sent = bpf_sk_storage_get(&sockets_sent, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct sent_range *last, *range;
+	struct cause cause;
+
+	if (!sent) {
+		count_lost();
+		return;
+	}
+	name_cause(&cause, open);
+	if (sent->next == sent->oldest)
+		sent->high = from;
+	last = &sent->ranges[(sent->next - 1) % MAX_RANGES];
+	range = last;
+	if (sent->next == sent->oldest || !same_account(&last->cause, &cause)) {
+		range = &sent->ranges[sent->next % MAX_RANGES];
+		if (sent->next - sent->oldest == MAX_RANGES) {
+			if (range->pends)
+				count_lost();
+			end_range(range);
+			sent->oldest++;
+		}
+		sent->next++;
+		range->from = from;
+		range->pends = 0;
+	}
+	range->cause = cause;
+	if (!range->pends) {
+		range->pends = 1;
+		pends(&cause, 1);
+	}
+}
+
+static __always_inline __u32 written_to(struct sock *sk)
+{
+	return BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
+}
+
+SEC("?tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(tcp__send, struct sock *sk)
+{
+	struct open open;
+
+	if (mine(&open, WEIGH_TCP))
+		begin_range(sk, &open, written_to(sk));
+	return 0;
+}
+
+/* The payload of a packet. */
+struct segment {
+	struct sent *sent;
+	__u32 from, to;
+	struct cause now; /* whose context it is, if anybody's */
+	struct weigh_account *account;
+};
+
+static __always_inline bool segment_of(struct segment *segment, struct sk_buff *packet)
+{
+	unsigned char *head = BPF_CORE_READ(packet, head);
+	__u32 header = BPF_CORE_READ(packet, transport_header);
+	__u32 before_it = head + header - BPF_CORE_READ(packet, data);
+	__u8 tcp[14];
+	__u32 bytes;
+
+	if (bpf_probe_read_kernel(tcp, sizeof(tcp), head + header))
+		return false;
+	bytes = BPF_CORE_READ(packet, len) - before_it - (tcp[12] >> 4) * 4;
+	if ((__s32)bytes <= 0)
+		return false;
+	segment->from = (__u32)tcp[4] << 24 | (__u32)tcp[5] << 16 | (__u32)tcp[6] << 8 | tcp[7];
+	segment->to = segment->from + bytes;
+	return true;
+}
+
+static __always_inline void charge_segment(struct segment *segment, struct cause *cause, __u32 from)
+{
+	__u32 bytes = segment->to - from, again = 0;
+	struct weigh_later *later;
+
+	if (before(from, segment->sent->high)) {
+		again = bytes;
+		if (before(segment->sent->high, segment->to))
+			again = segment->sent->high - from;
+	}
+	if (segment->account && same_call(cause, &segment->now)) {
+		add(&segment->account->tcp.transmitted_bytes, bytes);
+		add(&segment->account->tcp.retransmitted_bytes, again);
+		return;
+	}
+	later = later_of(cause);
+	if (!later)
+		return;
+	add(&later->tcp_transmitted_bytes, bytes);
+	add(&later->tcp_retransmitted_bytes, again);
+}
+
+/* From the newest range to the oldest: each takes what lies behind its beginning. */
+static long share_segment(__u32 number, struct segment *segment)
+{
+	struct sent *sent = segment->sent;
+	struct sent_range *range;
+	__u32 from;
+
+	if (number >= sent->next - sent->oldest)
+		return 1;
+	range = &sent->ranges[(sent->next - 1 - number) % MAX_RANGES];
+	from = before(range->from, segment->from) ? segment->from : range->from;
+	if (!before(from, segment->to))
+		return 0;
+	charge_segment(segment, &range->cause, from);
+	segment->to = from;
+	return from == segment->from;
+}
+
+SEC("?tp_btf/net_dev_queue")
+int BPF_PROG(tcp__queue, struct sk_buff *packet)
+{
+	struct sock *sk = packet->sk;
+	struct segment segment = {};
+	struct open open;
+	__u32 end;
+
+	if (!sk || sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+	if (!segment.sent && bpf_core_type_exists(btf_trace_tcp_sendmsg_locked))
+		return 0;
+	if (!segment_of(&segment, packet))
+		return 0;
+	end = segment.to;
+	if (mine(&open, WEIGH_TCP)) {
+		name_cause(&segment.now, &open);
+		segment.account = open.account;
+		if (!bpf_core_type_exists(btf_trace_tcp_sendmsg_locked) &&
+		    (!segment.sent || before(segment.sent->high, end))) {
+			begin_range(sk, &open, segment.sent ? segment.sent->high : segment.from);
+			segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+		}
+	}
+	if (!segment.sent)
+		return 0;
+	bpf_loop(MAX_RANGES, share_segment, &segment, 0);
+	if (before(segment.sent->high, end))
+		segment.sent->high = end;
+	return 0;
+}
+
+static __always_inline void end_ranges(struct sent *sent, __u32 until)
+{
+	for (__u32 i = 0; i < MAX_RANGES; i++) {
+		__u32 number = sent->oldest + i;
+		__u32 next = (number + 1) % MAX_RANGES;
+		__u32 end = sent->ranges[next].from;
+
+		if (number == sent->next)
+			return;
+		/* The last one's end is not known: it is where all is acknowledged. */
+		if (number + 1 == sent->next)
+			end = sent->high;
+		if (before(until, end))
+			return;
+		end_range(&sent->ranges[number % MAX_RANGES]);
+	}
+}
+
+static __always_inline struct cause *last_sender(struct sent *sent)
+{
+	return sent->next == sent->oldest ? 0 : &sent->ranges[(sent->next - 1) % MAX_RANGES].cause;
+}
+
+/*
+ * Time in softirqs on behalf of a connection: from where a packet is known to be its own up to the
+ * next packet, or to the end.
+ */
+struct serving {
+	__u64 since;
+	__u64 known; /* the time since then is the cause's */
+	struct cause cause;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct serving);
+} servings SEC(".maps");
+
+#define NET_TX_SOFTIRQ 2
+#define NET_RX_SOFTIRQ 3
+
+static __always_inline void serve(struct cause *cause)
+{
+	__u32 key = 0;
+	struct serving *serving = bpf_map_lookup_elem(&servings, &key);
+	struct weigh_later *later;
+	__u64 now;
+
+	if (!serving || (!serving->known && !cause))
+		return;
+	now = bpf_ktime_get_ns();
+	if (serving->known) {
+		later = later_of(&serving->cause);
+		if (later && now > serving->since)
+			add(&later->softirq_ns, now - serving->since);
+	}
+	serving->since = now;
+	serving->known = cause != 0;
+	if (cause)
+		serving->cause = *cause;
+}
+
+SEC("?tp_btf/netif_receive_skb")
+int BPF_PROG(tcp__next_packet)
+{
+	serve(0);
+	return 0;
+}
+
+SEC("?tp_btf/softirq_exit")
+int BPF_PROG(tcp__softirq_exit, unsigned int number)
+{
+	if (number == NET_RX_SOFTIRQ || number == NET_TX_SOFTIRQ)
+		serve(0);
+	return 0;
+}
+
+/* A segment has come for a connection, and says how far the other side has received. */
+SEC("?tp_btf/tcp_probe")
+int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
+{
+	struct sent *sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+	struct tcp_skb_cb *control;
+
+	if (!sent) {
+		serve(0);
+		return 0;
+	}
+	serve(last_sender(sent));
+	control = (void *)packet + bpf_core_field_offset(packet->cb);
+	end_ranges(sent, BPF_CORE_READ(control, ack_seq));
+	return 0;
+}
+
+SEC("?tp_btf/tcp_destroy_sock")
+int BPF_PROG(tcp__destroy, struct sock *sk)
+{
+	struct sent *sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+
+	if (sent)
+		for (__u32 i = 0; i < MAX_RANGES; i++)
+			end_range(&sent->ranges[i]);
+	return 0;
+}
+
+#endif

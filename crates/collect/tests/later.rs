@@ -1,0 +1,190 @@
+//! What calls cause later, against what the program itself knows.
+#![allow(clippy::unwrap_used)]
+
+#[path = "common/followed.rs"]
+mod followed;
+#[path = "common/traced.rs"]
+mod traced;
+
+use followed::{Followed, field, later, settle, wanted};
+use traced::workload;
+use weigh_collect::calls::{STORES, Wanted, name};
+use weigh_schema::call::{Grouping, Sharing};
+use weigh_schema::subsystem::Account;
+
+const PAGE: u64 = 4096;
+
+/// Follows writers by thread until all they wrote is on the device.
+fn writers(kind: &str, sharing: Sharing) -> Followed {
+    // Each has the kernel write everything: pages of others, too, between two of their writes.
+    let _alone = traced::alone();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let wanted = Wanted { grouping: Grouping::Thread, sharing, ..wanted(&["pagecache", "block"]) };
+    let command = [&*workload("writers"), kind, folder.path().to_str().unwrap()];
+    let followed = followed::follow(&wanted, &command, settle);
+    assert!(followed.status.success(), "{}", followed.truth);
+    assert_eq!(followed.lost, 0);
+    followed
+}
+
+#[test]
+fn pages_that_the_kernel_writes_are_their_writers() {
+    let followed = writers("one", Sharing::Bytes);
+    let written = followed.later_of(followed.truth("first"), "pwrite64", "block_bytes");
+    assert_eq!(written, followed.truth("first_pages") * PAGE);
+}
+
+#[test]
+fn each_of_two_writers_has_its_pages_though_others_sync() {
+    let followed = writers("two", Sharing::Bytes);
+    for (who, bytes) in [("first", 10_000_019), ("second", 30_000_007)] {
+        assert_eq!(followed.truth(&format!("{who}_bytes")), bytes);
+        let written = followed.later_of(followed.truth(who), "pwrite64", "block_bytes");
+        assert_eq!(written, followed.truth(&format!("{who}_pages")) * PAGE, "{who}");
+    }
+    let synced = followed.cells.iter().filter(|cell| name(cell.number) == "fsync");
+    let carried: Vec<(u64, u64)> = synced.map(|cell| carried_of(&cell.account)).collect();
+    assert_eq!(carried.len(), 2, "{carried:?}");
+    for (carried, transferred) in carried {
+        assert!(carried <= transferred, "{carried} of {transferred}");
+    }
+}
+
+fn carried_of(account: &Account) -> (u64, u64) {
+    (field(account, "block", "carried_bytes"), field(account, "block", "transferred_bytes"))
+}
+
+#[test]
+fn pages_of_one_file_that_two_write_in_turn_are_told_apart() {
+    let followed = writers("pages", Sharing::Bytes);
+    for who in ["first", "second"] {
+        let written = followed.later_of(followed.truth(who), "pwrite64", "block_bytes");
+        assert_eq!(written, 1001 * PAGE, "{who}");
+    }
+}
+
+#[test]
+fn stores_to_mapped_files_are_charged_to_the_thread() {
+    let followed = writers("stores", Sharing::Bytes);
+    for (who, pages) in [("first", 1201), ("second", 601)] {
+        let thread = followed.truth(who);
+        let cell = followed.cells.iter().find(|c| c.of[1] == thread && c.number == STORES).unwrap();
+        assert_eq!(field(&cell.account, "pagecache", "dirtied_pages"), pages, "{who}");
+        assert_eq!(followed.later_of(thread, "(mmap)", "block_bytes"), pages * PAGE, "{who}");
+    }
+}
+
+#[test]
+fn what_is_written_twice_reaches_the_device_once() {
+    let followed = writers("twice", Sharing::Bytes);
+    assert_eq!(followed.truth("first_bytes"), 2_000_006);
+    let written = followed.later_of(followed.truth("first"), "pwrite64", "block_bytes");
+    assert_eq!(written, followed.truth("first_pages") * PAGE);
+}
+
+#[test]
+fn what_is_deleted_before_it_is_written_costs_nothing() {
+    let followed = writers("deleted", Sharing::Bytes);
+    assert_eq!(followed.cell("pwrite64").bytes, 3_000_017);
+    let written = followed.cells.iter().filter(|cell| name(cell.number) == "pwrite64");
+    assert_eq!(written.map(|cell| later(&cell.account, "block_bytes")).sum::<u64>(), 0);
+}
+
+#[test]
+fn two_writers_of_one_page_share_it() {
+    let total = 503 * PAGE;
+    for (sharing, expected) in
+        [(Sharing::Bytes, 503 * 1229), (Sharing::Equal, total / 2), (Sharing::Last, 0)]
+    {
+        let followed = writers("shared", sharing);
+        let of = |who| followed.later_of(followed.truth(who), "pwrite64", "block_bytes");
+        assert_eq!((of("first"), of("second")), (expected, total - expected), "{sharing:?}");
+    }
+}
+
+/// What a call writes at once is its own, not something that comes later.
+#[test]
+fn synchronous_writes_are_the_call_s_own() {
+    let followed = writers("synced", Sharing::Bytes);
+    let cell = followed.cell("pwrite64");
+    let (carried, transferred) = carried_of(&cell.account);
+    assert_eq!(carried, 0);
+    assert!(transferred >= followed.truth("first_pages") * PAGE, "{transferred}");
+    assert_eq!(followed.later_of(followed.truth("first"), "pwrite64", "block_bytes"), 0);
+}
+
+/// Each time that the device gets the pages they are charged once, whoever sends them there.
+#[test]
+fn pages_that_become_dirty_while_they_are_written_are_charged_each_time() {
+    let followed = writers("rewritten", Sharing::Bytes);
+    let written = followed.later_of(followed.truth("first"), "pwrite64", "block_bytes");
+    let synced = followed.cells.iter().find(|cell| name(cell.number) == "fdatasync").unwrap();
+    assert!(written >= carried_of(&synced.account).0, "{written}");
+    assert_eq!(written % PAGE, 0);
+    assert!(written >= 2 * 16 * PAGE, "{written}");
+}
+
+/// Follows connections by thread until they are closed.
+fn connections(arguments: &[&str]) -> Followed {
+    let wanted = Wanted { grouping: Grouping::Thread, ..wanted(&["tcp", "net", "socket"]) };
+    let program = workload("segments");
+    let command: Vec<&str> = [&*program].into_iter().chain(arguments.iter().copied()).collect();
+    let followed = followed::follow(&wanted, &command, settle);
+    assert!(followed.status.success(), "{}", followed.truth);
+    assert_eq!(followed.lost, 0);
+    followed
+}
+
+/// Bytes that a thread's calls handed over, at once and later: sent, and sent again.
+fn sent_by(followed: &Followed, who: &str) -> (u64, u64) {
+    let thread = followed.truth(who);
+    let cells =
+        || followed.cells.iter().filter(|c| c.of[1] == thread && name(c.number) == "sendto");
+    let at_once = |slot| cells().map(|c| field(&c.account, "tcp", slot)).sum::<u64>();
+    let afterwards = |slot| followed.later_of(thread, "sendto", slot);
+    (
+        at_once("transmitted_bytes") + afterwards("tcp_transmitted_bytes"),
+        at_once("retransmitted_bytes") + afterwards("tcp_retransmitted_bytes"),
+    )
+}
+
+#[test]
+fn what_is_sent_less_what_is_sent_again_is_what_was_written() {
+    for arguments in [&["4000003", "0"][..], &["4000003", "50"], &["4000003", "50", "share"]] {
+        let followed = connections(arguments);
+        let mut sums = (0, 0);
+        for who in ["first", "second"] {
+            let (sent, again) = sent_by(&followed, who);
+            assert_eq!(
+                sent - again,
+                followed.truth(&format!("{who}_bytes")),
+                "{who} {arguments:?}"
+            );
+            sums = (sums.0 + sent, sums.1 + again);
+        }
+        assert_eq!(sums, (followed.truth("sent_bytes"), followed.truth("repeated_bytes")));
+        // On a busy machine also what was not lost is sent again, if its receipt is late.
+        assert!(sums.1 > 0 || arguments[1] == "0", "{arguments:?}");
+        assert!(followed.later("softirq_ns") > 0);
+    }
+}
+
+#[test]
+fn timers_and_work_are_charged_to_who_started_them() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("file");
+    let command = [&*workload("calls"), file.to_str().unwrap()];
+    let followed = followed::follow(&wanted(&["timer", "workqueue", "block"]), &command, |_| ());
+    // Each sleep is a timer that runs once; none is left behind.
+    let slept = &followed.cell("clock_nanosleep").account;
+    let timer = |slot| later(slept, slot);
+    assert!(field(slept, "timer", "started") >= followed.truth("clock_nanosleep"));
+    assert!(timer("timers") >= followed.truth("clock_nanosleep"), "{slept:?}");
+    assert!(timer("timers") <= field(slept, "timer", "started"), "{slept:?}");
+    assert!(timer("timer_ns") > 0 && timer("timer_ns") < 20_000_000 * 7, "{slept:?}");
+    let queued: u64 = followed.cells.iter().map(|c| field(&c.account, "workqueue", "queued")).sum();
+    let ran = followed.later("work_items");
+    assert!(ran <= queued + followed.later("timers"), "{ran} of {queued}");
+    assert_eq!(ran > 0, followed.later("work_ns") > 0);
+    assert_eq!(followed.lost, 0);
+}

@@ -1,0 +1,85 @@
+//! The file of `weigh calls --per-call`: what was written comes back, whole or not at all.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+
+use weigh_keep::{CallsNote, CallsWriter, KeepError, calls_note, each_call};
+use weigh_schema::call::Rival;
+use weigh_schema::call_row::{COST_COLUMNS, CallRow, Returned};
+use weigh_schema::subsystem::Account;
+
+/// More than two row groups.
+const CALLS: u64 = 40_000;
+
+fn row(sequence: u64) -> CallRow {
+    let rival = |pid| Some(Rival { pid, name: "ffmpeg:\u{fffd}".into(), time_ns: 17 });
+    let mut row = CallRow {
+        time_ns: 1_790_000_000_123_456_789 + sequence.cast_signed(),
+        pid: 7,
+        tid: u32::MAX,
+        call: if sequence.is_multiple_of(3) { "read".into() } else { "fsync".into() },
+        of: sequence.is_multiple_of(2).then(|| format!("/a file/{sequence}")),
+        sequence: u64::MAX - sequence,
+        result: Returned(-9 - sequence.cast_signed()),
+        measured: 0,
+        account: Account::default(),
+        rivals: [None, rival(3), None],
+    };
+    row.rivals[2] = (sequence == 1).then(|| Rival { time_ns: 0, ..rival(9).unwrap() });
+    row.account.set_time_ns(sequence * 1_000_003);
+    // Of some parts nothing is known.
+    for (place, column) in
+        COST_COLUMNS.iter().enumerate().filter(|(_, c)| c.subsystem.bit() % 3 == 1)
+    {
+        column.set_raw(&mut row, sequence * 7 + place as u64);
+    }
+    row
+}
+
+fn write(path: &Path, rows: u64, note: &CallsNote) -> u64 {
+    let mut writer = CallsWriter::create(path).unwrap();
+    (0..rows).for_each(|sequence| writer.push(&row(sequence)).unwrap());
+    writer.finish(note).unwrap()
+}
+
+#[test]
+fn every_call_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.parquet");
+    let note = CallsNote { command: "dd of='a b'".into(), untold: 3, lost: u64::MAX };
+    assert_eq!(write(&path, CALLS, &note), CALLS);
+    let mut next = 0;
+    let total = each_call(&path, |found| {
+        assert_eq!(found, row(next), "{next}");
+        next += 1;
+    });
+    assert_eq!((total.unwrap(), next), (CALLS, CALLS));
+    assert_eq!(calls_note(&path).unwrap(), note);
+}
+
+#[test]
+fn a_file_that_is_not_finished_has_not_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.parquet");
+    let mut writer = CallsWriter::create(&path).unwrap();
+    writer.push(&row(1)).unwrap();
+    drop(writer);
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn what_can_not_be_written_or_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = CallsWriter::create(folder.path()).err().unwrap();
+    assert!(matches!(refused, KeepError::Write { .. }), "{refused}");
+    let path = folder.path().join("calls.parquet");
+    let missing = each_call(&path, |_| panic!("no call")).unwrap_err();
+    assert!(missing.to_string().contains("calls.parquet"), "{missing}");
+    write(&path, 100, &CallsNote::default());
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let damaged = each_call(&path, |_| {}).unwrap_err();
+    assert!(matches!(damaged, KeepError::Damaged { .. }), "{damaged}");
+    assert!(calls_note(&path).is_err());
+}

@@ -1,0 +1,237 @@
+//! What `weigh explain` says of calls: the slow ones beside the ordinary ones of each kind.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::amount::{parse_duration, show_amount};
+use crate::metric::Unit;
+
+/// The schema of the report.
+pub const REPORT: &str = "weigh.explain/1";
+
+/// Which calls of a kind are the slow ones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlowRule {
+    /// The slowest, this share of all, if they took at least twice the median.
+    Share(f64),
+    /// All that took so many seconds.
+    Seconds(f64),
+}
+
+/// A text that is neither a share nor a duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowRuleError(String);
+
+impl std::error::Error for SlowRuleError {}
+
+impl fmt::Display for SlowRuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let expected = "expected a share of the calls, up to 50%, or a duration: 1%, 10ms";
+        write!(f, "'{}' says not which calls are slow: {expected}", self.0)
+    }
+}
+
+impl FromStr for SlowRule {
+    type Err = SlowRuleError;
+
+    fn from_str(text: &str) -> Result<SlowRule, SlowRuleError> {
+        let refuse = || SlowRuleError(text.to_string());
+        if let Some(number) = text.strip_suffix('%') {
+            let percent: f64 = number.trim().parse().map_err(|_| refuse())?;
+            let is_share = percent > 0.0 && percent <= 50.0;
+            return is_share.then_some(SlowRule::Share(percent / 100.0)).ok_or_else(refuse);
+        }
+        let duration = parse_duration(text).ok().filter(|d| *d > Duration::ZERO);
+        duration.map(|d| SlowRule::Seconds(d.as_secs_f64())).ok_or_else(refuse)
+    }
+}
+
+/// What the slow calls are: `the slowest 1 %, if twice the median`.
+impl fmt::Display for SlowRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SlowRule::Share(share) => {
+                write!(f, "the slowest {} % of a kind that took twice the median", share * 100.0)
+            }
+            SlowRule::Seconds(seconds) => {
+                write!(f, "those that took {} or more", show_amount(*seconds, Unit::Seconds))
+            }
+        }
+    }
+}
+
+/// What differs between slow and ordinary calls: what other software builds on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainReport {
+    /// [`REPORT`].
+    pub schema: String,
+    /// What was followed.
+    pub command: String,
+    /// Which calls are the slow ones. The ordinary ones lie between the quartiles of their kind.
+    pub slow: SlowRule,
+    /// Calls that were looked at.
+    pub calls_total: u64,
+    /// Calls that came too fast to be told one by one: they are not among those.
+    pub untold_total: u64,
+    /// Calls, or what they left behind, for which the kernel side had no room.
+    pub lost_total: u64,
+    /// Parts of the kernel that were not looked into: their time is in the remainder.
+    pub unmeasured: Vec<String>,
+    /// The kinds of calls, those whose slow ones lost most time first.
+    pub kinds: Vec<ExplainedKind>,
+}
+
+/// What came of one kind of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// There are slow and ordinary calls, and they differ.
+    Differ,
+    /// There are both, and they hardly differ.
+    Alike,
+    /// None was slow.
+    NoneSlow,
+    /// Nearly all were slow, so nothing is ordinary.
+    AllSlow,
+    /// Too few calls to call any of them ordinary.
+    TooFew,
+}
+
+/// One kind of calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedKind {
+    /// The call's name.
+    pub call: String,
+    /// What they are about, if calls were grouped so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// How many there are.
+    pub calls_total: u64,
+    /// Half of them took no longer.
+    pub median_seconds: f64,
+    /// What could be said of them.
+    pub verdict: Verdict,
+    /// A call that took so long is slow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_from_seconds: Option<f64>,
+    /// The slow ones.
+    pub slow: CallGroup,
+    /// The ordinary ones.
+    pub ordinary: CallGroup,
+    /// What the slow ones have more of, the greatest first. With what they have less of, these add
+    /// up to the difference of their means.
+    pub differences: Vec<Difference>,
+    /// Who was in the way of the slow ones, and more often than in that of the ordinary ones.
+    pub rivals: Vec<RivalShare>,
+    /// All calls of the kind by their time.
+    pub histogram: Vec<TimeBucket>,
+}
+
+/// Some calls of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallGroup {
+    /// How many.
+    pub calls_total: u64,
+    /// The shortest of them.
+    pub from_seconds: f64,
+    /// The longest.
+    pub to_seconds: f64,
+    /// Their mean.
+    pub mean_seconds: f64,
+}
+
+/// What a thread did in a part of the kernel while time passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    /// It was on a CPU.
+    Busy,
+    /// It waited.
+    Waiting,
+    /// It was runnable, and others had the CPU.
+    Runnable,
+}
+
+/// A part of the kernel in which slow calls spent another time than ordinary ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The part.
+    pub subsystem: String,
+    /// What the thread did there.
+    pub doing: Doing,
+    /// The mean of the slow calls.
+    pub slow_seconds: f64,
+    /// The mean of the ordinary calls.
+    pub ordinary_seconds: f64,
+    /// What the slow ones have more.
+    pub more_seconds: f64,
+    /// Counts of that part that differ, if it is the first difference in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<CountDifference>,
+}
+
+/// A count of a part of the kernel that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CountDifference {
+    /// Its name, with its unit.
+    pub name: String,
+    /// The mean of the slow calls.
+    pub slow: f64,
+    /// The mean of the ordinary calls.
+    pub ordinary: f64,
+}
+
+/// Who was in the way of slow calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RivalShare {
+    /// How: a name of [`RIVALS`](crate::call::RIVALS).
+    pub kind: String,
+    /// The kernel's name for it.
+    pub name: String,
+    /// The process, if it was one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Whether it was the caller's own process.
+    pub is_own: bool,
+    /// In the way of so many of the slow calls.
+    pub slow_total: u64,
+    /// In the way of so many of the ordinary calls.
+    pub ordinary_total: u64,
+}
+
+/// Calls that took about the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeBucket {
+    /// From this time on.
+    pub from_seconds: f64,
+    /// Below this.
+    pub to_seconds: f64,
+    /// How many calls.
+    pub calls_total: u64,
+    /// Where their time went: seconds of all of them, by part of the kernel; `run_queue` is what
+    /// they were runnable while others had the CPU.
+    pub parts: BTreeMap<String, f64>,
+}
+
+/// What waiting for a CPU is named among the parts of a [`TimeBucket`].
+pub const RUN_QUEUE: &str = "run_queue";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_or_a_duration_is_read_and_else_nothing() {
+        assert_eq!("1%".parse(), Ok(SlowRule::Share(0.01)));
+        assert_eq!("0.1 %".parse(), Ok(SlowRule::Share(0.001)));
+        assert_eq!("10ms".parse(), Ok(SlowRule::Seconds(0.01)));
+        for bad in ["", "%", "0%", "51%", "-1%", "NaN%", "0ms", "slow"] {
+            assert!(bad.parse::<SlowRule>().is_err(), "{bad}");
+        }
+    }
+}

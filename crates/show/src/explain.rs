@@ -1,0 +1,237 @@
+//! What `weigh explain` found, as sentences with figures, and as a page.
+
+pub mod page;
+
+use weigh_schema::Unit;
+use weigh_schema::amount::show_amount;
+use weigh_schema::call::{RIVALS, RivalKind};
+use weigh_schema::explain::{
+    CountDifference, Difference, Doing, ExplainReport, ExplainedKind, RivalShare, Verdict,
+};
+use weigh_schema::subsystem::Subsystem;
+
+use crate::calls::{OWN, RUNNABLE, singular};
+use crate::text::{Line, Paint, wrap};
+
+/// Differences below this share of the whole difference are not named.
+const LEAST_SHARE: f64 = 0.05;
+
+/// The most differences, and rivals, that are named for a kind of calls.
+const NAMED_MOST: usize = 4;
+
+/// The most lines a text may take.
+const TEXT_LINES: usize = 8;
+
+/// Slow calls that are fewer are examples.
+const FEW: u64 = 3;
+
+/// Kinds of calls that are listed by name, of those that nothing is said of.
+const LISTED_MOST: usize = 8;
+
+/// The report as text, with a line end after its last line. `rows` kinds of calls at most.
+pub fn render(report: &ExplainReport, rows: usize, width: usize, color: bool) -> String {
+    let mut lines = vec![headline(report)];
+    lines.extend(paragraph(&definitions(report), width, "", Paint::Dim));
+    let told: Vec<&ExplainedKind> = report.kinds.iter().filter(|k| is_told(k)).collect();
+    for kind in told.iter().take(rows) {
+        lines.push(Line::new());
+        let [first, rest @ ..] = &sentences(kind)[..] else { continue };
+        lines.extend(paragraph(first, width, "", Paint::Plain));
+        lines.extend(rest.iter().flat_map(|text| paragraph(text, width, "  ", Paint::Plain)));
+    }
+    if told.len() > rows {
+        let more = format!("and {} more kinds of calls; --rows shows more", told.len() - rows);
+        lines.extend([Line::new(), Line::new().add(more, Paint::Dim)]);
+    }
+    for text in notes(report, told.is_empty()) {
+        lines.push(Line::new());
+        lines.extend(paragraph(&text, width, "", Paint::Dim));
+    }
+    for text in warnings(report) {
+        lines.push(Line::new());
+        lines.extend(paragraph(&text, width, "", Paint::Warn));
+    }
+    lines.iter().map(|line| line.render(width, color) + "\n").collect()
+}
+
+fn paragraph(text: &str, width: usize, indent: &str, paint: Paint) -> Vec<Line> {
+    let wrapped = wrap(text, width.saturating_sub(indent.len()), TEXT_LINES);
+    let line = |text| Line::new().add(indent, Paint::Plain).add(text, paint);
+    wrapped.into_iter().map(line).collect()
+}
+
+fn seconds(value: f64) -> String {
+    show_amount(value, Unit::Seconds)
+}
+
+fn headline(report: &ExplainReport) -> Line {
+    let of =
+        if report.command.is_empty() { String::new() } else { format!(" of {}", report.command) };
+    Line::new()
+        .add("weigh  ", Paint::Bold)
+        .add(format!("{} calls{of}", grouped(report.calls_total)), Paint::Plain)
+}
+
+fn grouped(number: u64) -> String {
+    show_amount(number as f64, Unit::Count)
+}
+
+/// What is slow, and what is ordinary.
+pub fn definitions(report: &ExplainReport) -> String {
+    format!("slow: {}; ordinary: those between the quartiles of their kind", report.slow)
+}
+
+fn is_told(kind: &ExplainedKind) -> bool {
+    matches!(kind.verdict, Verdict::Differ | Verdict::Alike | Verdict::AllSlow)
+}
+
+/// The kind, and what it is about.
+pub fn title(kind: &ExplainedKind) -> String {
+    match &kind.of {
+        Some(of) => format!("{} ({of})", kind.call),
+        None => kind.call.clone(),
+    }
+}
+
+/// What there is to say of one kind of calls: the first is the whole, each other one a part of it.
+pub fn sentences(kind: &ExplainedKind) -> Vec<String> {
+    let title = title(kind);
+    let (slow, usual) = (&kind.slow, &kind.ordinary);
+    let (calls, median) = (grouped(kind.calls_total), seconds(kind.median_seconds));
+    match kind.verdict {
+        Verdict::TooFew => vec![format!("{title}: {calls} calls are too few to compare")],
+        Verdict::NoneSlow => {
+            vec![format!("{title}: none of {calls} calls was slow; half took {median} or less")]
+        }
+        Verdict::AllSlow => vec![format!(
+            "{title}: most of {calls} calls took so long, half of them {median} or more; there is \
+             nothing to compare the slow ones with"
+        )],
+        Verdict::Alike => vec![format!(
+            "{title}: {} of {calls} calls were slow, with {} hardly slower than the ordinary ones \
+             with {}",
+            grouped(slow.calls_total),
+            seconds(slow.mean_seconds),
+            seconds(usual.mean_seconds),
+        )],
+        Verdict::Differ => {
+            let few = match slow.calls_total < FEW {
+                true => "; so few are examples, not a rule",
+                false => "",
+            };
+            let whole = format!(
+                "{title}: {} of {calls} took {} where {} is usual{few}",
+                grouped(slow.calls_total),
+                seconds(slow.mean_seconds),
+                seconds(usual.mean_seconds),
+            );
+            let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
+            std::iter::once(whole).chain(contributions(kind)).chain(rivals).collect()
+        }
+    }
+}
+
+/// What the slow ones have more of, the greatest first.
+fn contributions(kind: &ExplainedKind) -> Vec<String> {
+    let whole = kind.slow.mean_seconds - kind.ordinary.mean_seconds;
+    let worth = |difference: &&Difference| difference.more_seconds >= whole * LEAST_SHARE;
+    kind.differences.iter().filter(worth).take(NAMED_MOST).filter_map(contribution).collect()
+}
+
+fn contribution(difference: &Difference) -> Option<String> {
+    let subsystem = Subsystem::named(&difference.subsystem)?;
+    let what = match difference.doing {
+        Doing::Busy => subsystem.busy,
+        Doing::Waiting => subsystem.waits,
+        Doing::Runnable => RUNNABLE,
+    };
+    let counts: Vec<String> =
+        difference.counts.iter().filter_map(|count| in_counts(subsystem, count)).collect();
+    let counts =
+        if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
+    Some(format!("{} more {what}{counts}", seconds(difference.more_seconds)))
+}
+
+/// `4 requests where 1 is usual`.
+fn in_counts(subsystem: &Subsystem, count: &CountDifference) -> Option<String> {
+    let field = subsystem.fields.iter().find(|field| field.key() == count.name)?;
+    let (slow, usual) = (mean(count.slow, field.unit), mean(count.ordinary, field.unit));
+    let name = field.name.replace('_', " ");
+    let name = if slow == "1" { singular(&name) } else { &name };
+    let usual = if usual == "0" { "none" } else { &usual };
+    (slow != usual).then(|| format!("{slow} {name} where {usual} is usual"))
+}
+
+/// A mean of counts needs its tenths where it is small.
+fn mean(value: f64, unit: Unit) -> String {
+    let tenths = (value * 10.0).round() / 10.0;
+    match unit {
+        Unit::Count if tenths < 10.0 && tenths.fract() != 0.0 => format!("{tenths:.1}"),
+        _ => show_amount(value, unit),
+    }
+}
+
+/// `2 of 3 slow ones waited for a CPU behind ffmpeg (PID 4711)`.
+fn met(rival: &RivalShare, kind: &ExplainedKind) -> Option<String> {
+    let RivalKind { happened, .. } = RIVALS.iter().find(|k| k.name == rival.kind)?;
+    let who = match (rival.is_own, rival.pid) {
+        (true, _) => OWN.to_string(),
+        (false, Some(pid)) => format!("{} (PID {pid})", rival.name),
+        (false, None) => format!("{} (several processes)", rival.name),
+    };
+    let (slow, ordinary) = (grouped(rival.slow_total), grouped(rival.ordinary_total));
+    Some(format!(
+        "{slow} of {} slow ones {happened} {who}, and {ordinary} of {} ordinary ones",
+        grouped(kind.slow.calls_total),
+        grouped(kind.ordinary.calls_total)
+    ))
+}
+
+/// What is not said, and why.
+fn notes(report: &ExplainReport, nothing_told: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if nothing_told {
+        notes.push("no kind of calls has slow ones that differ from its ordinary ones".to_string());
+    }
+    for (verdict, why) in
+        [(Verdict::NoneSlow, "none slow"), (Verdict::TooFew, "too few calls to compare")]
+    {
+        let kinds: Vec<&ExplainedKind> =
+            report.kinds.iter().filter(|kind| kind.verdict == verdict).collect();
+        if kinds.is_empty() {
+            continue;
+        }
+        let name =
+            |kind: &&ExplainedKind| format!("{} ({})", title(kind), grouped(kind.calls_total));
+        let mut names: Vec<String> = kinds.iter().take(LISTED_MOST).map(name).collect();
+        if kinds.len() > LISTED_MOST {
+            names.push(format!("and {} more", kinds.len() - LISTED_MOST));
+        }
+        notes.push(format!("{why}: {}", names.join(", ")));
+    }
+    notes
+}
+
+/// What may make the rest wrong.
+pub fn warnings(report: &ExplainReport) -> Vec<String> {
+    let mut texts = Vec::new();
+    if report.untold_total > 0 {
+        texts.push(format!(
+            "not in the file: {} calls came faster than weigh could read them",
+            grouped(report.untold_total)
+        ));
+    }
+    if report.lost_total > 0 {
+        texts.push(format!(
+            "lost: {} calls, or what they left behind, found no room",
+            grouped(report.lost_total)
+        ));
+    }
+    if !report.unmeasured.is_empty() {
+        texts.push(format!(
+            "not looked into, so that their time is in the remainder: {}",
+            report.unmeasured.join(", ")
+        ));
+    }
+    texts
+}

@@ -1,0 +1,165 @@
+//! The page of `weigh explain`: for each kind of calls its sentences, and a histogram of its times,
+//! coloured by where the time went.
+//!
+//! The TypeScript side's types are derived from these (see `tests/generated_types.rs`).
+
+use serde::Serialize;
+
+use weigh_schema::explain::{ExplainReport, ExplainedKind, RUN_QUEUE, TimeBucket, Verdict};
+use weigh_schema::subsystem::SUBSYSTEMS;
+
+use crate::calls::RUNNABLE;
+use crate::document::{Bundle, bundle, document};
+use crate::explain::{definitions, sentences, title, warnings};
+
+const BUNDLE: Bundle = bundle!("explain");
+
+/// The most kinds of calls that a page shows.
+const KINDS_MOST: usize = 60;
+
+/// Parts with a colour of their own; the others share one.
+const COLOURS: usize = 6;
+
+/// All that the page shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainPage {
+    /// What was followed.
+    pub command: String,
+    /// How many calls there are.
+    pub calls: u64,
+    /// What is slow, and what is ordinary.
+    pub definitions: String,
+    /// What may make the rest wrong.
+    pub warnings: Vec<String>,
+    /// The parts of the kernel that have a colour, then all others together.
+    pub parts: Vec<PartTitle>,
+    /// The kinds of calls.
+    pub kinds: Vec<KindRow>,
+    /// Kinds that are left out, for they have too few calls.
+    pub left_out: usize,
+}
+
+/// A part of the kernel.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartTitle {
+    /// Its name.
+    pub name: String,
+    /// What belongs to it.
+    pub help: String,
+}
+
+/// A kind of calls.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindRow {
+    /// The call, and what it is about.
+    pub title: String,
+    /// How many.
+    pub calls: u64,
+    /// Whether slow ones differ from ordinary ones.
+    pub differs: bool,
+    /// What there is to say.
+    pub sentences: Vec<String>,
+    /// Slow from so many seconds on.
+    pub slow_from: Option<f64>,
+    /// The ordinary ones took so many seconds or more, …
+    pub ordinary_from: Option<f64>,
+    /// … up to so many.
+    pub ordinary_to: Option<f64>,
+    /// Buckets: from so many seconds on, …
+    pub from: Vec<f64>,
+    /// … below so many, …
+    pub to: Vec<f64>,
+    /// … so many calls, …
+    pub count: Vec<u64>,
+    /// … and of their time the share of each of the parts.
+    pub shares: Vec<Vec<f64>>,
+}
+
+/// The page as a file.
+pub fn render(report: &ExplainReport) -> String {
+    let page = page(report);
+    let title = match page.command.as_str() {
+        "" => "explained · weigh".to_string(),
+        command => format!("{command} · explained · weigh"),
+    };
+    let instead = "This page draws itself with a script. `weigh explain` prints what it says.";
+    document(&BUNDLE, &title, instead, env!("CARGO_PKG_VERSION"), &page)
+}
+
+/// The data of the page.
+pub fn page(report: &ExplainReport) -> ExplainPage {
+    let enough: Vec<&ExplainedKind> =
+        report.kinds.iter().filter(|kind| kind.verdict != Verdict::TooFew).collect();
+    let shown = &enough[..enough.len().min(KINDS_MOST)];
+    let parts = coloured(shown);
+    ExplainPage {
+        command: report.command.clone(),
+        calls: report.calls_total,
+        definitions: definitions(report),
+        warnings: warnings(report),
+        kinds: shown.iter().map(|kind| row(kind, &parts)).collect(),
+        left_out: report.kinds.len() - shown.len(),
+        parts: parts.iter().map(|name| part(name)).chain([others()]).collect(),
+    }
+}
+
+/// The parts that took the greatest share of any kind's time, in the order of their declaration.
+fn coloured(kinds: &[&ExplainedKind]) -> Vec<&'static str> {
+    let mut names: Vec<&str> = SUBSYSTEMS.iter().map(|s| s.name).chain([RUN_QUEUE]).collect();
+    let in_kind = |kind: &ExplainedKind, name: &str| {
+        let sum = |of: &dyn Fn(&TimeBucket) -> f64| kind.histogram.iter().map(of).sum::<f64>();
+        let all = sum(&|bucket| bucket.parts.values().sum());
+        let one = sum(&|bucket| bucket.parts.get(name).copied().unwrap_or(0.0));
+        // The slow ones count as much as all together: they are what the page is about.
+        let slow = kind.differences.iter().filter(|d| d.subsystem == name);
+        let slow: f64 = slow.map(|d| d.more_seconds.max(0.0)).sum();
+        one / all.max(f64::MIN_POSITIVE) + slow / kind.slow.mean_seconds.max(f64::MIN_POSITIVE)
+    };
+    let greatest = |name: &str| kinds.iter().map(|kind| in_kind(kind, name)).fold(0.0, f64::max);
+    let order = names.clone();
+    names.retain(|name| greatest(name) > 0.0);
+    names.sort_by(|a, b| greatest(b).total_cmp(&greatest(a)));
+    names.truncate(COLOURS);
+    order.into_iter().filter(|name| names.contains(name)).collect()
+}
+
+fn part(name: &str) -> PartTitle {
+    let subsystem = SUBSYSTEMS.iter().find(|s| s.name == name);
+    PartTitle {
+        name: name.replace('_', " "),
+        help: subsystem.map_or(RUNNABLE, |s| s.help).to_string(),
+    }
+}
+
+fn others() -> PartTitle {
+    PartTitle { name: "others".to_string(), help: "all other parts of the kernel".to_string() }
+}
+
+fn row(kind: &ExplainedKind, parts: &[&str]) -> KindRow {
+    let buckets = &kind.histogram;
+    let ordinary = Some(&kind.ordinary).filter(|group| group.calls_total > 0);
+    KindRow {
+        title: title(kind),
+        calls: kind.calls_total,
+        differs: kind.verdict == Verdict::Differ,
+        sentences: sentences(kind),
+        slow_from: kind.slow_from_seconds.filter(|_| kind.slow.calls_total > 0),
+        ordinary_from: ordinary.map(|group| group.from_seconds),
+        ordinary_to: ordinary.map(|group| group.to_seconds),
+        from: buckets.iter().map(|b| b.from_seconds).collect(),
+        to: buckets.iter().map(|b| b.to_seconds).collect(),
+        count: buckets.iter().map(|b| b.calls_total).collect(),
+        shares: buckets.iter().map(|b| shares(b, parts)).collect(),
+    }
+}
+
+/// The share of each part, and last of all others.
+fn shares(bucket: &TimeBucket, parts: &[&str]) -> Vec<f64> {
+    let all: f64 = bucket.parts.values().sum();
+    let share = |seconds: f64| if all > 0.0 { (seconds / all * 1e4).round() / 1e4 } else { 0.0 };
+    let one = |name: &&str| share(bucket.parts.get(*name).copied().unwrap_or(0.0));
+    let mut shares: Vec<f64> = parts.iter().map(one).collect();
+    let others = bucket.parts.iter().filter(|(name, _)| !parts.contains(&name.as_str()));
+    shares.push(share(others.map(|(_, seconds)| seconds).sum()));
+    shares
+}

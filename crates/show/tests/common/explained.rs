@@ -1,0 +1,140 @@
+//! Reports of `weigh explain` to show.
+
+use std::collections::BTreeMap;
+
+use weigh_schema::explain::{
+    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, REPORT,
+    RivalShare, SlowRule, TimeBucket, Verdict,
+};
+
+/// Slow fsyncs, for their device was busy with another's requests; and what is said of others.
+pub fn slow() -> ExplainReport {
+    ExplainReport {
+        schema: REPORT.to_string(),
+        command: "./server --once '<b>'".to_string(),
+        slow: SlowRule::Share(0.01),
+        calls_total: 3507,
+        untold_total: 12,
+        lost_total: 3,
+        unmeasured: vec!["tcp".to_string(), "net".to_string()],
+        kinds: vec![
+            fsync(),
+            few_reads(),
+            other("read", 2_000, Verdict::NoneSlow),
+            other("write", 500, Verdict::AllSlow),
+            other("close", 4, Verdict::TooFew),
+        ],
+    }
+}
+
+/// Nothing at all.
+pub fn nothing() -> ExplainReport {
+    ExplainReport {
+        schema: REPORT.to_string(),
+        command: String::new(),
+        slow: SlowRule::Seconds(0.25),
+        calls_total: 0,
+        untold_total: 0,
+        lost_total: 0,
+        unmeasured: Vec::new(),
+        kinds: vec![other("read", 2_000, Verdict::NoneSlow)],
+    }
+}
+
+fn group(calls_total: u64, from_seconds: f64, to_seconds: f64, mean_seconds: f64) -> CallGroup {
+    CallGroup { calls_total, from_seconds, to_seconds, mean_seconds }
+}
+
+fn bucket(from: f64, calls_total: u64, parts: &[(&str, f64)]) -> TimeBucket {
+    let parts: BTreeMap<String, f64> =
+        parts.iter().map(|(name, s)| (name.to_string(), *s)).collect();
+    TimeBucket { from_seconds: from, to_seconds: from * 1.25, calls_total, parts }
+}
+
+fn difference(subsystem: &str, doing: Doing, slow: f64, ordinary: f64) -> Difference {
+    Difference {
+        subsystem: subsystem.to_string(),
+        doing,
+        slow_seconds: slow,
+        ordinary_seconds: ordinary,
+        more_seconds: slow - ordinary,
+        counts: Vec::new(),
+    }
+}
+
+fn fsync() -> ExplainedKind {
+    let count = |name: &str, slow, ordinary| CountDifference { name: name.into(), slow, ordinary };
+    let mut device = difference("block", Doing::Waiting, 7.5e-3, 0.6e-3);
+    device.counts = vec![
+        count("requests_total", 4.0, 1.0),
+        count("transferred_bytes_total", 1048576.0, 4096.0),
+    ];
+    let mut queue = difference("sched", Doing::Runnable, 0.4e-3, 0.2e-3);
+    queue.counts = vec![count("switches_total", 3.5, 1.0), count("preemptions_total", 1.0, 0.04)];
+    let rival = |kind: &str, name: &str, pid, is_own, slow_total, ordinary_total| RivalShare {
+        kind: kind.into(),
+        name: name.into(),
+        pid,
+        is_own,
+        slow_total,
+        ordinary_total,
+    };
+    ExplainedKind {
+        call: "fsync".to_string(),
+        of: Some("/var/lib/data.db".to_string()),
+        calls_total: 1003,
+        median_seconds: 1.1e-3,
+        verdict: Verdict::Differ,
+        slow_from_seconds: Some(4.2e-3),
+        slow: group(12, 4.3e-3, 19e-3, 8.2e-3),
+        ordinary: group(502, 0.9e-3, 1.3e-3, 1.1e-3),
+        differences: vec![
+            device,
+            queue,
+            difference("kernel", Doing::Busy, 0.31e-3, 0.31e-3 - 1e-9),
+            difference("fs", Doing::Waiting, 1e-6, 2e-6),
+        ],
+        rivals: vec![
+            rival("disk_rival", "dd", Some(4711), false, 9, 20),
+            rival("behind", "cc1", None, false, 3, 0),
+            rival("lock_holder", "server", Some(99), true, 2, 1),
+        ],
+        histogram: vec![
+            bucket(0.8e-3, 391, &[("kernel", 0.1), ("block", 0.2), ("fs", 0.013)]),
+            bucket(1.0e-3, 600, &[("kernel", 0.2), ("block", 0.4), ("run_queue", 0.02)]),
+            bucket(5.0e-3, 10, &[("kernel", 0.003), ("block", 0.04), ("run_queue", 0.007)]),
+            bucket(16e-3, 2, &[("block", 0.032), ("run_queue", 0.002)]),
+        ],
+    }
+}
+
+/// Two slow ones, and no rival.
+fn few_reads() -> ExplainedKind {
+    ExplainedKind {
+        call: "pread64".to_string(),
+        of: None,
+        calls_total: 400,
+        median_seconds: 1e-6,
+        slow: group(2, 0.1e-3, 0.3e-3, 0.2e-3),
+        ordinary: group(211, 0.9e-6, 1.1e-6, 1e-6),
+        differences: vec![difference("block", Doing::Waiting, 0.199e-3, 0.0)],
+        rivals: Vec::new(),
+        ..fsync()
+    }
+}
+
+fn other(call: &str, calls_total: u64, verdict: Verdict) -> ExplainedKind {
+    ExplainedKind {
+        call: call.to_string(),
+        of: None,
+        calls_total,
+        median_seconds: 0.7e-6,
+        verdict,
+        slow_from_seconds: (verdict != Verdict::TooFew).then_some(2e-6),
+        slow: CallGroup::default(),
+        ordinary: CallGroup::default(),
+        differences: Vec::new(),
+        rivals: Vec::new(),
+        histogram: vec![bucket(0.6e-6, calls_total, &[("kernel", 0.0014)])],
+    }
+}

@@ -1,0 +1,47 @@
+// The page of `weigh explain`: for each kind of calls what made the slow ones slow, and a histogram.
+
+import "./report.css";
+import "./explain.css";
+
+import { append, h } from "./dom";
+import { count } from "./format";
+import type { ExplainPage, KindRow, PartTitle } from "./generated";
+import { histogram, partClass } from "./histogram";
+
+function draw(page: ExplainPage, root: HTMLElement): void {
+  append(root,
+    h("header", { class: "top" },
+      h("div", { class: "mark" }, h("strong", {}, "weigh"), h("span", {}, "slow calls, explained")),
+      h("h1", {}, page.command || "system calls"),
+      h("p", { class: "muted" }, `${count(page.calls)} calls; ${page.definitions}`)),
+    h("main", {},
+      ...page.warnings.map((text) =>
+        h("aside", { class: "banner open" }, h("h2", {}, "Not all is here"), h("p", {}, text))),
+      page.kinds.length > 0 && legend(page.parts),
+      ...page.kinds.map((kind, index) => section(kind, index, page.parts)),
+      page.left_out > 0 && h("p", { class: "note" },
+        `${count(page.left_out)} more kinds of calls have too few calls to compare, or took least.`)));
+}
+
+function legend(parts: PartTitle[]): HTMLElement {
+  return h("section", { id: "legend", "aria-label": "Parts of the kernel" },
+    h("p", { class: "note" },
+      "Each bar stands for the calls that took about that long. Its height is their number, on a "
+      + "logarithmic scale; its colours divide it by where their time went."),
+    h("ul", { class: "legend-parts" }, ...parts.map((part, index) =>
+      h("li", { title: part.help }, h("i", { class: partClass(parts, index) }), part.name))));
+}
+
+function section(kind: KindRow, index: number, parts: PartTitle[]): HTMLElement {
+  const [first, ...others] = kind.sentences;
+  const id = `kind-${index}`;
+  return h("section", { class: "kind", id, "data-differs": String(kind.differs), "aria-labelledby": `${id}-title` },
+    h("h2", { id: `${id}-title` }, kind.title),
+    h("p", {}, first ?? ""),
+    others.length > 0 && h("ul", {}, ...others.map((text) => h("li", {}, text))),
+    kind.count.length > 0 && histogram(kind, parts));
+}
+
+const data = document.getElementById("weigh-data")?.textContent;
+const root = document.getElementById("weigh");
+if (data && root) draw(JSON.parse(data) as ExplainPage, root);

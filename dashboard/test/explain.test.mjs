@@ -1,0 +1,123 @@
+// Opens a page of `weigh explain` in a browser and holds what it shows to the data that it carries.
+// npm run test-explain -- FILE [FILE...]; CHROMIUM names the browser, /usr/bin/chromium if not set.
+
+import assert from "node:assert/strict";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const files = process.argv.slice(2);
+if (files.length === 0) {
+  console.error("which page? npm run test-explain -- FILE [FILE...]");
+  process.exit(2);
+}
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+let failures = 0;
+for (const file of files) {
+  for (const [name, check] of Object.entries(checks())) {
+    const opened = await open(file);
+    try {
+      await check(opened);
+      assert.deepEqual(opened.errors, [], "errors on the console");
+      assert.deepEqual(opened.requests, [], "requests besides the page itself");
+      console.log(`ok    ${file}: ${name}`);
+    } catch (error) {
+      failures += 1;
+      console.log(`FAIL  ${file}: ${name}\n${error.stack}`);
+    }
+    await opened.page.close();
+  }
+}
+await browser.close();
+process.exit(failures === 0 ? 0 : 1);
+
+async function open(file) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const errors = [];
+  const requests = [];
+  const url = pathToFileURL(resolve(file)).href;
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("request", (request) => {
+    if (request.url() !== url && request.url() !== "data:,") requests.push(request.url());
+  });
+  await page.goto(url);
+  const data = JSON.parse(await page.locator("#weigh-data").textContent());
+  return { page, data, errors, requests };
+}
+
+function checks() {
+  return {
+    "what was followed heads the page, with what slow means": async ({ page, data }) => {
+      assert.equal(await page.locator("h1").textContent(), data.command || "system calls");
+      assert.ok((await page.locator("header").textContent()).includes(data.definitions));
+      assert.equal(await page.locator(".banner").count(), data.warnings.length);
+    },
+
+    "each kind has its sentences, the whole first": async ({ page, data }) => {
+      assert.ok(data.kinds.length > 0, "nothing to look at");
+      assert.equal(await page.locator(".kind").count(), data.kinds.length);
+      for (const [i, kind] of data.kinds.entries()) {
+        const section = page.locator(`#kind-${i}`);
+        assert.equal(await section.locator("h2").textContent(), kind.title);
+        assert.equal(await section.locator("p").first().textContent(), kind.sentences[0]);
+        assert.deepEqual(await section.locator("li").allTextContents(), kind.sentences.slice(1));
+      }
+    },
+
+    "every call is in a bar, and more calls make a higher one": async ({ page, data }) => {
+      for (const [i, kind] of data.kinds.entries()) {
+        const bars = await page.locator(`#kind-${i} .bar`).evaluateAll((all) => all.map((bar) => ({
+          calls: Number(bar.dataset.calls),
+          left: bar.getBBox().x, height: bar.getBBox().height, bottom: bar.getBBox().y + bar.getBBox().height,
+        })));
+        assert.deepEqual(bars.map((bar) => bar.calls), kind.count);
+        assert.equal(bars.reduce((sum, bar) => sum + bar.calls, 0), kind.calls);
+        // What took no time has no colours: its bar is empty.
+        const seen = bars.filter((_, b) => kind.shares[b].some((share) => share > 0));
+        for (const a of seen) {
+          for (const b of seen) if (a.calls > b.calls * 1.01) assert.ok(a.height > b.height, JSON.stringify([a, b]));
+        }
+        assert.ok(seen.every((bar) => Math.abs(bar.bottom - seen[0].bottom) < 0.5));
+        assert.ok(seen.every((bar, b) => b === 0 || bar.left > seen[b - 1].left));
+      }
+    },
+
+    "the colours of a bar divide it by the shares in the data": async ({ page, data }) => {
+      for (const [i, kind] of data.kinds.entries()) {
+        const bars = await page.locator(`#kind-${i} .bar`).evaluateAll((all) => all.map((bar) =>
+          [...bar.querySelectorAll("rect")].map((part) => [part.getAttribute("class"), part.height.baseVal.value])));
+        for (const [b, bar] of bars.entries()) {
+          const shares = kind.shares[b].filter((share) => share > 0);
+          assert.equal(bar.length, shares.length);
+          const whole = bar.reduce((sum, [, height]) => sum + height, 0);
+          bar.forEach(([, height], part) =>
+            assert.ok(Math.abs(height / whole - shares[part]) < 0.002, `${height} of ${whole}`));
+        }
+      }
+      const legend = page.locator("#legend li i");
+      assert.equal(await legend.count(), data.parts.length);
+      const colours = await legend.evaluateAll((all) => all.map((e) => getComputedStyle(e).backgroundColor));
+      assert.equal(new Set(colours).size, colours.length, "two parts have the same colour");
+    },
+
+    "where slow begins is marked where there are slow ones": async ({ page, data }) => {
+      for (const [i, kind] of data.kinds.entries()) {
+        assert.equal(await page.locator(`#kind-${i} line.slow`).count(), kind.slow_from === null ? 0 : 1);
+      }
+    },
+
+    "nothing is wider than the page": async ({ page }) => {
+      for (const width of [1280, 600]) {
+        await page.setViewportSize({ width, height: 900 });
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${wide} of ${width}`);
+      }
+    },
+  };
+}
