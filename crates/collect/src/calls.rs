@@ -358,8 +358,8 @@ impl Chosen {
         Chosen {
             parts,
             every_call: wanted.every_call,
-            rivals: telling.rivals,
             functions: false,
+            rivals: telling.rivals,
             loaded: Vec::new(),
             lacking: Vec::new(),
         }

@@ -230,6 +230,8 @@ pub struct CallsReport {
     /// callers may have gone to the functions' part.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed_returns_total: u64,
+    /// Calls that are counted, but came too fast to be told one by one.
+    pub untold_total: u64,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -9,12 +9,10 @@ pub(super) const BORDERS: &[(&str, &[&str])] = &[
     (
         "vfs",
         &[
-            "ksys_read",
-            "ksys_write",
-            "ksys_pread64",
-            "ksys_pwrite64",
-            "do_readv",
-            "do_writev",
+            "vfs_read",
+            "vfs_write",
+            "vfs_readv",
+            "vfs_writev",
             "vfs_fsync_range",
             "do_sys_openat2",
             "filp_close",
