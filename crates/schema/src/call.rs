@@ -224,8 +224,6 @@ pub struct CallsReport {
     pub threads_total: u64,
     /// Calls, or what they left behind, for which there was no room.
     pub lost_total: u64,
-    /// Calls that are counted, but came too fast to be told one by one.
-    pub untold_total: u64,
     /// Returns of probed functions that the kernel did not tell of: what came after them in their
     /// callers may have gone to the functions' part.
     #[serde(default, skip_serializing_if = "is_zero")]
