@@ -138,6 +138,9 @@ pub struct CallsReport {
     pub threads_total: u64,
     /// Calls, or what they left behind, for which there was no room.
     pub lost_total: u64,
+    /// What is not in the table, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A part of the kernel, as it could be seen.

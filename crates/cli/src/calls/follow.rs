@@ -15,7 +15,7 @@ use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
 
 /// How often single calls are taken in: 8 MiB of them must not come in between.
-const LOOK: Duration = Duration::from_millis(50);
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// What came of it.
 pub struct Followed {
@@ -71,11 +71,13 @@ pub fn follow(
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
         threads_total: tally.threads,
         lost_total: tally.lost,
+        notes: Vec::new(),
     };
     Ok(Ok(Followed { report, status }))
 }
 
-fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
+/// A part of the kernel, as it is told.
+pub fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
     SubsystemState {
         name: attached.subsystem.to_string(),
         probes: attached.probes,

@@ -6,6 +6,7 @@
 //! is started.
 
 mod follow;
+mod marked;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use weigh_schema::call::CallsReport;
 use weigh_schema::nearest;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
-use crate::arguments::CallsArguments;
+use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
 use crate::foreground;
 use crate::show::{color, print, width};
@@ -34,8 +35,16 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     if arguments.command.is_empty() == arguments.pid.is_none() {
         bail!("expected either a command (weigh calls -- COMMAND) or a process (--pid PID)");
     }
+    if arguments.mechanism == CallsMechanism::Preload {
+        marked::refuse(arguments)?;
+    }
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
-    let followed = match follow::follow(arguments, &wanted)? {
+    let followed = if arguments.mechanism == CallsMechanism::Preload {
+        marked::follow(arguments, &wanted)?
+    } else {
+        follow::follow(arguments, &wanted)?
+    };
+    let followed = match followed {
         Ok(followed) => followed,
         Err(error) => {
             eprintln!("weigh: {error}");

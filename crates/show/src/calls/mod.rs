@@ -227,6 +227,7 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
         let what = if subsystem.probes == 0 { "unavailable" } else { "in part" };
         texts.push(format!("{} {what}: {}", subsystem.name, subsystem.missing.join("; ")));
     }
+    texts.extend(report.notes.iter().cloned());
     if texts.is_empty() {
         return Vec::new();
     }
