@@ -3,6 +3,9 @@
 //! Emits the same report as following every call does, with what is not in it: the library's counts,
 //! and their parts from the accounts that the programs share with the kernel side. Refuses what the
 //! library can not do: rows by file or thread, single calls, programs that run already.
+//!
+//! `auto` is never this: who follows a command wants all of its calls, and what the library can not
+//! see can not be told beforehand.
 
 use std::time::Instant;
 
@@ -125,7 +128,8 @@ fn notes(calls: &KernelCalls, seen: u64, split: u64) -> Vec<String> {
     }
     if split < seen {
         notes.push(format!(
-            "preload: the time of {} of {seen} calls was not split, and is in the remainder",
+            "preload: the time of {} of {seen} calls was not split, and is in the remainder: calls of \
+             signal handlers while another one was open, or of programs that weigh could not serve",
             seen - split
         ));
     }

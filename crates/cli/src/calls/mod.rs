@@ -52,6 +52,9 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         }
     };
     if !arguments.quiet {
+        if arguments.mechanism == CallsMechanism::Auto && arguments.pid.is_none() {
+            eprintln!("{AUTO}");
+        }
         tell(&followed.report, arguments)?;
     }
     if let Some(json) = json {
@@ -59,6 +62,11 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     }
     Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
+
+/// What was chosen, why, and what each costs.
+const AUTO: &str = "weigh: by bpf, which misses no call, at the price of some 0.2 µs for each call on \
+                    the machine; --mechanism preload costs others nothing, and sees functions of the \
+                    C library in dynamic programs";
 
 /// The table: where the command can not have anything to do with it.
 fn tell(report: &CallsReport, arguments: &CallsArguments) -> anyhow::Result<()> {
