@@ -23,6 +23,8 @@ enum Watched {
     /// Another process is, so that the server pays only for the probes.
     Beside(&'static str),
     Followed(&'static str),
+    /// It was started with the library that marks its calls.
+    Marked(&'static str),
 }
 
 struct Way {
@@ -35,7 +37,7 @@ struct Way {
 const NETWORK: &str = "sched,irq,socket,tcp,net,memory,lock";
 const FEW: &str = "sched,socket";
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 7] = [
     Way { name: "not watched", watched: Watched::Not, targets: None },
     Way {
         name: "calls of another process, sched and socket",
@@ -50,6 +52,16 @@ const WAYS: [Way; 5] = [
     Way {
         name: "calls, all of the network",
         watched: Watched::Followed(NETWORK),
+        targets: Some([10.0, 3.0, 5.0]),
+    },
+    Way {
+        name: "calls by preload, sched and socket",
+        watched: Watched::Marked(FEW),
+        targets: Some([3.0, 3.0, 5.0]),
+    },
+    Way {
+        name: "calls by preload, all of the network",
+        watched: Watched::Marked(NETWORK),
         targets: Some([10.0, 3.0, 5.0]),
     },
     Way { name: "calls, every part", watched: Watched::Followed("all"), targets: None },
@@ -67,6 +79,8 @@ struct Load {
     per_second: f64,
     median_us: f64,
     p99_us: f64,
+    /// CPU time of the server for each request.
+    cpu_us: f64,
 }
 
 /// Reads the report of `wrk --latency`.
@@ -82,6 +96,7 @@ fn read_wrk(text: &str) -> Option<Load> {
         per_second: after("Requests/sec:")?.parse().ok()?,
         median_us: microseconds(after("50%")?)?,
         p99_us: microseconds(after("99%")?)?,
+        cpu_us: 0.0,
     })
 }
 
@@ -98,11 +113,14 @@ fn microseconds(text: &str) -> Option<f64> {
 struct Server {
     child: Child,
     port: u16,
+    /// nginx itself, where the child is weigh.
+    pid: u32,
 }
 
 impl Server {
-    fn start(bench: &Bench) -> Result<Server> {
-        let folder = bench.path("server");
+    /// Starts it, by weigh if it is to be marked for these parts of the kernel.
+    fn start(bench: &Bench, marked: Option<&str>) -> Result<Server> {
+        let folder = bench.path(if marked.is_some() { "marked" } else { "server" });
         fs::create_dir_all(folder.join("logs")).context("a folder for the server")?;
         fs::write(folder.join("small"), vec![b'x'; FILE_BYTES]).context("a file to serve")?;
         // Free a moment ago; nobody else on the machine takes ports at random.
@@ -118,17 +136,27 @@ impl Server {
         );
         let file = folder.join("nginx.conf");
         fs::write(&file, configuration).context("the server's configuration")?;
-        let mut command = Command::new("nginx");
+        let mut command = match marked {
+            None => Command::new("nginx"),
+            Some(subsystems) => {
+                let mut command = Command::new(bench.weigh_path());
+                command.args(["calls", "-q", "--mechanism", "preload", "-s", subsystems, "--json"]);
+                command.arg(bench.path("calls.json")).args(["--", "nginx"]);
+                command
+            }
+        };
         command.env("PATH", bench.search_path() + ":/usr/sbin");
         command.arg("-p").arg(&folder).arg("-c").arg(&file).arg("-e").arg(folder.join("error"));
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut server = Server { child: child.context("nginx")?, port };
+        let mut server = Server { child: child.context("nginx")?, port, pid: 0 };
         let began = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             ensure!(server.child.try_wait()?.is_none(), "nginx has ended at once");
             ensure!(began.elapsed() < Duration::from_secs(10), "nginx does not answer");
             std::thread::sleep(Duration::from_millis(20));
         }
+        let pid = fs::read_to_string(folder.join("pid")).context("the server's pid")?;
+        server.pid = pid.trim().parse().context("the server's pid")?;
         Ok(server)
     }
 
@@ -137,10 +165,30 @@ impl Server {
         let duration = format!("-d{LOAD_SECONDS}s");
         let words = ["wrk", "-t1", "-c8", &duration, "--latency", &address].map(String::from);
         let mut command = bench.command(&words)?;
+        let before = self.cpu_us()?;
         let output = command.stdout(Stdio::piped()).output().context("wrk")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(!text.contains("Non-2xx"), "the server refused: {text}");
-        read_wrk(&text).with_context(|| format!("wrk said: {text}"))
+        let mut load = read_wrk(&text).with_context(|| format!("wrk said: {text}"))?;
+        load.cpu_us = (self.cpu_us()? - before) / load.requests;
+        Ok(load)
+    }
+
+    /// Its CPU time so far.
+    fn cpu_us(&self) -> Result<f64> {
+        let stat =
+            fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).context("its CPU time")?;
+        let nanoseconds =
+            stat.split_whitespace().next().and_then(|first| first.parse::<f64>().ok());
+        Ok(nanoseconds.context("its CPU time")? / 1e3)
+    }
+
+    /// Ends one that was marked. How many calls weigh saw.
+    fn end_marked(mut self, bench: &Bench) -> Result<f64> {
+        let pid = Pid::from_raw(self.pid as i32).context("a PID")?;
+        kill_process(pid, Signal::TERM).context("nginx")?;
+        self.child.wait().context("weigh calls")?;
+        seen(bench)
     }
 }
 
@@ -173,11 +221,25 @@ impl Watch {
         let pid = Pid::from_raw(self.weigh.id() as i32).context("a PID")?;
         kill_process(pid, Signal::INT).context("weigh calls")?;
         ensure!(self.weigh.wait()?.success(), "weigh calls failed");
-        let text = fs::read_to_string(bench.path("calls.json")).context("its report")?;
-        let report: Value = serde_json::from_str(&text).context("its report")?;
-        ensure!(report["lost_total"] == 0, "weigh lost {} calls", report["lost_total"]);
-        report["calls_total"].as_f64().context("calls_total")
+        seen(bench)
     }
+}
+
+/// How many calls the report tells of.
+fn seen(bench: &Bench) -> Result<f64> {
+    let text = fs::read_to_string(bench.path("calls.json")).context("the report")?;
+    let report: Value = serde_json::from_str(&text).context("the report")?;
+    ensure!(report["lost_total"] == 0, "weigh lost {} calls", report["lost_total"]);
+    report["calls_total"].as_f64().context("calls_total")
+}
+
+/// A server of its own, for the library is in it from its beginning.
+fn marked_round(bench: &Bench, subsystems: &str) -> Result<Load> {
+    let server = Server::start(bench, Some(subsystems))?;
+    let load = server.ask(bench)?;
+    let seen = server.end_marked(bench)?;
+    ensure!(seen >= 2.0 * load.requests, "weigh saw {seen} calls of {} requests", load.requests);
+    Ok(load)
 }
 
 fn round(bench: &Bench, server: &Server, watched: Watched) -> Result<Load> {
@@ -185,6 +247,7 @@ fn round(bench: &Bench, server: &Server, watched: Watched) -> Result<Load> {
         Watched::Not => return server.ask(bench),
         Watched::Followed(subsystems) => (subsystems, server.child.id()),
         Watched::Beside(subsystems) => (subsystems, std::process::id()),
+        Watched::Marked(subsystems) => return marked_round(bench, subsystems),
     };
     let watch = Watch::start(bench, whom, subsystems)?;
     let load = server.ask(bench);
@@ -201,7 +264,7 @@ fn round(bench: &Bench, server: &Server, watched: Watched) -> Result<Load> {
 /// Takes the figures, and writes them.
 pub fn write(bench: &Bench, page: &mut Page) -> Result<()> {
     eprintln!("server");
-    let server = Server::start(bench)?;
+    let server = Server::start(bench, None)?;
     let mut loads: Vec<Vec<Load>> = WAYS.iter().map(|_| Vec::new()).collect();
     let begin = Instant::now();
     server.ask(bench)?;
@@ -236,6 +299,8 @@ fn table(loads: &[Vec<Load>]) -> Table {
         "change",
         "p99",
         "change",
+        "CPU/request",
+        "change",
         "targets",
         "verdict",
     ]);
@@ -268,6 +333,8 @@ fn table(loads: &[Vec<Load>]) -> Table {
             changed(&middle),
             format!("{:.0} µs", median(|l| l.p99_us)),
             changed(&tail),
+            format!("{:.1} µs", median(|l| l.cpu_us)),
+            changed(&change(|l| l.cpu_us)),
             way.targets.map_or("–".into(), |[a, b, c]| format!("-{a} %, +{b} %, +{c} %")),
             verdict,
         ]);

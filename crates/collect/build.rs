@@ -16,6 +16,15 @@ use weigh_schema::Counter;
 #[path = "src/preload/layout.rs"]
 mod layout;
 
+/// What weigh and the library for calls share.
+#[allow(dead_code)]
+#[path = "src/calls/shim/layout.rs"]
+mod calls_layout;
+
+/// Where the sources of the library for calls are, and those of libweigh, which is a part of it.
+const CALLS_LIBRARY: &str = "../../libweigh/calls";
+const LIBWEIGH: &str = "../../libweigh";
+
 /// Where the library's sources are.
 const LIBRARY: &str = "../../libweigh/preload";
 
@@ -34,7 +43,14 @@ fn main() {
     for level in ["2", "3"] {
         build_library(level, &out);
     }
+    std::fs::write(out.join("shim_layout.h"), calls_layout::c_header())
+        .expect("OUT_DIR is writable");
+    build_calls_library(&out);
     println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-changed={CALLS_LIBRARY}");
+    println!("cargo:rerun-if-changed={LIBWEIGH}/src");
+    println!("cargo:rerun-if-changed={LIBWEIGH}/weigh.h");
+    println!("cargo:rerun-if-changed={LIBWEIGH}/weigh_account.h");
     println!("cargo:rerun-if-changed={LIBRARY}");
     println!("cargo:rerun-if-env-changed=CC");
     println!("cargo:rerun-if-env-changed=CLANG");
@@ -63,15 +79,33 @@ fn build(object: &str, out: &Path) {
 /// Level 2 hears of processes, level 3 of what they do with files and sockets too.
 fn build_library(level: &str, out: &Path) {
     let sources = LEVEL_2.iter().chain(if level == "3" { LEVEL_3 } else { &[] });
+    let sources = sources.map(|name| format!("{LIBRARY}/{name}.c"));
+    compile(
+        &out.join(format!("libweigh_preload_{level}.so")),
+        &["-s", "-nostartfiles", &format!("-DLEVEL={level}")],
+        out,
+        sources,
+    );
+}
+
+/// The library that marks calls: none of libweigh's names is to be seen in it.
+fn build_calls_library(out: &Path) {
+    let own = CALLS.iter().map(|name| format!("{CALLS_LIBRARY}/{name}.c"));
+    let library = LIBWEIGH_PARTS.iter().map(|name| format!("{LIBWEIGH}/src/{name}.c"));
+    let options =
+        ["-s", "-DWEIGH_INSIDE", "-D_GNU_SOURCE", "-pthread", "-Wl,-z,nodelete", "-I", LIBWEIGH];
+    compile(&out.join("libweigh_calls.so"), &options, out, own.chain(library));
+}
+
+fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item = String>) {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
         // The loader maps each segment, and protects it once more if it is to be read-only after it
         // has been filled: each time in each program of the job. So there are two only, and nothing
-        // of the compiler's own beginnings and ends of a library, which it has no need of.
+        // of the compiler's own beginnings and ends of a library, where it has no need of them.
         .args([
-            "-nostartfiles",
             "-Wl,-z,noseparate-code",
             "-Wl,-z,norelro",
             "-Wl,--build-id=none",
@@ -80,18 +114,23 @@ fn build_library(level: &str, out: &Path) {
             "-Wl,--no-undefined",
             "-Wl,--hash-style=gnu",
         ])
-        .args(["-s", &format!("-DLEVEL={level}"), "-I"])
+        .args(options)
+        .arg("-I")
         .arg(out)
         .arg("-o")
-        .arg(out.join(format!("libweigh_preload_{level}.so")))
-        .args(sources.map(|name| format!("{LIBRARY}/{name}.c")))
+        .arg(to)
+        .args(sources)
         .status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!("the library of level {level} does not build: {status}"),
+        Ok(status) => panic!("{} does not build: {status}", to.display()),
         Err(error) => panic!("{} can not be run: {error}", compiler.display()),
     }
 }
+
+/// The parts of the library for calls, and those of libweigh that it has a use for.
+const CALLS: &[&str] = &["span", "transfers", "files", "waits"];
+const LIBWEIGH_PARTS: &[&str] = &["accounts", "interval", "process", "talk", "threads"];
 
 /// The parts of the library that both have.
 const LEVEL_2: &[&str] = &[

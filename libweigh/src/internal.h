@@ -16,7 +16,12 @@
 #include <stdbool.h>
 #include <time.h>
 
+/* Inside of the library that `weigh calls` loads into programs nothing of this is to be seen. */
+#ifdef WEIGH_INSIDE
+#define EXPORT
+#else
 #define EXPORT __attribute__((visibility("default")))
+#endif
 #define PAGE_BYTES ((size_t)ELEMENTS * ELEMENT_BYTES)
 
 enum handle_state { HANDLE_FREE, HANDLE_OPEN };

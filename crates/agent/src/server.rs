@@ -18,6 +18,7 @@ use rustix::time::{
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
 use weigh_schema::library::{FOLLOWS_CALLS, Reason};
+use weigh_schema::subsystem::Account;
 
 use crate::client::{Client, Received, turn_away};
 use crate::message::Request;
@@ -34,11 +35,13 @@ pub struct Settings {
     /// Whether nothing is attached to the kernel while nobody is served: not where others than
     /// programs with libweigh are measured too.
     pub rests: bool,
+    /// Whether the accounts of programs are added up, for whoever holds the server.
+    pub adds_up: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { programs: 1024, of_a_user: 256, rests: false }
+        Settings { programs: 1024, of_a_user: 256, rests: false, adds_up: false }
     }
 }
 
@@ -76,6 +79,8 @@ pub struct Server {
     last_ticket: u64,
     settings: Settings,
     pace: Pace,
+    /// The accounts of those who have left, by token.
+    sums: BTreeMap<u64, Account>,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
@@ -117,6 +122,7 @@ impl Server {
             last_ticket: 0,
             settings,
             pace: Pace::default(),
+            sums: BTreeMap::new(),
         })
     }
 
@@ -128,6 +134,14 @@ impl Server {
     /// How many programs are served.
     pub fn clients(&self) -> usize {
         self.clients.values().filter(|client| client.page.is_some()).count()
+    }
+
+    /// The sums of the accounts of all programs, by token, if they are added up.
+    pub fn sums(&self) -> BTreeMap<u64, Account> {
+        let mut sums = self.sums.clone();
+        let pages = self.clients.values().filter_map(|client| client.page.as_ref());
+        pages.filter(|_| self.settings.adds_up).for_each(|(page, _)| add_up(&mut sums, page));
+        sums
     }
 
     /// Does what there is to do now, and no more than some of it: it never waits.
@@ -194,8 +208,11 @@ impl Server {
         for other in self.clients.values_mut() {
             other.left_by(key, true);
         }
-        if let Some((_, serial)) = &client.page {
+        if let Some((page, serial)) = &client.page {
             calls.expel(*serial);
+            if self.settings.adds_up {
+                add_up(&mut self.sums, page);
+            }
             if self.settings.rests && self.clients() == 0 {
                 calls.detach();
             }
@@ -380,6 +397,12 @@ impl Looks {
         let once = Itimerspec { it_interval: none, it_value };
         // Setting it also takes back that it has expired. It fails for times out of range only.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
+    }
+}
+
+fn add_up(sums: &mut BTreeMap<u64, Account>, page: &Page) {
+    for account in page.accounts() {
+        sums.entry(account.token()).or_default().add(&account);
     }
 }
 

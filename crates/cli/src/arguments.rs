@@ -210,6 +210,10 @@ pub struct CallsArguments {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
+    /// How calls are bounded [default: auto, which docs/calls.md explains].
+    #[arg(long, value_enum, default_value_t = CallsMechanism::Auto, hide_default_value = true)]
+    pub mechanism: CallsMechanism,
+
     /// The parts of the kernel to look into: the fewer, the less it costs.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
     pub subsystems: Vec<String>,
@@ -251,6 +255,17 @@ pub struct CallsArguments {
     /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
     #[arg(long, value_name = "DEST")]
     pub json: Option<String>,
+}
+
+/// How `weigh calls` learns where calls begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CallsMechanism {
+    /// bpf, for it misses nothing; it says what that costs.
+    Auto,
+    /// The kernel's own tracepoints: every call of every program, and a price for all on the machine.
+    Bpf,
+    /// A library in dynamic programs: functions of the C library alone; nobody else pays.
+    Preload,
 }
 
 /// What has a row of its own in the table of calls.

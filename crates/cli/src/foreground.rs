@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use weigh_collect::signals::{self, Received, SignalReader};
-use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, spawn};
+use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
 
 /// Signals that are passed on to the command.
 pub const FORWARDED: [i32; 7] = [1, 2, 3, 10, 12, 15, 28]; // HUP INT QUIT USR1 USR2 TERM WINCH
@@ -56,7 +56,18 @@ impl Foreground {
         command: &[OsString],
         arm: impl FnOnce(&Waiting) -> anyhow::Result<()>,
     ) -> anyhow::Result<Result<Started, SpawnError>> {
-        let waiting = match spawn(command, &self.mask) {
+        self.start_with(command, &[], arm)
+    }
+
+    /// The same, with variables besides weigh's own environment.
+    pub fn start_with(
+        self,
+        command: &[OsString],
+        variables: &[(OsString, OsString)],
+        arm: impl FnOnce(&Waiting) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Result<Started, SpawnError>> {
+        let with = With { variables, ..With::default() };
+        let waiting = match spawn_with(command, &self.mask, &with) {
             Ok(waiting) => waiting,
             Err(error) => return Ok(Err(error)),
         };

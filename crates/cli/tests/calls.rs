@@ -230,3 +230,116 @@ fn without_rights_it_says_what_is_missing() {
     assert_eq!(output.status.code(), Some(125), "{said}");
     assert!(said.contains("CAP_BPF"), "{said}");
 }
+
+/// Follows a command by the library; what it ended with, and the report.
+#[track_caller]
+fn marked(scratch: &Scratch, command: &[&str]) -> (Output, Value) {
+    calls(scratch, &["-q", "--mechanism", "preload"], command)
+}
+
+#[track_caller]
+fn notes(report: &Value) -> String {
+    let notes = report["notes"].as_array().expect("notes").iter();
+    notes.map(|note| note.as_str().expect("text")).collect::<Vec<&str>>().join("\n")
+}
+
+#[test]
+fn the_library_counts_every_call_of_a_function() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/file").display().to_string();
+    let (output, report) = marked(&scratch, &[&workload("calls"), &file]);
+    assert!(output.status.success(), "{output:?}");
+    let said = scratch.text("truth");
+    assert_eq!(report["mechanism"], "preload");
+    for call in ["read", "pwrite64", "fsync", "clock_nanosleep"] {
+        assert_eq!(number(&report, call, "calls_total"), truth(&said, call), "{call}");
+    }
+    assert_eq!(number(&report, "read", "bytes_total"), truth(&said, "read_bytes"));
+    assert_eq!(number(&report, "read", "errors_total"), truth(&said, "read_errors"));
+    // It is made without a function of the C library, and that is said.
+    assert!(rows(&report, "getppid").is_empty(), "{report}");
+    assert!(notes(&report).contains("without a function of the C library"), "{report}");
+    assert!(!notes(&report).contains("was not split"), "{report}");
+    let slept = rows(&report, "clock_nanosleep")[0];
+    let seconds = slept["time_seconds"].as_f64().expect("seconds");
+    let own = truth(&said, "clock_nanosleep_ns") as f64 / 1e9;
+    assert!(seconds <= own && seconds > own * 0.95, "{seconds} of {own}");
+    let waited = slept["parts"]["sched"]["waiting_seconds"].as_f64().expect("seconds");
+    assert!(waited > 7.0 * 0.019, "{slept}");
+    for row in report["calls"].as_array().expect("rows") {
+        let parts = row["parts"].as_object().expect("parts");
+        let of = |key: &str| parts.values().filter_map(|p| p[key].as_f64()).sum::<f64>();
+        let sum = of("time_seconds") + of("waiting_seconds") + of("run_queue_seconds");
+        let time = row["time_seconds"].as_f64().expect("seconds");
+        assert!((sum - time).abs() < 1e-6, "{}: {sum} of {time}", row["call"]);
+    }
+}
+
+#[test]
+fn programs_that_the_library_is_not_in_are_named() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let static_one = workload("calls-static");
+    let file = scratch.path("work/file").display().to_string();
+    let script = format!("{static_one} {file}; env -u LD_PRELOAD true; dd if={file} of=/dev/null");
+    let (output, report) = marked(&scratch, &["sh", "-c", &script]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(rows(&report, "clock_nanosleep").is_empty(), "{report}");
+    assert!(notes(&report).contains("was not in calls-static, true:"), "{report}");
+    let refused = weigh(&scratch, &["calls", "--mechanism", "preload", "--", &static_one, &file]);
+    assert_eq!(refused.status.code(), Some(125), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("static"), "{refused:?}");
+}
+
+#[test]
+fn the_library_changes_nothing_of_a_program() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let program = ["python3", "-c", PROGRAM];
+    let alone = Command::new(program[0]).args(&program[1..]).output().expect("python3");
+    let (output, report) = marked(&scratch, &program);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, alone.stdout);
+    assert_eq!(output.stderr, alone.stderr);
+    // Four threads and a child of 100 reads each, and 3 bytes that the handler wrote.
+    assert!(number(&report, "pread64", "calls_total") >= 500, "{report}");
+    assert_eq!(number(&report, "pread64", "bytes_total"), 500 * 7, "{report}");
+}
+
+/// Errors, the lowest free descriptor, descriptors that are closed without looking, threads, a fork,
+/// a handler that writes while a call is open, and an exec at the end.
+const PROGRAM: &str = r#"
+import os, signal, threading, time
+first = os.open("/dev/null", os.O_RDONLY)
+print(first)
+try:
+    os.read(77, 1)
+except OSError as error:
+    print(error.errno)
+os.closerange(3, 4096)
+for fd in range(3, 2048):
+    try:
+        os.close(fd)
+        print("open", fd)
+    except OSError:
+        pass
+data = os.open("/dev/zero", os.O_RDONLY)
+print(data)
+def reads():
+    for at in range(100):
+        os.pread(data, 7, at)
+threads = [threading.Thread(target=reads) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+signal.signal(signal.SIGALRM, lambda *_: os.write(1, b"rings\n"))
+signal.setitimer(signal.ITIMER_REAL, 0.02)
+time.sleep(0.1)
+child = os.fork()
+if child == 0:
+    reads()
+    os.write(1, b"child\n")
+    os._exit(3)
+print(os.waitpid(child, 0)[1], flush=True)
+os.execvp("sh", ["sh", "-c", "echo end; exec true"])
+"#;

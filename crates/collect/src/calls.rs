@@ -9,6 +9,7 @@ mod functions;
 mod join;
 mod layout;
 mod names;
+pub mod shim;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -214,6 +215,19 @@ impl KernelCalls {
     /// Is readable when many calls wait to be taken in.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.skeleton.maps.told_calls.as_fd()
+    }
+
+    /// Programs that no library spoke for, and how often each was executed; none are counted where
+    /// every call is followed.
+    pub fn unheard(&self) -> BTreeMap<String, u64> {
+        let map = &self.skeleton.maps.unheard;
+        let of = |key: Vec<u8>| {
+            let count = map.lookup(&key, MapFlags::ANY).ok()??;
+            let end = key.iter().position(|byte| *byte == 0).unwrap_or(key.len());
+            let name = String::from_utf8_lossy(&key[..end]).into_owned();
+            Some((name, count.try_into().map(u64::from_ne_bytes).ok()?))
+        };
+        map.keys().filter_map(of).collect()
     }
 
     /// How much was seen, and lost.

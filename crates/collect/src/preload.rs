@@ -49,6 +49,7 @@ use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
+pub use place::Folder;
 use place::Place;
 pub use program::of_elf as why_blind_in_elf;
 
@@ -261,12 +262,12 @@ impl Follow for PreloadedJob {
         if self.why_blind & FLAG_OTHER_LOADER != 0 {
             return Vec::new();
         }
-        let mut libraries = self.place.library.clone().into_os_string();
+        let mut libraries = self.place.folder.library.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
             libraries.push(":");
             libraries.push(others);
         }
-        let mut place = self.place.file.clone().into_os_string();
+        let mut place = self.place.folder.file.clone().into_os_string();
         place.push(":0");
         vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
     }
@@ -397,6 +398,11 @@ impl Follow for PreloadedJob {
             Level::Processes => Err("only level 3 looks at files".to_owned()),
         }
     }
+}
+
+/// Why a library can not be loaded into a command; none if it can, or if nobody knows.
+pub fn why_blind_in(command: &OsStr) -> Option<&'static str> {
+    program::reason(program::why_blind(command))
 }
 
 /// When a process was made, on the clock of the slots, to the tick.

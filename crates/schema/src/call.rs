@@ -230,6 +230,9 @@ pub struct CallsReport {
     pub missed_returns_total: u64,
     /// Calls that are counted, but came too fast to be told one by one.
     pub untold_total: u64,
+    /// What is not in the table, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -508,6 +508,29 @@ impl Account {
         named(LATER, self.later(), false).into_iter().chain(own).collect()
     }
 
+    /// Makes it one of so many calls that took so long: what the parts do not have of it is the
+    /// remainder.
+    pub fn complete(&mut self, calls: u64, time_ns: u64) {
+        let (parts, fields) =
+            self.numbers[HEAD.len()..].split_at_mut(SUBSYSTEMS.len() * PART.len());
+        // Waiting for a CPU is the only time that is no part's own.
+        let run_queue =
+            SUBSYSTEMS.iter().flat_map(|s| s.fields.iter().map(move |f| (s.name, f.name)));
+        let run_queue = run_queue.zip(fields).find(|(name, _)| *name == ("sched", "run_queue"));
+        let others = parts.chunks(PART.len()).skip(1).flat_map(|part| &part[..2]);
+        let known = others.chain(run_queue.map(|(_, number)| &*number));
+        let known = known.fold(0u64, |sum, number| sum.wrapping_add(*number));
+        // The first part is the remainder.
+        (parts[0], parts[1]) = (time_ns.saturating_sub(known), 0);
+        for (place, (name, _)) in self.numbers.iter_mut().zip(HEAD) {
+            match *name {
+                "calls" => *place = calls,
+                "time_ns" => *place = time_ns,
+                _ => {}
+            }
+        }
+    }
+
     /// Adds another one's numbers; whose token it is stays.
     pub fn add(&mut self, other: &Account) {
         let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);

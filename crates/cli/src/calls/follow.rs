@@ -17,7 +17,7 @@ use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
 
 /// How often single calls are taken in, unless there are many.
-const LOOK: Duration = Duration::from_millis(50);
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// What came of it.
 pub struct Followed {
@@ -88,11 +88,13 @@ pub fn follow(
         lost_total: tally.lost,
         untold_total: tally.untold,
         missed_returns_total: calls.missed_returns(),
+        notes: Vec::new(),
     };
     Ok(Ok(Followed { report, status }))
 }
 
-fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
+/// A part of the kernel, as it is told.
+pub fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
     SubsystemState {
         name: attached.subsystem.clone(),
         probes: attached.probes,

@@ -21,6 +21,7 @@
 #include "page.h" /* derived from the schema too */
 
 #define MAX_DEPTH 8
+#define IMAGE_BYTES 16
 
 enum stage {
 	STAGE_NONE,
@@ -59,6 +60,8 @@ struct window {
 	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
 	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see own.h */
 	__u32 cell; /* of the call, + 1 */
+	__u32 unheard; /* a program that no library has spoken for since its exec */
+	char image[IMAGE_BYTES]; /* what it is called */
 	__u32 left_behind; /* whether the call left something to be charged when it is done */
 	struct rivals rivals;
 	/* The range of a file that was written last, and in which call. */

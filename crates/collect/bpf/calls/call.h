@@ -59,6 +59,29 @@ static __always_inline void join(struct task_struct *task)
 	add(&tally.living, 1);
 }
 
+/* Programs that no library spoke for until they ended or executed another: how often each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, char[IMAGE_BYTES]);
+	__type(value, __u64);
+} unheard SEC(".maps");
+
+static __always_inline void count_unheard(struct window *window)
+{
+	__u64 none = 0, *times;
+
+	if (follows_calls || !window->unheard)
+		return;
+	window->unheard = 0;
+	bpf_map_update_elem(&unheard, window->image, &none, BPF_NOEXIST);
+	times = bpf_map_lookup_elem(&unheard, window->image);
+	if (times)
+		add(times, 1);
+	else
+		count_lost();
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -83,6 +106,11 @@ int BPF_PROG(member__exec, struct task_struct *task)
 		window->stage = STAGE_MEMBER;
 		add(&tally.threads, 1);
 		add(&tally.living, 1);
+	}
+	if (window->stage == STAGE_MEMBER) {
+		count_unheard(window);
+		window->unheard = 1;
+		bpf_get_current_comm(window->image, IMAGE_BYTES);
 	}
 	return 0;
 }
@@ -115,6 +143,7 @@ int member__join(struct bpf_iter__task *ctx)
 	window->ticket = join_request.ticket;
 	window->bounded = 0;
 	window->request = 0;
+	window->unheard = 0;
 	window->client = join_request.client;
 	return 0;
 }
@@ -385,6 +414,7 @@ int BPF_PROG(member__exit, struct task_struct *task)
 		return 0;
 	if (window->inside)
 		finish(window, task, 0);
+	count_unheard(window);
 	window->stage = STAGE_NONE;
 	add(&tally.living, -1);
 	return 0;

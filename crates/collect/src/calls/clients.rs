@@ -18,7 +18,7 @@ use rustix::mm::{MapFlags as Mapping, ProtFlags};
 use weigh_schema::library::{
     ACCOUNT_WORDS, ACCOUNTS, CLIENTS, ELEMENT_BYTES, ELEMENTS, FIRST_ACCOUNT, PAGE_HEAD,
 };
-use weigh_schema::subsystem;
+use weigh_schema::subsystem::{self, Account};
 
 use super::{KernelCalls, join, layout};
 use crate::job::{JobError, bpf};
@@ -184,6 +184,17 @@ impl Page {
             }
         }
         (done, left)
+    }
+
+    /// The accounts that are anybody's, with their tokens.
+    pub fn accounts(&self) -> Vec<Account> {
+        let account = |number: usize| {
+            let words = self.mapping.account(number);
+            let is_taken = words[subsystem::generation_at()].load(Ordering::Acquire) % 2 == 1;
+            let bytes = || words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+            is_taken.then(|| Account::from_bytes(&bytes().collect::<Vec<u8>>())).flatten()
+        };
+        (0..ACCOUNTS).filter_map(account).collect()
     }
 
     fn pending(&self, account: usize) -> u64 {

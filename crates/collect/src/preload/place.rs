@@ -34,51 +34,51 @@ pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
 /// The longest path that fits into the shared file, with its NUL byte.
 const PATH_BYTES: usize = 256;
 
-/// The folder of one run.
-pub struct Place {
-    folder: PathBuf,
+/// A folder that only one run knows of, with a library and a file that its programs share.
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
     /// The library.
     pub library: PathBuf,
     /// The shared file.
     pub file: PathBuf,
-    map: NonNull<Shared>,
     /// Held as long as weigh lives: who can lock it knows that it does not.
     _owner: File,
 }
 
-impl Place {
-    /// Makes the folder in the first place that allows it; where nothing else can be written, in
-    /// the last resort.
-    pub fn new(level: Level, last_resort: &Path) -> Result<Place, PreloadError> {
+impl Folder {
+    /// Makes it in the first place that allows it; where nothing else can be written, in the last
+    /// resort.
+    pub fn new(last_resort: &Path, library: &[u8], bytes: u64) -> Result<Folder, PreloadError> {
         let mut refused = Vec::new();
         for parent in candidates(last_resort) {
             leftovers::sweep(&parent);
-            match Place::within(&parent, level) {
-                Ok(place) => return Ok(place),
+            match Folder::within(&parent, library, bytes) {
+                Ok(folder) => return Ok(folder),
                 Err(error) => refused.push(format!("{}: {error}", parent.display())),
             }
         }
         Err(PreloadError::NoPlace { tried: refused.join("; ") })
     }
 
-    fn within(parent: &Path, level: Level) -> io::Result<Place> {
+    fn within(parent: &Path, library: &[u8], bytes: u64) -> io::Result<Folder> {
         // Processes of the job may become other users. They can not list the folder, and nobody
         // can guess the name: only who was given it in his environment gets in.
         let may_change_user = rustix::process::geteuid().is_root();
         let (folder_mode, file_mode) =
             if may_change_user { (0o711, 0o666) } else { (0o700, 0o600) };
-        let folder = parent.join(format!("{}{}", leftovers::PREFIX, random_name()?));
-        std::fs::DirBuilder::new().mode(folder_mode).create(&folder)?;
-        let built = || -> io::Result<(PathBuf, PathBuf, NonNull<Shared>, File)> {
-            std::fs::set_permissions(&folder, Permissions::from_mode(folder_mode))?;
-            let owner = leftovers::claim(&folder)?;
-            let library = folder.join("libweigh_preload.so");
-            let mut out = OpenOptions::new().write(true).create_new(true).open(&library)?;
-            out.write_all(if level == Level::Calls { LEVEL_3 } else { LEVEL_2 })?;
-            std::fs::set_permissions(&library, Permissions::from_mode(0o755))?;
-            may_be_executed(&library)?;
-            let file = folder.join(random_name()?);
-            if [&library, &file].iter().any(|p| p.as_os_str().len() >= PATH_BYTES) {
+        let path = parent.join(format!("{}{}", leftovers::PREFIX, random_name()?));
+        std::fs::DirBuilder::new().mode(folder_mode).create(&path)?;
+        let built = || -> io::Result<(PathBuf, PathBuf, File)> {
+            std::fs::set_permissions(&path, Permissions::from_mode(folder_mode))?;
+            let owner = leftovers::claim(&path)?;
+            let name = path.join("libweigh_preload.so");
+            let mut out = OpenOptions::new().write(true).create_new(true).open(&name)?;
+            out.write_all(library)?;
+            std::fs::set_permissions(&name, Permissions::from_mode(0o755))?;
+            may_be_executed(&name)?;
+            let file = path.join(random_name()?);
+            if [&name, &file].iter().any(|p| p.as_os_str().len() >= PATH_BYTES) {
                 return Err(io::Error::other("the path is too long"));
             }
             let shared = File::options()
@@ -88,25 +88,49 @@ impl Place {
                 .mode(file_mode)
                 .open(&file)?;
             shared.set_permissions(Permissions::from_mode(file_mode))?;
-            shared.set_len(size_of::<Shared>() as u64)?;
-            Ok((library, file, map(&shared)?, owner))
+            shared.set_len(bytes)?;
+            Ok((name, file, owner))
         };
         match built() {
-            Ok((library, file, map, owner)) => {
-                let place = Place { folder, library, file, map, _owner: owner };
-                place.introduce();
-                Ok(place)
-            }
+            Ok((library, file, owner)) => Ok(Folder { path, library, file, _owner: owner }),
             Err(error) => {
-                let _ = std::fs::remove_dir_all(&folder);
+                let _ = std::fs::remove_dir_all(&path);
                 Err(error)
             }
         }
     }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The folder of one run, with the shared file as weigh sees it.
+pub struct Place {
+    /// Where it is.
+    pub folder: Folder,
+    map: NonNull<Shared>,
+}
+
+impl Place {
+    /// Makes the folder, and begins the file.
+    pub fn new(level: Level, last_resort: &Path) -> Result<Place, PreloadError> {
+        let library = if level == Level::Calls { LEVEL_3 } else { LEVEL_2 };
+        let folder = Folder::new(last_resort, library, size_of::<Shared>() as u64)?;
+        let mapped = File::options().read(true).write(true).open(&folder.file);
+        let map = mapped.and_then(|file| map(&file)).map_err(|error| PreloadError::NoPlace {
+            tried: format!("{}: {error}", folder.path.display()),
+        })?;
+        let place = Place { folder, map };
+        place.introduce();
+        Ok(place)
+    }
 
     fn introduce(&self) {
-        put(&self.head.file, self.file.as_os_str().as_bytes());
-        put(&self.head.library, self.library.as_os_str().as_bytes());
+        put(&self.head.file, self.folder.file.as_os_str().as_bytes());
+        put(&self.head.library, self.folder.library.as_os_str().as_bytes());
         put(&self.head.loader, LOADER.as_bytes());
         self.head.lead_ns.store(clock::lead_ns() as u64, Ordering::Relaxed);
         clock::tell(&self.head);
@@ -135,7 +159,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         // SAFETY: nothing borrows from the mapping any more; it is unmapped once.
         let _ = unsafe { munmap(self.map.as_ptr().cast(), size_of::<Shared>()) };
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

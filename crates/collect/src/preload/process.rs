@@ -7,10 +7,10 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::hidden::{Hidden, shown};
 use super::layout::{
-    FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OTHER_LOADER, FLAG_OUT_OF_REACH, FLAG_PRIVILEGED,
-    FLAG_STATIC, FLAG_STATUS, FLAG_USAGE, SLOTS, STATE_ENDED, STATE_EXECED, STATE_REAPED,
-    STATE_RUNNING, Shared, Slot,
+    FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_STATUS, FLAG_USAGE, SLOTS,
+    STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, Shared, Slot,
 };
+use super::program;
 
 /// A process as its slot tells of it.
 #[derive(Clone, Debug)]
@@ -83,9 +83,6 @@ impl Process {
     /// given time to wake up.
     pub fn blind_spot(&self) -> Option<&'static str> {
         let reasons = [
-            (FLAG_STATIC, "it is a static program"),
-            (FLAG_OTHER_LOADER, "it is for another C library or architecture"),
-            (FLAG_PRIVILEGED, "it gets other rights than who executes it"),
             (
                 FLAG_OUT_OF_REACH,
                 "the library is out of its reach: another root directory, another mount",
@@ -93,8 +90,9 @@ impl Process {
             (FLAG_FILTERED, "it has set itself a filter of system calls"),
         ];
         let known = reasons.into_iter().find(|(flag, _)| self.flags & flag != 0);
+        let known = program::reason(self.flags).or(known.map(|(_, why)| why));
         let unheard = self.flags & FLAG_EXECED != 0;
-        known.map(|(_, why)| why).or(unheard.then_some("the library was not heard of in it"))
+        known.or(unheard.then_some("the library was not heard of in it"))
     }
 
     /// By which name it is told of where the library was not in it.

@@ -20,6 +20,18 @@ const SCRIPTS: usize = 4;
 /// The loader's name and the headers lie at the start of a program.
 const HEAD: u64 = 65_536;
 
+/// The reasons, for people.
+const REASONS: [(u32, &str); 3] = [
+    (FLAG_STATIC, "it is a static program"),
+    (FLAG_OTHER_LOADER, "it is for another C library or architecture"),
+    (FLAG_PRIVILEGED, "it gets other rights than who executes it"),
+];
+
+/// What such flags say, if one of them is set.
+pub fn reason(flags: u32) -> Option<&'static str> {
+    REASONS.into_iter().find(|(flag, _)| flags & flag != 0).map(|(_, why)| why)
+}
+
 /// The flags that say why the library will not be in the command; 0 if it will, or if nobody knows.
 pub fn why_blind(command: &OsStr) -> u32 {
     let Some(mut path) = find(command) else { return 0 };

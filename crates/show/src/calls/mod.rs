@@ -329,6 +329,7 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
         }
     }
     texts.extend(missing.iter().map(|(names, reason)| format!("{} {reason}", names.join(", "))));
+    texts.extend(report.notes.iter().cloned());
     if texts.is_empty() {
         return Vec::new();
     }

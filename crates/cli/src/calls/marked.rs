@@ -1,0 +1,139 @@
+//! Follows the calls that a library in the command's programs marks, and serves them as their agent.
+//!
+//! Emits the same report as following every call does, with what is not in it: the library's counts,
+//! and their parts from the accounts that the programs share with the kernel side. Refuses what the
+//! library can not do: rows by file or thread, single calls, programs that run already.
+//!
+//! `auto` is never this: who follows a command wants all of its calls, and what the library can not
+//! see can not be told beforehand.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use weigh_account::{Owners, call_kinds};
+use weigh_agent::{Server, Settings};
+use weigh_collect::calls::shim::{Shim, why_not};
+use weigh_collect::calls::{KernelCalls, Wanted};
+use weigh_collect::spawn::{SpawnError, Waiting};
+use weigh_schema::Mechanism;
+use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT};
+
+use super::follow::{Followed, LOOK, state};
+use crate::arguments::CallsArguments;
+use crate::foreground::{Foreground, Started};
+
+/// What the library can never see.
+const UNSEEN: &str = "preload: calls that programs make without a function of the C library, that it \
+                      makes inside of its own functions (printf, fopen, readdir, malloc, locks), and \
+                      io_uring's requests are not in the table";
+
+/// As many as the kernel side has room for: they are all of this command.
+const PROGRAMS: usize = 4096;
+
+/// Why the command's calls can not be followed so.
+pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
+    let Some(command) = arguments.command.first() else {
+        bail!("--mechanism preload follows a command: a process that runs takes bpf");
+    };
+    if Grouping::from(arguments.by) != Grouping::Call || arguments.slowest > 0 {
+        bail!("--mechanism preload has rows by call alone: --by and --slowest take bpf");
+    }
+    if let Some(why) = why_not(command) {
+        bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
+    }
+    Ok(())
+}
+
+/// Follows until the last thread has ended, the time is over, or somebody interrupts.
+pub fn follow(
+    arguments: &CallsArguments,
+    wanted: &Wanted,
+) -> anyhow::Result<Result<Followed, SpawnError>> {
+    let wanted = Wanted { every_call: false, ..wanted.clone() };
+    let shim = Shim::new()?;
+    let mut calls = KernelCalls::open(&wanted)?;
+    let settings =
+        Settings { programs: PROGRAMS, of_a_user: PROGRAMS, rests: false, adds_up: true };
+    let mut server = Server::new(&shim.socket(), settings, &mut calls)?;
+    let foreground = Foreground::prepare()?;
+    let began = Instant::now();
+    let arm = |waiting: &Waiting| Ok(calls.arm(waiting.pidfd())?);
+    let mut started = match foreground.start_with(&arguments.command, &shim.variables(), arm)? {
+        Ok(started) => started,
+        Err(error) => return Ok(Err(error)),
+    };
+    let end = arguments.duration.map(|duration| began + duration);
+    serve(&mut started, &mut server, &mut calls, end)?;
+    let wall_seconds = began.elapsed().as_secs_f64();
+    calls.detach();
+    let (sums, tally) = (server.sums(), calls.tally());
+    let cells = shim.cells(&sums);
+    let split = sums.values().map(|account| account.calls()).sum();
+    let report = CallsReport {
+        schema: REPORT.to_string(),
+        command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        pid: None,
+        wall_seconds,
+        grouping: Grouping::Call,
+        mechanism: Mechanism::Preload,
+        subsystems: calls.attached().iter().map(state).collect(),
+        calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),
+        slowest: Vec::new(),
+        calls_total: total(&cells),
+        threads_total: tally.threads,
+        lost_total: tally.lost,
+        untold_total: 0,
+        missed_returns_total: 0,
+        notes: notes(&calls, total(&cells), split),
+    };
+    Ok(Ok(Followed { report, status: started.status() }))
+}
+
+fn total(cells: &[Cell]) -> u64 {
+    cells.iter().map(|cell| cell.account.calls()).sum()
+}
+
+fn serve(
+    started: &mut Started,
+    server: &mut Server,
+    calls: &mut KernelCalls,
+    end: Option<Instant>,
+) -> anyhow::Result<()> {
+    loop {
+        let look = Instant::now() + LOOK;
+        started.wait(end.map_or(look, |end| end.min(look)), &[server.descriptor()])?;
+        started.attend(&|pid| calls.is_member(pid))?;
+        server.handle(calls).context("serving the command's programs")?;
+        let is_time = end.is_some_and(|end| Instant::now() >= end);
+        if calls.tally().living == 0 || started.is_interrupted() || is_time {
+            return Ok(());
+        }
+    }
+}
+
+fn notes(calls: &KernelCalls, seen: u64, split: u64) -> Vec<String> {
+    let mut notes = vec![UNSEEN.to_string()];
+    let unheard: Vec<String> = calls
+        .unheard()
+        .into_iter()
+        .map(|(program, times)| match times {
+            1 => program,
+            _ => format!("{program} ({times} times)"),
+        })
+        .collect();
+    if !unheard.is_empty() {
+        notes.push(format!(
+            "preload: the library was not in {}: static, of other rights, or started without \
+             LD_PRELOAD; none of their calls is in the table",
+            unheard.join(", ")
+        ));
+    }
+    if split < seen {
+        notes.push(format!(
+            "preload: the time of {} of {seen} calls was not split, and is in the remainder: calls of \
+             signal handlers while another one was open, or of programs that weigh could not serve",
+            seen - split
+        ));
+    }
+    notes
+}

@@ -1,0 +1,115 @@
+//! What weigh and the library of `libweigh/calls` share, declared once: the build script makes the
+//! library's header of it.
+
+use std::fmt::Write as _;
+
+/// The variable that names the shared file.
+pub const VARIABLE: &str = "WEIGH_CALLS";
+
+/// The calls that the library has functions for, by the names of what they ask of the kernel. A
+/// call's place is its number, and one less than the token of its account.
+pub const CALLS: &[&str] = &[
+    "accept",
+    "accept4",
+    "clock_nanosleep",
+    "close",
+    "close_range",
+    "connect",
+    "copy_file_range",
+    "epoll_ctl",
+    "epoll_pwait",
+    "epoll_wait",
+    "fcntl",
+    "fdatasync",
+    "fstat",
+    "fsync",
+    "ftruncate",
+    "ioctl",
+    "lseek",
+    "mkdir",
+    "mmap",
+    "msync",
+    "munmap",
+    "newfstatat",
+    "openat",
+    "poll",
+    "ppoll",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "pselect6",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmmsg",
+    "recvmsg",
+    "rename",
+    "sched_yield",
+    "select",
+    "sendfile",
+    "sendmmsg",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+    "socket",
+    "splice",
+    "statx",
+    "syncfs",
+    "tee",
+    "unlink",
+    "unlinkat",
+    "vmsplice",
+    "wait4",
+    "waitid",
+    "write",
+    "writev",
+];
+
+/// Processes count in one of so many places, by their numbers, so that few share one.
+pub const STRIPES: usize = 64;
+
+/// The same as of `weigh_schema::call::bucket_start`.
+const BUCKET_BITS: usize = 4;
+
+/// Buckets of times.
+pub const BUCKETS: usize = (64 - BUCKET_BITS + 1) << BUCKET_BITS;
+
+/// What is counted of a call, each a number of eight bytes; then follow its buckets.
+pub const COUNTS: &[&str] = &["calls", "errors", "bytes", "time_ns", "shortest_ns", "longest_ns"];
+
+/// Numbers of a call.
+pub const NUMBERS: usize = COUNTS.len() + BUCKETS;
+
+/// Numbers of all calls of a stripe.
+pub const STRIPE_NUMBERS: usize = STRIPE_BYTES / 8;
+
+/// Bytes of a stripe: whole pages, for each process maps its own alone.
+pub const STRIPE_BYTES: usize = (CALLS.len() * NUMBERS * 8).next_multiple_of(PAGE);
+
+/// The largest page of the machines that weigh runs on.
+const PAGE: usize = 65_536;
+
+/// The same for the library.
+pub fn c_header() -> String {
+    let mut text = String::from("/* Derived from crates/collect/src/calls/shim/layout.rs. */\n");
+    let _ = writeln!(text, "#include <stdint.h>");
+    let _ = writeln!(text, "#define SHIM_VARIABLE \"{VARIABLE}\"");
+    let _ = writeln!(text, "#define STRIPES {STRIPES}");
+    let _ = writeln!(text, "#define BUCKET_BITS {BUCKET_BITS}\nenum call {{");
+    for call in CALLS {
+        let _ = writeln!(text, "\tCALL_{call},");
+    }
+    let _ = writeln!(text, "\tN_CALLS\n}};\nstruct call_counts {{");
+    for count in COUNTS {
+        let _ = writeln!(text, "\tuint64_t {count};");
+    }
+    let _ = writeln!(text, "\tuint64_t times[{BUCKETS}];\n}};");
+    let _ = writeln!(text, "struct stripe {{");
+    let _ = writeln!(text, "\tstruct call_counts calls[N_CALLS];");
+    let _ = writeln!(text, "}} __attribute__((aligned({PAGE})));");
+    text
+}

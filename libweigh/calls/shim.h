@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The library that `weigh calls --mechanism preload` loads into a command's programs: it marks the
+ * calls of the C library's functions for the kernel side, by libweigh, and counts them itself in a
+ * file that it shares with weigh.
+ *
+ * Rules: nothing is printed, nothing ends the program, no memory is allocated, errno is what the
+ * program's own call left. Whatever does not work leaves the program as it would be without it.
+ */
+#ifndef WEIGH_CALLS_SHIM_H
+#define WEIGH_CALLS_SHIM_H
+
+#include "../src/internal.h"
+#include "shim_layout.h" /* derived from crates/collect/src/calls/shim/layout.rs */
+#include <dlfcn.h>
+#include <errno.h>
+
+#define WRAPPER __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* A call that is being made: in its wrapper's frame, so that a jump out of it leaves nothing. */
+struct span {
+	uint64_t began;
+	unsigned call;
+	bool counts;
+	struct weigh_account *account; /* a null pointer where its time is not split */
+};
+
+void span_begin(struct span *span, unsigned call);
+void span_end(const struct span *span, bool failed, uint64_t bytes);
+
+/* Whether a descriptor is the library's own, which the program can not know of. */
+bool is_own(int descriptor);
+int own_descriptor(void);
+
+/*
+ * The function that the program would have called without the library. Looked up at the library's
+ * beginning; at the first call where a call comes before that.
+ */
+#define REAL(type, name, ...)                                                                      \
+	typedef type (*name##_type)(__VA_ARGS__);                                                  \
+	static name##_type name##_found;                                                           \
+	static name##_type real_##name(void)                                                       \
+	{                                                                                          \
+		name##_type found = __atomic_load_n(&name##_found, __ATOMIC_RELAXED);              \
+		int kept;                                                                          \
+                                                                                                   \
+		if (LIKELY(found))                                                                 \
+			return found;                                                              \
+		kept = errno;                                                                      \
+		found = (name##_type)dlsym(RTLD_NEXT, #name);                                      \
+		__atomic_store_n(&name##_found, found, __ATOMIC_RELAXED);                          \
+		errno = kept;                                                                      \
+		return found;                                                                      \
+	}                                                                                          \
+	__attribute__((constructor)) static void find_##name(void)                                 \
+	{                                                                                          \
+		real_##name();                                                                     \
+	}
+
+/* A function that makes one call, and returns -1 where that fails. */
+#define WRAP(type, name, call, moved, parameters, ...)                                             \
+	REAL(type, name, UNPACK parameters)                                                        \
+	WRAPPER type name(UNPACK parameters)                                                       \
+	{                                                                                          \
+		struct span span;                                                                  \
+		type result;                                                                       \
+                                                                                                   \
+		if (!real_##name()) {                                                              \
+			errno = ENOSYS;                                                            \
+			return (type)-1;                                                           \
+		}                                                                                  \
+		span_begin(&span, CALL_##call);                                                    \
+		result = real_##name()(__VA_ARGS__);                                               \
+		span_end(&span, result == (type)-1, moved);                                        \
+		return result;                                                                     \
+	}
+#define UNPACK(...) __VA_ARGS__
+/* What it returns is how many bytes it has moved; or is not. */
+#define BYTES ((uint64_t)result)
+#define NO_BYTES 0
+
+#endif
