@@ -20,6 +20,7 @@ use weigh_collect::calls::clients::Page;
 use weigh_schema::library::{FOLLOWS_CALLS, Reason};
 
 use crate::client::{Client, Received, turn_away};
+use crate::follow::Sessions;
 use crate::message::Request;
 use crate::pace::Pace;
 use crate::process::{self, Peer};
@@ -34,11 +35,13 @@ pub struct Settings {
     /// Whether nothing is attached to the kernel while nobody is served: not where others than
     /// programs with libweigh are measured too.
     pub rests: bool,
+    /// Whether it follows users' jobs as well: it starts this very program for that.
+    pub follows: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { programs: 1024, of_a_user: 256, rests: false }
+        Settings { programs: 1024, of_a_user: 256, rests: false, follows: false }
     }
 }
 
@@ -76,11 +79,14 @@ pub struct Server {
     last_ticket: u64,
     settings: Settings,
     pace: Pace,
+    sessions: Sessions,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
+/// With this bit it is one who follows a job.
+const SESSION: u64 = 1 << 62;
 
 impl Server {
     /// Listens at a place, which is made for it. Whoever can reach it is served.
@@ -117,6 +123,7 @@ impl Server {
             last_ticket: 0,
             settings,
             pace: Pace::default(),
+            sessions: Sessions::default(),
         })
     }
 
@@ -143,6 +150,7 @@ impl Server {
             match event.data.u64() {
                 LISTENER => self.accept(),
                 TIMER => self.look(),
+                key if key & SESSION != 0 => self.sessions.end(key & !SESSION),
                 key if key % 2 == 1 => self.drop_client(key / 2, calls),
                 key => self.serve(key / 2, calls),
             }
@@ -213,6 +221,7 @@ impl Server {
             Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
+            Received::Message(Ok(Request::Follow)) => self.follow(key),
         };
         if answered.is_err() {
             self.drop_client(key, calls);
@@ -310,6 +319,25 @@ impl Server {
         self.looks.often();
         self.look();
         Ok(())
+    }
+
+    /// Starts one who follows a job, and puts the two through to each other.
+    fn follow(&mut self, key: u64) -> io::Result<()> {
+        let Some(client) = self.clients.get(&key) else { return Ok(()) };
+        let uid = client.peer.uid;
+        if !self.settings.follows {
+            return client.answer(Reason::NotPermitted, 0, 0, None);
+        }
+        if !self.sessions.has_room(uid) || !self.pace.allows(uid, Instant::now()) {
+            return client.answer(Reason::TooMany, 0, 0, None);
+        }
+        match self.sessions.start(client.peer, client.process()) {
+            Ok((session, pidfd, stream)) => {
+                watch(&self.epoll, pidfd, session | SESSION)?;
+                client.answer(Reason::Measured, 0, 0, Some(stream.as_fd()))
+            }
+            Err(_) => client.answer(Reason::NoMemory, 0, 0, None),
+        }
     }
 
     /// Looks for what has settled, renews what is read by others, and decides when to look again.

@@ -30,7 +30,12 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     if let Some(folder) = arguments.socket.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let settings = Settings { of_a_user: arguments.per_user, rests: true, ..Settings::default() };
+    let settings = Settings {
+        of_a_user: arguments.per_user,
+        rests: true,
+        follows: true,
+        ..Settings::default()
+    };
     let mut server = Server::new(&arguments.socket, settings, &mut calls)?;
     eprintln!("weigh: serves at {}", arguments.socket.display());
     for attached in calls.attached() {
