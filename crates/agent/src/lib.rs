@@ -17,7 +17,7 @@ mod pace;
 mod process;
 mod server;
 
-pub use follow::{Ask, RemoteError, RemoteJob, answers, be_session, is_session, socket};
+pub use follow::{Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket};
 pub use message::{Refused, Request, parse};
 pub use process::Peer;
 pub use server::{Server, ServerError, Settings};

@@ -1,4 +1,5 @@
-//! `weigh agent`: serves programs with libweigh, in the foreground, until it is told to end.
+//! `weigh agent`: serves programs with libweigh, and users' `weigh run`, in the foreground, until it
+//! is told to end.
 //!
 //! Reads requests at a socket; emits what it does on standard error. Refuses to start where the
 //! kernel's programs do not load, or somebody serves at that socket already.

@@ -7,7 +7,7 @@ mod serve;
 mod sessions;
 mod wire;
 
-pub use remote::{RemoteError, RemoteJob, answers, socket};
+pub use remote::{RemoteError, RemoteJob, answers, session, socket};
 pub use serve::{be_session, is_session};
 pub(crate) use sessions::Sessions;
 pub use wire::Ask;

@@ -62,7 +62,10 @@ impl From<RemoteError> for FollowError {
 
 /// Where the agent is to be found.
 pub fn socket() -> PathBuf {
-    std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()).unwrap_or(SOCKET.into()).into()
+    std::env::var_os(SOCKET_VARIABLE)
+        .filter(|path| !path.is_empty())
+        .unwrap_or(SOCKET.into())
+        .into()
 }
 
 /// Whether an agent answers there.
@@ -85,8 +88,8 @@ fn connected(path: &Path) -> Result<OwnedFd, RemoteError> {
     connected().map_err(|error| RemoteError::NoAgent(path.to_owned(), error))
 }
 
-/// Asks for somebody who follows a job.
-fn session(path: &Path) -> Result<UnixStream, RemoteError> {
+/// Asks the agent that listens there for somebody who follows a job.
+pub fn session(path: &Path) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;
     let gone = |error: rustix::io::Errno| RemoteError::Gone(error.into());
     let numbers = [layout(), Request::Follow as u64, 0, 0];
@@ -132,9 +135,9 @@ struct Told {
 }
 
 impl RemoteJob {
-    /// Has the agent get ready to follow a job.
-    pub fn open(wanted: Wanted) -> Result<RemoteJob, RemoteError> {
-        let stream = session(&socket())?;
+    /// Has the agent that listens there get ready to follow a job.
+    pub fn open(path: &Path, wanted: Wanted) -> Result<RemoteJob, RemoteError> {
+        let stream = session(path)?;
         let system = |error: rustix::io::Errno| RemoteError::Gone(error.into());
         stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
@@ -174,7 +177,9 @@ impl RemoteJob {
 
     fn ask_with(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<Tell, RemoteError> {
         let mut told = self.told.borrow_mut();
-        let Some(stream) = &told.stream else { return Err(RemoteError::NotUnderstood) };
+        let Some(stream) = &told.stream else {
+            return Err(RemoteError::Gone(io::ErrorKind::NotConnected.into()));
+        };
         match converse(stream, ask, with) {
             Ok((Tell::Refused(why), _)) => Err(RemoteError::Refused(why)),
             Ok((answer, _)) => Ok(answer),

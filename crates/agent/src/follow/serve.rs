@@ -98,8 +98,10 @@ impl Session {
     fn wait(&self) -> io::Result<Option<bool>> {
         let kernel = self.job.as_ref().filter(|_| self.events.len() < MOST_EVENTS);
         let kernel = kernel.and_then(|job| job.wake_fd());
-        let mut fds =
-            vec![PollFd::new(&self.process, PollFlags::IN), PollFd::new(&self.stream, PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(&self.process, PollFlags::IN),
+            PollFd::new(&self.stream, PollFlags::IN),
+        ];
         fds.extend(kernel.iter().map(|kernel| PollFd::new(kernel, PollFlags::IN)));
         loop {
             match poll(&mut fds, None) {

@@ -96,7 +96,7 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
 
 /// Who has no rights asks the agent, if there is one.
 fn through_agent(wanted: Wanted, own: JobError) -> anyhow::Result<Box<dyn Follow>> {
-    match RemoteJob::open(wanted) {
+    match RemoteJob::open(&weigh_agent::socket(), wanted) {
         Ok(job) => Ok(Box::new(job)),
         Err(RemoteError::NoAgent(..)) => Err(own.into()),
         Err(error) => Err(anyhow::anyhow!("{own}; {error}")),
