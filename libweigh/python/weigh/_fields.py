@@ -522,7 +522,7 @@ class Later(_Numbers):
         return self._of._number(86) / 1e9
 
 
-LAYOUT = 0x147f466d332f3bcd
+LAYOUT = 0xabe6e3c6dbaf31df
 WORDS = 87
 TOUCHED = 2
 CALLS = 3
