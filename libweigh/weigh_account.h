@@ -39,8 +39,12 @@ enum weigh_subsystem {
 	WEIGH_TIMER = 13,
 	/* io_uring: requests that were handed in and completed */
 	WEIGH_URING = 14,
-	WEIGH_SUBSYSTEMS = 15
+	/* the first of those that a configuration defines */
+	WEIGH_FIRST_OWN = 15,
+	WEIGH_SUBSYSTEMS = 23
 };
+
+#define WEIGH_OWN_NUMBERS 8
 
 struct weigh_part {
 	WEIGH_U64 time_ns; /* on a CPU in this part, less what other parts took that it called */
@@ -78,6 +82,7 @@ struct weigh_pagecache {
 struct weigh_block {
 	WEIGH_U64 requests; /* parts of requests to a device that were the call's */
 	WEIGH_U64 transferred_bytes; /* bytes of them */
+	WEIGH_U64 carried_bytes; /* of these, pages that others, or earlier calls, made dirty */
 	WEIGH_U64 queue_ns; /* from the request to its issue to the device */
 	WEIGH_U64 device_ns; /* from its issue to its completion, shared by bytes */
 };
@@ -89,6 +94,8 @@ struct weigh_socket {
 
 struct weigh_tcp {
 	WEIGH_U64 retransmits; /* segments sent again while the call lasted */
+	WEIGH_U64 transmitted_bytes; /* of its payload, handed to the network by itself */
+	WEIGH_U64 retransmitted_bytes; /* of these, sent again */
 };
 
 struct weigh_net {
@@ -143,6 +150,7 @@ struct weigh_account {
 	struct weigh_workqueue workqueue;
 	struct weigh_timer timer;
 	struct weigh_uring uring;
+	WEIGH_U64 own[WEIGH_OWN_NUMBERS]; /* by the configuration */
 	struct weigh_later later;
 };
 

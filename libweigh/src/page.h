@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x147f466d332f3bcdULL
+#define WEIGH_LAYOUT 0xe26a3fb8352813d3ULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 
@@ -53,6 +53,7 @@ enum weigh_request_kind {
 	WEIGH_ASK_PEER = 2, /* to read another program's page */
 	WEIGH_ASK_LEAVE = 3, /* to read another program's page no more */
 	WEIGH_ASK_WATCH = 4, /* to be told when a watched account has settled */
+	WEIGH_ASK_FOLLOW = 5, /* a stream to somebody who follows a job in the kernel */
 };
 
 #define WEIGH_FOLLOWS_CALLS 1

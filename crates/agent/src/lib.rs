@@ -2,16 +2,22 @@
 //! shares with the kernel side, has the kernel side take in its threads, and lets programs read each
 //! other's accounts where they may.
 //!
+//! Users' `weigh run` is served too: each job has a process with the agent's rights that follows it
+//! in the kernel.
+//!
 //! Reads requests from a socket, and `/proc`; emits answers with descriptors. Refuses threads of
 //! others, more programs than a user may have, and every message that is not understood. It has no
 //! thread of its own: whoever holds a [`Server`] polls it and lets it [`Server::handle`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod client;
+mod follow;
 mod message;
 mod pace;
 mod process;
 mod server;
 
+pub use follow::{Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket};
 pub use message::{Refused, Request, parse};
+pub use process::Peer;
 pub use server::{Server, ServerError, Settings};

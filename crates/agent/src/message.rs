@@ -33,6 +33,8 @@ pub enum Request {
     },
     /// To be told when something that it watches has settled.
     Watch,
+    /// Somebody who follows a job.
+    Follow,
 }
 
 /// Why a message is not taken.
@@ -61,6 +63,7 @@ pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
         Some(Kind::Peer) => Ok(Request::Peer { pid: small(2, PIDS)? }),
         Some(Kind::Leave) => Ok(Request::Leave { pid: small(2, PIDS)? }),
         Some(Kind::Watch) => Ok(Request::Watch),
+        Some(Kind::Follow) => Ok(Request::Follow),
         None => Err(Reason::NotUnderstood),
     }
 }

@@ -3,6 +3,8 @@
 //! A process in a PID namespace of its own knows its threads by other numbers than the server: they
 //! are found among its threads by the last number of `NSpid`.
 
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
 use weigh_schema::library::Reason;
 
 /// Who is at the other end of a connection.
@@ -36,6 +38,62 @@ pub fn thread(peer: Peer, tid: u32) -> Result<u32, Reason> {
         return Err(Reason::NotPermitted);
     }
     Ok(tid)
+}
+
+/// Why a process is not followed for a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The descriptor is of something else, or of a process that can not be seen from here.
+    #[error("the descriptor stands for no process that the agent can see")]
+    NoProcess,
+    /// It is not his, or not his alone.
+    #[error("the process is not the user's own")]
+    NotOwn,
+    /// It is no child of his weigh's.
+    #[error("the process is no child of this weigh")]
+    NoChild,
+    /// It is more than a copy of his weigh's that waits.
+    #[error("the process has executed a program already")]
+    HasExecuted,
+    /// Rights in a user namespace are none outside.
+    #[error("the process is in a user namespace of its own")]
+    OtherUsers,
+}
+
+/// The process that a descriptor stands for, if it is one that a peer may have followed: a child of his
+/// own that has executed nothing yet.
+pub fn command_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()));
+    let about = Status(about.unwrap_or_default());
+    let pid = about.number("Pid").and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+    let pid = pid.ok_or(Refusal::NoProcess)?;
+    let status = Status::read(pid, pid).ok_or(Refusal::NoProcess)?;
+    let users: Vec<_> = status.field("Uid").map(str::parse).collect();
+    if users.is_empty() || users.iter().any(|user| *user != Ok(peer.uid)) {
+        return Err(Refusal::NotOwn);
+    }
+    if status.number("PPid") != Some(peer.pid.into()) || status.number("Tgid") != Some(pid.into()) {
+        return Err(Refusal::NoChild);
+    }
+    if !has_our_users(pid) {
+        return Err(Refusal::OtherUsers);
+    }
+    match has_executed(pid) {
+        Some(false) => Ok(pid),
+        Some(true) => Err(Refusal::HasExecuted),
+        None => Err(Refusal::NoProcess),
+    }
+}
+
+/// `PF_FORKNOEXEC` of `<linux/sched.h>`: the kernel tells it in `/proc/PID/stat`.
+const FORKED_ONLY: u64 = 0x40;
+
+fn has_executed(pid: u32) -> Option<bool> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat).into_owned();
+    // The name, in parentheses, may hold anything.
+    let flags: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(6)?.parse().ok()?;
+    Some(flags & FORKED_ONLY == 0)
 }
 
 /// Whether numbers mean to a process what they mean here.

@@ -21,6 +21,7 @@ use weigh_schema::library::{FOLLOWS_CALLS, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::client::{Client, Received, turn_away};
+use crate::follow::Sessions;
 use crate::message::Request;
 use crate::pace::Pace;
 use crate::process::{self, Peer};
@@ -37,11 +38,13 @@ pub struct Settings {
     pub rests: bool,
     /// Whether the accounts of programs are added up, for whoever holds the server.
     pub adds_up: bool,
+    /// Whether it follows users' jobs as well: it starts this very program for that.
+    pub follows: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { programs: 1024, of_a_user: 256, rests: false, adds_up: false }
+        Settings { programs: 1024, of_a_user: 256, rests: false, adds_up: false, follows: false }
     }
 }
 
@@ -81,11 +84,14 @@ pub struct Server {
     pace: Pace,
     /// The accounts of those who have left, by token.
     sums: BTreeMap<u64, Account>,
+    sessions: Sessions,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
+/// With this bit it is one who follows a job.
+const SESSION: u64 = 1 << 62;
 
 impl Server {
     /// Listens at a place, which is made for it. Whoever can reach it is served.
@@ -123,6 +129,7 @@ impl Server {
             settings,
             pace: Pace::default(),
             sums: BTreeMap::new(),
+            sessions: Sessions::default(),
         })
     }
 
@@ -157,6 +164,7 @@ impl Server {
             match event.data.u64() {
                 LISTENER => self.accept(),
                 TIMER => self.look(),
+                key if key & SESSION != 0 => self.sessions.end(key & !SESSION),
                 key if key % 2 == 1 => self.drop_client(key / 2, calls),
                 key => self.serve(key / 2, calls),
             }
@@ -230,6 +238,7 @@ impl Server {
             Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
+            Received::Message(Ok(Request::Follow)) => self.follow(key),
         };
         if answered.is_err() {
             self.drop_client(key, calls);
@@ -327,6 +336,25 @@ impl Server {
         self.looks.often();
         self.look();
         Ok(())
+    }
+
+    /// Starts one who follows a job, and puts the two through to each other.
+    fn follow(&mut self, key: u64) -> io::Result<()> {
+        let Some(client) = self.clients.get(&key) else { return Ok(()) };
+        let uid = client.peer.uid;
+        if !self.settings.follows {
+            return client.answer(Reason::NotPermitted, 0, 0, None);
+        }
+        if !self.sessions.has_room(uid) || !self.pace.allows(uid, Instant::now()) {
+            return client.answer(Reason::TooMany, 0, 0, None);
+        }
+        match self.sessions.start(client.peer, client.process()) {
+            Ok((session, pidfd, stream)) => {
+                watch(&self.epoll, pidfd, session | SESSION)?;
+                client.answer(Reason::Measured, 0, 0, Some(stream.as_fd()))
+            }
+            Err(_) => client.answer(Reason::NoMemory, 0, 0, None),
+        }
     }
 
     /// Looks for what has settled, renews what is read by others, and decides when to look again.

@@ -1,4 +1,5 @@
-//! `weigh agent`: serves programs with libweigh, in the foreground, until it is told to end.
+//! `weigh agent`: serves programs with libweigh, and users' `weigh run`, in the foreground, until it
+//! is told to end.
 //!
 //! Reads requests at a socket; emits what it does on standard error. Refuses to start where the
 //! kernel's programs do not load, or somebody serves at that socket already.
@@ -30,7 +31,12 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     if let Some(folder) = arguments.socket.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let settings = Settings { of_a_user: arguments.per_user, rests: true, ..Settings::default() };
+    let settings = Settings {
+        of_a_user: arguments.per_user,
+        rests: true,
+        follows: true,
+        ..Settings::default()
+    };
     let mut server = Server::new(&arguments.socket, settings, &mut calls)?;
     eprintln!("weigh: serves at {}", arguments.socket.display());
     for attached in calls.attached() {

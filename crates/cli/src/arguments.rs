@@ -45,7 +45,7 @@ pub enum Verb {
     Report(ReportArguments),
     /// Say which mechanisms work here, which do not, why, and what each costs or loses.
     Doctor(DoctorArguments),
-    /// Serve programs that use libweigh: measure what they ask for, with the agent's rights.
+    /// Serve users without rights: measure programs that use libweigh, follow jobs of `weigh run`.
     Agent(AgentArguments),
 }
 

@@ -78,7 +78,7 @@ int BPF_PROG(on_open, struct file *file)
 	}
 	if (bpf_map_update_elem(&opened, &key, &once, BPF_NOEXIST))
 		atomic_add(&job->lost_files, 1);
-	else
+	else if (!(process && process->is_apart) && !has_gained_rights(task))
 		/* The exec of the command itself comes before its process is known: 0. */
 		tell_file(file, &key, process ? process->pid : 0, job);
 	return 0;

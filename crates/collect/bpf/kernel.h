@@ -120,8 +120,23 @@ typedef struct {
 	__u32 val;
 } kuid_t;
 
+typedef struct {
+	unsigned int val;
+} kgid_t;
+
+typedef struct {
+	unsigned long long val; /* an array of two before 6.3 */
+} kernel_cap_t;
+
+struct user_namespace {
+	int level;
+};
+
 struct cred {
-	kuid_t uid;
+	kuid_t uid, suid, euid, fsuid;
+	kgid_t gid, sgid, egid;
+	kernel_cap_t cap_permitted;
+	struct user_namespace *user_ns;
 };
 
 typedef struct {
@@ -173,7 +188,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct task_struct *group_leader, *real_parent;
 	struct pid *thread_pid;
-	const struct cred *cred;
+	const struct cred *cred, *real_cred;
 	struct files_struct *files;
 	struct mm_struct *mm;
 };

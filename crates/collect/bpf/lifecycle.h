@@ -166,7 +166,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	control = control_of(creator->job);
 	if (!job || !control)
 		return 0;
-	if (control->phase == PHASE_KILLING)
+	if (control->phase == PHASE_KILLING && may_signal(parent))
 		bpf_send_signal(SIGKILL);
 	thread = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -186,6 +186,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	}
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
+	if (process && origin)
+		process->is_apart = origin->is_apart;
 	mm = child->mm;
 	if (process && mm)
 		enter_memory(process, process_key(child), job, mm,
@@ -194,6 +196,21 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	more_processes(job, control);
 	hold_child(job, control, child);
 	return 0;
+}
+
+/* Of who is not the owner's to look at the name is told, in place of the arguments. */
+static __always_inline void tell_name(struct exec *exec, struct process *process, struct job *job)
+{
+	exec->kind = EVENT_EXEC;
+	exec->pid = process->pid;
+	exec->at = bpf_ktime_get_boot_ns();
+	exec->length = bpf_probe_read_kernel_str(exec->arguments, sizeof(process->name),
+						 process->name);
+	exec->total = MAX_ARGUMENT_BYTES;
+	if (exec->length > sizeof(process->name))
+		exec->length = 0;
+	if (bpf_ringbuf_output(&events, exec, EXEC_HEAD + sizeof(process->name), 0))
+		atomic_add(&job->lost_events, 1);
 }
 
 static __always_inline void tell_arguments(struct task_struct *task, struct process *process,
@@ -207,6 +224,10 @@ static __always_inline void tell_arguments(struct task_struct *task, struct proc
 	if (!space || !mm)
 		return;
 	exec = &space->exec;
+	if (process->is_apart) {
+		tell_name(exec, process, job);
+		return;
+	}
 	start = mm->arg_start;
 	length = mm->arg_end - start;
 	exec->kind = EVENT_EXEC;
@@ -269,6 +290,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	if (!process)
 		return 0;
 	process->execs++;
+	process->is_apart = has_gained_rights(task);
 	bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
 	mm = task->mm;
 	if (mm && process->mm != (__u64)mm) {

@@ -38,7 +38,7 @@ int announce(enum event_kind kind, enum limited limited, struct job *job, __s64 
 	event->pid = process ? process->pid : 0;
 	event->tid = task->pid;
 	event->held = held;
-	if (kind == EVENT_LIMIT && process)
+	if (kind == EVENT_LIMIT && process && !process->is_apart && !has_gained_rights(task))
 		stack_bytes = bpf_get_task_stack(task, event->stack, sizeof(event->stack),
 						 BPF_F_USER_STACK);
 	event->frames = stack_bytes > 0 ? stack_bytes / sizeof(__u64) : 0;
@@ -85,7 +85,7 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 		return 0;
 	task = bpf_get_current_task_btf();
 	if (__sync_val_compare_and_swap(&job->crossed, 0, limited) == 0) {
-		__u32 hold = control->hold && member(task);
+		__u32 hold = control->hold && member(task) && may_signal(task);
 
 		job->crossed_value = value;
 		if (hold)
@@ -93,7 +93,7 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 		announce(EVENT_LIMIT, limited, job, value, hold);
 		return 0;
 	}
-	if (!control->hold || !member(task))
+	if (!control->hold || !member(task) || !may_signal(task))
 		return 0;
 	if (job->crossed == limited && job->crossed_value > (__s64)limit)
 		limit = job->crossed_value;
@@ -159,7 +159,7 @@ static __always_inline void hold_child(struct job *job, struct control *control,
 {
 	int signal = signal_for_fork(job, control);
 
-	if (signal && bpf_ksym_exists(bpf_send_signal_task))
+	if (signal && may_signal(child) && bpf_ksym_exists(bpf_send_signal_task))
 		bpf_send_signal_task(child, signal, PIDTYPE_TGID, 0);
 }
 
@@ -197,7 +197,7 @@ int BPF_PROG(on_call, struct pt_regs *registers, long number)
 	if (!job || !control)
 		return 0;
 	signal = signal_for_fork(job, control);
-	if (signal)
+	if (signal && may_signal(bpf_get_current_task_btf()))
 		bpf_send_signal(signal);
 	return 0;
 }

@@ -3,14 +3,15 @@
 //! Emits [`JobReading`]s and [`Event`]s. A mechanism that does not know a value says so by a
 //! [`Note`]; it never leaves a counter at 0 without one.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Instant;
 
-use rustix::process::{Pid, WaitOptions, wait};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, wait};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 
@@ -61,6 +62,9 @@ pub enum FollowError {
     /// By a library in its programs.
     #[error(transparent)]
     Preload(#[from] PreloadError),
+    /// By another process, which does it for weigh.
+    #[error(transparent)]
+    Elsewhere(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// One who follows a job.
@@ -191,6 +195,37 @@ pub trait Follow {
 
     /// Stops following.
     fn close(self: Box<Self>) {}
+}
+
+/// Sends signals to every process of a job, or to one, if it is still of the job after a descriptor
+/// for it was opened: then its PID can not have been given to another before. Returns how many got
+/// all of them.
+pub fn signal_members(
+    living: impl Fn() -> Vec<ProcessEnd>,
+    to: Option<u32>,
+    signals: &[i32],
+) -> usize {
+    // The oldest first: who waits for others hears of it before they are gone.
+    let mut before = living();
+    before.retain(|process| to.is_none_or(|pid| process.pid == pid));
+    before.sort_by_key(|process| process.started_ns);
+    let opened: Vec<_> = before
+        .into_iter()
+        .filter_map(|process| {
+            let pid = Pid::from_raw(process.pid as i32)?;
+            let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            Some(((process.pid, process.started_ns), pidfd))
+        })
+        .collect();
+    let still: HashSet<_> =
+        living().into_iter().map(|process| (process.pid, process.started_ns)).collect();
+    let reached = opened.iter().filter(|(process, _)| still.contains(process));
+    reached
+        .filter(|(_, pidfd)| {
+            let reached = |s: &&i32| crate::signals::send(pidfd.as_fd(), **s).is_ok();
+            signals.iter().filter(reached).count() == signals.len()
+        })
+        .count()
 }
 
 /// With more processes than that a job is to be stopped.

@@ -6,14 +6,13 @@
 //! one, each with its reason in its statuses.
 
 use std::cell::RefCell;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use rustix::process::PidfdFlags;
 use weigh_schema::Mechanism;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
@@ -21,7 +20,7 @@ use weigh_schema::event::{
 
 use crate::clock::Moment;
 use crate::complaints;
-use crate::follow::{Follow, FollowError, Hold, Wanted};
+use crate::follow::{self, Follow, FollowError, Hold, Wanted};
 use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
 use crate::optional::{Offers, Parts};
@@ -118,7 +117,20 @@ impl KernelJob {
     /// Loads and attaches the programs. Nothing is followed until it is armed. `may_end` says
     /// whether a limit may have to be enforced: only then is there what keeps forks from beginning.
     pub fn open(wanted: Wanted, may_end: bool) -> Result<KernelJob, JobError> {
+        KernelJob::open_for(wanted, may_end, None)
+    }
+
+    /// The same for a user who has no rights of his own, if one is named: whom he may not signal
+    /// no limit of his stops or kills, and of programs that have gained rights he is told what they
+    /// use, not their arguments, stacks and files. Nothing is put into the way of all calls of
+    /// the machine for him.
+    pub fn open_for(
+        wanted: Wanted,
+        may_end: bool,
+        owner: Option<u32>,
+    ) -> Result<KernelJob, JobError> {
         requirements::check()?;
+        let may_end = may_end && owner.is_none();
         complaints::collect();
         let offers = Offers::of_this_kernel();
         let mut parts = Parts::new(wanted);
@@ -126,6 +138,8 @@ impl KernelJob {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.page_bytes = rustix::param::page_size() as u32;
             constants.cpus = requirements::possible_cpus();
+            constants.has_owner = owner.is_some().into();
+            constants.owner = owner.unwrap_or(0);
         }
         let needs_call = !offers.function("bpf_send_signal_task");
         open.progs.on_call.set_autoload(may_end && needs_call && offers.tracepoint("sys_enter"));
@@ -263,30 +277,8 @@ impl Follow for KernelJob {
         self.kept()
     }
 
-    /// A process that is still of the job after its descriptor was opened can not have given its
-    /// PID to another before.
     fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
-        // The oldest first: who waits for others hears of it before they are gone.
-        let mut living = self.living();
-        living.retain(|process| to.is_none_or(|pid| process.pid == pid));
-        living.sort_by_key(|process| process.started_ns);
-        let opened: Vec<_> = living
-            .into_iter()
-            .filter_map(|process| {
-                let pid = rustix::process::Pid::from_raw(process.pid as i32)?;
-                let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
-                Some(((process.pid, process.started_ns), pidfd))
-            })
-            .collect();
-        let still: HashSet<_> =
-            self.living().into_iter().map(|process| (process.pid, process.started_ns)).collect();
-        let reached = opened.iter().filter(|(process, _)| still.contains(process));
-        reached
-            .filter(|(_, pidfd)| {
-                let reached = |s: &&i32| crate::signals::send(pidfd.as_fd(), **s).is_ok();
-                signals.iter().filter(reached).count() == signals.len()
-            })
-            .count()
+        follow::signal_members(|| self.living(), to, signals)
     }
 
     fn set_limits(

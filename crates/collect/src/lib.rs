@@ -30,6 +30,7 @@ pub mod poll;
 pub mod preload;
 pub mod procfs;
 pub mod ptrace;
+pub mod remains;
 pub mod requirements;
 pub mod rusage;
 mod sentry;

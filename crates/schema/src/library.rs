@@ -109,6 +109,8 @@ numbered! {
     Leave = "LEAVE", "to read another program's page no more";
     /// To be told when a watched account has settled.
     Watch = "WATCH", "to be told when a watched account has settled";
+    /// Somebody who follows a job: `weigh run` asks for it.
+    Follow = "FOLLOW", "a stream to somebody who follows a job in the kernel";
 }
 
 numbered! {

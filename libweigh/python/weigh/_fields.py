@@ -275,14 +275,19 @@ class Block(_Numbers):
         return self._of._number(63)
 
     @property
+    def carried_bytes_total(self) -> int:
+        """Of these, pages that others, or earlier calls, made dirty."""
+        return self._of._number(64)
+
+    @property
     def queue_seconds(self) -> float:
         """From the request to its issue to the device."""
-        return self._of._number(64) / 1e9
+        return self._of._number(65) / 1e9
 
     @property
     def device_seconds(self) -> float:
         """From its issue to its completion, shared by bytes."""
-        return self._of._number(65) / 1e9
+        return self._of._number(66) / 1e9
 
 
 class Socket(_Numbers):
@@ -308,12 +313,12 @@ class Socket(_Numbers):
     @property
     def sent_bytes_total(self) -> int:
         """Payload accepted by sockets."""
-        return self._of._number(66)
+        return self._of._number(67)
 
     @property
     def received_bytes_total(self) -> int:
         """Payload taken from sockets."""
-        return self._of._number(67)
+        return self._of._number(68)
 
 
 class Tcp(_Numbers):
@@ -339,7 +344,17 @@ class Tcp(_Numbers):
     @property
     def retransmits_total(self) -> int:
         """Segments sent again while the call lasted."""
-        return self._of._number(68)
+        return self._of._number(69)
+
+    @property
+    def transmitted_bytes_total(self) -> int:
+        """Of its payload, handed to the network by itself."""
+        return self._of._number(70)
+
+    @property
+    def retransmitted_bytes_total(self) -> int:
+        """Of these, sent again."""
+        return self._of._number(71)
 
 
 class Net(_Numbers):
@@ -365,12 +380,12 @@ class Net(_Numbers):
     @property
     def packets_total(self) -> int:
         """Packets handed to a device."""
-        return self._of._number(69)
+        return self._of._number(72)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Their lengths, headers included."""
-        return self._of._number(70)
+        return self._of._number(73)
 
 
 class Workqueue(_Numbers):
@@ -396,7 +411,7 @@ class Workqueue(_Numbers):
     @property
     def queued_total(self) -> int:
         """Work items handed over."""
-        return self._of._number(71)
+        return self._of._number(74)
 
 
 class Timer(_Numbers):
@@ -422,7 +437,7 @@ class Timer(_Numbers):
     @property
     def started_total(self) -> int:
         """Timers and high-resolution timers started."""
-        return self._of._number(72)
+        return self._of._number(75)
 
 
 class Uring(_Numbers):
@@ -448,12 +463,12 @@ class Uring(_Numbers):
     @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(73)
+        return self._of._number(76)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(74)
+        return self._of._number(77)
 
 
 class Later(_Numbers):
@@ -464,66 +479,66 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(75)
+        return self._of._number(78)
 
     @property
     def block_requests_total(self) -> int:
         """Parts of requests to a device that carried its pages."""
-        return self._of._number(76)
+        return self._of._number(79)
 
     @property
     def block_bytes_total(self) -> int:
         """Bytes of its pages that were written, at completion."""
-        return self._of._number(77)
+        return self._of._number(80)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(78) / 1e9
+        return self._of._number(81) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(79) / 1e9
+        return self._of._number(82) / 1e9
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(80)
+        return self._of._number(83)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(81)
+        return self._of._number(84)
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(82) / 1e9
+        return self._of._number(85) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(83)
+        return self._of._number(86)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(84) / 1e9
+        return self._of._number(87) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(85)
+        return self._of._number(88)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(86) / 1e9
+        return self._of._number(89) / 1e9
 
 
-LAYOUT = 0x147f466d332f3bcd
-WORDS = 87
+LAYOUT = 0xe26a3fb8352813d3
+WORDS = 90
 TOUCHED = 2
 CALLS = 3
 TIME = 4

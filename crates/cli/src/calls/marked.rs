@@ -52,8 +52,13 @@ pub fn follow(
     let wanted = Wanted { every_call: false, ..wanted.clone() };
     let shim = Shim::new()?;
     let mut calls = KernelCalls::open(&wanted)?;
-    let settings =
-        Settings { programs: PROGRAMS, of_a_user: PROGRAMS, rests: false, adds_up: true };
+    let settings = Settings {
+        programs: PROGRAMS,
+        of_a_user: PROGRAMS,
+        rests: false,
+        adds_up: true,
+        follows: false,
+    };
     let mut server = Server::new(&shim.socket(), settings, &mut calls)?;
     let foreground = Foreground::prepare()?;
     let began = Instant::now();

@@ -1,6 +1,6 @@
 //! The facts of the machine and of our rights that decide what works.
 //!
-//! Reads capabilities, `/sys/kernel/btf/vmlinux`, `/sys/kernel/security/lockdown` and switches
+//! Reads capabilities, whether an agent answers, `/sys/kernel/btf/vmlinux`, `/sys/kernel/security/lockdown` and switches
 //! below `/proc/sys/kernel`; emits one line each. What can not be read is left out: on that
 //! kernel there is no such switch.
 
@@ -46,6 +46,7 @@ const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 pub fn all() -> Vec<Condition> {
     let mut all = vec![kernel_types()];
     all.extend(rights());
+    all.push(agent());
     all.extend(lockdown());
     all.extend(SWITCHES.iter().filter_map(|(name, bears_on)| {
         let value = read(&format!("/proc/sys/kernel/{name}"))?;
@@ -86,6 +87,16 @@ fn rights() -> Vec<Condition> {
             Condition { name, value: value.to_string(), good: Some(good), bears_on }
         })
         .collect()
+}
+
+fn agent() -> Condition {
+    let path = weigh_agent::socket();
+    let value = match weigh_agent::answers(&path) {
+        Ok(()) => format!("answers at {}", path.display()),
+        Err(error) => error.to_string(),
+    };
+    let bears_on = "exact accounting in the kernel for users without rights; libweigh";
+    Condition { name: "agent", value, good: None, bears_on }
 }
 
 /// `none [integrity] confidentiality`: the one in brackets is in force.

@@ -4,8 +4,9 @@
 //! the mechanism that the user named does not work.
 
 use anyhow::Context as _;
+use weigh_agent::{RemoteError, RemoteJob};
 use weigh_collect::follow::{Follow, Wanted};
-use weigh_collect::job::KernelJob;
+use weigh_collect::job::{JobError, KernelJob};
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
 use weigh_collect::ptrace::{Stops, TracedJob};
@@ -65,7 +66,10 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
     Ok(match way.following.mechanism {
         Mechanism::Bpf => {
             let may_end = !settings.limits.is_empty() && settings.on_limit != OnLimit::Warn;
-            Box::new(KernelJob::open(wanted, may_end)?)
+            match KernelJob::open(wanted, may_end) {
+                Ok(job) => Box::new(job),
+                Err(error) => through_agent(wanted, error)?,
+            }
         }
         Mechanism::Ptrace => {
             TracedJob::check()?;
@@ -88,4 +92,13 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         }
         _ => Box::new(PolledJob::open(why)),
     })
+}
+
+/// Who has no rights asks the agent, if there is one.
+fn through_agent(wanted: Wanted, own: JobError) -> anyhow::Result<Box<dyn Follow>> {
+    match RemoteJob::open(&weigh_agent::socket(), wanted) {
+        Ok(job) => Ok(Box::new(job)),
+        Err(RemoteError::NoAgent(..)) => Err(own.into()),
+        Err(error) => Err(anyhow::anyhow!("{own}; {error}")),
+    }
 }

@@ -1,0 +1,454 @@
+//! The user's side: a job that the agent follows for him.
+//!
+//! Reads answers from a stream; emits what the kernel side itself would. When the agent is lost the
+//! job goes on: who is alive is then seen in `/proc`, and all values are what was told until then.
+
+use std::cell::RefCell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+};
+use weigh_collect::clock::Moment;
+use weigh_collect::follow::{Follow, FollowError, Hold, Wanted, signal_members};
+use weigh_collect::remains::Remains;
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
+};
+use weigh_schema::library::{REPLY, Reason, Request, SOCKET, SOCKET_VARIABLE, layout};
+use weigh_schema::{Formula, METRICS, Mechanism, Quality};
+
+use super::wire::{self, Ask, Glimpse, MOST_TOLD, Tell, VERSION};
+
+/// Whoever does not answer for so long is lost.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Time between looks for who is alive, when nobody tells.
+const LOOK: Duration = Duration::from_millis(50);
+/// Rounds of events that are fetched at once: a job that makes more goes on meanwhile.
+const ROUNDS: usize = 64;
+
+/// Why the agent does not follow a job.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// Nobody is there.
+    #[error("no agent of weigh answers at {0}: {1}")]
+    NoAgent(PathBuf, io::Error),
+    /// The agent says why.
+    #[error("the agent at {0} does not follow it: {1}")]
+    TurnedAway(PathBuf, &'static str),
+    /// What follows it says why.
+    #[error("the agent does not follow it: {0}")]
+    Refused(String),
+    /// The agent has ended, or does not answer.
+    #[error("the agent has gone: {0}")]
+    Gone(io::Error),
+    /// It says something else than it was asked.
+    #[error("the agent is of another version of weigh")]
+    NotUnderstood,
+}
+
+impl From<RemoteError> for FollowError {
+    fn from(error: RemoteError) -> FollowError {
+        FollowError::Elsewhere(Box::new(error))
+    }
+}
+
+/// Where the agent is to be found.
+pub fn socket() -> PathBuf {
+    std::env::var_os(SOCKET_VARIABLE)
+        .filter(|path| !path.is_empty())
+        .unwrap_or(SOCKET.into())
+        .into()
+}
+
+/// Whether an agent answers there.
+pub fn answers(path: &Path) -> Result<(), RemoteError> {
+    connected(path).map(drop)
+}
+
+fn connected(path: &Path) -> Result<OwnedFd, RemoteError> {
+    let connected = || -> io::Result<OwnedFd> {
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::net::sockopt::set_socket_timeout(
+            &socket,
+            rustix::net::sockopt::Timeout::Recv,
+            Some(PATIENCE),
+        )?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(socket)
+    };
+    connected().map_err(|error| RemoteError::NoAgent(path.to_owned(), error))
+}
+
+/// Asks the agent that listens there for somebody who follows a job.
+pub fn session(path: &Path) -> Result<UnixStream, RemoteError> {
+    let socket = connected(path)?;
+    let gone = |error: rustix::io::Errno| RemoteError::Gone(error.into());
+    let numbers = [layout(), Request::Follow as u64, 0, 0];
+    let message: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    send(&socket, &message, SendFlags::NOSIGNAL).map_err(gone)?;
+    let mut answer = [0; REPLY.len() * 8];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [io::IoSliceMut::new(&mut answer)];
+    recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC).map_err(gone)?;
+    let stream = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    let reason = answer[8..16].try_into().map(u64::from_ne_bytes).ok().and_then(Reason::numbered);
+    match (reason, stream) {
+        (Some(Reason::Measured), Some(stream)) => Ok(UnixStream::from(stream)),
+        (Some(reason), _) => Err(RemoteError::TurnedAway(path.to_owned(), reason.text())),
+        (None, _) => Err(RemoteError::NotUnderstood),
+    }
+}
+
+/// A job that the agent follows.
+pub struct RemoteJob {
+    wake: OwnedFd,
+    /// Readable when there is something that should not wait, or the agent has gone.
+    either: OwnedFd,
+    told: RefCell<Told>,
+}
+
+/// What was told last, and by whom.
+struct Told {
+    /// None when it is lost.
+    stream: Option<UnixStream>,
+    job: Glimpse,
+    living: Vec<ProcessEnd>,
+    statuses: Vec<CollectorStatus>,
+    armed: Option<(Moment, Remains)>,
+    /// When the agent was lost, and how.
+    lost: Option<(u64, String)>,
+    looked: Option<Instant>,
+    has_limits: bool,
+}
+
+impl RemoteJob {
+    /// Has the agent that listens there get ready to follow a job.
+    pub fn open(path: &Path, wanted: Wanted) -> Result<RemoteJob, RemoteError> {
+        let stream = session(path)?;
+        let system = |error: rustix::io::Errno| RemoteError::Gone(error.into());
+        stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+        let wish = Ask::Open { version: VERSION, wanted: wanted.into() };
+        let (told, wake) = converse(&stream, &wish, None)?;
+        let wake = match (told, wake) {
+            (Tell::Done, Some(wake)) => wake,
+            (Tell::Refused(why), _) => return Err(RemoteError::Refused(why)),
+            _ => return Err(RemoteError::NotUnderstood),
+        };
+        let either = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
+        let watch = |what: BorrowedFd<'_>, events| {
+            epoll::add(&either, what, epoll::EventData::new_u64(0), events).map_err(system)
+        };
+        watch(wake.as_fd(), epoll::EventFlags::IN)?;
+        watch(stream.as_fd(), epoll::EventFlags::RDHUP)?;
+        let told = Told {
+            stream: Some(stream),
+            job: Glimpse::default(),
+            living: Vec::new(),
+            statuses: Vec::new(),
+            armed: None,
+            lost: None,
+            looked: None,
+            has_limits: false,
+        };
+        let job = RemoteJob { wake, either, told: RefCell::new(told) };
+        if let Ok(Tell::Statuses(statuses)) = job.ask(&Ask::Statuses) {
+            job.told.borrow_mut().statuses = statuses;
+        }
+        Ok(job)
+    }
+
+    fn ask(&self, ask: &Ask) -> Result<Tell, RemoteError> {
+        self.ask_with(ask, None)
+    }
+
+    fn ask_with(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<Tell, RemoteError> {
+        let mut told = self.told.borrow_mut();
+        let Some(stream) = &told.stream else {
+            return Err(RemoteError::Gone(io::ErrorKind::NotConnected.into()));
+        };
+        match converse(stream, ask, with) {
+            Ok((Tell::Refused(why), _)) => Err(RemoteError::Refused(why)),
+            Ok((answer, _)) => Ok(answer),
+            Err(error) => {
+                told.lose(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// What has no answer but that it was done. Nothing that a limit asks for can be had of one who
+    /// is gone.
+    fn tell(&self, ask: &Ask) -> Result<(), FollowError> {
+        match self.ask(ask) {
+            Err(error @ RemoteError::Refused(_)) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn glimpse(&self, ask: &Ask) -> Glimpse {
+        let answer = self.ask(ask);
+        let mut told = self.told.borrow_mut();
+        match answer {
+            Ok(Tell::Job(job, living)) => {
+                if *ask == Ask::Read {
+                    told.note(living);
+                }
+                told.job = job;
+            }
+            _ => told.look(*ask == Ask::Read),
+        }
+        told.job.clone()
+    }
+
+    fn list(&self, ask: &Ask) -> Vec<ProcessEnd> {
+        match self.ask(ask) {
+            Ok(Tell::Processes(processes)) => processes,
+            _ => {
+                let mut told = self.told.borrow_mut();
+                told.look(true);
+                told.living.clone()
+            }
+        }
+    }
+}
+
+impl Told {
+    fn lose(&mut self, why: &RemoteError) {
+        self.stream = None;
+        let Some((begun, remains)) = &self.armed else { return };
+        remains.adopt();
+        let seconds = begun.elapsed().as_secs_f64();
+        let limits = match self.has_limits {
+            true => "; limits on memory, processes and threads are not held any more",
+            false => "",
+        };
+        eprintln!(
+            "weigh: {why}. The job goes on; from {seconds:.1} s on it is only seen who is alive{limits}"
+        );
+        self.lost = Some((begun.elapsed_ns(), why.to_string()));
+    }
+
+    fn note(&mut self, living: Vec<ProcessEnd>) {
+        if let Some((_, remains)) = &mut self.armed {
+            remains.note(living.iter().map(|process| process.pid));
+        }
+        self.living = living;
+    }
+
+    /// Looks by itself, now or if the last time is long ago.
+    fn look(&mut self, now: bool) {
+        let Some((begun, remains)) = &mut self.armed else { return };
+        if !now && self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return;
+        }
+        let living = remains.living();
+        self.living.retain(|process| living.contains(&process.pid));
+        for pid in living {
+            if self.living.iter().all(|process| process.pid != pid) {
+                self.living.push(ProcessEnd { pid, ..ProcessEnd::default() });
+            }
+        }
+        let reading = &mut self.job.reading;
+        reading.at_ns = begun.elapsed_ns();
+        reading.population.processes = self.living.len() as u64;
+        reading.population.threads = 0;
+        reading.memory.rss_sum = 0;
+        remains.add_to(&mut reading.counters);
+        self.job.unsettled = 0;
+        if self.living.is_empty() {
+            let ended = self.job.ended_ns.get_or_insert(reading.at_ns);
+            reading.at_ns = *ended;
+        }
+        self.looked = Some(Instant::now());
+    }
+
+    /// What is to be said of everything, once the agent is lost.
+    fn lost_note(&self) -> Option<String> {
+        let (at_ns, why) = self.lost.as_ref()?;
+        let seconds = *at_ns as f64 * 1e-9;
+        Some(format!("{why}: what came after the first {seconds:.1} s is missing"))
+    }
+}
+
+fn converse(
+    stream: &UnixStream,
+    ask: &Ask,
+    with: Option<BorrowedFd<'_>>,
+) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
+    wire::send(stream, ask, with).map_err(RemoteError::Gone)?;
+    match wire::receive(stream, MOST_TOLD) {
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) => Err(RemoteError::Gone(io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => Err(RemoteError::Gone(error)),
+    }
+}
+
+impl Follow for RemoteJob {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Bpf
+    }
+
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        self.ask_with(&Ask::Arm, Some(pidfd))?;
+        let mut told = self.told.borrow_mut();
+        told.armed = Remains::of(pid).map(|remains| (Moment::now(), remains));
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.either.as_fd())
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        let told = self.told.borrow();
+        told.stream.is_none().then(|| told.looked.map_or_else(Instant::now, |l| l + LOOK))
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        let mut events = Vec::new();
+        for _ in 0..ROUNDS {
+            match self.ask(&Ask::Events) {
+                Ok(Tell::Events(more, is_more)) => {
+                    events.extend(more);
+                    if is_more {
+                        continue;
+                    }
+                }
+                _ => self.told.borrow_mut().look(false),
+            }
+            break;
+        }
+        events
+    }
+
+    fn read(&mut self) -> Result<JobReading, FollowError> {
+        Ok(self.glimpse(&Ask::Read).reading)
+    }
+
+    fn glance(&self) -> JobReading {
+        self.glimpse(&Ask::Glance).reading
+    }
+
+    fn unsettled(&self) -> u64 {
+        self.glimpse(&Ask::Glance).unsettled
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        self.glimpse(&Ask::Glance).ended_ns
+    }
+
+    fn living(&self) -> Vec<ProcessEnd> {
+        self.list(&Ask::Living)
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.list(&Ask::Processes)
+    }
+
+    /// With the user's own rights, not the agent's.
+    fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
+        signal_members(|| self.living(), to, signals)
+    }
+
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        hold: Hold,
+    ) -> Result<Vec<String>, FollowError> {
+        let limits: Vec<_> = limits.iter().map(|(m, l, w)| (m.to_string(), *l, *w)).collect();
+        match self.ask(&Ask::SetLimits(limits, hold.into()))? {
+            Tell::Taken(taken) => {
+                self.told.borrow_mut().has_limits = !taken.is_empty();
+                Ok(taken)
+            }
+            _ => Err(RemoteError::NotUnderstood.into()),
+        }
+    }
+
+    fn departures(&self) -> u64 {
+        self.glimpse(&Ask::Glance).departures
+    }
+
+    fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), FollowError> {
+        self.tell(&Ask::SetUnseen(bytes, departures))
+    }
+
+    fn release(&mut self) -> Result<(), FollowError> {
+        self.tell(&Ask::Release)
+    }
+
+    fn set_ending(&mut self) -> Result<(), FollowError> {
+        self.tell(&Ask::SetEnding)
+    }
+
+    fn set_killing(&mut self) -> Result<(), FollowError> {
+        self.tell(&Ask::SetKilling)
+    }
+
+    fn statuses(&self) -> Vec<CollectorStatus> {
+        if let Ok(Tell::Statuses(statuses)) = self.ask(&Ask::Statuses) {
+            self.told.borrow_mut().statuses = statuses;
+        }
+        let told = self.told.borrow();
+        let mut statuses = told.statuses.clone();
+        for status in statuses.iter_mut().filter(|status| status.name == "processes") {
+            status.reason = Some(match told.lost_note() {
+                Some(lost) => format!("through the agent; {lost}"),
+                None => "through the agent".to_string(),
+            });
+        }
+        if told.lost.is_some() {
+            for status in statuses.iter_mut().filter(|s| s.status == CollectorState::Active) {
+                status.status = CollectorState::Degraded;
+            }
+        }
+        statuses
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        if let Ok(Tell::Notes(notes)) = self.ask(&Ask::Notes) {
+            return notes;
+        }
+        let told = self.told.borrow();
+        let Some(reason) = told.lost_note() else { return Vec::new() };
+        METRICS
+            .iter()
+            .filter(|m| m.name != "wall_seconds" && !matches!(m.formula, Formula::NotMeasured(_)))
+            .map(|metric| Note {
+                metric: metric.name.to_string(),
+                quality: Quality::Estimated,
+                source: None,
+                reason: reason.clone(),
+            })
+            .collect()
+    }
+
+    fn counts_opens(&self) -> Result<(), String> {
+        self.ask(&Ask::CountsOpens).map(drop).map_err(|error| match error {
+            RemoteError::Refused(why) => why,
+            error => error.to_string(),
+        })
+    }
+
+    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
+        match self.ask(&Ask::TakeOpens(*key)) {
+            Ok(Tell::Times(times)) => times,
+            _ => None,
+        }
+    }
+}
