@@ -512,7 +512,7 @@ impl Account {
     /// remainder.
     pub fn complete(&mut self, calls: u64, time_ns: u64) {
         let (parts, fields) =
-            self.numbers[HEAD.len()..].split_at_mut(SUBSYSTEMS.len() * PART.len());
+            self.numbers[HEAD.len()..].split_at_mut(PARTS * PART.len());
         // Waiting for a CPU is the only time that is no part's own.
         let run_queue =
             SUBSYSTEMS.iter().flat_map(|s| s.fields.iter().map(move |f| (s.name, f.name)));
