@@ -123,7 +123,6 @@ static void count(unsigned call, uint64_t time, bool failed, uint64_t bytes)
 	struct call_counts *counts = &stripe->calls[call];
 	uint64_t bound;
 
-	add(&counts->calls, 1);
 	add(&counts->time_ns, time);
 	if (failed)
 		add(&counts->errors, 1);
@@ -153,12 +152,10 @@ void span_end(const struct span *span, bool failed, uint64_t bytes)
 	if (is_split)
 		store(&slot_of(self.handle)->request, 0);
 	time = clock_now() - span->began;
-	if (is_split) {
-		add(&span->account->calls, 1);
-		add(&span->account->time_ns, time);
-	}
 	if (is_open)
 		self.open = 0;
+	if (!is_split)
+		add(&stripe->calls[span->call].not_split, 1);
 	count(span->call, time, failed, bytes);
 }
 

@@ -511,8 +511,7 @@ impl Account {
     /// Makes it one of so many calls that took so long: what the parts do not have of it is the
     /// remainder.
     pub fn complete(&mut self, calls: u64, time_ns: u64) {
-        let (parts, fields) =
-            self.numbers[HEAD.len()..].split_at_mut(PARTS * PART.len());
+        let (parts, fields) = self.numbers[HEAD.len()..].split_at_mut(PARTS * PART.len());
         // Waiting for a CPU is the only time that is no part's own.
         let run_queue =
             SUBSYSTEMS.iter().flat_map(|s| s.fields.iter().map(move |f| (s.name, f.name)));

@@ -73,7 +73,6 @@ pub fn follow(
     calls.detach();
     let (sums, tally) = (server.sums(), calls.tally());
     let cells = shim.cells(&sums);
-    let split = sums.values().map(|account| account.calls()).sum();
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -87,9 +86,13 @@ pub fn follow(
         calls_total: total(&cells),
         threads_total: tally.threads,
         lost_total: tally.lost,
+<<<<<<< HEAD
         untold_total: 0,
         missed_returns_total: 0,
         notes: notes(&calls, total(&cells), split),
+=======
+        notes: notes(&calls, total(&cells), shim.not_split()),
+>>>>>>> shim
     };
     Ok(Ok(Followed { report, status: started.status() }))
 }
@@ -116,7 +119,7 @@ fn serve(
     }
 }
 
-fn notes(calls: &KernelCalls, seen: u64, split: u64) -> Vec<String> {
+fn notes(calls: &KernelCalls, seen: u64, not_split: u64) -> Vec<String> {
     let mut notes = vec![UNSEEN.to_string()];
     let unheard: Vec<String> = calls
         .unheard()
@@ -133,11 +136,10 @@ fn notes(calls: &KernelCalls, seen: u64, split: u64) -> Vec<String> {
             unheard.join(", ")
         ));
     }
-    if split < seen {
+    if not_split > 0 {
         notes.push(format!(
-            "preload: the time of {} of {seen} calls was not split, and is in the remainder: calls of \
-             signal handlers while another one was open, or of programs that weigh could not serve",
-            seen - split
+            "preload: the time of {not_split} of {seen} calls was not split, and is in the remainder: calls of \
+             signal handlers while another one was open, or of programs that weigh could not serve"
         ));
     }
     notes

@@ -65,7 +65,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// What was chosen, why, and what each costs.
-const AUTO: &str = "weigh: by bpf, which misses no call, at the price of some 0.2 µs for each call on \
+const AUTO: &str = "weigh: by bpf, which misses no call, at a price for each call on \
                     the machine; --mechanism preload costs others nothing, and sees functions of the \
                     C library in dynamic programs";
 

@@ -83,6 +83,16 @@ impl Shim {
         known.map_or_else(|| format!("call {number}"), |name| (*name).to_string())
     }
 
+    /// Calls whose time was not split.
+    pub fn not_split(&self) -> u64 {
+        let at = COUNTS.iter().position(|count| *count == "not_split").unwrap_or(0);
+        let of = |stripe: &[AtomicU64]| -> u64 {
+            let calls = stripe.chunks_exact(NUMBERS).take(CALLS.len());
+            calls.map(|numbers| numbers[at].load(Ordering::Relaxed)).sum()
+        };
+        self.words().chunks(STRIPE_NUMBERS).map(of).sum()
+    }
+
     /// The calls that were made, with the accounts of those that the kernel side has split, by
     /// token. What the accounts do not hold of a call's time is the remainder.
     pub fn cells(&self, accounts: &BTreeMap<u64, Account>) -> Vec<Cell> {
@@ -105,10 +115,6 @@ impl Shim {
                     let at = COUNTS.iter().position(|count| *count == name);
                     at.map_or(0, |at| counts[at].load(Ordering::Relaxed))
                 };
-                if of("calls") == 0 {
-                    continue;
-                }
-                calls = calls.wrapping_add(of("calls"));
                 time = time.wrapping_add(of("time_ns"));
                 cell.errors = cell.errors.wrapping_add(of("errors"));
                 cell.bytes = cell.bytes.wrapping_add(of("bytes"));
@@ -122,6 +128,7 @@ impl Shim {
                     if count > 0 {
                         let sum = cell.times.entry(bucket).or_default();
                         *sum = sum.wrapping_add(count);
+                        calls = calls.wrapping_add(count);
                     }
                 }
             }

@@ -78,8 +78,10 @@ const BUCKET_BITS: usize = 4;
 /// Buckets of times.
 pub const BUCKETS: usize = (64 - BUCKET_BITS + 1) << BUCKET_BITS;
 
-/// What is counted of a call, each a number of eight bytes; then follow its buckets.
-pub const COUNTS: &[&str] = &["calls", "errors", "bytes", "time_ns", "shortest_ns", "longest_ns"];
+/// What is counted of a call, each a number of eight bytes; then follow its buckets, which add up to
+/// how many calls there were.
+pub const COUNTS: &[&str] =
+    &["errors", "bytes", "time_ns", "shortest_ns", "longest_ns", "not_split"];
 
 /// Numbers of a call.
 pub const NUMBERS: usize = COUNTS.len() + BUCKETS;
