@@ -44,7 +44,7 @@ pub fn thread(peer: Peer, tid: u32) -> Result<u32, Reason> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The descriptor is of something else, or of a process that can not be seen from here.
-    #[error("the descriptor stands for no process that the agent can see")]
+    #[error("it is no process that the agent can see in /proc")]
     NoProcess,
     /// It is not his, or not his alone.
     #[error("the process is not the user's own")]
@@ -60,6 +60,24 @@ pub enum Refusal {
     OtherUsers,
 }
 
+/// Whether the agent can follow what a peer starts.
+pub fn may_ask(peer: Peer) -> Result<(), Refusal> {
+    owned(peer.pid, peer.uid).map(drop)
+}
+
+/// A process that is a user's by all its IDs, among users as the agent knows them.
+fn owned(pid: u32, user: u32) -> Result<Status, Refusal> {
+    let status = Status::read(pid, pid).ok_or(Refusal::NoProcess)?;
+    let users: Vec<_> = status.field("Uid").map(str::parse).collect();
+    if users.is_empty() || users.iter().any(|found| *found != Ok(user)) {
+        return Err(Refusal::NotOwn);
+    }
+    if !has_our_users(pid) {
+        return Err(Refusal::OtherUsers);
+    }
+    Ok(status)
+}
+
 /// The process that a descriptor stands for, if it is one that a peer may have followed: a child of his
 /// own that has executed nothing yet.
 pub fn command_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
@@ -67,16 +85,9 @@ pub fn command_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
     let about = Status(about.unwrap_or_default());
     let pid = about.number("Pid").and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
     let pid = pid.ok_or(Refusal::NoProcess)?;
-    let status = Status::read(pid, pid).ok_or(Refusal::NoProcess)?;
-    let users: Vec<_> = status.field("Uid").map(str::parse).collect();
-    if users.is_empty() || users.iter().any(|user| *user != Ok(peer.uid)) {
-        return Err(Refusal::NotOwn);
-    }
+    let status = owned(pid, peer.uid)?;
     if status.number("PPid") != Some(peer.pid.into()) || status.number("Tgid") != Some(pid.into()) {
         return Err(Refusal::NoChild);
-    }
-    if !has_our_users(pid) {
-        return Err(Refusal::OtherUsers);
     }
     match has_executed(pid) {
         Some(false) => Ok(pid),

@@ -298,11 +298,28 @@ fn nobody_s_process_but_one_s_own_is_followed() {
     let mut job = agent.open().expect("the agent serves");
     let file = std::fs::File::open("/dev/null").expect("it is there");
     let error = job.arm(1, file.as_fd()).expect_err("it was taken");
-    assert!(error.to_string().contains("stands for no process"), "{error}");
+    assert!(error.to_string().contains("no process that the agent can see"), "{error}");
     for child in [&mut own, &mut theirs] {
         child.kill().expect("it is there");
         child.wait().expect("it is there");
     }
+}
+
+/// Where the agent does not serve, weigh makes do with what it has.
+#[test]
+fn in_a_user_namespace_it_is_done_without_the_agent() {
+    needs_root!();
+    let agent = Agent::start();
+    let run = Weigh::workload("spin 20").env("WEIGH_SOCKET", agent.scratch.path("socket"));
+    let measured = run.within("container").measure();
+    measured.said("in a user namespace of its own");
+    measured.said("by ptrace instead");
+    // As it is where nobody serves at all.
+    let run = Weigh::workload("spin 20").run_by(NOBODY);
+    let nowhere = agent.scratch.path("nowhere");
+    let measured = run.env("WEIGH_SOCKET", nowhere).measure();
+    measured.said("CAP_BPF");
+    measured.said("by ptrace instead");
 }
 
 /// A user's stream to a session, without what speaks to it.

@@ -133,6 +133,8 @@ impl Session {
             if self.job.is_some() {
                 return Err("it is open already".to_string());
             }
+            // Before the command is made: then the user's weigh can still do without the agent.
+            process::may_ask(self.peer).map_err(|refusal| refusal.to_string())?;
             let job = KernelJob::open_for(wanted.into(), true, Some(self.peer.uid));
             self.job = Some(job.map_err(|error| error.to_string())?);
             return Ok(Tell::Done);

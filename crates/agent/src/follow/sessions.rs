@@ -14,8 +14,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::serve::SESSION;
 use crate::process::Peer;
 
-/// Each costs every process of the machine a little, at each fork, exec and page fault.
-const OF_ALL: usize = 64;
+/// Each costs every process of the machine a little, at each fork, exec and page fault, and some 30 MiB.
+const OF_ALL: usize = 32;
 const OF_A_USER: usize = 8;
 
 /// What follows jobs.
