@@ -86,13 +86,9 @@ pub fn follow(
         calls_total: total(&cells),
         threads_total: tally.threads,
         lost_total: tally.lost,
-<<<<<<< HEAD
         untold_total: 0,
         missed_returns_total: 0,
-        notes: notes(&calls, total(&cells), split),
-=======
         notes: notes(&calls, total(&cells), shim.not_split()),
->>>>>>> shim
     };
     Ok(Ok(Followed { report, status: started.status() }))
 }
