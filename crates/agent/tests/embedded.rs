@@ -11,7 +11,7 @@ use rustix::process::{WaitOptions, waitpid};
 use weigh_agent::{Server, Settings};
 use weigh_collect::calls::{KernelCalls, Wanted, name};
 use weigh_collect::spawn::{SignalMask, spawn};
-use weigh_schema::call::Grouping;
+use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 fn must(command: &mut Command) {
@@ -38,6 +38,7 @@ fn a_job_s_calls_are_in_its_table_and_in_its_program_s_accounts() {
     let wanted = Wanted {
         subsystems: SUBSYSTEMS.iter().collect(),
         grouping: Grouping::Call,
+        sharing: Sharing::Bytes,
         every_call: true,
     };
     let mut calls = KernelCalls::open(&wanted).unwrap();
