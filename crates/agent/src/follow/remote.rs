@@ -207,7 +207,7 @@ impl RemoteJob {
                 if *ask == Ask::Read {
                     told.note(living);
                 }
-                told.job = job;
+                told.job = *job;
             }
             _ => told.look(*ask == Ask::Read),
         }

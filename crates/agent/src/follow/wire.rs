@@ -135,7 +135,7 @@ pub enum Tell {
     /// It was not, or can not be.
     Refused(String),
     /// The job, and with a fresh reading some of the living.
-    Job(Glimpse, Vec<ProcessEnd>),
+    Job(Box<Glimpse>, Vec<ProcessEnd>),
     /// What has happened, and whether there is more.
     Events(Vec<Event>, bool),
     /// Processes.
