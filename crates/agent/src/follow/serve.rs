@@ -162,9 +162,9 @@ impl Session {
                 let reading = job.read().map_err(|error| error.to_string())?;
                 let mut living = job.living();
                 living.truncate(MOST_LIVING);
-                Ok(Tell::Job(Box::new(Glimpse { reading, ..glimpse(job) }), living))
+                Ok(Tell::Job(Box::new(Glimpse { reading, ..*glimpse(job) }), living))
             }
-            Ask::Glance => Ok(Tell::Job(Box::new(glimpse(job)), Vec::new())),
+            Ask::Glance => Ok(Tell::Job(glimpse(job), Vec::new())),
             Ask::Living => Ok(Tell::Processes(job.living())),
             Ask::Processes => Ok(Tell::Processes(job.processes())),
             Ask::SetLimits(limits, hold) => {
@@ -185,11 +185,11 @@ impl Session {
     }
 }
 
-fn glimpse(job: &KernelJob) -> Glimpse {
-    Glimpse {
+fn glimpse(job: &KernelJob) -> Box<Glimpse> {
+    Box::new(Glimpse {
         reading: job.glance(),
         unsettled: job.unsettled(),
         ended_ns: job.ended_ns(),
         departures: job.departures(),
-    }
+    })
 }
