@@ -101,7 +101,7 @@ static void *talk(void *argument)
 static void *fetch(void *argument)
 {
 	weigh *w = measured();
-	size_t blocks = 3, done = 0;
+	size_t blocks = 3, done = 0, missed;
 	char *buffer;
 
 	(void)argument;
@@ -112,12 +112,18 @@ static void *fetch(void *argument)
 		weigh_end(w);
 		done += blocks;
 	}
-	SAME(weigh_read(w, 500)->block.transferred_bytes, done * BLOCK);
-	SAME(weigh_read(w, 500)->block.requests, 11);
+	/*
+	 * A kernel may pass over programs in an interrupt that comes while another one runs. Then the
+	 * request stays pending: it is missing where it should be, and nowhere else.
+	 */
+	missed = weigh_read(w, 500)->later.pending;
+	CHECK(missed <= 2);
+	SAME(weigh_read(w, 500)->block.transferred_bytes + missed * blocks * BLOCK, done * BLOCK);
+	SAME(weigh_read(w, 500)->block.requests + missed, 11);
 	SAME(weigh_read(w, 500)->socket.sent_bytes, 0);
 	CHECK(weigh_read(w, 500)->block.device_ns > 0);
 	CHECK(weigh_read(w, 500)->parts[WEIGH_BLOCK].waiting_ns > 0);
-	SAME(weigh_settled(w, 500), 1);
+	SAME(weigh_settled(w, 500), !missed);
 	free(buffer);
 	return 0;
 }

@@ -60,17 +60,17 @@ class Sched(_Numbers):
     @property
     def run_queue_seconds(self) -> float:
         """Runnable, but another thread had the CPU."""
-        return self._of._number(50) / 1e9
+        return self._of._number(74) / 1e9
 
     @property
     def switches_total(self) -> int:
         """Times the thread left the CPU to wait."""
-        return self._of._number(51)
+        return self._of._number(75)
 
     @property
     def preemptions_total(self) -> int:
         """Times the CPU was taken from it."""
-        return self._of._number(52)
+        return self._of._number(76)
 
 
 class Irq(_Numbers):
@@ -96,12 +96,12 @@ class Irq(_Numbers):
     @property
     def hard_seconds(self) -> float:
         """In handlers of interrupts."""
-        return self._of._number(53) / 1e9
+        return self._of._number(77) / 1e9
 
     @property
     def soft_seconds(self) -> float:
         """In softirqs."""
-        return self._of._number(54) / 1e9
+        return self._of._number(78) / 1e9
 
 
 class Lock(_Numbers):
@@ -148,17 +148,17 @@ class Memory(_Numbers):
     @property
     def allocations_total(self) -> int:
         """Objects taken from kmalloc and the slab caches."""
-        return self._of._number(55)
+        return self._of._number(79)
 
     @property
     def allocated_bytes_total(self) -> int:
         """Their sizes, as the caches round them."""
-        return self._of._number(56)
+        return self._of._number(80)
 
     @property
     def pages_total(self) -> int:
         """Pages taken from the page allocator."""
-        return self._of._number(57)
+        return self._of._number(81)
 
 
 class Fault(_Numbers):
@@ -184,12 +184,12 @@ class Fault(_Numbers):
     @property
     def user_total(self) -> int:
         """Faults of the program's own code."""
-        return self._of._number(58)
+        return self._of._number(82)
 
     @property
     def kernel_total(self) -> int:
         """Faults of kernel code on the program's memory."""
-        return self._of._number(59)
+        return self._of._number(83)
 
 
 class Pagecache(_Numbers):
@@ -215,12 +215,12 @@ class Pagecache(_Numbers):
     @property
     def added_pages_total(self) -> int:
         """Pages put into it: misses, read-ahead, new pages."""
-        return self._of._number(60)
+        return self._of._number(84)
 
     @property
     def dirtied_pages_total(self) -> int:
         """Pages that became dirty."""
-        return self._of._number(61)
+        return self._of._number(85)
 
 
 class Fs(_Numbers):
@@ -267,27 +267,27 @@ class Block(_Numbers):
     @property
     def requests_total(self) -> int:
         """Parts of requests to a device that were the call's."""
-        return self._of._number(62)
+        return self._of._number(86)
 
     @property
     def transferred_bytes_total(self) -> int:
         """Bytes of them."""
-        return self._of._number(63)
+        return self._of._number(87)
 
     @property
     def carried_bytes_total(self) -> int:
         """Of these, pages that others, or earlier calls, made dirty."""
-        return self._of._number(64)
+        return self._of._number(88)
 
     @property
     def queue_seconds(self) -> float:
         """From the request to its issue to the device."""
-        return self._of._number(65) / 1e9
+        return self._of._number(89) / 1e9
 
     @property
     def device_seconds(self) -> float:
         """From its issue to its completion, shared by bytes."""
-        return self._of._number(66) / 1e9
+        return self._of._number(90) / 1e9
 
 
 class Socket(_Numbers):
@@ -313,12 +313,12 @@ class Socket(_Numbers):
     @property
     def sent_bytes_total(self) -> int:
         """Payload accepted by sockets."""
-        return self._of._number(67)
+        return self._of._number(91)
 
     @property
     def received_bytes_total(self) -> int:
         """Payload taken from sockets."""
-        return self._of._number(68)
+        return self._of._number(92)
 
 
 class Tcp(_Numbers):
@@ -344,17 +344,17 @@ class Tcp(_Numbers):
     @property
     def retransmits_total(self) -> int:
         """Segments sent again while the call lasted."""
-        return self._of._number(69)
+        return self._of._number(93)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Of its payload, handed to the network by itself."""
-        return self._of._number(70)
+        return self._of._number(94)
 
     @property
     def retransmitted_bytes_total(self) -> int:
         """Of these, sent again."""
-        return self._of._number(71)
+        return self._of._number(95)
 
 
 class Net(_Numbers):
@@ -380,12 +380,12 @@ class Net(_Numbers):
     @property
     def packets_total(self) -> int:
         """Packets handed to a device."""
-        return self._of._number(72)
+        return self._of._number(96)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Their lengths, headers included."""
-        return self._of._number(73)
+        return self._of._number(97)
 
 
 class Workqueue(_Numbers):
@@ -411,7 +411,7 @@ class Workqueue(_Numbers):
     @property
     def queued_total(self) -> int:
         """Work items handed over."""
-        return self._of._number(74)
+        return self._of._number(98)
 
 
 class Timer(_Numbers):
@@ -437,7 +437,7 @@ class Timer(_Numbers):
     @property
     def started_total(self) -> int:
         """Timers and high-resolution timers started."""
-        return self._of._number(75)
+        return self._of._number(99)
 
 
 class Uring(_Numbers):
@@ -463,12 +463,12 @@ class Uring(_Numbers):
     @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(76)
+        return self._of._number(100)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(77)
+        return self._of._number(101)
 
 
 class Later(_Numbers):
@@ -479,66 +479,66 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(78)
+        return self._of._number(110)
 
     @property
     def block_requests_total(self) -> int:
         """Parts of requests to a device that carried its pages."""
-        return self._of._number(79)
+        return self._of._number(111)
 
     @property
     def block_bytes_total(self) -> int:
         """Bytes of its pages that were written, at completion."""
-        return self._of._number(80)
+        return self._of._number(112)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(81) / 1e9
+        return self._of._number(113) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(82) / 1e9
+        return self._of._number(114) / 1e9
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(83)
+        return self._of._number(115)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(84)
+        return self._of._number(116)
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(85) / 1e9
+        return self._of._number(117) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(86)
+        return self._of._number(118)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(87) / 1e9
+        return self._of._number(119) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(88)
+        return self._of._number(120)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(89) / 1e9
+        return self._of._number(121) / 1e9
 
 
 LAYOUT = 0xe26a3fb8352813d3
-WORDS = 90
+WORDS = 122
 TOUCHED = 2
 CALLS = 3
 TIME = 4

@@ -1,7 +1,8 @@
 //! The sources of libweigh that follow from the schema.
 
 use weigh_schema::library;
-use weigh_schema::subsystem::{Field, HEAD, LATER, PART, SUBSYSTEMS};
+use weigh_schema::own::OWN_NUMBERS;
+use weigh_schema::subsystem::{Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
 
 /// A file below `libweigh/`, and how its text is made; the repository holds a copy of each.
 pub type Source = (&'static str, fn() -> String);
@@ -31,7 +32,7 @@ fn fields() -> String {
          self._of = of\n",
     );
     let head = |name: &str| HEAD.iter().position(|(n, _)| *n == name).unwrap_or(0);
-    let mut at = HEAD.len() + SUBSYSTEMS.len() * PART.len();
+    let mut at = HEAD.len() + PARTS * PART.len();
     for (index, subsystem) in SUBSYSTEMS.iter().enumerate() {
         let class = CLASS
             .replace("{name}", &class_name(subsystem.name))
@@ -45,6 +46,8 @@ fn fields() -> String {
             at += 1;
         }
     }
+    // Those of configurations come in between.
+    at += OWN_NUMBERS;
     let help = "What came after the calls";
     text.push_str(&CLASS.replace("{name}", "Later").replace("{help}", help));
     for field in LATER {

@@ -278,7 +278,7 @@ mod tests {
             ("vfs_read", "counts", "there is file, buf, count, pos, return"),
             ("__dev_queue_xmit", "skb->lne", "there is no field 'lne'; there is"),
             ("vfs_read", "count->x", "something with fields before 'x'"),
-            ("vfs_read", "file->f_inode->i_atime->y", "'file->f_inode->i_atime->y'"),
+            ("vfs_read", "file->f_inode->i_ino->y", "'file->f_inode->i_ino->y'"),
             ("vfs_read", "file->f_path", "a structure with mnt, dentry"),
             ("__dev_queue_xmit", "skb->ip_summed", "this one is a bit field"),
             ("no_such_function_here", "x", "nothing can be captured"),

@@ -82,9 +82,7 @@ mod tests {
     fn a_function_is_there_once_or_refused() {
         assert_eq!(check("vfs_read"), Ok(()));
         let refusal = check("vfs_raed").expect_err("there is none");
-        assert!(
-            refusal.starts_with("f.toml:7: k: ") && refusal.ends_with("is vfs_read, vfs_write")
-        );
+        assert!(refusal.starts_with("f.toml:7: k: ") && refusal.contains("vfs_read"), "{refusal}");
         assert!(check("vfs_data").expect_err("it is no function").contains("'vfs_data'"));
         assert!(check("twice").expect_err("there are two").contains("2 of this name"));
     }
