@@ -91,7 +91,7 @@ browser() {
 # never touches the kernel's measuring is not run again there, unless WEIGH_VM=all asks for it.
 vm() {
 	local tests all
-	local elsewhere='/(errors|events|recording|terminal|transparent|calls|explain|agent_run)-[0-9a-f]+$'
+	local elsewhere='/(errors|events|recording|terminal|transparent|calls|explain|agent_run|kernel)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
