@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use support::measured::Measured;
 use support::run::Weigh;
-use support::{amount, patience, processes, worth_the_time};
+use support::{amount, is_slow, patience, processes, worth_the_time};
 use weigh_schema::Quality;
 use weigh_schema::summary::ExitKind;
 
@@ -84,7 +84,8 @@ fn a_concurrent_peak_lies_within_its_bounds() {
     for by in told() {
         let measured = followed(by, "children 3 60000000 together 300").measure();
         let truth = measured.truth("pss_sum_peak_bytes");
-        measured.is_near("memory_peak_bytes", truth, 0.03);
+        // It is looked at now and then, more seldom on an emulated machine.
+        measured.is_near("memory_peak_bytes", truth, if is_slow() { 0.06 } else { 0.03 });
         measured.is("processes_total", 4);
         measured.is("processes_peak", 4);
     }
