@@ -39,6 +39,18 @@ fn truth(text: &str, key: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {key} in {text}")).parse().expect("a number")
 }
 
+/// The parts of each row are its time, no more and no less.
+#[track_caller]
+fn parts_add_up(report: &Value) {
+    for row in report["calls"].as_array().expect("rows") {
+        let parts = row["parts"].as_object().expect("parts");
+        let of = |key: &str| parts.values().filter_map(|p| p[key].as_f64()).sum::<f64>();
+        let sum = of("time_seconds") + of("waiting_seconds") + of("run_queue_seconds");
+        let time = row["time_seconds"].as_f64().expect("seconds");
+        assert!((sum - time).abs() < 1e-6, "{}: {sum} of {time}", row["call"]);
+    }
+}
+
 #[test]
 fn every_call_is_counted_and_its_parts_add_up() {
     needs_root!();
@@ -57,13 +69,7 @@ fn every_call_is_counted_and_its_parts_add_up() {
         let seconds = slept["time_seconds"].as_f64().expect("seconds");
         let own = truth(&said, "clock_nanosleep_ns") as f64 / 1e9;
         assert!(seconds <= own && seconds > own * 0.95, "{seconds} of {own}");
-        for row in report["calls"].as_array().expect("rows") {
-            let parts = row["parts"].as_object().expect("parts");
-            let of = |key: &str| parts.values().filter_map(|p| p[key].as_f64()).sum::<f64>();
-            let sum = of("time_seconds") + of("waiting_seconds") + of("run_queue_seconds");
-            let time = row["time_seconds"].as_f64().expect("seconds");
-            assert!((sum - time).abs() < 1e-6, "{}: {sum} of {time}", row["call"]);
-        }
+        parts_add_up(&report);
     }
 }
 
@@ -267,13 +273,7 @@ fn the_library_counts_every_call_of_a_function() {
     assert!(seconds <= own && seconds > own * 0.95, "{seconds} of {own}");
     let waited = slept["parts"]["sched"]["waiting_seconds"].as_f64().expect("seconds");
     assert!(waited > 7.0 * 0.019, "{slept}");
-    for row in report["calls"].as_array().expect("rows") {
-        let parts = row["parts"].as_object().expect("parts");
-        let of = |key: &str| parts.values().filter_map(|p| p[key].as_f64()).sum::<f64>();
-        let sum = of("time_seconds") + of("waiting_seconds") + of("run_queue_seconds");
-        let time = row["time_seconds"].as_f64().expect("seconds");
-        assert!((sum - time).abs() < 1e-6, "{}: {sum} of {time}", row["call"]);
-    }
+    parts_add_up(&report);
 }
 
 #[test]

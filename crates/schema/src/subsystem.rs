@@ -394,14 +394,6 @@ impl Account {
         Account { own: Some(Own::clone(own)), ..self }
     }
 
-    /// A call of that length, of which nothing else is known.
-    pub fn of_call(time_ns: u64) -> Account {
-        let mut account = Account::default();
-        account.set_head("calls", 1);
-        account.set_head("time_ns", time_ns);
-        account
-    }
-
     /// Says how long the calls took.
     pub fn set_time_ns(&mut self, time_ns: u64) {
         self.set_head("time_ns", time_ns);
