@@ -11,22 +11,22 @@ import { histogram, partClass } from "./histogram";
 function draw(page: ExplainPage, root: HTMLElement): void {
   append(root,
     h("header", { class: "top" },
-      h("div", { class: "mark" }, h("strong", {}, "weigh"), h("span", {}, "slow calls, explained")),
+      h("div", { class: "mark" }, h("strong", {}, "weigh"), h("span", {}, `slow ${page.noun}, explained`)),
       h("h1", {}, page.command || "system calls"),
-      h("p", { class: "muted" }, `${count(page.calls)} calls; ${page.definitions}`)),
+      h("p", { class: "muted" }, `${count(page.calls)} ${page.noun}; ${page.definitions}`)),
     h("main", {},
       ...page.warnings.map((text) =>
         h("aside", { class: "banner open" }, h("h2", {}, "Not all is here"), h("p", {}, text))),
-      page.kinds.length > 0 && legend(page.parts),
+      page.kinds.length > 0 && legend(page),
       ...page.kinds.map((kind, index) => section(kind, index, page.parts)),
       page.left_out > 0 && h("p", { class: "note" },
-        `${count(page.left_out)} more kinds of calls have too few calls to compare, or took least.`)));
+        `${count(page.left_out)} more kinds of ${page.noun} have too few to compare, or took least.`)));
 }
 
-function legend(parts: PartTitle[]): HTMLElement {
+function legend({ noun, parts }: ExplainPage): HTMLElement {
   return h("section", { id: "legend", "aria-label": "Parts of the kernel" },
     h("p", { class: "note" },
-      "Each bar stands for the calls that took about that long. Its height is their number, on a "
+      `Each bar stands for the ${noun} that took about that long. Its height is their number, on a `
       + "logarithmic scale; its colours divide it by where their time went."),
     h("ul", { class: "legend-parts" }, ...parts.map((part, index) =>
       h("li", { title: part.help }, h("i", { class: partClass(parts, index) }), part.name))));

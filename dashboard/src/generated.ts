@@ -80,6 +80,7 @@ export interface Exit {
 
 export interface ExplainPage {
   command: string;
+  noun: string;
   calls: number;
   definitions: string;
   warnings: string[];

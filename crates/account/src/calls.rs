@@ -154,6 +154,7 @@ pub fn call_row(
         of: owners.name(call.of),
         sequence: call.sequence,
         result: Returned(call.result),
+        interval: call.interval,
         measured,
         account: call.account,
         rivals: call.rivals,
@@ -197,6 +198,7 @@ mod tests {
             began_ns: 1000,
             ended_ns: 1000 + time_ns,
             of: [0, 0],
+            interval: None,
             account: account(1, time_ns),
             rivals: Default::default(),
         }

@@ -6,6 +6,7 @@
 
 mod bucket;
 mod compare;
+mod intervals;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use weigh_schema::explain::{SlowRule, Verdict};
 use bucket::{Times, bucket_start};
 
 pub use compare::Comparison;
+pub use intervals::Intervals;
 
 /// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
 const LEAST_CALLS: u64 = 40;
@@ -81,9 +83,9 @@ fn borders(times: &Times, rule: SlowRule) -> Borders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::call::Rival;
+    use weigh_schema::call::{Interval, Rival};
     use weigh_schema::call_row::COST_COLUMNS;
-    use weigh_schema::explain::{Doing, ExplainReport};
+    use weigh_schema::explain::{Doing, ExplainReport, Of};
 
     fn row(call: &str, numbers: &[(&str, u64)]) -> CallRow {
         let mut row = CallRow { call: call.into(), measured: u64::MAX, ..CallRow::default() };
@@ -103,7 +105,7 @@ mod tests {
         rows.iter().for_each(|row| survey.add(row));
         let mut comparison = survey.compare(rule.parse().unwrap());
         rows.iter().for_each(|row| comparison.add(row));
-        comparison.report(String::new(), 0, 0)
+        comparison.report(Of::Call, String::new(), 0, 0)
     }
 
     /// 1,000 fsyncs of about 1.1 ms, and 8 that wait 6.9 ms more for the device.
@@ -186,6 +188,32 @@ mod tests {
         let [rival] = &report.kinds[0].rivals[..] else { panic!("{:?}", report.kinds[0].rivals) };
         assert_eq!((rival.kind.as_str(), rival.name.as_str()), ("behind", "ffmpeg"));
         assert_eq!((rival.pid, rival.slow_total, rival.ordinary_total), (Some(4711), 6, 0));
+    }
+
+    #[test]
+    fn of_an_interval_what_is_between_its_calls_is_the_programs() {
+        let requests = (0..1000).flat_map(|i: u64| {
+            // Two calls of 1 us each; slow requests compute for 5 ms in between.
+            let interval = Some(Interval { number: i, token: 10_000 + i });
+            let began = i as i64 * 100_000_000;
+            let between = if i % 100 == 7 { 5_000_000 } else { 20_000 + i as i64 % 50 * 10 };
+            [began, began + 1_000 + between].map(|time_ns| CallRow {
+                time_ns,
+                interval,
+                ..row("read", &[("kernel_time_seconds", 1_000)])
+            })
+        });
+        let mut intervals = Intervals::new(Of::Interval);
+        let mut rows: Vec<CallRow> = requests.filter_map(|row| intervals.add(row)).collect();
+        rows.extend(intervals.rest());
+        let report = explain(&rows, "1%");
+        let [kind] = &report.kinds[..] else { panic!("{report:?}") };
+        assert_eq!((kind.calls_total, kind.slow.calls_total), (1000, 10));
+        let [difference] = &kind.differences[..] else { panic!("{:?}", kind.differences) };
+        assert_eq!((difference.subsystem.as_str(), difference.doing), ("program", Doing::Busy));
+        assert!((difference.slow_seconds - 5e-3).abs() < 1e-12, "{difference:?}");
+        assert_eq!(kind.slow_tokens.len(), 5);
+        assert!(kind.slow_tokens.iter().all(|token| token % 100 == 7), "{:?}", kind.slow_tokens);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::call::{Grouping, Sharing};
-use weigh_schema::explain::SlowRule;
+use weigh_schema::explain::{Of, SlowRule};
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
@@ -359,7 +359,30 @@ have more of, the greatest first, and who was in their way.
 Examples:
   weigh calls --per-call calls.parquet --by file -- ./server --once
   weigh explain calls.parquet
-  weigh explain calls.parquet --call fsync --slow 10ms --page explain.html";
+  weigh explain calls.parquet --call fsync --slow 10ms --page explain.html
+  weigh explain calls.parquet --by interval";
+
+/// What `weigh explain` compares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CompareBy {
+    /// Calls.
+    #[default]
+    Call,
+    /// Intervals of libweigh.
+    Interval,
+    /// Intervals of libweigh, by their tokens.
+    Token,
+}
+
+impl From<CompareBy> for Of {
+    fn from(by: CompareBy) -> Of {
+        match by {
+            CompareBy::Call => Of::Call,
+            CompareBy::Interval => Of::Interval,
+            CompareBy::Token => Of::Token,
+        }
+    }
+}
 
 /// Options of `weigh explain`.
 #[derive(Args, Debug)]
@@ -372,6 +395,11 @@ pub struct ExplainArguments {
     /// Look at this call alone; can be given several times.
     #[arg(long = "call", value_name = "NAME")]
     pub calls: Vec<String>,
+
+    /// What is compared: each call with others of its kind; each interval of libweigh (a request)
+    /// with all others; or with those of its token.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub by: CompareBy,
 
     /// Which calls are slow: the slowest share of a kind, if they took twice the median; or all
     /// that took so long.

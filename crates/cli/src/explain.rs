@@ -1,16 +1,19 @@
 //! `weigh explain`: what made slow calls slow.
 //!
 //! Reads the file of `weigh calls --per-call`, twice; emits text on standard output, JSON and a
-//! page where that is wanted. Refuses a file that holds no calls, and names of calls that are not in it.
+//! page where that is wanted. Refuses a file that holds no calls, names of calls that are not in it, and
+//! intervals where it has none.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use weigh_account::Survey;
+use weigh_account::{Intervals, Survey};
 use weigh_keep::{calls_note, each_call};
-use weigh_schema::explain::ExplainReport;
+use weigh_schema::call_row::CallRow;
+use weigh_schema::explain::{ExplainReport, INTERVAL, Of};
 use weigh_schema::nearest;
 
 use crate::arguments::ExplainArguments;
@@ -41,17 +44,49 @@ pub fn execute(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
 
 fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
     let note = calls_note(&arguments.file)?;
+    let of = Of::from(arguments.by);
+    let mut survey = Survey::default();
+    let found = match of {
+        Of::Call => survey_calls(arguments, &mut survey)?,
+        Of::Interval | Of::Token => survey_intervals(arguments, &mut survey, of)?,
+    };
+    let mut comparison = survey.compare(arguments.slow);
+    each(&arguments.file, of, |row| {
+        if found.contains(&row.call) {
+            comparison.add(&row);
+        }
+    })?;
+    Ok(comparison.report(of, note.command, note.untold, note.lost))
+}
+
+/// Shows all calls of a file, or all intervals.
+fn each(file: &Path, of: Of, mut visit: impl FnMut(CallRow)) -> anyhow::Result<()> {
+    let mut intervals = Intervals::new(of);
+    each_call(file, |row| {
+        if let Some(row) = intervals.add(row) {
+            visit(row);
+        }
+    })?;
+    intervals.rest().for_each(visit);
+    Ok(())
+}
+
+/// The kinds of calls that are wanted.
+fn survey_calls(
+    arguments: &ExplainArguments,
+    survey: &mut Survey,
+) -> anyhow::Result<BTreeSet<String>> {
     let is_wanted = |call: &String| arguments.calls.is_empty() || arguments.calls.contains(call);
-    let (mut survey, mut others) = (Survey::default(), BTreeSet::new());
-    let mut found = BTreeSet::new();
-    each_call(&arguments.file, |row| {
-        if is_wanted(&row.call) {
+    let (mut found, mut others) = (BTreeSet::new(), BTreeSet::new());
+    each(&arguments.file, Of::Call, |row| {
+        let of_kind = if is_wanted(&row.call) {
             survey.add(&row);
-            if !arguments.calls.is_empty() && !found.contains(&row.call) {
-                found.insert(row.call);
-            }
-        } else if !others.contains(&row.call) {
-            others.insert(row.call);
+            &mut found
+        } else {
+            &mut others
+        };
+        if !of_kind.contains(&row.call) {
+            of_kind.insert(row.call);
         }
     })?;
     if let Some(call) = arguments.calls.iter().find(|call| !found.contains(*call)) {
@@ -62,11 +97,28 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
         };
         bail!("{} holds no call named '{call}'{hint}", arguments.file.display());
     }
-    let mut comparison = survey.compare(arguments.slow);
-    each_call(&arguments.file, |row| {
-        if is_wanted(&row.call) {
-            comparison.add(&row);
-        }
+    Ok(found)
+}
+
+fn survey_intervals(
+    arguments: &ExplainArguments,
+    survey: &mut Survey,
+    of: Of,
+) -> anyhow::Result<BTreeSet<String>> {
+    if !arguments.calls.is_empty() {
+        bail!("--call looks at single calls: leave it out with --by interval and --by token");
+    }
+    let mut is_any = false;
+    each(&arguments.file, of, |row| {
+        is_any = true;
+        survey.add(&row);
     })?;
-    Ok(comparison.report(note.command, note.untold, note.lost))
+    if !is_any {
+        bail!(
+            "{} holds no intervals: no call was made between weigh_begin() and weigh_end() of \
+             libweigh; --by call compares single calls",
+            arguments.file.display()
+        );
+    }
+    Ok(BTreeSet::from([INTERVAL.to_string()]))
 }

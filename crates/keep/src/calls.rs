@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use weigh_schema::Unit;
-use weigh_schema::call::{RIVALS, Rival, RivalKind};
+use weigh_schema::call::{Interval, RIVALS, Rival, RivalKind};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, CostColumn};
 
 use crate::column::{Column, column};
@@ -93,6 +93,12 @@ impl Row for CallRow {
             column!(of, "the file, connection or thread it is about, with --by"),
             column!(sequence, "which of the job's calls it was, as they began"),
             column!(result, "what it returned; below 0 the number of an error"),
+            interval(
+                "interval",
+                "of libweigh, around the call: the thread's others have others",
+                |i| &mut i.number,
+            ),
+            interval("token", "of that interval: the program's own number", |i| &mut i.token),
             Column::computed(
                 "time_seconds",
                 "from its entry to its exit",
@@ -144,6 +150,21 @@ fn cost(column: &'static CostColumn) -> Column<CallRow> {
             },
         ),
     }
+}
+
+/// What the program says that a call is part of: absent where it says nothing.
+fn interval(
+    name: &'static str,
+    help: &'static str,
+    number: fn(&mut Interval) -> &mut u64,
+) -> Column<CallRow> {
+    Column::computed(
+        name,
+        help,
+        None,
+        move |row: &CallRow| row.interval.map(|mut interval| *number(&mut interval)),
+        move |row, raw: u64| *number(row.interval.get_or_insert_default()) = raw,
+    )
 }
 
 /// Who was in the call's way: absent where nobody was.

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use weigh_keep::{CallsNote, CallsWriter, KeepError, calls_note, each_call};
-use weigh_schema::call::Rival;
+use weigh_schema::call::{Interval, Rival};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, Returned};
 use weigh_schema::subsystem::Account;
 
@@ -22,6 +22,9 @@ fn row(sequence: u64) -> CallRow {
         of: sequence.is_multiple_of(2).then(|| format!("/a file/{sequence}")),
         sequence: u64::MAX - sequence,
         result: Returned(-9 - sequence.cast_signed()),
+        interval: sequence
+            .is_multiple_of(5)
+            .then(|| Interval { number: u64::MAX - sequence, token: sequence }),
         measured: 0,
         account: Account::default(),
         rivals: [None, rival(3), None],

@@ -92,10 +92,21 @@ pub struct Call {
     pub ended_ns: u64,
     /// Whose it is.
     pub of: [u64; 2],
+    /// The interval that its program has opened around it.
+    pub interval: Option<Interval>,
     /// What it cost.
     pub account: Account,
     /// Who else was in its way, in the order of [`RIVALS`].
     pub rivals: [Option<Rival>; RIVAL_KINDS],
+}
+
+/// An interval of libweigh, from a thread's `weigh_begin()` to its `weigh_end()`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// Different from that of the thread's other intervals.
+    pub number: u64,
+    /// The program's own number for what it is about: a request.
+    pub token: u64,
 }
 
 /// A process that was in a call's way: its longest such wait, if there were several.

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::call::{RIVAL_KINDS, Rival};
+use crate::call::{Interval, RIVAL_KINDS, Rival};
 use crate::metric::Unit;
 use crate::subsystem::{Account, PART, SUBSYSTEMS, Subsystem};
 
@@ -28,6 +28,8 @@ pub struct CallRow {
     pub sequence: u64,
     /// What it returned.
     pub result: Returned,
+    /// The interval that its program has opened around it.
+    pub interval: Option<Interval>,
     /// The parts of the kernel that were looked into, as a set.
     pub measured: u64,
     /// What it cost.

@@ -9,9 +9,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::{parse_duration, show_amount};
 use crate::metric::Unit;
+use crate::subsystem::Subsystem;
 
 /// The schema of the report.
 pub const REPORT: &str = "weigh.explain/1";
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Of {
+    /// Calls with those of their kind.
+    #[default]
+    Call,
+    /// Intervals of libweigh, all with each other.
+    Interval,
+    /// Intervals of libweigh, with those of the same token.
+    Token,
+}
+
+impl Of {
+    /// What so many of them are called.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Of::Call => "calls",
+            Of::Interval | Of::Token => "intervals",
+        }
+    }
+}
+
+/// What intervals are called where calls have their name.
+pub const INTERVAL: &str = "interval";
+
+/// Where the time of an interval goes between its calls, which is no part of the kernel.
+pub static PROGRAM: Subsystem = Subsystem {
+    name: "program",
+    help: "the program itself, from one call of an interval to the next",
+    busy: "in the program itself",
+    waits: "waiting in the program itself",
+    fields: &[],
+};
+
+/// The part of the kernel of that name, or the program itself.
+pub fn part_named(name: &str) -> Option<&'static Subsystem> {
+    if name == PROGRAM.name { Some(&PROGRAM) } else { Subsystem::named(name) }
+}
 
 /// Which calls of a kind are the slow ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +113,8 @@ pub struct ExplainReport {
     pub schema: String,
     /// What was followed.
     pub command: String,
+    /// What is compared: where it is intervals, everything here that says calls means those.
+    pub of: Of,
     /// Which calls are the slow ones. The ordinary ones lie between the quartiles of their kind.
     pub slow: SlowRule,
     /// Calls that were looked at.
@@ -128,6 +171,9 @@ pub struct ExplainedKind {
     pub differences: Vec<Difference>,
     /// Who was in the way of the slow ones, and more often than in that of the ordinary ones.
     pub rivals: Vec<RivalShare>,
+    /// The tokens of the slowest, where these are intervals, the slowest first; not more than a few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow_tokens: Vec<u64>,
     /// All calls of the kind by their time.
     pub histogram: Vec<TimeBucket>,
 }

@@ -5,8 +5,9 @@ pub mod page;
 use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
 use weigh_schema::call::{RIVALS, RivalKind};
+use weigh_schema::explain::part_named;
 use weigh_schema::explain::{
-    CountDifference, Difference, Doing, ExplainReport, ExplainedKind, RivalShare, Verdict,
+    CountDifference, Difference, Doing, ExplainReport, ExplainedKind, Of, RivalShare, Verdict,
 };
 use weigh_schema::subsystem::Subsystem;
 
@@ -35,12 +36,16 @@ pub fn render(report: &ExplainReport, rows: usize, width: usize, color: bool) ->
     let told: Vec<&ExplainedKind> = report.kinds.iter().filter(|k| is_told(k)).collect();
     for kind in told.iter().take(rows) {
         lines.push(Line::new());
-        let [first, rest @ ..] = &sentences(kind)[..] else { continue };
+        let [first, rest @ ..] = &sentences(kind, report.of)[..] else { continue };
         lines.extend(paragraph(first, width, "", Paint::Plain));
         lines.extend(rest.iter().flat_map(|text| paragraph(text, width, "  ", Paint::Plain)));
     }
     if told.len() > rows {
-        let more = format!("and {} more kinds of calls; --rows shows more", told.len() - rows);
+        let more = format!(
+            "and {} more kinds of {}; --rows shows more",
+            told.len() - rows,
+            report.of.plural()
+        );
         lines.extend([Line::new(), Line::new().add(more, Paint::Dim)]);
     }
     for text in notes(report, told.is_empty()) {
@@ -69,7 +74,7 @@ fn headline(report: &ExplainReport) -> Line {
         if report.command.is_empty() { String::new() } else { format!(" of {}", report.command) };
     Line::new()
         .add("weigh  ", Paint::Bold)
-        .add(format!("{} calls{of}", grouped(report.calls_total)), Paint::Plain)
+        .add(format!("{} {}{of}", grouped(report.calls_total), report.of.plural()), Paint::Plain)
 }
 
 fn grouped(number: u64) -> String {
@@ -94,21 +99,21 @@ pub fn title(kind: &ExplainedKind) -> String {
 }
 
 /// What there is to say of one kind of calls: the first is the whole, each other one a part of it.
-pub fn sentences(kind: &ExplainedKind) -> Vec<String> {
-    let title = title(kind);
+pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
+    let (title, noun) = (title(kind), of.plural());
     let (slow, usual) = (&kind.slow, &kind.ordinary);
     let (calls, median) = (grouped(kind.calls_total), seconds(kind.median_seconds));
     match kind.verdict {
-        Verdict::TooFew => vec![format!("{title}: {calls} calls are too few to compare")],
+        Verdict::TooFew => vec![format!("{title}: {calls} {noun} are too few to compare")],
         Verdict::NoneSlow => {
-            vec![format!("{title}: none of {calls} calls was slow; half took {median} or less")]
+            vec![format!("{title}: none of {calls} {noun} was slow; half took {median} or less")]
         }
         Verdict::AllSlow => vec![format!(
-            "{title}: most of {calls} calls took so long, half of them {median} or more; there is \
+            "{title}: most of {calls} {noun} took so long, half of them {median} or more; there is \
              nothing to compare the slow ones with"
         )],
         Verdict::Alike => vec![format!(
-            "{title}: {} of {calls} calls were slow, with {} hardly slower than the ordinary ones \
+            "{title}: {} of {calls} {noun} were slow, with {} hardly slower than the ordinary ones \
              with {}",
             grouped(slow.calls_total),
             seconds(slow.mean_seconds),
@@ -126,9 +131,17 @@ pub fn sentences(kind: &ExplainedKind) -> Vec<String> {
                 seconds(usual.mean_seconds),
             );
             let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
-            std::iter::once(whole).chain(contributions(kind)).chain(rivals).collect()
+            let tokens = slow_tokens(kind);
+            std::iter::once(whole).chain(contributions(kind)).chain(rivals).chain(tokens).collect()
         }
     }
+}
+
+/// What the program called the slowest.
+fn slow_tokens(kind: &ExplainedKind) -> Option<String> {
+    let tokens: Vec<String> = kind.slow_tokens.iter().map(u64::to_string).collect();
+    let tokens = (!tokens.is_empty()).then(|| tokens.join(", "))?;
+    Some(format!("tokens of the slowest: {tokens}"))
 }
 
 /// What the slow ones have more of, the greatest first.
@@ -139,7 +152,7 @@ fn contributions(kind: &ExplainedKind) -> Vec<String> {
 }
 
 fn contribution(difference: &Difference) -> Option<String> {
-    let subsystem = Subsystem::named(&difference.subsystem)?;
+    let subsystem = part_named(&difference.subsystem)?;
     let what = match difference.doing {
         Doing::Busy => subsystem.busy,
         Doing::Waiting => subsystem.waits,
@@ -191,10 +204,13 @@ fn met(rival: &RivalShare, kind: &ExplainedKind) -> Option<String> {
 fn notes(report: &ExplainReport, nothing_told: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if nothing_told {
-        notes.push("no kind of calls has slow ones that differ from its ordinary ones".to_string());
+        notes.push(format!(
+            "no kind of {} has slow ones that differ from its ordinary ones",
+            report.of.plural()
+        ));
     }
     for (verdict, why) in
-        [(Verdict::NoneSlow, "none slow"), (Verdict::TooFew, "too few calls to compare")]
+        [(Verdict::NoneSlow, "none slow"), (Verdict::TooFew, "too few to compare")]
     {
         let kinds: Vec<&ExplainedKind> =
             report.kinds.iter().filter(|kind| kind.verdict == verdict).collect();

@@ -5,13 +5,21 @@ mod common {
     pub mod golden;
 }
 
-use common::explained::{nothing, slow};
+use common::explained::{nothing, requests, slow};
 use common::golden::check;
 use weigh_show::explain::{page, render};
 
 #[test]
 fn what_differs_is_said_in_sentences() {
     check("tests/golden/explain.txt", &render(&slow(), 10, 100, false));
+}
+
+#[test]
+fn of_requests_the_program_itself_is_a_part_and_their_tokens_are_named() {
+    check("tests/golden/explain_requests.txt", &render(&requests(), 10, 100, false));
+    let page = page::page(&requests());
+    assert_eq!(page.noun, "intervals");
+    assert!(page.parts.iter().any(|part| part.name == "program"), "{:?}", page.parts);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn the_pages_types_are_current() {
             Totals::default(),
         ));
     }
-    for report in [explained::slow(), explained::nothing()] {
+    for report in [explained::slow(), explained::requests(), explained::nothing()] {
         types.learn(&weigh_show::explain::page::page(&report));
     }
     let names: Vec<_> = METRICS.iter().map(|m| format!("  | \"{}\"", m.name)).collect();

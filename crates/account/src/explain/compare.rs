@@ -7,8 +7,8 @@ use weigh_schema::Unit;
 use weigh_schema::call::{RIVALS, Rival};
 use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{
-    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, REPORT, RUN_QUEUE,
-    RivalShare, SlowRule, TimeBucket, Verdict,
+    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
+    PROGRAM, REPORT, RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Verdict,
 };
 use weigh_schema::subsystem::{Account, Field, SUBSYSTEMS, Subsystem};
 
@@ -27,6 +27,8 @@ const LEAST_WAIT: f64 = 0.05;
 const LEAST_MET: f64 = 0.1;
 /// … and of the ordinary ones no more than of this part as many.
 const MOST_ORDINARY: f64 = 0.5;
+/// Tokens that are named.
+const TOKENS_MOST: usize = 5;
 /// Buckets of the histogram are so many of the fine ones: four for each doubling.
 const FINE: u32 = 16;
 
@@ -55,6 +57,8 @@ struct Side {
     sum: Account,
     /// By the kind of rival, its name, and whether it is the caller itself.
     met: BTreeMap<(usize, String, bool), Met>,
+    /// Times and tokens of the slowest, the slowest first.
+    tokens: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +74,9 @@ impl Side {
         self.longest = self.longest.max(time);
         self.calls += 1;
         self.sum.add(&row.account);
+        if let Some(interval) = row.interval {
+            self.add_token(time, interval.token);
+        }
         let of_weight =
             |rival: &&Rival| rival.time_ns == 0 || rival.time_ns as f64 >= time as f64 * LEAST_WAIT;
         for (kind, rival) in row.rivals.iter().enumerate() {
@@ -82,6 +89,17 @@ impl Side {
                 met.pids.insert(rival.pid);
             }
         }
+    }
+
+    fn add_token(&mut self, time: u64, token: u64) {
+        match self.tokens.iter().position(|(_, other)| *other == token) {
+            Some(place) if self.tokens[place].0 >= time => return,
+            Some(place) => drop(self.tokens.remove(place)),
+            None => {}
+        }
+        let place = self.tokens.partition_point(|(other, _)| *other >= time);
+        self.tokens.insert(place, (time, token));
+        self.tokens.truncate(TOKENS_MOST);
     }
 
     fn mean(&self, sum: u64) -> f64 {
@@ -104,12 +122,17 @@ fn seconds(nanoseconds: f64) -> f64 {
 
 /// The times that an account is split into: whose, doing what, and nanoseconds.
 fn split(account: &Account) -> impl Iterator<Item = (&'static Subsystem, Doing, u64)> {
-    SUBSYSTEMS.iter().flat_map(move |subsystem| {
-        let part = account.part(subsystem);
-        let runnable = is_run_queue(subsystem).map_or(0, |i| account.fields(subsystem)[i]);
-        [(Doing::Busy, part[0]), (Doing::Waiting, part[1]), (Doing::Runnable, runnable)]
-            .map(|(doing, time)| (subsystem, doing, time))
-    })
+    let in_kernel = || {
+        SUBSYSTEMS.iter().flat_map(|subsystem| {
+            let part = account.part(subsystem);
+            let runnable = is_run_queue(subsystem).map_or(0, |i| account.fields(subsystem)[i]);
+            [(Doing::Busy, part[0]), (Doing::Waiting, part[1]), (Doing::Runnable, runnable)]
+                .map(|(doing, time)| (subsystem, doing, time))
+        })
+    };
+    // The parts of a call add up to its time: what is left of an interval is between its calls.
+    let left = account.time_ns().saturating_sub(in_kernel().map(|(_, _, time)| time).sum());
+    in_kernel().chain([(&PROGRAM, Doing::Busy, left)])
 }
 
 /// Where a subsystem keeps the time that threads waited for a CPU.
@@ -141,7 +164,7 @@ impl Comparison {
     }
 
     /// What came of it; `command` is what was followed, `untold` and `lost` what is missing.
-    pub fn report(self, command: String, untold: u64, lost: u64) -> ExplainReport {
+    pub fn report(self, of: Of, command: String, untold: u64, lost: u64) -> ExplainReport {
         let mut kinds: Vec<ExplainedKind> = self
             .kinds
             .into_iter()
@@ -160,6 +183,7 @@ impl Comparison {
         ExplainReport {
             schema: REPORT.to_string(),
             command,
+            of,
             slow: self.slow,
             calls_total: self.calls,
             untold_total: untold,
@@ -182,6 +206,11 @@ fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
     let differ = verdict == Verdict::Differ;
     let is_known = borders.verdict != Verdict::TooFew;
     ExplainedKind {
+        // Of a kind that is a token they would all be the same.
+        slow_tokens: match kind.1.is_some() && kind.0 == INTERVAL {
+            true => Vec::new(),
+            false => sides.slow.tokens.iter().map(|(_, token)| *token).collect(),
+        },
         call: kind.0,
         of: kind.1,
         calls_total: borders.calls,

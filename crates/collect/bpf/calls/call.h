@@ -32,6 +32,7 @@ struct told {
 	__u64 sequence, number, result;
 	__u64 began, ended; /* nanoseconds of the monotonic clock */
 	__u64 of[2];
+	__u64 interval, token; /* of libweigh, that the call is in; 0: none */
 	struct rival rivals[RIVAL_KINDS];
 	struct weigh_account account;
 };
@@ -277,8 +278,14 @@ static __always_inline void move_account(struct weigh_account *to, struct weigh_
 	}
 }
 
+/* What a call is part of, by its program's own word. */
+struct interval {
+	__u64 number, token;
+};
+
 /* A call of the job that its program asked for is added to the account it asked for, too. */
-static __always_inline void hand_on(struct window *window, struct task_struct *task)
+static __always_inline void hand_on(struct window *window, struct task_struct *task,
+				    struct interval *interval)
 {
 	__u64 *source = (__u64 *)&window->account, *target, wanted;
 	struct weigh_account *account;
@@ -291,6 +298,8 @@ static __always_inline void hand_on(struct window *window, struct task_struct *t
 	slot = slot_of(window->client, window->slot);
 	if (!account || !slot)
 		return;
+	interval->number = window->request;
+	interval->token = account->token;
 	left = slot->calls;
 	target = (__u64 *)account;
 	__sync_fetch_and_or(&account->touched, window->account.touched);
@@ -315,7 +324,8 @@ static __always_inline __u64 waking(__u64 length)
 								      BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline void tell(struct window *window, struct task_struct *task, long result)
+static __always_inline void tell(struct window *window, struct task_struct *task, long result,
+				 const struct interval *interval)
 {
 	struct told *told = bpf_ringbuf_reserve(&told_calls, sizeof(*told), 0);
 
@@ -338,6 +348,8 @@ static __always_inline void tell(struct window *window, struct task_struct *task
 	told->ended = window->last;
 	told->of[0] = window->of[0];
 	told->of[1] = window->of[1];
+	told->interval = interval->number;
+	told->token = interval->token;
 	__builtin_memcpy(&told->account, &window->account, sizeof(told->account));
 	/* What is reserved counts as waiting already, its header of 8 bytes too. */
 	bpf_ringbuf_submit(told, waking(sizeof(*told) + 8));
@@ -355,6 +367,7 @@ static __always_inline void raise_times(struct cell *cell, __u64 time)
 /* The call is over: its account goes to its cell. */
 static __always_inline void finish(struct window *window, struct task_struct *task, long result)
 {
+	struct interval interval = {};
 	struct cell *cell;
 	struct open open;
 	__u32 index;
@@ -369,8 +382,10 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	time = window->last - window->began;
 	window->account.calls = 1;
 	window->account.time_ns = time;
+	if (window->client)
+		hand_on(window, task, &interval);
 	if (time >= told_from_ns)
-		tell(window, task, result);
+		tell(window, task, result, &interval);
 	index = window->cell - 1;
 	cell = bpf_map_lookup_elem(&cells, &index);
 	if (!cell) {
@@ -383,8 +398,6 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 		add(&cell->bytes, result);
 	raise_times(cell, time);
 	count_time(index, time);
-	if (window->client)
-		hand_on(window, task);
 	move_account(&cell->account, &window->account);
 }
 

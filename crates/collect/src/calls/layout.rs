@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
-use weigh_schema::call::{Call, Cell, Grouping, Named, Rival, Sharing, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Interval, Named, Rival, Sharing, Tally};
 use weigh_schema::subsystem::Account;
 
 /// The generated skeleton.
@@ -119,9 +119,16 @@ pub(super) fn call(value: &[u8]) -> Option<Call> {
             reader.u64(offset_of!(types::told, of))?,
             reader.u64(offset_of!(types::told, of) + 8)?,
         ],
+        interval: interval(value),
         account: Account::from_bytes(value.get(offset_of!(types::told, account)..)?)?,
         rivals: std::array::from_fn(|kind| rival(value, kind)),
     })
+}
+
+fn interval(value: &[u8]) -> Option<Interval> {
+    let reader = Reader(value);
+    let number = reader.u64(offset_of!(types::told, interval)).filter(|number| *number != 0)?;
+    Some(Interval { number, token: reader.u64(offset_of!(types::told, token))? })
 }
 
 fn rival(value: &[u8], kind: usize) -> Option<Rival> {

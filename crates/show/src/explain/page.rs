@@ -5,7 +5,9 @@
 
 use serde::Serialize;
 
-use weigh_schema::explain::{ExplainReport, ExplainedKind, RUN_QUEUE, TimeBucket, Verdict};
+use weigh_schema::explain::{
+    ExplainReport, ExplainedKind, Of, PROGRAM, RUN_QUEUE, TimeBucket, Verdict, part_named,
+};
 use weigh_schema::subsystem::SUBSYSTEMS;
 
 use crate::calls::RUNNABLE;
@@ -25,7 +27,9 @@ const COLOURS: usize = 6;
 pub struct ExplainPage {
     /// What was followed.
     pub command: String,
-    /// How many calls there are.
+    /// What is compared, in the plural: calls, or intervals.
+    pub noun: String,
+    /// How many there are.
     pub calls: u64,
     /// What is slow, and what is ordinary.
     pub definitions: String,
@@ -94,10 +98,11 @@ pub fn page(report: &ExplainReport) -> ExplainPage {
     let parts = coloured(shown);
     ExplainPage {
         command: report.command.clone(),
+        noun: report.of.plural().to_string(),
         calls: report.calls_total,
         definitions: definitions(report),
         warnings: warnings(report),
-        kinds: shown.iter().map(|kind| row(kind, &parts)).collect(),
+        kinds: shown.iter().map(|kind| row(kind, &parts, report.of)).collect(),
         left_out: report.kinds.len() - shown.len(),
         parts: parts.iter().map(|name| part(name)).chain([others()]).collect(),
     }
@@ -105,7 +110,8 @@ pub fn page(report: &ExplainReport) -> ExplainPage {
 
 /// The parts that took the greatest share of any kind's time, in the order of their declaration.
 fn coloured(kinds: &[&ExplainedKind]) -> Vec<&'static str> {
-    let mut names: Vec<&str> = SUBSYSTEMS.iter().map(|s| s.name).chain([RUN_QUEUE]).collect();
+    let names = SUBSYSTEMS.iter().map(|s| s.name).chain([RUN_QUEUE, PROGRAM.name]);
+    let mut names: Vec<&str> = names.collect();
     let in_kind = |kind: &ExplainedKind, name: &str| {
         let sum = |of: &dyn Fn(&TimeBucket) -> f64| kind.histogram.iter().map(of).sum::<f64>();
         let all = sum(&|bucket| bucket.parts.values().sum());
@@ -124,7 +130,7 @@ fn coloured(kinds: &[&ExplainedKind]) -> Vec<&'static str> {
 }
 
 fn part(name: &str) -> PartTitle {
-    let subsystem = SUBSYSTEMS.iter().find(|s| s.name == name);
+    let subsystem = part_named(name);
     PartTitle {
         name: name.replace('_', " "),
         help: subsystem.map_or(RUNNABLE, |s| s.help).to_string(),
@@ -135,14 +141,14 @@ fn others() -> PartTitle {
     PartTitle { name: "others".to_string(), help: "all other parts of the kernel".to_string() }
 }
 
-fn row(kind: &ExplainedKind, parts: &[&str]) -> KindRow {
+fn row(kind: &ExplainedKind, parts: &[&str], of: Of) -> KindRow {
     let buckets = &kind.histogram;
     let ordinary = Some(&kind.ordinary).filter(|group| group.calls_total > 0);
     KindRow {
         title: title(kind),
         calls: kind.calls_total,
         differs: kind.verdict == Verdict::Differ,
-        sentences: sentences(kind),
+        sentences: sentences(kind, of),
         slow_from: kind.slow_from_seconds.filter(|_| kind.slow.calls_total > 0),
         ordinary_from: ordinary.map(|group| group.from_seconds),
         ordinary_to: ordinary.map(|group| group.to_seconds),

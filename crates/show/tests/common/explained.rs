@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::explain::{
-    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, REPORT,
-    RivalShare, SlowRule, TimeBucket, Verdict,
+    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
+    REPORT, RivalShare, SlowRule, TimeBucket, Verdict,
 };
 
 /// Slow fsyncs, for their device was busy with another's requests; and what is said of others.
@@ -12,6 +12,7 @@ pub fn slow() -> ExplainReport {
     ExplainReport {
         schema: REPORT.to_string(),
         command: "./server --once '<b>'".to_string(),
+        of: Of::Call,
         slow: SlowRule::Share(0.01),
         calls_total: 3507,
         untold_total: 12,
@@ -27,11 +28,30 @@ pub fn slow() -> ExplainReport {
     }
 }
 
+/// Requests of a program with libweigh: the slow ones compute, and wait for the device.
+pub fn requests() -> ExplainReport {
+    let block = difference("block", Doing::Waiting, 2e-3, 0.0);
+    ExplainReport {
+        of: Of::Interval,
+        kinds: vec![ExplainedKind {
+            call: INTERVAL.to_string(),
+            of: None,
+            differences: vec![difference("program", Doing::Busy, 5.6e-3, 0.6e-3), block],
+            rivals: Vec::new(),
+            slow_tokens: vec![4711, u64::MAX, 0],
+            histogram: vec![bucket(1e-3, 1003, &[("program", 0.4), ("block", 0.2)])],
+            ..fsync()
+        }],
+        ..slow()
+    }
+}
+
 /// Nothing at all.
 pub fn nothing() -> ExplainReport {
     ExplainReport {
         schema: REPORT.to_string(),
         command: String::new(),
+        of: Of::Call,
         slow: SlowRule::Seconds(0.25),
         calls_total: 0,
         untold_total: 0,
@@ -99,6 +119,7 @@ fn fsync() -> ExplainedKind {
             rival("behind", "cc1", None, false, 3, 0),
             rival("lock_holder", "server", Some(99), true, 2, 1),
         ],
+        slow_tokens: Vec::new(),
         histogram: vec![
             bucket(0.8e-3, 391, &[("kernel", 0.1), ("block", 0.2), ("fs", 0.013)]),
             bucket(1.0e-3, 600, &[("kernel", 0.2), ("block", 0.4), ("run_queue", 0.02)]),
@@ -135,6 +156,7 @@ fn other(call: &str, calls_total: u64, verdict: Verdict) -> ExplainedKind {
         ordinary: CallGroup::default(),
         differences: Vec::new(),
         rivals: Vec::new(),
+        slow_tokens: Vec::new(),
         histogram: vec![bucket(0.6e-6, calls_total, &[("kernel", 0.0014)])],
     }
 }
