@@ -23,25 +23,35 @@ enum weigh_subsystem {
 	WEIGH_FAULT = 5,
 	/* the page cache: what had to be put in and what was made dirty */
 	WEIGH_PAGECACHE = 6,
+	/* writing dirty pages back: files that the call writes itself, waiting for the threads that write for it, and being held back because too much is dirty */
+	WEIGH_WRITEBACK = 7,
 	/* the file system (ext4): synchronising, mapping, truncating, allocating, writing pages */
-	WEIGH_FS = 7,
+	WEIGH_FS = 8,
+	/* the journal of ext4 (jbd2): changes that the call makes, and waiting for a commit */
+	WEIGH_JOURNAL = 9,
+	/* file systems that a program serves (tracepoints of Linux 6.11): waiting for its answers */
+	WEIGH_FUSE = 10,
 	/* block devices: waiting for them, and requests that were done while the call lasted */
-	WEIGH_BLOCK = 8,
+	WEIGH_BLOCK = 11,
 	/* payload through sockets (tracepoints of Linux 6.3) */
-	WEIGH_SOCKET = 9,
+	WEIGH_SOCKET = 12,
 	/* TCP: what was handed to it, and what it had to send again at once */
-	WEIGH_TCP = 10,
+	WEIGH_TCP = 13,
+	/* UDP, of what socket has (tracepoints of Linux 6.3) */
+	WEIGH_UDP = 14,
 	/* devices and their queues; time is that of the driver's transmission */
-	WEIGH_NET = 11,
+	WEIGH_NET = 15,
+	/* queues before devices (traffic control); a packet that need not wait passes them by */
+	WEIGH_QDISC = 16,
 	/* work that is left to kernel threads */
-	WEIGH_WORKQUEUE = 12,
+	WEIGH_WORKQUEUE = 17,
 	/* timers that were set */
-	WEIGH_TIMER = 13,
+	WEIGH_TIMER = 18,
 	/* io_uring: requests that were handed in and completed */
-	WEIGH_URING = 14,
+	WEIGH_URING = 19,
 	/* the first of those that a configuration defines */
-	WEIGH_FIRST_OWN = 15,
-	WEIGH_SUBSYSTEMS = 23
+	WEIGH_FIRST_OWN = 20,
+	WEIGH_SUBSYSTEMS = 28
 };
 
 #define WEIGH_OWN_NUMBERS 8
@@ -79,6 +89,24 @@ struct weigh_pagecache {
 	WEIGH_U64 dirtied_pages; /* pages that became dirty */
 };
 
+struct weigh_writeback {
+	WEIGH_U64 pauses; /* times it was held back because too much was dirty */
+	WEIGH_U64 inodes; /* inodes that the call wrote itself, as the kernel's own writers do */
+	WEIGH_U64 pages; /* pages that the call itself sent on their way (ext4) */
+	WEIGH_U64 awaited; /* waits for one folio on its way; their time is of block */
+};
+
+struct weigh_journal {
+	WEIGH_U64 handles; /* changes begun, each to be in the journal as a whole */
+	WEIGH_U64 dirtied_blocks; /* blocks of metadata that they changed */
+	WEIGH_U64 restarts; /* times one was too large and went on in the next transaction */
+};
+
+struct weigh_fuse {
+	WEIGH_U64 requests; /* requests sent to the server */
+	WEIGH_U64 server_ns; /* from one to its answer, of those answered while the call lasted */
+};
+
 struct weigh_block {
 	WEIGH_U64 requests; /* parts of requests to a device that were the call's */
 	WEIGH_U64 transferred_bytes; /* bytes of them */
@@ -98,9 +126,22 @@ struct weigh_tcp {
 	WEIGH_U64 retransmitted_bytes; /* of these, sent again */
 };
 
+struct weigh_udp {
+	WEIGH_U64 datagrams; /* sends that were accepted; one may be cut into several later */
+	WEIGH_U64 sent_bytes; /* their payload */
+	WEIGH_U64 receipts; /* datagrams that were taken from sockets */
+	WEIGH_U64 received_bytes; /* their payload */
+};
+
 struct weigh_net {
 	WEIGH_U64 packets; /* packets handed to a device */
 	WEIGH_U64 transmitted_bytes; /* their lengths, headers included */
+};
+
+struct weigh_qdisc {
+	WEIGH_U64 packets; /* packets that the call itself put into a queue */
+	WEIGH_U64 dropped; /* packets that a queue threw away because the call's came, most often those */
+	WEIGH_U64 queue_ns; /* in a queue, of those that the call itself took out again */
 };
 
 struct weigh_workqueue {
@@ -124,6 +165,12 @@ struct weigh_later {
 	WEIGH_U64 block_device_ns; /* from issue to completion, shared by bytes */
 	WEIGH_U64 tcp_transmitted_bytes; /* payload that TCP handed to the network, repeats included */
 	WEIGH_U64 tcp_retransmitted_bytes; /* payload that TCP sent again */
+	WEIGH_U64 udp_dropped; /* datagrams for the socket it read last that found no room */
+	WEIGH_U64 qdisc_packets; /* packets it put into a queue that others took out */
+	WEIGH_U64 qdisc_ns; /* how long those were in it */
+	WEIGH_U64 qdisc_dropped; /* packets that others made it throw away */
+	WEIGH_U64 fuse_requests; /* requests to a file system's server that were answered */
+	WEIGH_U64 fuse_ns; /* from them to their answers */
 	WEIGH_U64 softirq_ns; /* in softirqs on its behalf */
 	WEIGH_U64 work_items; /* work items it queued that have run */
 	WEIGH_U64 work_ns; /* their time */
@@ -143,10 +190,15 @@ struct weigh_account {
 	struct weigh_memory memory;
 	struct weigh_fault fault;
 	struct weigh_pagecache pagecache;
+	struct weigh_writeback writeback;
+	struct weigh_journal journal;
+	struct weigh_fuse fuse;
 	struct weigh_block block;
 	struct weigh_socket socket;
 	struct weigh_tcp tcp;
+	struct weigh_udp udp;
 	struct weigh_net net;
+	struct weigh_qdisc qdisc;
 	struct weigh_workqueue workqueue;
 	struct weigh_timer timer;
 	struct weigh_uring uring;

@@ -7,15 +7,21 @@
  * together, those named `call__` bound system calls, where no library does.
  */
 #include "calls/call.h"
+#include "calls/awaited.h"
 #include "calls/sched.h"
 #include "calls/irq.h"
 #include "calls/lock.h"
 #include "calls/memory.h"
 #include "calls/file.h"
 #include "calls/dirty.h"
+#include "calls/writeback.h"
+#include "calls/journal.h"
+#include "calls/fuse.h"
 #include "calls/block.h"
 #include "calls/network.h"
 #include "calls/segments.h"
+#include "calls/udp.h"
+#include "calls/qdisc.h"
 #include "calls/deferred.h"
 #include "calls/own.h"
 

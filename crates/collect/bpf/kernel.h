@@ -69,6 +69,7 @@ enum bpf_map_type {
 #define AF_INET 2
 #define AF_INET6 10
 #define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
 #define MSG_PEEK 2
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
@@ -340,6 +341,36 @@ struct bpf_iter__bpf_map {
 	struct bpf_map *map;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
+struct wait_queue_head {
+	struct list_head head;
+};
+
+struct wait_queue_entry {
+	void *private;
+	struct list_head entry;
+};
+
+struct journal_s {
+	struct wait_queue_head j_wait_transaction_locked, j_wait_done_commit;
+};
+
+struct bdi_writeback;
+struct writeback_control;
+
+struct fuse_in_header {
+	__u32 pid;
+};
+
+struct fuse_req {
+	struct {
+		struct fuse_in_header h;
+	} in;
+};
+
 struct kiocb {
 	struct file *ki_filp;
 	long long ki_pos;
@@ -400,6 +431,7 @@ struct request {
 };
 
 struct sk_buff {
+	struct sk_buff *next;
 	struct sock *sk;
 	unsigned int len;
 	char cb[48];
@@ -419,6 +451,17 @@ struct tcp_skb_cb {
 
 struct bpf_spin_lock {
 	__u32 val;
+};
+
+/* Found in the kernel's own enumeration. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_QDISC_DROP = 64,
+	SKB_DROP_REASON_QDISC_OVERLIMIT,
+	SKB_DROP_REASON_QDISC_CONGESTED,
+	SKB_DROP_REASON_CAKE_FLOOD,
+	SKB_DROP_REASON_FQ_BAND_LIMIT,
+	SKB_DROP_REASON_FQ_HORIZON_LIMIT,
+	SKB_DROP_REASON_FQ_FLOW_LIMIT,
 };
 
 enum pid_type {

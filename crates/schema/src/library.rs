@@ -9,13 +9,15 @@ use std::sync::OnceLock;
 use crate::subsystem;
 
 /// Bytes of an element of a page: a head, then elements with slots, then accounts.
-pub const ELEMENT_BYTES: usize = 1024;
+pub const ELEMENT_BYTES: usize = 1344;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 64;
 /// Elements that hold slots.
 pub const SLOT_ELEMENTS: usize = 256;
+/// Slots of each: a power of two, so that the verifier sees where a slot is.
+pub const SLOTS_PER_ELEMENT: usize = 16;
 /// Slots of a page: threads of a program that can be measured at once.
-pub const SLOTS: usize = SLOT_ELEMENTS * (ELEMENT_BYTES / SLOT_BYTES);
+pub const SLOTS: usize = SLOT_ELEMENTS * SLOTS_PER_ELEMENT;
 /// Accounts of a page: tokens of a program that can be in use at once.
 pub const ACCOUNTS: usize = 1024;
 /// The first element that is an account.
@@ -218,7 +220,7 @@ fn page_text() -> String {
     let constants = [
         ("ELEMENT_BYTES", ELEMENT_BYTES),
         ("SLOT_ELEMENTS", SLOT_ELEMENTS),
-        ("SLOTS_PER_ELEMENT", ELEMENT_BYTES / SLOT_BYTES),
+        ("SLOTS_PER_ELEMENT", SLOTS_PER_ELEMENT),
         ("MAX_SLOTS", SLOTS),
         ("MAX_ACCOUNTS", ACCOUNTS),
         ("ACCOUNT_WORDS", ACCOUNT_WORDS),
@@ -274,6 +276,7 @@ mod tests {
         let head: usize = PAGE_HEAD.iter().map(|(_, count, _)| count * 8).sum();
         assert!(head <= ELEMENT_BYTES);
         assert!(SLOT.len() * 8 <= SLOT_BYTES);
+        const { assert!(SLOTS_PER_ELEMENT * SLOT_BYTES <= ELEMENT_BYTES) };
         assert!(subsystem::account_length() * 8 <= ELEMENT_BYTES);
         assert_eq!(ACCOUNTS % 64, 0);
     }

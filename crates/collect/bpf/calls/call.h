@@ -254,6 +254,7 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 	account->block.carried_bytes = call->transfer.carried;
 	account->block.queue_ns = call->transfer.queue_ns;
 	account->block.device_ns = call->transfer.device_ns;
+	account->fuse.server_ns = call->transfer.server_ns;
 	bpf_map_delete_elem(&open_calls, &tid);
 }
 
@@ -350,7 +351,8 @@ static __always_inline void tell(struct window *window, struct task_struct *task
 	told->of[1] = window->of[1];
 	told->interval = interval->number;
 	told->token = interval->token;
-	__builtin_memcpy(&told->account, &window->account, sizeof(told->account));
+	/* It is longer than what the compiler copies. */
+	bpf_probe_read_kernel(&told->account, sizeof(told->account), &window->account);
 	/* What is reserved counts as waiting already, its header of 8 bytes too. */
 	bpf_ringbuf_submit(told, waking(sizeof(*told) + 8));
 }
@@ -389,7 +391,8 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	index = window->cell - 1;
 	cell = bpf_map_lookup_elem(&cells, &index);
 	if (!cell) {
-		__builtin_memset(&window->account, 0, sizeof(window->account));
+		/* Which makes zeros where there is nothing to read. */
+		bpf_probe_read_kernel(&window->account, sizeof(window->account), 0);
 		return;
 	}
 	if (result < 0 && result >= -4095)

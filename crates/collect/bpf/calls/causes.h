@@ -23,6 +23,7 @@ struct cause {
 struct transfer {
 	__u64 requests, bytes, queue_ns, device_ns;
 	__u64 carried; /* of the bytes: pages that are charged to whoever made them dirty, too */
+	__u64 server_ns; /* not of a device: see fuse.h */
 };
 
 struct open_call {

@@ -5,16 +5,25 @@
 #ifndef WEIGH_CALLS_SCHED_H
 #define WEIGH_CALLS_SCHED_H
 
-#include "account.h"
+#include "awaited.h"
 
-/* What the thread waits for: a block device, if the kernel says so, or the innermost part. */
+/*
+ * What the thread waits for: what it was told before, a block device, if the kernel says so, or the
+ * innermost part.
+ */
 static __always_inline __u32 cause_of_wait(struct window *window, struct task_struct *task)
 {
 	__u32 part = innermost(window);
 
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		return WEIGH_BLOCK;
-	return part == WEIGH_KERNEL ? WEIGH_SCHED : part;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait)) {
+		if (window->awaits != AWAITS_PAUSE || window->preempted)
+			return WEIGH_BLOCK;
+		window->awaits = AWAITS_NOTHING;
+		return WEIGH_WRITEBACK;
+	}
+	if (part != WEIGH_KERNEL)
+		return part;
+	return window->awaits == AWAITS_WRITER ? WEIGH_WRITEBACK : WEIGH_SCHED;
 }
 
 static __always_inline void leaves(struct task_struct *task, bool preempt, __u64 now)
@@ -48,9 +57,9 @@ static __always_inline void arrives(struct task_struct *task, __u64 now)
 	if (!window->off)
 		return;
 	passed = now - window->off;
+	part = window->waits_for = awaited_by(window, task);
 	window->off = 0;
 	window->last = now;
-	part = window->waits_for;
 	if ((__s64)passed <= 0 || part >= WEIGH_SUBSYSTEMS)
 		return;
 	if (names_rivals)
