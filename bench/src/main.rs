@@ -5,6 +5,7 @@
 //! commands; refuses bare runs that fail, and rounds during which another weigh runs.
 
 mod accuracy;
+mod call_costs;
 mod calls;
 mod cases;
 mod collectors;
@@ -103,6 +104,7 @@ enum Part {
     Collectors,
     Accuracy,
     Kinds,
+    CallCosts,
 }
 
 fn main() -> Result<()> {
@@ -133,7 +135,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let bench = Bench::new(weigh, workloads, &arguments.peers, arguments.quick)?;
     let tools = Tools::find(&bench);
     let session = Session { arguments, bench, tools, failed: Cell::new(0) };
-    let accuracy = [Part::Accuracy, Part::Kinds];
+    let accuracy = [Part::Accuracy, Part::Kinds, Part::CallCosts];
     let performance = |part: &Part| !accuracy.contains(part) && session.wants(*part);
     if Part::value_variants().iter().any(performance) {
         session.page("performance.md", "Performance", METHOD, |page| session.performance(page))?;
@@ -212,7 +214,7 @@ impl Session<'_> {
                 Part::Programs => probes::write(bench, page),
                 Part::Collectors => collectors::write(bench, page),
                 Part::Server => server::write(bench, page),
-                Part::Accuracy | Part::Kinds => Ok(()),
+                Part::Accuracy | Part::Kinds | Part::CallCosts => Ok(()),
             };
             self.note(*part, done, page);
         }
@@ -235,6 +237,10 @@ impl Session<'_> {
         if self.wants(Part::Kinds) {
             let done = kinds::write(&self.bench, page);
             self.note(Part::Kinds, done, page);
+        }
+        if self.wants(Part::CallCosts) {
+            let done = call_costs::write(&self.bench, page);
+            self.note(Part::CallCosts, done, page);
         }
         Ok(())
     }

@@ -443,6 +443,14 @@ struct tcp_sock {
 	__u32 write_seq;
 };
 
+struct hrtimer_clock_base {
+	struct hrtimer *running;
+};
+
+struct hrtimer {
+	struct hrtimer_clock_base *base;
+};
+
 struct tcp_skb_cb {
 	__u32 ack_seq;
 };

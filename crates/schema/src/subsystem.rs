@@ -598,8 +598,10 @@ impl Account {
         let others = parts.chunks(PART.len()).skip(1).flat_map(|part| &part[..2]);
         let known = others.chain(run_queue.map(|(_, number)| &*number));
         let known = known.fold(0u64, |sum, number| sum.wrapping_add(*number));
+        // A call that its thread ended in is known by its parts alone.
+        let time_ns = time_ns.max(known);
         // The first part is the remainder.
-        (parts[0], parts[1]) = (time_ns.saturating_sub(known), 0);
+        (parts[0], parts[1]) = (time_ns - known, 0);
         for (place, (name, _)) in self.numbers.iter_mut().zip(HEAD) {
             match *name {
                 "calls" => *place = calls,

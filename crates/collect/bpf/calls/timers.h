@@ -94,6 +94,15 @@ static __always_inline int timer_started(__u64 key)
 	return 0;
 }
 
+/* A timer that its own function has set again, as the tick does, is nobody's start: the interrupt of
+ * timers is none that `mine` knows of. */
+static __always_inline int precise_started(struct hrtimer *timer)
+{
+	if (BPF_CORE_READ(timer, base, running) == timer)
+		return 0;
+	return timer_started((__u64)timer);
+}
+
 static __always_inline int timer_left(__u64 key, enum timer_kind kind)
 {
 	struct expiring *expiring = expiring_of(kind);
@@ -151,7 +160,7 @@ TIMER_EVENT(start, "timer_start", timer_started(key))
 TIMER_EVENT(cancel, "timer_cancel", timer_left(key, COARSE))
 TIMER_EVENT(begin, "timer_expire_entry", timer_begins(key, COARSE))
 TIMER_EVENT(end, "timer_expire_exit", timer_ends(key, COARSE))
-TIMER_EVENT(start_precise, "hrtimer_start", timer_started(key))
+TIMER_EVENT(start_precise, "hrtimer_start", precise_started(timer))
 TIMER_EVENT(cancel_precise, "hrtimer_cancel", timer_left(key, PRECISE))
 TIMER_EVENT(begin_precise, "hrtimer_expire_entry", timer_begins(key, PRECISE))
 TIMER_EVENT(end_precise, "hrtimer_expire_exit", timer_ends(key, PRECISE))
