@@ -21,8 +21,9 @@ const HEADERS: u64 = 42;
 fn sends(options: &[&str]) -> (Vec<Value>, String) {
     let scratch = Scratch::new();
     let file = scratch.path("events.jsonl").display().to_string();
-    let (program, count) = (workload("datagrams"), SENDS.to_string());
-    let command = [&program, &count, &BYTES.to_string(), &ODD.to_string()].map(String::as_str);
+    let numbers = [SENDS, BYTES, ODD].map(|number| number.to_string());
+    let program = workload("datagrams");
+    let command = [&program, &numbers[0], &numbers[1], &numbers[2]].map(String::as_str);
     let arguments = [&["trace", "-o", &file][..], options, &["--"], &command].concat();
     let said = succeeds(&weigh(&scratch, &arguments));
     (lines(&scratch, "events.jsonl"), said)
@@ -171,10 +172,7 @@ fn what_does_not_exist_is_refused_before_anything_starts() {
         (&["-e", "net:net_dev_queue{skb->lne}"], &["struct sk_buff", "'lne'", "len"]),
         (&["-e", "net:net_dev_queue{skp->len}"], &["no argument 'skp'", "skb"]),
         (&["-e", "net:net_dev_queue{skb->len->x}"], &["skb->len", "no members"]),
-        (
-            &["-e", "net:net_dev_queue", "-f", "skb->len == -1"],
-            &["--filter", "-1", "0 to 4294967295"],
-        ),
+        (&["-e", "net:net_dev_queue", "-f", "skb->len == -1"], &["-1", "0 to 4294967295"]),
         (&["-e", "net:net_dev_queue", "-f", "skb->len == \"a\""], &["skb->len", "no text"]),
         (&["-e", "net:net_dev_queue", "-f", "comm == 3"], &["comm", "text"]),
         (&["-e", "net:net_dev_queue", "-f", "tgid == 1 &&"], &["--filter", "^"]),

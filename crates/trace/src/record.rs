@@ -94,6 +94,15 @@ mod tests {
     }
 
     #[test]
+    fn the_reference_says_the_same() {
+        let reference = include_str!("../../../docs/trace.md");
+        for HeaderPart { name, offset, bytes, help } in HEADER {
+            let line = format!("| {offset}-{} | `{name}` | {help} |", offset + bytes - 1);
+            assert!(reference.contains(&line), "docs/trace.md lacks: {line}");
+        }
+    }
+
+    #[test]
     fn what_is_no_record_is_refused() {
         let mut bytes = vec![0u8; HEADER_BYTES];
         assert!(Record::new(&bytes).is_none(), "it says that it has 0 bytes");
