@@ -36,7 +36,7 @@ fn main() {
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("page.h"), weigh_schema::library::page_header())
         .expect("OUT_DIR is writable");
-    for object in ["job", "functions", "calls"] {
+    for object in ["job", "functions", "calls", "trace"] {
         build(object, &out);
     }
     std::fs::write(out.join("layout.h"), layout::c_header()).expect("OUT_DIR is writable");

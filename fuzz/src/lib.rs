@@ -121,6 +121,49 @@ pub fn limit(data: &[u8]) {
     }
 }
 
+/// An event of `weigh trace`, as it is written. What is refused is shown where it stands.
+pub fn trace_event(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match weigh_trace::event::Event::parse(&text) {
+        Ok(event) => assert!(!event.name().is_empty()),
+        Err(refusal) => is_shown(&refusal, &text),
+    }
+}
+
+/// A filter of `weigh trace`.
+pub fn trace_filter(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Err(refusal) = weigh_trace::filter::Filter::parse(&text) {
+        is_shown(&refusal, &text);
+    }
+}
+
+fn is_shown(refusal: &weigh_trace::error::Refusal, text: &str) {
+    assert!(refusal.to_string().contains('^'));
+    assert!(refusal.at + refusal.length <= text.len().max(1) + 1);
+    assert!(text.is_char_boundary(refusal.at.min(text.len())));
+}
+
+/// The kernel's types, and events that are checked against them and made into programs.
+pub fn trace_types(data: &[u8]) {
+    use weigh_trace::generate::{Access, Maps, program};
+    let Ok(btf) = weigh_trace::btf::Btf::new(data.to_vec()) else { return };
+    let names: Vec<String> = btf.tracepoints().take(3).map(str::to_string).collect();
+    for name in names {
+        for rest in ["", "{x=p->b->b->a, arg0}", "{y=p[1].a} if p->a == 1"] {
+            let Ok(event) = weigh_trace::event::Event::parse(&format!("{name}{rest}")) else {
+                continue;
+            };
+            let Ok(probe) = weigh_trace::probe::Probe::check(&btf, &event, &[]) else { continue };
+            let state = weigh_trace::state::State { probes: 1, cpus: 1 };
+            let maps = Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None };
+            for access in [Access::Direct, Access::Helpers] {
+                assert!(program(&probe, 0, &state, &maps, access).is_ok());
+            }
+        }
+    }
+}
+
 /// A limits file.
 pub fn limits_file(data: &[u8]) {
     if let Err(error) = limits_file::parse(&String::from_utf8_lossy(data)) {

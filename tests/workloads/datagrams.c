@@ -1,62 +1,77 @@
-/*
- * Datagrams to a socket of its own that takes its time, over loopback.
+/* datagrams COUNT BYTES ODD [drain]
  *
- * usage: datagrams COUNT BYTES
+ * One thread sends COUNT datagrams of BYTES bytes over loopback (lo must be up), one call each; ODD
+ * of them, evenly spread, have one byte more. They go to a socket that nobody reads, so that most are
+ * dropped where they arrive, or, with drain, to a child that reads until it has not got any for a
+ * second.
  *
- * Sends one and reads it; then sends COUNT without reading, into a socket with the smallest buffer
- * there is; waits until none comes any more, and reads what has found room.
- *
- * Truth: sent, received: datagrams; sent_bytes, received_bytes.
- */
+ * Truth: datagrams, odd, sender_cpu_ns (CPU time of the sending thread, from the first send to the
+ * last). */
 #include "common.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 
-static char bytes[65536];
+static char buffer[65536];
+
+static int receiver(struct sockaddr_in *address)
+{
+	socklen_t length = sizeof *address;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	*address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	if (fd < 0 || bind(fd, (struct sockaddr *)address, sizeof *address) ||
+	    getsockname(fd, (struct sockaddr *)address, &length))
+		die("a socket on loopback");
+	return fd;
+}
+
+static void drain(int fd)
+{
+	struct timeval second = { .tv_sec = 1 };
+
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second))
+		die("a time limit on the socket");
+	while (recv(fd, buffer, sizeof buffer, 0) >= 0)
+		;
+	_exit(0);
+}
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET };
-	socklen_t length = sizeof(to);
-	int in, out, small = 1;
-	uint64_t count, size, received = 0;
-	struct pollfd comes;
+	if (argc != 4 && !(argc == 5 && !strcmp(argv[4], "drain")))
+		die("usage: datagrams COUNT BYTES ODD [drain]");
+	uint64_t count = number(argv[1], "COUNT"), bytes = number(argv[2], "BYTES");
+	uint64_t odd = number(argv[3], "ODD"), told = 0;
+	struct sockaddr_in address;
 
-	if (argc != 3)
-		die("usage: datagrams COUNT BYTES");
-	count = number(argv[1], "COUNT");
-	size = number(argv[2], "BYTES");
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	in = socket(AF_INET, SOCK_DGRAM, 0);
-	out = socket(AF_INET, SOCK_DGRAM, 0);
-	if (bind(in, (struct sockaddr *)&to, sizeof(to)) ||
-	    getsockname(in, (struct sockaddr *)&to, &length) ||
-	    connect(out, (struct sockaddr *)&to, sizeof(to)) ||
-	    setsockopt(in, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)))
-		die("sockets");
-	comes = (struct pollfd){ .fd = in, .events = POLLIN };
-	if (send(out, bytes, size, 0) != (ssize_t)size || recv(in, bytes, size, 0) != (ssize_t)size)
-		die("the first");
-	for (uint64_t i = 0; i < count; i++)
-		/* A queue that has no room says so. */
-		if (send(out, bytes, size, 0) != (ssize_t)size && errno != ENOBUFS)
-			die("send");
-	for (int quiet = 0; !quiet;) {
-		sleep_us(300000);
-		quiet = 1;
-		while (poll(&comes, 1, 0) == 1) {
-			if (recv(in, bytes, size, 0) != (ssize_t)size)
-				die("recv");
-			received++;
-			quiet = 0;
-		}
+	if (bytes + 1 > sizeof buffer || odd > count)
+		die("too many bytes, or more odd ones than there are");
+	int from = receiver(&address);
+	pid_t child = argc == 5 ? fork() : 0;
+	if (argc == 5 && child == 0)
+		drain(from);
+	int to = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (child < 0 || to < 0 || connect(to, (struct sockaddr *)&address, sizeof address))
+		die("a sender");
+	uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	for (uint64_t i = 0; i < count; i++) {
+		/* Spread: after i+1 of them, odd*(i+1)/count are odd. */
+		size_t more = odd * (i + 1) / count > told;
+		told += more;
+		if (send(to, buffer, bytes + more, 0) != (ssize_t)(bytes + more))
+			die("sending");
 	}
-	truth("sent", count + 1);
-	truth("sent_bytes", (count + 1) * size);
-	truth("received", received + 1);
-	truth("received_bytes", (received + 1) * size);
+	uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+	if (child > 0) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	truth("datagrams", count);
+	truth("odd", told);
+	truth("sender_cpu_ns", took);
 	truth_tell();
 	return 0;
 }

@@ -16,6 +16,7 @@ mod generate;
 mod kernel;
 mod run;
 mod show;
+mod trace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.verb {
         Verb::Run(run) => run::execute(*run),
         Verb::Calls(calls) => calls::execute(&calls),
+        Verb::Trace(trace) => trace::execute(&trace),
         Verb::Explain(explain) => explain::execute(&explain),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),

@@ -36,4 +36,5 @@ pub mod rusage;
 mod sentry;
 pub mod signals;
 pub mod spawn;
+pub mod trace;
 mod waited_io;

@@ -165,7 +165,7 @@ fn datagrams(queue: &str, count: u64) -> Followed {
          tc -s qdisc show dev lo | \
          sed -n 's/.*Sent [0-9]* bytes \\([0-9]*\\) pkt (dropped \\([0-9]*\\),.*/passed=\\1\\nthrown=\\2/p' \
          >>$TRUTH_FILE",
-        workload("datagrams")
+        workload("crowded")
     );
     let command = ["unshare", "-n", "sh", "-ec", &script];
     let followed = followed::follow(&wanted(&["udp", "qdisc", "socket", "net"]), &command, |_| ());
@@ -206,7 +206,7 @@ fn datagrams_that_find_no_room_are_who_did_not_read_them() {
         return;
     }
     let _alone = traced::alone();
-    let command = [&*workload("datagrams"), "1001", "503"];
+    let command = [&*workload("crowded"), "1001", "503"];
     let followed = followed::follow(&wanted(&["udp", "socket"]), &command, |_| ());
     let (sent, received) = (followed.truth("sent"), followed.truth("received"));
     assert!(sent > received, "{}", followed.truth);

@@ -3,7 +3,7 @@
 //! Not synced to the device: this protects from the end of weigh, not from that of the machine.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::KeepError;
@@ -35,6 +35,24 @@ impl AtomicFile {
             .map_err(|e| KeepError::write(&self.path, e))?;
         self.committed = true;
         Ok(())
+    }
+
+    /// Gives the file its name, without the room that was reserved and not needed.
+    pub(crate) fn commit_cut(mut self) -> Result<(), KeepError> {
+        let written = self.file.stream_position();
+        written
+            .and_then(|end| self.file.set_len(end))
+            .map_err(|e| KeepError::write(&self.temporary, e))?;
+        self.commit()
+    }
+
+    /// Has room kept for so many bytes from the file's beginning on, where the file system can do that.
+    pub(crate) fn reserve(&self, bytes: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+            Err(error) if error == rustix::io::Errno::OPNOTSUPP => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     /// The name that it will have.

@@ -16,6 +16,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-keep", &["weigh-schema"]),
     ("weigh-kernel", &[]),
     ("weigh-show", &["weigh-schema"]),
+    ("weigh-trace", &[]),
     ("weigh-agent", &["weigh-schema", "weigh-collect"]),
     (
         "weigh",
@@ -27,6 +28,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-kernel",
             "weigh-show",
             "weigh-agent",
+            "weigh-trace",
         ],
     ),
     ("weigh-bench", &["weigh-schema"]),
@@ -37,7 +39,8 @@ const COLLECT: &str = "weigh-collect";
 const KERNEL_FACING: &[&str] = &["libbpf-rs", "libbpf-sys", "libc", "nvml-wrapper"];
 
 /// What a crate that only computes may not need: the world outside.
-const PURE: &[&str] = &["weigh-schema", "weigh-account", "weigh-kernel", "weigh-show"];
+const PURE: &[&str] =
+    &["weigh-schema", "weigh-account", "weigh-kernel", "weigh-show", "weigh-trace"];
 const WORLDLY: &[&str] = &["rustix", "nix", "libc", "parquet", "clap"];
 
 struct Package {

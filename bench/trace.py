@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""What `weigh trace` costs whom: the sender of UDP datagrams over loopback, and weigh itself.
+
+    bench/trace.py WEIGH [--rounds 11] [--count 300000]
+
+Each round runs every way once, in an order that turns; what is told is the median over the rounds of
+the sender's CPU time per datagram, as a ratio to the same round without weigh (paired), and the spread
+between the quartiles. Needs root, and tests/workloads/bin/datagrams.
+"""
+import argparse, os, re, resource, statistics, subprocess, tempfile, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SENDS = os.path.join(HERE, "../tests/workloads/bin/datagrams")
+# 24 bytes of fields behind a header of 40.
+EVENTS = [
+    "net:net_dev_queue{id=skb, a=skb, b=skb->dev, c=skb->len, d=skb->data_len}",
+    "sock:sock_send_length{id=sk, a=sk, b=sk->sk_socket, c=ret, d=flags}",
+    "net:net_dev_start_xmit{id=skb, a=skb, b=dev, c=skb->len, d=skb->data_len}",
+    "net:netif_rx{id=skb, a=skb, b=skb->dev, c=skb->len, d=skb->data_len}",
+]
+MISS = ["-f", "tgid == 4194303"]
+WAYS = {
+    "1 event": (1, []),
+    "2 events": (2, []),
+    "4 events": (4, []),
+    "4 events, of the command alone": (4, ["members"]),
+    "4 probes, tgid never matches": (4, MISS),
+    "4 probes, a field never matches": (4, ["fields"]),
+    "4 probes, sample 1/100": (4, ["--sampling", "sample 1/100"]),
+}
+
+
+def datagrams(count, before=()):
+    """The sender's CPU time per datagram."""
+    with tempfile.NamedTemporaryFile("r") as truth:
+        environment = dict(os.environ, TRUTH_FILE=truth.name)
+        command = [*before, SENDS, str(count), "1400", "0"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        spent = int(re.search(r"sender_cpu_ns=(\d+)", truth.read())[1])
+        return spent / count, done.stderr
+
+
+def traced(weigh, count, events, options, output):
+    options = list(options)
+    chosen = EVENTS[:events]
+    scope = ["--system"]
+    if options == ["members"]:
+        options, scope = [], []
+    if options == ["fields"]:
+        options = []
+        fields = ["skb->len == 3", "ret == 3", "skb->len == 3", "skb->len == 3"]
+        chosen = [f"{event} if {test}" for event, test in zip(chosen, fields)]
+    asked = [word for event in chosen for word in ("-e", event)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cost, said = datagrams(count, [weigh, "trace", *asked, *options, *scope, "-o", output, "--"])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    counted = re.search(r"weigh: (\d+) events in [\d.]+ s, (\d+) lost", said)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cost, int(counted[1]), int(counted[2]), spent - cost * count / 1e9
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("weigh")
+    arguments.add_argument("--rounds", type=int, default=11)
+    arguments.add_argument("--count", type=int, default=300_000)
+    asked = arguments.parse_args()
+    ratios = {way: [] for way in WAYS}
+    added = {way: [] for way in WAYS}
+    bare = []
+    lost = 0
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        output = os.path.join(place, "events.parquet")
+        for turn in range(asked.rounds):
+            ways = list(WAYS)
+            ways = ways[turn % len(ways):] + ways[: turn % len(ways)]
+            for way in ways:
+                events, options = WAYS[way]
+                base, _ = datagrams(asked.count)
+                cost, _, gone, _ = traced(asked.weigh, asked.count, events, options, output)
+                again, _ = datagrams(asked.count)
+                bare.append((base + again) / 2)
+                ratios[way].append(cost / bare[-1])
+                added[way].append(cost - bare[-1])
+                lost += gone
+        print(f"bare: {statistics.median(bare):.0f} ns a datagram; {lost} events lost")
+        for way, found in ratios.items():
+            low, middle, high = statistics.quantiles(found, n=4)
+            print(f"{way:34} {middle:.3f}  ({low:.3f} to {high:.3f})  +{statistics.median(added[way]):.0f} ns")
+        reader(asked, output)
+
+
+def reader(asked, output):
+    """weigh's own CPU time per record: what five times as many records cost more."""
+    for name in ["events.parquet", "events.jsonl"]:
+        found = []
+        path = os.path.join(os.path.dirname(output), name)
+        for _ in range(max(3, asked.rounds // 2)):
+            small = traced(asked.weigh, asked.count // 5, 4, ["members"], path)
+            large = traced(asked.weigh, asked.count, 4, ["members"], path)
+            found.append((large[3] - small[3]) / (large[1] - small[1]) * 1e9)
+        print(f"weigh's CPU time per record, {name[7:]}: {statistics.median(found):.0f} ns")
+
+
+if __name__ == "__main__":
+    main()

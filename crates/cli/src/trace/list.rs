@@ -1,0 +1,130 @@
+//! `weigh trace list`: what can be followed on this kernel, with the arguments and their types.
+//!
+//! Reads the kernel's types and its list of tracepoints; prints sets and tracepoints, and functions if
+//! the pattern begins with `fn:`. With a pattern that nothing matches: the nearest names, and status 1.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use weigh_trace::btf::Btf;
+use weigh_trace::near::nearest;
+use weigh_trace::sets::SETS;
+use weigh_trace::signature::{self, Signature};
+
+use super::wishes::{groups, types};
+use crate::arguments::TraceListArguments;
+use crate::show::print;
+
+/// Prints what there is.
+pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
+    let btf = types()?;
+    let pattern = arguments.pattern.as_deref().unwrap_or("*");
+    let mut told = String::new();
+    match pattern.strip_prefix("fn:") {
+        Some(pattern) => tell_functions(&btf, pattern, &mut told),
+        None => {
+            tell_sets(pattern, &mut told);
+            tell_tracepoints(&btf, pattern, &mut told);
+        }
+    }
+    if !told.is_empty() {
+        print(&told)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let near = nearest_of_all(&btf, pattern);
+    eprintln!("weigh: nothing here is like '{pattern}'{near}");
+    Ok(ExitCode::from(1))
+}
+
+fn nearest_of_all(btf: &Btf, pattern: &str) -> String {
+    let near = match pattern.strip_prefix("fn:") {
+        Some(name) => nearest(name, btf.functions().map(|(_, name)| name)),
+        None => {
+            let name = pattern.rsplit(':').next().unwrap_or(pattern);
+            nearest(name, btf.tracepoints().chain(SETS.iter().map(|set| set.name)))
+        }
+    };
+    if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) }
+}
+
+fn tell_sets(pattern: &str, told: &mut String) {
+    for set in SETS.iter().filter(|set| matches(pattern, set.name)) {
+        let _ = writeln!(told, "{}  (set: {})", set.name, set.help);
+        for event in set.events {
+            let _ = writeln!(told, "    {event}");
+        }
+    }
+}
+
+fn tell_tracepoints(btf: &Btf, pattern: &str, told: &mut String) {
+    let groups = groups();
+    let group_of = |name: &str| {
+        let found = groups.iter().find(|(_, names)| names.iter().any(|other| other == name));
+        found.map(|(group, _)| format!("{group}:{name}"))
+    };
+    let mut names: Vec<(String, &str)> = btf
+        .tracepoints()
+        .map(|name| (group_of(name).unwrap_or_else(|| name.to_string()), name))
+        .filter(|(full, name)| matches(pattern, full) || matches(pattern, name))
+        .collect();
+    names.sort();
+    for (full, name) in names {
+        if let Ok(signature) = signature::of_tracepoint(btf, name) {
+            let _ = writeln!(told, "{full}({})", arguments(btf, &signature));
+        }
+    }
+}
+
+fn tell_functions(btf: &Btf, pattern: &str, told: &mut String) {
+    let mut names: Vec<&str> = btf.functions().map(|(_, name)| name).collect();
+    names.retain(|name| matches(pattern, name));
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        if let Ok(signature) = signature::of_function(btf, name, true) {
+            let _ = writeln!(told, "fn:{name}({})", arguments(btf, &signature));
+        }
+    }
+}
+
+fn arguments(btf: &Btf, signature: &Signature) -> String {
+    let each = signature.arguments.iter();
+    let each = each.map(|argument| format!("{}: {}", argument.name, btf.describe(argument.kind)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// `*` stands for anything; without one, the pattern may stand anywhere in the name.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let (Some(first), Some(last)) = (parts.next(), pattern.rsplit('*').next()) else {
+        return false;
+    };
+    if !pattern.contains('*') {
+        return name.contains(pattern);
+    }
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let middle: Vec<&str> = parts.collect();
+    for part in &middle[..middle.len() - 1] {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        assert!(matches("*", "net:netif_rx"));
+        assert!(matches("net:*", "net:netif_rx"));
+        assert!(matches("*_rx", "net:netif_rx"));
+        assert!(matches("n*if*rx", "net:netif_rx"));
+        assert!(matches("netif", "net:netif_rx"));
+        assert!(!matches("netif*", "net:netif_rx"));
+        assert!(!matches("net*ax", "net:netif_rx"));
+    }
+}

@@ -1,0 +1,58 @@
+//! Where records go. A format is a module here, and a line in [`of_file`].
+
+mod jsonl;
+mod parquet;
+mod table;
+
+use std::path::Path;
+
+use anyhow::bail;
+use weigh_trace::probe::Probe;
+use weigh_trace::record::Record;
+
+use super::session::Totals;
+
+/// Somewhere that records go to.
+pub trait Sink {
+    /// Takes a record, where it lies in the ring.
+    fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()>;
+
+    /// All that are there for now have been taken.
+    fn end_batch(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// No more will come. What was taken is whole and readable, even after a failure.
+    fn finish(self: Box<Self>, totals: &Totals) -> anyhow::Result<()>;
+}
+
+/// What the records' clock means.
+pub struct Times {
+    /// What it showed when the stream began.
+    pub began_ns: u64,
+    /// The clock of the day when it showed 0.
+    pub epoch_ns: i64,
+}
+
+/// The formats of files, by the end of their names.
+const FORMATS: &str = ".parquet or .jsonl";
+
+/// A file, of the format that its name says.
+pub fn of_file(path: &Path, probes: &[Probe]) -> anyhow::Result<Box<dyn Sink>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(jsonl::Jsonl::on_output()));
+    }
+    Ok(match path.extension().and_then(|end| end.to_str()) {
+        Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
+        Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
+        _ => bail!(
+            "-o {}: the name of the file says its format, and ends in {FORMATS}",
+            path.display()
+        ),
+    })
+}
+
+/// The terminal: standard output, unless that is the command's.
+pub fn of_terminal(has_output: bool) -> Box<dyn Sink> {
+    Box::new(table::Table::new(has_output))
+}

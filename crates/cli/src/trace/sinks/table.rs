@@ -1,0 +1,68 @@
+//! Lines for people, as it happens.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use weigh_trace::probe::Probe;
+use weigh_trace::record::Record;
+use weigh_trace::value::Value;
+
+use super::{Sink, Times};
+use crate::trace::session::Totals;
+
+/// The terminal.
+pub struct Table {
+    to: Box<dyn Write>,
+    lines: Vec<u8>,
+    has_begun: bool,
+}
+
+/// So much is written at once.
+const CHUNK: usize = 64 * 1024;
+
+impl Table {
+    /// On standard output, or on standard error where that is the command's.
+    pub fn new(has_output: bool) -> Table {
+        let to: Box<dyn Write> = match has_output {
+            true => Box::new(std::io::stdout()),
+            false => Box::new(std::io::stderr()),
+        };
+        Table { to, lines: Vec::new(), has_begun: false }
+    }
+
+    fn line(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> std::io::Result<()> {
+        let lines = &mut self.lines;
+        if !self.has_begun {
+            self.has_begun = true;
+            writeln!(lines, "{:>12} {:>3} {:>8} {:>8}  EVENT", "SECONDS", "CPU", "TGID", "TID")?;
+        }
+        let seconds = record.time_ns().saturating_sub(times.began_ns) as f64 / 1e9;
+        let (cpu, tgid, tid) = (record.cpu(), record.tgid(), record.tid());
+        write!(lines, "{seconds:>12.6} {cpu:>3} {tgid:>8} {tid:>8}  {}", probe.name)?;
+        for (field, value) in probe.fields.iter().zip(probe.values(record)) {
+            match value {
+                Value::Text(_) => write!(lines, " {}=\"{value}\"", field.name)?,
+                _ => write!(lines, " {}={value}", field.name)?,
+            }
+        }
+        lines.push(b'\n');
+        Ok(())
+    }
+}
+
+impl Sink for Table {
+    fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()> {
+        self.line(probe, record, times)?;
+        if self.lines.len() >= CHUNK { self.end_batch() } else { Ok(()) }
+    }
+
+    fn end_batch(&mut self) -> anyhow::Result<()> {
+        let written = self.to.write_all(&self.lines).and_then(|()| self.to.flush());
+        self.lines.clear();
+        written.context("cannot write events to the terminal")
+    }
+
+    fn finish(mut self: Box<Self>, _: &Totals) -> anyhow::Result<()> {
+        self.end_batch()
+    }
+}

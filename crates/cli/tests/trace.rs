@@ -1,0 +1,355 @@
+//! `weigh trace`, against programs that know exactly what they did.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::run::{Scratch, weigh, weigh_as};
+use support::workload;
+
+const SENDS: u64 = 100_003;
+const BYTES: u64 = 1400;
+const ODD: u64 = 23;
+/// Of Ethernet, IP and UDP.
+const HEADERS: u64 = 42;
+
+/// Follows while the workload sends its datagrams; the events, and what weigh said.
+#[track_caller]
+fn sends(options: &[&str]) -> (Vec<Value>, String) {
+    let scratch = Scratch::new();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let numbers = [SENDS, BYTES, ODD].map(|number| number.to_string());
+    let program = workload("datagrams");
+    let command = [&program, &numbers[0], &numbers[1], &numbers[2]].map(String::as_str);
+    let arguments = [&["trace", "-o", &file][..], options, &["--"], &command].concat();
+    let said = succeeds(&weigh(&scratch, &arguments));
+    (lines(&scratch, "events.jsonl"), said)
+}
+
+#[track_caller]
+fn succeeds(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {said}", output.status);
+    said
+}
+
+#[track_caller]
+fn lines(scratch: &Scratch, name: &str) -> Vec<Value> {
+    let text = scratch.text(name);
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// `weigh: N events in … s, M lost`
+#[track_caller]
+fn counted(said: &str) -> (u64, u64) {
+    let line =
+        said.lines().find(|line| line.contains(" events in ")).unwrap_or_else(|| panic!("{said}"));
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = |n: usize| words[n].parse().unwrap_or_else(|_| panic!("{line}"));
+    (number(1), number(words.len() - 2))
+}
+
+#[test]
+fn every_send_is_an_event_and_no_other_is() {
+    needs_root!();
+    // Somebody else who sends, and is not followed.
+    let mut other = Command::new(workload("datagrams"));
+    let mut other = other
+        .args(["100000000", "700", "0"])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the workload starts");
+    let (events, said) =
+        sends(&["-e", "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm}"]);
+    other.kill().and_then(|()| other.wait()).expect("it can be ended");
+    assert_eq!(counted(&said), (SENDS, 0), "{said}");
+    assert_eq!(events.len() as u64, SENDS);
+    for event in &events {
+        let len = event["fields"]["len"].as_u64().expect("a number");
+        assert!((BYTES + HEADERS..=BYTES + HEADERS + 1).contains(&len), "{event}");
+        assert_eq!(event["fields"]["dev"], "lo");
+        assert_eq!(event["fields"]["comm"], "datagrams");
+        assert_eq!(event["tgid"], event["tid"]);
+    }
+    let times: Vec<i64> = events.iter().filter_map(|event| event["time_ns"].as_i64()).collect();
+    assert!(times.is_sorted(), "one thread on one ring");
+}
+
+#[test]
+fn a_filter_takes_exactly_those_it_says() {
+    needs_root!();
+    let odd = BYTES + HEADERS + 1;
+    for filter in [
+        format!("skb->len == {odd}"),
+        format!("skb->len > {} && skb->dev->name == \"lo\"", odd - 1),
+        format!("skb->len in ({odd}..{}) && comm == \"datagrams\"", odd + 5),
+        format!("!(skb->len != {odd}) && tgid == tid && cpu < 4096"),
+        format!("skb->len & 1 && skb->len & 0xffff == {odd}"),
+    ] {
+        let (events, said) = sends(&["-e", "net:net_dev_queue{skb->len}", "-f", &filter]);
+        assert_eq!(counted(&said), (ODD, 0), "{filter}: {said}");
+        assert!(events.iter().all(|event| event["fields"]["skb->len"] == odd), "{filter}");
+    }
+    let (_, said) = sends(&["-e", "net:net_dev_queue", "-f", "skb->len == 7 || comm == \"other\""]);
+    assert_eq!(counted(&said), (0, 0), "{said}");
+}
+
+#[test]
+fn sampling_by_count_is_exact_and_by_time_is_bounded() {
+    needs_root!();
+    let (_, said) = sends(&["-e", "net:net_dev_queue", "--sampling", "sample 1/100"]);
+    assert_eq!(counted(&said), (SENDS.div_ceil(100), 0), "{said}");
+    assert!(said.contains(&format!("of {SENDS}")), "{said}");
+    let (events, said) =
+        sends(&["-e", "net:net_dev_queue sample 1/7", "--sampling", "sample 1/100"]);
+    assert_eq!(counted(&said), (SENDS.div_ceil(7), 0), "its own rule goes before: {said}");
+    assert_eq!(events.len() as u64, SENDS.div_ceil(7));
+
+    let (events, _) = sends(&["-e", "net:net_dev_queue every 1ms"]);
+    let times: Vec<i64> = events.iter().filter_map(|event| event["time_ns"].as_i64()).collect();
+    assert!(times.len() > 2, "{}", times.len());
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 900_000), "{times:?}");
+
+    let (events, _) = sends(&["-e", "net:net_dev_queue at most 50/s"]);
+    let seconds = {
+        let mut seconds: Vec<i64> = events
+            .iter()
+            .filter_map(|event| Some(event["time_ns"].as_i64()? / 1_000_000_000))
+            .collect();
+        seconds.dedup();
+        seconds.len() + 1
+    };
+    assert!(events.len() >= 50 && events.len() <= 50 * seconds, "{} in {seconds}", events.len());
+}
+
+#[test]
+fn what_the_ring_had_no_room_for_is_counted() {
+    needs_root!();
+    let (events, said) = sends(&["-e", "net:net_dev_queue{len=skb->len}", "--buffer", "4KiB"]);
+    let (taken, lost) = counted(&said);
+    assert_eq!(taken + lost, SENDS, "{said}");
+    assert_eq!(events.len() as u64, taken);
+    assert!(lost > 0, "so small a ring holds them all? {said}");
+}
+
+#[test]
+fn rings_for_each_cpu_hold_the_same() {
+    needs_root!();
+    let (events, said) =
+        sends(&["-e", "net:net_dev_queue{len=skb->len}", "--per-cpu", "--wake", "0"]);
+    assert_eq!(counted(&said), (SENDS, 0), "{said}");
+    assert_eq!(events.len() as u64, SENDS);
+}
+
+#[test]
+fn a_parquet_file_has_a_row_for_each() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.parquet");
+    let program = workload("datagrams");
+    let path = file.display().to_string();
+    let command = [program.as_str(), "20011", "100", "5"];
+    let options = ["trace", "-e", "udp-path", "-o", &path, "--"];
+    let said = succeeds(&weigh(&scratch, &[&options[..], &command].concat()));
+    let (taken, lost) = counted(&said);
+    assert!(taken > 20_011 && lost == 0, "{said}");
+    let rows = weigh_keep::count_rows(&file).expect("a whole file");
+    assert_eq!(rows, taken);
+    assert!(!PathBuf::from(format!("{path}.tmp")).exists());
+}
+
+#[test]
+fn what_does_not_exist_is_refused_before_anything_starts() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["-e", "net:net_dev_qeue"], &["net_dev_qeue", "^^^^^^", "net:net_dev_queue"]),
+        (&["-e", "skb:net_dev_queue"], &["'net'", "'skb'"]),
+        (&["-e", "netz"], &["netz", "net"]),
+        (&["-e", "net:net_dev_queue{skb->lne}"], &["struct sk_buff", "'lne'", "len"]),
+        (&["-e", "net:net_dev_queue{skp->len}"], &["no argument 'skp'", "skb"]),
+        (&["-e", "net:net_dev_queue{skb->len->x}"], &["skb->len", "no members"]),
+        (&["-e", "net:net_dev_queue", "-f", "skb->len == -1"], &["-1", "0 to 4294967295"]),
+        (&["-e", "net:net_dev_queue", "-f", "skb->len == \"a\""], &["skb->len", "no text"]),
+        (&["-e", "net:net_dev_queue", "-f", "comm == 3"], &["comm", "text"]),
+        (&["-e", "net:net_dev_queue", "-f", "tgid == 1 &&"], &["--filter", "^"]),
+        (&["-e", "fn:vfs_wrte"], &["vfs_wrte", "vfs_write"]),
+        (&["-e", "skb:kfree_skb", "-f", "reason == SKB_DROP_REASON_NO_SOKET"], &["NO_SOCKET"]),
+        (&["-e", "net:net_dev_queue", "--sampling", "sample 2/3"], &["--sampling", "1/N"]),
+        (&["-e", "net:net_dev_queue", "-o", "x.doc"], &["x.doc", ".parquet", ".jsonl"]),
+        (&["-e", "net:net_dev_queue", "--buffer", "1000"], &["1000", "power of 2"]),
+        (&[], &["-e EVENT"]),
+    ];
+    for (options, words) in cases {
+        let arguments = [&["trace"][..], options, &["--", "touch", "ran"]].concat();
+        let output = weigh(&scratch, &arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{options:?}: {said}");
+        for word in *words {
+            assert!(said.contains(word), "{options:?} lacks {word:?}: {said}");
+        }
+        assert!(!scratch.path("work/ran").exists(), "{options:?} started the command");
+    }
+}
+
+#[test]
+fn a_pointer_that_is_null_is_no_value_and_no_match() {
+    needs_root!();
+    let scratch = Scratch::new();
+    // Threads of the kernel have no memory of their own.
+    let event = "sched:sched_switch{to=next->comm, map_count=next->mm->map_count}";
+    let follow = |filter: &[&str]| {
+        let options = ["trace", "-e", event, "--for", "700ms", "-o", "-"];
+        let output = weigh(&scratch, &[&options[..], filter].concat());
+        succeeds(&output);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let maps = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        maps.map(|event| event["fields"]["map_count"].clone()).collect::<Vec<_>>()
+    };
+    let all = follow(&[]);
+    assert!(all.iter().any(Value::is_null), "{all:?}");
+    assert!(all.iter().any(|count| count.as_i64().is_some_and(|count| count > 0)), "{all:?}");
+    let some = follow(&["-f", "next->mm->map_count >= 0"]);
+    assert!(!some.is_empty() && some.iter().all(Value::is_number), "{some:?}");
+}
+
+#[test]
+fn texts_constants_stacks_and_calls_are_what_they_are() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let arguments = [
+        "trace",
+        "-q",
+        "-o",
+        &file,
+        "-e",
+        "sched:sched_process_exec{file=str(bprm->filename), stack(3)}",
+        "-e",
+        "raw_syscalls:sys_enter{nr=arg1} if arg1 == 39",
+        "-e",
+        "sched:sched_process_exit{code=p->exit_code}",
+        "--",
+        "sh",
+        "-c",
+        "/bin/true; exit 7",
+    ];
+    let output = weigh(&scratch, &arguments);
+    assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+    let events = lines(&scratch, "events.jsonl");
+    let of = |name: &str| events.iter().filter(|e| e["event"] == name).collect::<Vec<_>>();
+    let execs = of("sched:sched_process_exec");
+    assert_eq!(execs.last().map(|e| &e["fields"]["file"]), Some(&Value::from("/bin/true")));
+    let stack = execs[0]["fields"]["stack(3)"].as_array().expect("a list");
+    assert!(!stack.is_empty() && stack.len() <= 3, "{stack:?}");
+    let codes: Vec<_> =
+        of("sched:sched_process_exit").iter().map(|e| e["fields"]["code"].as_i64()).collect();
+    assert_eq!(codes.last(), Some(&Some(7 << 8)), "{codes:?}");
+}
+
+#[test]
+fn a_hundred_probes_and_more_at_once() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let listed = weigh(&scratch, &["trace", "list", "ext4:*"]);
+    let more = weigh(&scratch, &["trace", "list", "kmem:*"]);
+    let text = [listed.stdout, more.stdout].concat();
+    let text = String::from_utf8(text).expect("UTF-8");
+    let names: Vec<&str> = text.lines().filter_map(|line| line.split('(').next()).collect();
+    assert!(names.len() > 100, "{}", names.len());
+    let events: Vec<&str> = names.iter().flat_map(|name| ["-e", name]).collect();
+    let arguments = [&["trace", "-o", "-"], &events[..], &["--", "true"]];
+    let said = succeeds(&weigh(&scratch, &arguments.concat()));
+    let (taken, _) = counted(&said);
+    assert!(taken > 10, "{said}");
+    assert_eq!(said.lines().count(), 1 + names.len(), "a line for each: {said}");
+}
+
+#[test]
+fn a_process_that_runs_is_followed_with_all_its_threads_and_children() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let script = "sleep 1; for i in 1 2 3; do /bin/true; done; sleep 60";
+    let mut shell = Command::new("sh").args(["-c", script]).spawn().expect("a shell");
+    let pid = shell.id().to_string();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let options =
+        ["trace", "-e", "sched:sched_process_exec", "-o", &file, "--pid", &pid, "--for", "2s"];
+    let output = weigh(&scratch, &options);
+    let _ = Command::new("pkill").args(["-P", &pid]).status();
+    shell.kill().and_then(|()| shell.wait()).expect("it can be ended");
+    let said = succeeds(&output);
+    let (taken, _) = counted(&said);
+    assert!((3..=5).contains(&taken), "three, and a sleep before and after: {said}");
+    assert_eq!(lines(&scratch, "events.jsonl").len() as u64, taken);
+    let gone = weigh(&scratch, &["trace", "-e", "net", "--pid", "4194303"]);
+    assert_eq!(gone.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("4194303"));
+}
+
+#[test]
+fn a_full_disk_leaves_whole_lines_and_a_status() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let place = scratch.path("disk");
+    std::fs::create_dir(&place).expect("a directory");
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", &place, "tmpfs", flags, c"size=1m").expect("a tmpfs");
+    let program = workload("datagrams");
+    for name in ["events.jsonl", "events.parquet"] {
+        let file = place.join(name);
+        let path = file.display().to_string();
+        let event = "net:net_dev_queue{len=skb->len, bytes(skb->head, 64)}";
+        let options = ["trace", "-e", event, "-o", &path, "--"];
+        let command = [program.as_str(), "300011", "100", "5"];
+        let output = weigh(&scratch, &[&options[..], &command].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{name}: {said}");
+        assert!(said.contains("No space left") && said.contains(name), "{said}");
+        let left = match name {
+            "events.jsonl" => {
+                let text = std::fs::read_to_string(&file).expect("it is there");
+                assert!(text.ends_with('\n'));
+                assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+                text.lines().count() as u64
+            }
+            _ => weigh_keep::count_rows(&file).expect("it is whole"),
+        };
+        assert!(left < 300_011, "{left}");
+        std::fs::remove_file(&file).expect("it can be removed");
+    }
+    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH).expect("unmounted");
+}
+
+#[test]
+fn an_interrupt_closes_the_file_whole() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.parquet");
+    let mut weigh = Command::new(support::weigh_binary())
+        .args(["trace", "-e", "sched:sched_switch", "-o"])
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("weigh starts");
+    std::thread::sleep(Duration::from_secs(2));
+    let pid = rustix::process::Pid::from_child(&weigh);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
+    assert!(weigh.wait().expect("it ends").success());
+    assert!(weigh_keep::count_rows(&file).expect("a whole file") > 0);
+}
+
+#[test]
+fn without_rights_it_says_what_is_needed() {
+    let scratch = Scratch::new();
+    let output = weigh_as(Some(65534), &scratch, &["trace", "-e", "net", "--", "true"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("CAP_BPF") && said.contains("root"), "{said}");
+    let listed = weigh_as(Some(65534), &scratch, &["trace", "list", "net_dev_queue"]);
+    let told = String::from_utf8_lossy(&listed.stdout);
+    assert!(told.contains("net_dev_queue(skb: struct sk_buff *)"), "{told}");
+}

@@ -1,0 +1,116 @@
+//! Programs into the kernel, and onto their points.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+
+use libbpf_rs::libbpf_sys as sys;
+
+use super::TraceError;
+use super::members::descriptor;
+
+/// Where a program is attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// At the tracepoint whose programs are of this type.
+    Tracepoint {
+        /// The type's number in the kernel's own type information.
+        btf_id: u32,
+    },
+    /// At a function of the kernel.
+    Function {
+        /// The function's number there.
+        btf_id: u32,
+        /// When it returns.
+        returns: bool,
+    },
+}
+
+/// What is attached, for as long as this lives.
+pub(super) type Link = OwnedFd;
+
+/// What the verifier may say.
+const LOG_BYTES: usize = 1 << 20;
+/// Lines of that which are told.
+const TOLD: usize = 8;
+
+/// Has the kernel check a program.
+pub(super) fn load(name: &str, point: &Point, code: &[u64]) -> Result<OwnedFd, TraceError> {
+    load_once(point, code, &mut []).or_else(|_| {
+        let mut log = vec![0u8; LOG_BYTES];
+        load_once(point, code, &mut log).map_err(|error| TraceError::Load {
+            probe: name.to_string(),
+            error,
+            said: last_words(&log),
+        })
+    })
+}
+
+fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
+    let (kind, attach_btf_id) = match point {
+        Point::Tracepoint { btf_id } => (sys::BPF_TRACE_RAW_TP, *btf_id),
+        Point::Function { btf_id, returns: false } => (sys::BPF_TRACE_FENTRY, *btf_id),
+        Point::Function { btf_id, returns: true } => (sys::BPF_TRACE_FEXIT, *btf_id),
+    };
+    let mut options = sys::bpf_prog_load_opts {
+        sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
+        expected_attach_type: kind,
+        attach_btf_id,
+        ..Default::default()
+    };
+    if !log.is_empty() {
+        options.log_level = 1;
+        options.log_size = log.len() as u32;
+        options.log_buf = log.as_mut_ptr().cast();
+    }
+    // SAFETY: names, instructions (each of 8 bytes, as the kernel's) and options outlive the call;
+    // what the kernel makes of the instructions it checks itself.
+    descriptor(unsafe {
+        sys::bpf_prog_load(
+            sys::BPF_PROG_TYPE_TRACING,
+            c"weigh_trace".as_ptr(),
+            c"Dual BSD/GPL".as_ptr(),
+            code.as_ptr().cast(),
+            code.len() as sys::size_t,
+            &mut options,
+        )
+    })
+}
+
+fn last_words(log: &[u8]) -> String {
+    let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("processed ")).collect();
+    lines.iter().skip(lines.len().saturating_sub(TOLD)).map(|line| format!("\n  {line}")).collect()
+}
+
+/// Attaches a program.
+pub(super) fn attach(
+    name: &str,
+    program: BorrowedFd<'_>,
+    point: &Point,
+) -> Result<Link, TraceError> {
+    // SAFETY: the program is loaded; its point was given when it was.
+    let link = unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
+    let hint = match point {
+        Point::Tracepoint { .. } => "",
+        Point::Function { .. } => {
+            "; not every kernel lets functions be probed, nor every function: `weigh doctor` says \
+             whether this one does"
+        }
+    };
+    let probe = || name.to_string();
+    descriptor(link).map_err(|error| TraceError::Attach { probe: probe(), error, hint })
+}
+
+/// How often the kernel did not call a program because it was at work already.
+pub(super) fn missed(program: BorrowedFd<'_>) -> u64 {
+    let mut info = sys::bpf_prog_info::default();
+    let mut length = size_of::<sys::bpf_prog_info>() as u32;
+    // SAFETY: the program is loaded; the structure is so long, and plain data of which all zeros is
+    // a valid value.
+    let failed = unsafe {
+        let info = std::ptr::from_mut(&mut info).cast();
+        sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), info, &mut length)
+    };
+    if failed == 0 { info.recursion_misses } else { 0 }
+}

@@ -1,0 +1,348 @@
+//! The file of `weigh trace`: a row for each event, and a column for each field that any of them has.
+//!
+//! Its columns are known only at run time, and rows come by the hundred thousand a second: so values go
+//! into columns one by one, and a row costs what it has, not what others have. Writes a row group at a
+//! time, and gives the file its name when it is whole. When a write fails (the disk is full), what was
+//! written before is closed and kept: see [`StreamWriter::finish`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
+
+use crate::atomic::AtomicFile;
+use crate::error::KeepError;
+
+/// How many rows a Parquet file has; it is refused if it is not whole.
+pub fn count_rows(path: &Path) -> Result<u64, KeepError> {
+    let file = std::fs::File::open(path).map_err(|error| KeepError::read(path, error))?;
+    let reader = SerializedFileReader::new(file).map_err(|e| KeepError::from_reading(path, e))?;
+    Ok(reader.metadata().file_metadata().num_rows().try_into().unwrap_or(0))
+}
+
+/// What a column of a stream holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamKind {
+    /// Nanoseconds since the Unix epoch.
+    Time,
+    /// A whole number.
+    Signed,
+    /// A whole number that is never below 0.
+    Unsigned,
+    /// A text.
+    Text,
+    /// Bytes.
+    Bytes,
+}
+
+impl StreamKind {
+    fn field(self, name: &str, optional: bool) -> Result<Type, ParquetError> {
+        use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+        let (physical, logical) = match self {
+            StreamKind::Time => {
+                (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS)))
+            }
+            StreamKind::Signed => (Physical::INT64, None),
+            StreamKind::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
+            StreamKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            StreamKind::Bytes => (Physical::BYTE_ARRAY, None),
+        };
+        let repetition = if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        Type::primitive_type_builder(name, physical)
+            .with_logical_type(logical)
+            .with_repetition(repetition)
+            .build()
+    }
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamColumn {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: StreamKind,
+    /// Whether every row has a value in it.
+    pub always: bool,
+}
+
+/// How a file was closed.
+#[derive(Debug)]
+pub struct Closed {
+    /// Rows that are in it.
+    pub rows: u64,
+    /// Rows that are not, for they could not be written any more.
+    pub unwritten: u64,
+    /// Why not.
+    pub error: Option<KeepError>,
+}
+
+/// A row group ends after so many rows, or so many bytes of text.
+const GROUP_ROWS: usize = 128 * 1024;
+const GROUP_TEXT_BYTES: usize = 16 << 20;
+/// Room that the end of the file takes, for each column of each row group, and beyond that.
+const END_BYTES: u64 = 256;
+const END_REST: u64 = 64 * 1024;
+
+enum Values {
+    Numbers(Vec<i64>),
+    Texts { bytes: Vec<u8>, ends: Vec<usize> },
+}
+
+struct Pending {
+    values: Values,
+    /// For a column that rows may lack: 1 where there is a value. It is filled up when one comes.
+    present: Option<Vec<i16>>,
+}
+
+/// A file of events that is being written.
+pub struct StreamWriter {
+    path: PathBuf,
+    file: SerializedFileWriter<AtomicFile>,
+    columns: Vec<Pending>,
+    /// Rows, and bytes of text, that wait for their row group.
+    rows_pending: usize,
+    text_pending: usize,
+    groups: u64,
+    closed: Closed,
+}
+
+impl StreamWriter {
+    /// Makes the file under a temporary name beside its own.
+    pub fn create(
+        path: &Path,
+        columns: &[StreamColumn],
+        notes: &[(String, String)],
+    ) -> Result<StreamWriter, KeepError> {
+        if path.is_dir() {
+            return Err(KeepError::write(path, std::io::ErrorKind::IsADirectory.into()));
+        }
+        let sink = AtomicFile::create_at(path)?;
+        let file = open(columns, notes, sink).map_err(|e| KeepError::from_writing(path, e))?;
+        let pending = |column: &StreamColumn| Pending {
+            values: match column.kind {
+                StreamKind::Text | StreamKind::Bytes => {
+                    Values::Texts { bytes: Vec::new(), ends: Vec::new() }
+                }
+                _ => Values::Numbers(Vec::new()),
+            },
+            present: (!column.always).then(Vec::new),
+        };
+        Ok(StreamWriter {
+            path: path.to_path_buf(),
+            file,
+            columns: columns.iter().map(pending).collect(),
+            rows_pending: 0,
+            text_pending: 0,
+            groups: 0,
+            closed: Closed { rows: 0, unwritten: 0, error: None },
+        })
+    }
+
+    /// Puts a number, or a time, into the row that is being made.
+    pub fn number(&mut self, column: usize, value: i64) {
+        let Pending { values, present } = &mut self.columns[column];
+        if let Values::Numbers(numbers) = values {
+            numbers.push(value);
+            mark(present, self.rows_pending);
+        }
+    }
+
+    /// Puts a text, or bytes, into the row that is being made.
+    pub fn text(&mut self, column: usize, value: &[u8]) {
+        let Pending { values, present } = &mut self.columns[column];
+        if let Values::Texts { bytes, ends } = values {
+            bytes.extend_from_slice(value);
+            ends.push(bytes.len());
+            self.text_pending += value.len();
+            mark(present, self.rows_pending);
+        }
+    }
+
+    /// The row is whole. False: it could not be kept, nor can any other.
+    pub fn end_row(&mut self) -> bool {
+        self.rows_pending += 1;
+        if self.rows_pending >= GROUP_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
+            self.end_group();
+        }
+        self.closed.error.is_none()
+    }
+
+    /// Writes what is left, and gives the file its name. If there was no room for a row group, the file
+    /// has all that were written before it.
+    pub fn finish(mut self, notes: &[(String, String)]) -> Result<Closed, KeepError> {
+        self.end_group();
+        for (key, value) in notes {
+            self.file.append_key_value_metadata(KeyValue::new(key.clone(), value.clone()));
+        }
+        let failed = |error| KeepError::from_writing(&self.path, error);
+        let sink = self.file.into_inner().map_err(failed)?;
+        sink.commit_cut()?;
+        Ok(self.closed)
+    }
+
+    fn end_group(&mut self) {
+        let rows = self.rows_pending as u64;
+        if rows == 0 {
+            return;
+        }
+        if self.closed.error.is_none()
+            && let Err(error) = self.write_group()
+        {
+            self.closed.error = Some(error);
+        }
+        match self.closed.error {
+            None => self.closed.rows += rows,
+            Some(_) => self.closed.unwritten += rows,
+        }
+        for column in &mut self.columns {
+            column.forget();
+        }
+        (self.rows_pending, self.text_pending) = (0, 0);
+    }
+
+    /// Asks for room first, for the row group and the end of the file: who finds none has written
+    /// nothing, and can still close the file.
+    fn write_group(&mut self) -> Result<(), KeepError> {
+        let end = (self.groups + 2) * self.columns.len() as u64 * END_BYTES + END_REST;
+        let values: u64 = self.columns.iter().map(Pending::bytes).sum();
+        let room = values + values / 4 + self.columns.len() as u64 * 1024 + end;
+        self.file
+            .inner()
+            .reserve(self.file.bytes_written() as u64 + room)
+            .map_err(|error| KeepError::write(&self.path, error))?;
+        self.groups += 1;
+        self.write_columns().map_err(|error| KeepError::from_writing(&self.path, error))
+    }
+
+    fn write_columns(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.file.next_row_group()?;
+        for column in &mut self.columns {
+            if let Some(present) = &mut column.present {
+                present.resize(self.rows_pending, 0);
+            }
+            let mut chunk = group
+                .next_column()?
+                .ok_or_else(|| ParquetError::General("fewer columns than declared".into()))?;
+            column.write(&mut chunk)?;
+            chunk.close()?;
+        }
+        group.close().map(drop)
+    }
+}
+
+fn mark(present: &mut Option<Vec<i16>>, row: usize) {
+    if let Some(present) = present {
+        present.resize(row, 0);
+        present.push(1);
+    }
+}
+
+impl Pending {
+    fn bytes(&self) -> u64 {
+        let present = self.present.as_ref().map_or(0, Vec::len);
+        let values = match &self.values {
+            Values::Numbers(numbers) => numbers.len() * 8,
+            Values::Texts { bytes, ends } => bytes.len() + ends.len() * 4,
+        };
+        (present + values) as u64
+    }
+
+    fn write(&mut self, chunk: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let present = self.present.as_deref();
+        match &mut self.values {
+            Values::Numbers(numbers) => {
+                chunk.typed::<Int64Type>().write_batch(numbers, present, None)?;
+            }
+            Values::Texts { bytes, ends } => {
+                let all = ByteArray::from(std::mem::take(bytes));
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let texts: Vec<ByteArray> = starts
+                    .zip(ends.iter())
+                    .map(|(start, &end)| all.slice(start, end - start))
+                    .collect();
+                chunk.typed::<ByteArrayType>().write_batch(&texts, present, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        match &mut self.values {
+            Values::Numbers(numbers) => numbers.clear(),
+            Values::Texts { bytes, ends } => {
+                bytes.clear();
+                ends.clear();
+            }
+        }
+        if let Some(present) = &mut self.present {
+            present.clear();
+        }
+    }
+}
+
+fn open(
+    columns: &[StreamColumn],
+    notes: &[(String, String)],
+    sink: AtomicFile,
+) -> Result<SerializedFileWriter<AtomicFile>, ParquetError> {
+    let fields =
+        columns.iter().map(|column| column.kind.field(&column.name, !column.always).map(Arc::new));
+    let schema =
+        Type::group_type_builder("weigh").with_fields(fields.collect::<Result<_, _>>()?).build()?;
+    let notes = notes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    let properties = WriterProperties::builder()
+        .set_created_by(concat!("weigh ", env!("CARGO_PKG_VERSION")).to_string())
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_enabled(true)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_key_value_metadata(Some(notes.collect()))
+        .build();
+    SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_lack_what_they_were_not_given() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.parquet");
+        let column = |name: &str, kind, always| StreamColumn { name: name.into(), kind, always };
+        let columns = [
+            column("time", StreamKind::Time, true),
+            column("len", StreamKind::Unsigned, false),
+            column("dev", StreamKind::Text, false),
+        ];
+        let mut file = StreamWriter::create(&path, &columns, &[]).unwrap();
+        for row in 0..5 {
+            file.number(0, row);
+            if row % 2 == 1 {
+                file.number(1, row * 10);
+            }
+            if row == 4 {
+                file.text(2, b"lo");
+            }
+            assert!(file.end_row());
+        }
+        let closed = file.finish(&[("weigh.lost".into(), "3".into())]).unwrap();
+        assert_eq!((closed.rows, closed.unwritten), (5, 0));
+        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        let rows: Vec<String> =
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        assert!(rows[0].contains("len: null, dev: null"), "{}", rows[0]);
+        assert!(rows[3].contains("len: 30"), "{}", rows[3]);
+        assert!(rows[4].contains("dev: \"lo\""), "{}", rows[4]);
+        let length = std::fs::metadata(&path).unwrap().len();
+        assert!(length < 4096, "nothing of the room that was asked for is left: {length}");
+    }
+}

@@ -1,0 +1,371 @@
+//! The kernel's types, as it tells them itself: BTF (Documentation/bpf/btf.rst).
+//!
+//! Reads the bytes of `/sys/kernel/btf/vmlinux`; emits types by their number. Refuses bytes that are
+//! no BTF, kinds that are newer than this reader, for their length is not known, and references that
+//! lead nowhere or in a circle.
+
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+/// Why type information can not be read.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum BtfError {
+    /// Something else.
+    #[error("it is no little-endian BTF")]
+    NoBtf,
+    /// It ends too early.
+    #[error("it is cut short at byte {0}")]
+    CutShort(usize),
+    /// A kind from the future.
+    #[error("type {id} is of kind {kind}; kinds up to 19 are known")]
+    Kind {
+        /// Which type.
+        id: usize,
+        /// Its kind.
+        kind: u32,
+    },
+    /// A reference that leads nowhere, or in a circle.
+    #[error("type {0} leads nowhere")]
+    Astray(u32),
+}
+
+/// A member of a structure, or an argument of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member<'b> {
+    /// Its name; empty if it has none.
+    pub name: &'b str,
+    /// Its type.
+    pub kind: u32,
+    /// Where it begins, in bits.
+    pub bit: u32,
+    /// Its width, if it is a field of bits; otherwise 0.
+    pub bits: u32,
+}
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Void,
+    /// A whole number of so many bytes.
+    Int {
+        /// Its size.
+        bytes: u32,
+        /// Whether it can be below 0.
+        signed: bool,
+        /// Whether it is true or false.
+        is_bool: bool,
+    },
+    /// A number with a point.
+    Float(u32),
+    /// A pointer to that.
+    Pointer(u32),
+    /// So many of those.
+    Array {
+        /// Of which type.
+        of: u32,
+        /// How many.
+        count: u32,
+    },
+    /// A structure, or a union, of so many bytes.
+    Struct {
+        /// Its size.
+        bytes: u32,
+        /// Whether its members lie on top of each other.
+        is_union: bool,
+    },
+    /// An enumeration of so many bytes.
+    Enum {
+        /// Its size.
+        bytes: u32,
+        /// Whether it can be below 0.
+        signed: bool,
+    },
+    /// A structure of which nothing but the name is known.
+    Forward,
+    /// Another name for that.
+    Typedef(u32),
+    /// const, volatile, restrict.
+    Qualified(u32),
+    /// A remark about that, as "user" or "percpu".
+    Tagged(u32),
+    /// A function of that prototype.
+    Function(u32),
+    /// A prototype that returns that.
+    Prototype(u32),
+    /// Something that no value is of.
+    Other,
+}
+
+/// The types of a kernel.
+pub struct Btf {
+    bytes: Vec<u8>,
+    strings: (usize, usize),
+    /// Where each type lies; the first is number 1.
+    types: Vec<u32>,
+    tracepoints: HashMap<String, u32>,
+}
+
+const HEADER: usize = 24;
+const TYPE: usize = 12;
+/// How the kernel names the type of a tracepoint's programs.
+const OF_TRACEPOINT: &str = "btf_trace_";
+/// More references than any type of C has in a row.
+const FARTHEST: usize = 64;
+
+impl Btf {
+    /// Takes the bytes in.
+    pub fn new(bytes: Vec<u8>) -> Result<Btf, BtfError> {
+        if !bytes.starts_with(&[0x9f, 0xeb, 1]) {
+            return Err(BtfError::NoBtf);
+        }
+        let begin = (word(&bytes, 4)? as usize).max(HEADER);
+        let part = |offset: usize, length: usize| -> Result<(usize, usize), BtfError> {
+            let start = begin.saturating_add(word(&bytes, offset)? as usize);
+            let end = start.saturating_add(word(&bytes, length)? as usize);
+            if end > bytes.len() { Err(BtfError::CutShort(end)) } else { Ok((start, end)) }
+        };
+        let (mut at, end) = part(8, 12)?;
+        let strings = part(16, 20)?;
+        let mut types = Vec::new();
+        while at < end {
+            let info = word(&bytes, at + 4)?;
+            let (kind, count) = ((info >> 24) & 0x1f, (info & 0xffff) as usize);
+            let Some(rest) = rest(kind, count) else {
+                return Err(BtfError::Kind { id: types.len() + 1, kind });
+            };
+            types.push(at as u32);
+            at += TYPE + rest;
+        }
+        if at > end {
+            return Err(BtfError::CutShort(at));
+        }
+        let mut btf = Btf { bytes, strings, types, tracepoints: HashMap::new() };
+        btf.tracepoints = btf.find_tracepoints();
+        Ok(btf)
+    }
+
+    fn find_tracepoints(&self) -> HashMap<String, u32> {
+        let typedefs = (1..=self.types.len() as u32).filter(|id| self.raw_kind(*id) == TYPEDEF);
+        typedefs
+            .filter_map(|id| Some((self.name(id).strip_prefix(OF_TRACEPOINT)?.to_string(), id)))
+            .collect()
+    }
+
+    fn place(&self, id: u32) -> Option<usize> {
+        self.types.get((id as usize).checked_sub(1)?).map(|at| *at as usize)
+    }
+
+    /// A word of a type, all of which have been seen to lie within the bytes.
+    fn word(&self, at: usize) -> u32 {
+        word(&self.bytes, at).unwrap_or(0)
+    }
+
+    fn raw_kind(&self, id: u32) -> u32 {
+        self.place(id).map_or(0, |at| (self.word(at + 4) >> 24) & 0x1f)
+    }
+
+    fn text(&self, offset: u32) -> &str {
+        let (start, end) = self.strings;
+        let bytes = self.bytes.get(start.saturating_add(offset as usize)..end).unwrap_or_default();
+        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// The name of a type; empty if it has none.
+    pub fn name(&self, id: u32) -> &str {
+        self.place(id).map_or("", |at| self.text(self.word(at)))
+    }
+
+    /// The names of all tracepoints.
+    pub fn tracepoints(&self) -> impl Iterator<Item = &str> {
+        self.tracepoints.keys().map(String::as_str)
+    }
+
+    /// The type of the programs of a tracepoint: what they are attached by.
+    pub fn tracepoint(&self, name: &str) -> Option<u32> {
+        self.tracepoints.get(name).copied()
+    }
+
+    /// All functions.
+    pub fn functions(&self) -> impl Iterator<Item = (u32, &str)> {
+        let all = (1..=self.types.len() as u32).filter(|id| self.raw_kind(*id) == FUNCTION);
+        all.map(|id| (id, self.name(id)))
+    }
+
+    /// A function by its name.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        self.functions().find(|(_, other)| *other == name).map(|(id, _)| id)
+    }
+
+    /// What a type is.
+    pub fn kind(&self, id: u32) -> Result<Kind, BtfError> {
+        if id == 0 {
+            return Ok(Kind::Void);
+        }
+        let at = self.place(id).ok_or(BtfError::Astray(id))?;
+        let (info, size) = (self.word(at + 4), self.word(at + 8));
+        let flag = info >> 31 == 1;
+        Ok(match (info >> 24) & 0x1f {
+            1 => {
+                let encoding = self.word(at + TYPE) >> 24;
+                Kind::Int { bytes: size, signed: encoding & 1 != 0, is_bool: encoding & 4 != 0 }
+            }
+            2 => Kind::Pointer(size),
+            3 => Kind::Array { of: self.word(at + TYPE), count: self.word(at + TYPE + 8) },
+            kind @ (4 | 5) => Kind::Struct { bytes: size, is_union: kind == 5 },
+            6 | 19 => Kind::Enum { bytes: size, signed: flag },
+            7 => Kind::Forward,
+            TYPEDEF => Kind::Typedef(size),
+            9..=11 => Kind::Qualified(size),
+            FUNCTION => Kind::Function(size),
+            13 => Kind::Prototype(size),
+            16 => Kind::Float(size),
+            18 => Kind::Tagged(size),
+            _ => Kind::Other,
+        })
+    }
+
+    /// What a type is when other names and qualifiers are taken off, and which that is.
+    pub fn bare(&self, mut id: u32) -> Result<(u32, Kind), BtfError> {
+        for _ in 0..FARTHEST {
+            match self.kind(id)? {
+                Kind::Typedef(next) | Kind::Qualified(next) | Kind::Tagged(next) => id = next,
+                kind => return Ok((id, kind)),
+            }
+        }
+        Err(BtfError::Astray(id))
+    }
+
+    /// Whether a remark of that name is made about a type.
+    pub fn is_tagged(&self, mut id: u32, tag: &str) -> bool {
+        for _ in 0..FARTHEST {
+            match self.kind(id) {
+                Ok(Kind::Tagged(_)) if self.name(id) == tag => return true,
+                Ok(Kind::Typedef(next) | Kind::Qualified(next) | Kind::Tagged(next)) => id = next,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// The members of a structure, or the arguments of a prototype.
+    pub fn members(&self, id: u32) -> Vec<Member<'_>> {
+        let Some(at) = self.place(id) else { return Vec::new() };
+        let info = self.word(at + 4);
+        let (count, has_bits) = ((info & 0xffff) as usize, info >> 31 == 1);
+        let length = match (info >> 24) & 0x1f {
+            4 | 5 => 12,
+            13 => 8,
+            _ => return Vec::new(),
+        };
+        let member = |n: usize| {
+            let at = at + TYPE + n * length;
+            let place = if length == 12 { self.word(at + 8) } else { 0 };
+            let (bit, bits) = if has_bits { (place & 0xff_ffff, place >> 24) } else { (place, 0) };
+            Member { name: self.text(self.word(at)), kind: self.word(at + 4), bit, bits }
+        };
+        (0..count).map(member).collect()
+    }
+
+    /// The constants of an enumeration.
+    pub fn constants(&self, id: u32) -> Vec<(&str, i64)> {
+        let Some(at) = self.place(id) else { return Vec::new() };
+        let info = self.word(at + 4);
+        let (count, signed) = ((info & 0xffff) as usize, info >> 31 == 1);
+        let length = match (info >> 24) & 0x1f {
+            6 => 8,
+            19 => 12,
+            _ => return Vec::new(),
+        };
+        let constant = |n: usize| {
+            let at = at + TYPE + n * length;
+            let low = self.word(at + 4);
+            let value = match (length, signed) {
+                (12, _) => (u64::from(self.word(at + 8)) << 32 | u64::from(low)).cast_signed(),
+                (_, true) => i64::from(low.cast_signed()),
+                (_, false) => i64::from(low),
+            };
+            (self.text(self.word(at)), value)
+        };
+        (0..count).map(constant).collect()
+    }
+
+    /// How many bytes a value takes.
+    pub fn size(&self, id: u32) -> Result<u64, BtfError> {
+        let mut times = 1u64;
+        let mut id = id;
+        for _ in 0..FARTHEST {
+            let (bare, kind) = self.bare(id)?;
+            let bytes = match kind {
+                Kind::Int { bytes, .. } | Kind::Float(bytes) => bytes,
+                Kind::Struct { bytes, .. } | Kind::Enum { bytes, .. } => bytes,
+                Kind::Pointer(_) => 8,
+                Kind::Array { of, count } => {
+                    times = times.saturating_mul(u64::from(count));
+                    id = of;
+                    continue;
+                }
+                _ => return Err(BtfError::Astray(bare)),
+            };
+            return Ok(times.saturating_mul(u64::from(bytes)));
+        }
+        Err(BtfError::Astray(id))
+    }
+
+    /// A type as C writes it.
+    pub fn describe(&self, id: u32) -> String {
+        self.describe_to(id, FARTHEST)
+    }
+
+    fn describe_to(&self, id: u32, left: usize) -> String {
+        let Some(left) = left.checked_sub(1) else { return "…".to_string() };
+        let name = self.name(id);
+        let named = |what: &str| match name {
+            "" => what.to_string(),
+            name => format!("{what} {name}"),
+        };
+        match self.kind(id) {
+            Ok(Kind::Void) => "void".to_string(),
+            Ok(Kind::Pointer(to)) => match self.bare(to) {
+                Ok((_, Kind::Prototype(_))) => "function *".to_string(),
+                _ => {
+                    let to = self.describe_to(to, left);
+                    if to.ends_with('*') { format!("{to}*") } else { format!("{to} *") }
+                }
+            },
+            Ok(Kind::Array { of, count }) => format!("{}[{count}]", self.describe_to(of, left)),
+            Ok(Kind::Struct { is_union, .. }) => named(if is_union { "union" } else { "struct" }),
+            Ok(Kind::Enum { .. }) => named("enum"),
+            Ok(Kind::Forward) => named("struct"),
+            Ok(Kind::Qualified(of) | Kind::Tagged(of)) => self.describe_to(of, left),
+            Ok(Kind::Prototype(_)) => "function".to_string(),
+            _ => name.to_string(),
+        }
+    }
+}
+
+const TYPEDEF: u32 = 8;
+const FUNCTION: u32 = 12;
+
+/// How much follows a type's three words.
+fn rest(kind: u32, count: usize) -> Option<usize> {
+    match kind {
+        // Integers, variables, and tags of declarations: a word.
+        1 | 14 | 17 => Some(4),
+        // Pointers, forwards, typedefs, qualifiers, functions, floats, tags of types: nothing.
+        2 | 7..=12 | 16 | 18 => Some(0),
+        3 => Some(12),
+        // Structures, unions, sections, enumerations of 64 bits: three words a member.
+        4 | 5 | 15 | 19 => Some(count * 12),
+        // Enumerations, prototypes: two.
+        6 | 13 => Some(count * 8),
+        _ => None,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Result<u32, BtfError> {
+    let field = bytes.get(at..at.saturating_add(4)).and_then(|field| field.try_into().ok());
+    field.map(u32::from_le_bytes).ok_or(BtfError::CutShort(at))
+}

@@ -1,0 +1,331 @@
+//! Filters whose names and types have been checked.
+//!
+//! Reads a filter as it is written, and the event's arguments; emits a [`Test`]. Refuses names that
+//! do not exist, comparisons of a text with a number, and numbers that the other side can never be.
+
+use crate::btf::{Btf, Kind};
+use crate::error::{Refusal, Span, Wrong};
+use crate::filter::{Comparison, Filter, Item, Operand};
+use crate::near::nearest;
+use crate::path::Path;
+use crate::walk::{Place, Shape, Walker};
+
+/// The longest text that is compared, and the end of it.
+pub const TEXT_ROOM: usize = 64;
+/// The kernel's name of a thread, with its end.
+pub const NAME_BYTES: u32 = 16;
+
+/// Where a number comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The process.
+    Tgid,
+    /// The thread.
+    Tid,
+    /// The CPU.
+    Cpu,
+    /// An argument, or what lies behind it.
+    Place(Place),
+}
+
+impl Source {
+    /// A word of the header, in filters and fields alike.
+    pub fn of_header(word: &str) -> Option<Source> {
+        match word {
+            "tgid" => Some(Source::Tgid),
+            "tid" => Some(Source::Tid),
+            "cpu" => Some(Source::Cpu),
+            _ => None,
+        }
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Source::Place(place) => place.bytes,
+            _ => 4,
+        }
+    }
+
+    /// What it is.
+    pub fn shape(&self) -> Shape {
+        match self {
+            Source::Place(place) => place.shape,
+            _ => Shape::Unsigned,
+        }
+    }
+
+    /// Whether it can be below 0.
+    pub fn is_signed(&self) -> bool {
+        matches!(self, Source::Place(place) if place.is_signed)
+    }
+
+    /// How many bits count.
+    fn width(&self) -> u32 {
+        match self {
+            Source::Place(place) => match place.end {
+                crate::walk::End::Loaded { bits: Some(bits), .. } => bits.count,
+                _ => place.bytes * 8,
+            },
+            _ => 32,
+        }
+    }
+}
+
+/// Where a text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextSource {
+    /// The name of the thread.
+    Comm,
+    /// An array of characters, or a pointer to some.
+    Place(Place),
+}
+
+/// The right side of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// A constant.
+    Constant(u64),
+    /// Another value.
+    Source(Source),
+}
+
+/// A filter, checked. A comparison with what can not be had (a pointer on the way is NULL) is false.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// Both.
+    And(Box<Test>, Box<Test>),
+    /// One of them.
+    Or(Box<Test>, Box<Test>),
+    /// Not that.
+    Not(Box<Test>),
+    /// Two numbers.
+    Number {
+        /// The left one.
+        left: Source,
+        /// The bits of it that count, if not all do.
+        mask: Option<u64>,
+        /// How they are compared.
+        how: Comparison,
+        /// Whether they can be below 0.
+        is_signed: bool,
+        /// The right one.
+        right: Right,
+    },
+    /// A text is that one, or is not.
+    Text {
+        /// Where it comes from.
+        source: TextSource,
+        /// The other.
+        text: Vec<u8>,
+        /// Whether it is to be that one.
+        is_equal: bool,
+    },
+}
+
+/// Whether a pointer leads to characters.
+pub fn leads_to_text(btf: &Btf, place: &Place) -> bool {
+    let Ok((_, Kind::Pointer(to))) = btf.bare(place.kind) else { return false };
+    matches!(btf.bare(to), Ok((_, Kind::Int { bytes: 1, .. })))
+}
+
+/// Checks a filter.
+pub fn check(walker: &Walker<'_>, filter: &Filter) -> Result<Test, Refusal> {
+    let both = |a: &Filter, b: &Filter| -> Result<_, Refusal> {
+        Ok((Box::new(check(walker, a)?), Box::new(check(walker, b)?)))
+    };
+    Ok(match filter {
+        Filter::And(a, b) => both(a, b).map(|(a, b)| Test::And(a, b))?,
+        Filter::Or(a, b) => both(a, b).map(|(a, b)| Test::Or(a, b))?,
+        Filter::Not(of) => Test::Not(Box::new(check(walker, of)?)),
+        Filter::Compare { left, mask, how, right } => {
+            compare(walker, left, mask.as_ref(), *how, right)?
+        }
+        Filter::In { left, items } => one_of(walker, left, items)?,
+    })
+}
+
+fn one_of(walker: &Walker<'_>, left: &Path, items: &[Item]) -> Result<Test, Refusal> {
+    let mut tests = items.iter().map(|item| match item {
+        Item::One(value) => compare(walker, left, None, Comparison::Equal, value),
+        Item::Range(first, last) => Ok(Test::And(
+            Box::new(compare(walker, left, None, Comparison::AtLeast, first)?),
+            Box::new(compare(walker, left, None, Comparison::AtMost, last)?),
+        )),
+    });
+    let Some(first) = tests.next() else {
+        let wrong = Wrong::Expected { expected: "something to be in" };
+        return Err(left.span.refuse(walker.text, wrong));
+    };
+    tests.try_fold(first?, |so_far, test| Ok(Test::Or(Box::new(so_far), Box::new(test?))))
+}
+
+fn compare(
+    walker: &Walker<'_>,
+    left: &Path,
+    mask: Option<&Operand>,
+    how: Comparison,
+    right: &Operand,
+) -> Result<Test, Refusal> {
+    if let Operand::Text { value, span } = right {
+        return text(walker, left, how, value, *span);
+    }
+    let source = number(walker, left)?;
+    let mask = match mask {
+        None => None,
+        Some(mask) => match operand(walker, &source, mask, 64)? {
+            Right::Constant(mask) => Some(mask),
+            Right::Source(_) => {
+                let wrong = Wrong::Expected { expected: "a constant" };
+                return Err(mask.span().refuse(walker.text, wrong));
+            }
+        },
+    };
+    let width = if mask.is_some() { 64 } else { source.width() };
+    let right = operand(walker, &source, right, width)?;
+    let right_is_signed = matches!(&right, Right::Source(source) if source.is_signed());
+    let is_signed = mask.is_none() && (source.is_signed() || right_is_signed);
+    Ok(Test::Number { left: source, mask, how, is_signed, right })
+}
+
+fn number(walker: &Walker<'_>, path: &Path) -> Result<Source, Refusal> {
+    if let Some(source) = path.word().and_then(Source::of_header) {
+        return Ok(source);
+    }
+    if path.word() == Some("comm") {
+        return Err(not_a_number(walker, path, "text".to_string()));
+    }
+    let place = walker.follow(path)?;
+    match place.shape {
+        Shape::Text | Shape::Bytes | Shape::Stack => {
+            Err(not_a_number(walker, path, walker.btf.describe(place.kind)))
+        }
+        _ => Ok(Source::Place(place)),
+    }
+}
+
+fn not_a_number(walker: &Walker<'_>, path: &Path, kind: String) -> Refusal {
+    let end = path.span.at + path.span.length;
+    let what = walker.text.get(path.span.at..end).unwrap_or_default().to_string();
+    let why = "it can not be compared with a number, but perhaps with a \"text\"";
+    path.span.refuse(walker.text, Wrong::Type { what, kind, why })
+}
+
+/// The other side: a number that the left one can be, a constant of its type, or another value.
+fn operand(
+    walker: &Walker<'_>,
+    left: &Source,
+    operand: &Operand,
+    width: u32,
+) -> Result<Right, Refusal> {
+    match operand {
+        Operand::Number { value, span } => {
+            bounded(walker, left.is_signed(), *value, *span, width).map(Right::Constant)
+        }
+        Operand::Path(path) => {
+            if let Some(constant) = constant(walker, left, path) {
+                return Ok(Right::Constant(constant.cast_unsigned()));
+            }
+            let is_known = path.word().is_none_or(|word| {
+                Source::of_header(word).is_some() || walker.argument(word).is_some()
+            });
+            if is_known {
+                return number(walker, path).map(Right::Source);
+            }
+            let mut names: Vec<&str> = match left.shape() {
+                Shape::Enum(kind) => walker.btf.constants(kind).iter().map(|(n, _)| *n).collect(),
+                _ => Vec::new(),
+            };
+            names.extend(walker.arguments.iter().map(|argument| argument.name.as_str()));
+            let refusal = path.span.refuse(walker.text, Wrong::NoConstant(path.base.clone()));
+            Err(refusal.near(nearest(&path.base, names.into_iter())))
+        }
+        Operand::Text { span, .. } => {
+            Err(span.refuse(walker.text, Wrong::Expected { expected: "a number" }))
+        }
+    }
+}
+
+fn constant(walker: &Walker<'_>, left: &Source, path: &Path) -> Option<i64> {
+    let name = path.word()?;
+    match (left.shape(), name) {
+        (Shape::Enum(kind), _) => {
+            let constants = walker.btf.constants(kind);
+            constants.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value)
+        }
+        (Shape::Bool, "true") => Some(1),
+        (Shape::Bool, "false") => Some(0),
+        (Shape::Pointer, "NULL") => Some(0),
+        _ => None,
+    }
+}
+
+fn bounded(
+    walker: &Walker<'_>,
+    is_signed: bool,
+    value: i128,
+    span: Span,
+    width: u32,
+) -> Result<u64, Refusal> {
+    let all = 1i128 << width.min(64);
+    let (least, most) = match is_signed && width < 64 {
+        true => (-(all / 2), all / 2 - 1),
+        // Of 64 bits either reading may be meant.
+        false if width >= 64 => (-(all / 2), all - 1),
+        false => (0, all - 1),
+    };
+    if (least..=most).contains(&value) {
+        return Ok(value as u64);
+    }
+    let allowed = format!("the other side is {least} to {most}");
+    Err(span.refuse(walker.text, Wrong::Range { number: value.to_string(), allowed }))
+}
+
+fn text(
+    walker: &Walker<'_>,
+    left: &Path,
+    how: Comparison,
+    value: &str,
+    span: Span,
+) -> Result<Test, Refusal> {
+    let is_equal = match how {
+        Comparison::Equal => true,
+        Comparison::Unequal => false,
+        _ => {
+            let wrong = Wrong::Expected { expected: "== or != before a text" };
+            return Err(left.span.to(span).refuse(walker.text, wrong));
+        }
+    };
+    let (source, room) = text_source(walker, left)?;
+    let room = (room as usize).min(TEXT_ROOM);
+    if value.len() >= room || value.contains('\0') {
+        let allowed = format!("texts there have {} bytes at most", room.saturating_sub(1));
+        let number = format!("{value:?}");
+        return Err(span.refuse(walker.text, Wrong::Range { number, allowed }));
+    }
+    Ok(Test::Text { source, text: value.as_bytes().to_vec(), is_equal })
+}
+
+/// A text, and how many bytes it can have with its end.
+pub fn text_source(walker: &Walker<'_>, path: &Path) -> Result<(TextSource, u32), Refusal> {
+    if path.word() == Some("comm") && walker.argument("comm").is_none() {
+        return Ok((TextSource::Comm, NAME_BYTES));
+    }
+    if path.word().is_some_and(|word| Source::of_header(word).is_some()) {
+        return Err(not_a_text(walker, path, "a number".to_string()));
+    }
+    let place = walker.follow(path)?;
+    let is_text = place.shape == Shape::Text || leads_to_text(walker.btf, &place);
+    // A register may hold anything.
+    if !is_text && place.kind != 0 {
+        return Err(not_a_text(walker, path, walker.btf.describe(place.kind)));
+    }
+    let room = if place.shape == Shape::Text { place.bytes } else { TEXT_ROOM as u32 };
+    Ok((TextSource::Place(place), room))
+}
+
+fn not_a_text(walker: &Walker<'_>, path: &Path, kind: String) -> Refusal {
+    let end = path.span.at + path.span.length;
+    let what = walker.text.get(path.span.at..end).unwrap_or_default().to_string();
+    path.span.refuse(walker.text, Wrong::Type { what, kind, why: "it is no text" })
+}

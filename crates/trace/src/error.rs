@@ -1,0 +1,150 @@
+//! Why a wish can not be granted: what is wrong, where in the text, and what exists that is near.
+
+use std::fmt;
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Wrong {
+    /// Something else should stand there.
+    #[error("expected {expected}")]
+    Expected {
+        /// What.
+        expected: &'static str,
+    },
+    /// A number that is too large, or out of what is allowed.
+    #[error("{number} is out of range: {allowed}")]
+    Range {
+        /// The number, as it was written.
+        number: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// It is nested too deep, or too long.
+    #[error("too much: {0}")]
+    TooMuch(String),
+    /// No such tracepoint.
+    #[error("this kernel has no tracepoint '{0}'")]
+    NoTracepoint(String),
+    /// The tracepoint is in another group.
+    #[error("the tracepoint {name} is in the group '{group}', not in '{asked}'")]
+    OtherGroup {
+        /// The tracepoint.
+        name: String,
+        /// Its group.
+        group: String,
+        /// The group that was asked for.
+        asked: String,
+    },
+    /// No such function.
+    #[error("this kernel's type information has no function '{0}'")]
+    NoFunction(String),
+    /// No such set.
+    #[error("there is no set of events named '{0}'")]
+    NoSet(String),
+    /// A kind of event that is not there yet.
+    #[error("{0}")]
+    Unsupported(String),
+    /// No such argument.
+    #[error("{event} has no argument '{name}'")]
+    NoArgument {
+        /// The event.
+        event: String,
+        /// What was asked for.
+        name: String,
+    },
+    /// No such member.
+    #[error("{of} has no member '{name}'")]
+    NoMember {
+        /// The structure.
+        of: String,
+        /// What was asked for.
+        name: String,
+    },
+    /// It has no members, or no elements.
+    #[error("{what} is {kind}: {why}")]
+    Type {
+        /// The path so far.
+        what: String,
+        /// Its type.
+        kind: String,
+        /// What can not be done with it.
+        why: &'static str,
+    },
+    /// No such constant.
+    #[error("'{0}' is neither an argument of the event nor a constant of the other side's type")]
+    NoConstant(String),
+    /// Twice the same name.
+    #[error("there are two fields named '{0}'")]
+    Twice(String),
+    /// The kernel's type information is damaged.
+    #[error("the kernel's type information can not be followed: {0}")]
+    Btf(crate::btf::BtfError),
+}
+
+/// A wish that can not be granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The text.
+    pub text: String,
+    /// Where in it, in bytes.
+    pub at: usize,
+    /// How much of it.
+    pub length: usize,
+    /// What is wrong.
+    pub wrong: Box<Wrong>,
+    /// What exists that is near.
+    pub near: Vec<String>,
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let before = self.text.get(..self.at).unwrap_or(&self.text);
+        let marked = self.text.get(self.at..).and_then(|rest| rest.get(..self.length));
+        let column = before.chars().count();
+        let marks = marked.map_or(1, |text| text.chars().count()).max(1);
+        writeln!(f, "{}", self.wrong)?;
+        writeln!(f, "    {}", self.text)?;
+        write!(f, "    {}{}", " ".repeat(column), "^".repeat(marks))?;
+        match self.near.as_slice() {
+            [] => Ok(()),
+            near => write!(f, "\n    near it: {}", near.join(", ")),
+        }
+    }
+}
+
+/// A stretch of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Where it begins, in bytes.
+    pub at: usize,
+    /// Its length.
+    pub length: usize,
+}
+
+impl Span {
+    /// From where this begins to where that one ends.
+    pub fn to(self, other: Span) -> Span {
+        Span { at: self.at, length: (other.at + other.length).saturating_sub(self.at) }
+    }
+
+    /// A refusal of it.
+    pub fn refuse(self, text: &str, wrong: Wrong) -> Refusal {
+        Refusal {
+            text: text.to_string(),
+            at: self.at,
+            length: self.length,
+            wrong: Box::new(wrong),
+            near: Vec::new(),
+        }
+    }
+}
+
+impl Refusal {
+    /// The same, with what exists that is near.
+    pub fn near(self, near: Vec<String>) -> Refusal {
+        Refusal { near, ..self }
+    }
+}

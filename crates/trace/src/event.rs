@@ -1,0 +1,303 @@
+//! Events as they are written: where, which fields, which of them, how many.
+//!
+//! ```text
+//! net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000 sample 1/100
+//! fn:vfs_write%return{ret}          user:/lib/x.so:malloc{arg0}          net
+//! ```
+//!
+//! Reads text; emits a tree whose parts know where they stand. Whether the kernel has such an event
+//! is not looked at here.
+
+use crate::cursor::Cursor;
+use crate::error::{Refusal, Span, Wrong};
+use crate::filter::Filter;
+use crate::path::Path;
+use crate::sampling::Sampling;
+
+/// Bytes that a text is cut to.
+pub const TEXT_BYTES: u32 = 64;
+/// The most bytes of a text, or of memory.
+pub const MOST_BYTES: u64 = 4096;
+/// Frames of a stack, and the most of them.
+const FRAMES: u64 = 16;
+const MOST_FRAMES: u64 = 127;
+/// The most fields of an event: each has a bit in its records' headers.
+pub const MOST_FIELDS: usize = 32;
+
+/// Where an event happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// At a tracepoint of the kernel.
+    Tracepoint {
+        /// The group, if it was said.
+        group: Option<String>,
+        /// Its name.
+        name: String,
+    },
+    /// At a function of the kernel.
+    Function {
+        /// Its name.
+        name: String,
+        /// When it returns, not when it is called.
+        returns: bool,
+    },
+    /// At a function of a program or library.
+    User {
+        /// The file.
+        path: String,
+        /// The function.
+        name: String,
+        /// When it returns, not when it is called.
+        returns: bool,
+    },
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The value itself; an array of characters is a text.
+    Value(Path),
+    /// The text that a pointer leads to.
+    Text {
+        /// The pointer.
+        path: Path,
+        /// Whether it leads into the program's memory.
+        is_user: bool,
+    },
+    /// So many bytes that a pointer leads to.
+    Bytes {
+        /// The pointer.
+        path: Path,
+        /// How many.
+        length: u32,
+        /// Whether it leads into the program's memory.
+        is_user: bool,
+    },
+    /// The kernel functions that were being executed.
+    Stack {
+        /// How many of them.
+        frames: u32,
+    },
+}
+
+/// A field that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub span: Span,
+    /// What it holds.
+    pub wanted: Wanted,
+}
+
+/// An event that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// As it was written.
+    pub text: String,
+    /// Where.
+    pub point: Point,
+    /// Where the name of that stands.
+    pub span: Span,
+    /// Its fields; none where nothing was said.
+    pub fields: Option<Vec<Field>>,
+    /// Which of them.
+    pub filter: Option<Filter>,
+    /// How many of them.
+    pub sampling: Option<Sampling>,
+}
+
+impl Event {
+    /// Reads an event.
+    pub fn parse(text: &str) -> Result<Event, Refusal> {
+        let mut cursor = Cursor::new(text)?;
+        let (point, span) = point(&mut cursor)?;
+        let fields = if cursor.eat("{") { Some(fields(&mut cursor)?) } else { None };
+        let filter = match cursor.eat_word("if") {
+            true => Some(Filter::take(&mut cursor)?),
+            false => None,
+        };
+        let sampling = Sampling::take(&mut cursor)?;
+        match cursor.is_at_end() {
+            true => Ok(Event { text: text.to_string(), point, span, fields, filter, sampling }),
+            false => Err(cursor.expected("'{', 'if', 'sample', 'at most', 'every' or the end")),
+        }
+    }
+
+    /// The word alone that this is, if it is nothing but a word: the name of a set, perhaps.
+    pub fn word(text: &str) -> Option<&str> {
+        let text = text.trim();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        (!text.is_empty() && text.chars().all(is_plain)).then_some(text)
+    }
+
+    /// A name for it.
+    pub fn name(&self) -> String {
+        match &self.point {
+            Point::Tracepoint { group: Some(group), name } => format!("{group}:{name}"),
+            Point::Tracepoint { group: None, name } => name.clone(),
+            Point::Function { name, returns } => format!("fn:{name}{}", suffix(*returns)),
+            Point::User { path, name, returns } => {
+                format!("user:{path}:{name}{}", suffix(*returns))
+            }
+        }
+    }
+}
+
+fn suffix(returns: bool) -> &'static str {
+    if returns { RETURN } else { "" }
+}
+
+const RETURN: &str = "%return";
+
+fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
+    let Some((first, first_span)) = cursor.name() else {
+        return Err(cursor
+            .expected("an event: GROUP:TRACEPOINT, fn:FUNCTION, user:FILE:FUNCTION, or a set"));
+    };
+    if !cursor.eat(":") {
+        let name = first.to_string();
+        return Ok((Point::Tracepoint { group: None, name }, first_span));
+    }
+    if first == "usdt" {
+        let wrong = Wrong::Unsupported("usdt: points are not followed yet".to_string());
+        return Err(first_span.refuse(cursor.text(), wrong));
+    }
+    let path = match first {
+        "user" => Some(cursor.until(&[':']).0.trim().to_string()),
+        _ => None,
+    };
+    if path.as_ref().is_some_and(String::is_empty) || path.is_some() && !cursor.eat(":") {
+        return Err(cursor.expected("FILE:FUNCTION"));
+    }
+    let Some((name, span)) = cursor.name() else { return Err(cursor.expected("a name")) };
+    let name = name.to_string();
+    let point = match (path, first) {
+        (Some(path), _) => Point::User { path, name, returns: cursor.eat(RETURN) },
+        (None, "fn") => Point::Function { name, returns: cursor.eat(RETURN) },
+        (None, group) => Point::Tracepoint { group: Some(group.to_string()), name },
+    };
+    Ok((point, span))
+}
+
+fn fields(cursor: &mut Cursor<'_>) -> Result<Vec<Field>, Refusal> {
+    let mut fields: Vec<Field> = Vec::new();
+    while !cursor.eat("}") {
+        let field = field(cursor)?;
+        if fields.iter().any(|other| other.name == field.name) {
+            return Err(field.span.refuse(cursor.text(), Wrong::Twice(field.name)));
+        }
+        fields.push(field);
+        if fields.len() > MOST_FIELDS {
+            let wrong = Wrong::TooMuch(format!("more than {MOST_FIELDS} fields"));
+            return Err(Span { at: cursor.at(), length: 1 }.refuse(cursor.text(), wrong));
+        }
+        if !cursor.eat(",") && !cursor.sees("}") {
+            return Err(cursor.expected("',' or '}'"));
+        }
+    }
+    Ok(fields)
+}
+
+fn field(cursor: &mut Cursor<'_>) -> Result<Field, Refusal> {
+    let mut ahead = cursor.clone();
+    if let Some((name, span)) = ahead.name()
+        && !ahead.sees("==")
+        && ahead.eat("=")
+    {
+        *cursor = ahead;
+        return Ok(Field { name: name.to_string(), span, wanted: wanted(cursor)? });
+    }
+    let begin = cursor.at();
+    let wanted = wanted(cursor)?;
+    let whole = cursor.text().get(begin..cursor.at()).unwrap_or_default().trim_end();
+    let span = Span { at: begin, length: whole.len() };
+    Ok(Field { name: whole.to_string(), span, wanted })
+}
+
+fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
+    let mut ahead = cursor.clone();
+    let function =
+        ahead.name().filter(|_| ahead.sees("(")).map(|(name, span)| (name.to_string(), span));
+    let Some((function, span)) = function else {
+        if cursor.eat_word("stack") {
+            return Ok(Wanted::Stack { frames: FRAMES as u32 });
+        }
+        return path(cursor).map(Wanted::Value);
+    };
+    *cursor = ahead;
+    cursor.need("(")?;
+    let is_user = function.starts_with('u');
+    let wanted = match function.as_str() {
+        "str" | "ustr" => Wanted::Text { path: path(cursor)?, is_user },
+        "bytes" | "ubytes" => {
+            let path = path(cursor)?;
+            cursor.need(",")?;
+            Wanted::Bytes { path, length: amount(cursor, MOST_BYTES)?, is_user }
+        }
+        "stack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)? },
+        _ => {
+            let expected = "str(), ustr(), bytes(), ubytes() or stack()";
+            return Err(span.refuse(cursor.text(), Wrong::Expected { expected }));
+        }
+    };
+    cursor.need(")")?;
+    Ok(wanted)
+}
+
+fn path(cursor: &mut Cursor<'_>) -> Result<Path, Refusal> {
+    Path::parse(cursor)?.ok_or_else(|| cursor.expected("an argument of the event"))
+}
+
+fn amount(cursor: &mut Cursor<'_>, most: u64) -> Result<u32, Refusal> {
+    let (number, span) = cursor.need_number()?;
+    match u32::try_from(number) {
+        Ok(amount) if (1..=most).contains(&number) => Ok(amount),
+        _ => {
+            let allowed = format!("1 to {most}");
+            Err(span.refuse(cursor.text(), Wrong::Range { number: number.to_string(), allowed }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_with_everything_is_read() {
+        let event = Event::parse(
+            "net:net_dev_queue{len=skb->len, dev=skb->dev->name, bytes(skb->data, 64), stack(3),} \
+             if skb->len > 1000 sample 1/100",
+        )
+        .unwrap();
+        assert_eq!(event.name(), "net:net_dev_queue");
+        let names: Vec<_> = event.fields.iter().flatten().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["len", "dev", "bytes(skb->data, 64)", "stack(3)"]);
+        assert!(event.filter.is_some());
+        assert_eq!(event.sampling, Some(Sampling::OneIn(100)));
+    }
+
+    #[test]
+    fn points_of_all_kinds_are_read() {
+        for text in ["sched_switch", "fn:vfs_write", "fn:vfs_write%return", "user:/lib/x.so:malloc"]
+        {
+            assert_eq!(Event::parse(text).unwrap().name(), text);
+        }
+        for text in ["", ":", "net:", "fn:", "user:", "user::x", "user:/x", "usdt:/x:y", "a:b}"] {
+            assert!(Event::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_fields_are_refused() {
+        for fields in
+            ["{", "{a", "{a b}", "{a,a}", "{f(a)}", "{str()}", "{bytes(a)}", "{bytes(a,0)}"]
+        {
+            assert!(Event::parse(&format!("x:y{fields}")).is_err(), "{fields}");
+        }
+        let many = (0..33).map(|n| format!("a{n},")).collect::<String>();
+        assert!(Event::parse(&format!("x:y{{{many}}}")).is_err());
+    }
+}

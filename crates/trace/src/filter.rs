@@ -1,0 +1,298 @@
+//! Filters as they are written: `tgid == 42 && cpu in 0..3 && skb->len > 1000`.
+//!
+//! Reads text; emits a tree whose parts know where they stand. Names and types are not looked at
+//! here. Refuses what is no filter, with the place.
+
+use crate::cursor::{Cursor, DEEPEST};
+use crate::error::{Refusal, Span, Wrong};
+use crate::path::Path;
+
+/// The longest list behind `in`.
+const LONGEST_LIST: usize = 256;
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    Unequal,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+}
+
+/// Longer marks first: `<` begins `<=`.
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("==", Comparison::Equal),
+    ("!=", Comparison::Unequal),
+    ("<=", Comparison::AtMost),
+    (">=", Comparison::AtLeast),
+    ("<", Comparison::Less),
+    (">", Comparison::Greater),
+];
+
+/// One side of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// A word of the header, an argument, or what lies behind it; or the name of a constant.
+    Path(Path),
+    /// A number; `-1` is all ones.
+    Number {
+        /// The number.
+        value: i128,
+        /// Where it stands.
+        span: Span,
+    },
+    /// A text.
+    Text {
+        /// The text.
+        value: String,
+        /// Where it stands.
+        span: Span,
+    },
+}
+
+impl Operand {
+    /// Where it stands.
+    pub fn span(&self) -> Span {
+        match self {
+            Operand::Path(path) => path.span,
+            Operand::Number { span, .. } | Operand::Text { span, .. } => *span,
+        }
+    }
+}
+
+/// What a list behind `in` holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// One value.
+    One(Operand),
+    /// All from the first to the last, both included.
+    Range(Operand, Operand),
+}
+
+/// A filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Both.
+    And(Box<Filter>, Box<Filter>),
+    /// One of them, or both.
+    Or(Box<Filter>, Box<Filter>),
+    /// Not that.
+    Not(Box<Filter>),
+    /// A comparison, after some bits have been picked out.
+    Compare {
+        /// The left side.
+        left: Path,
+        /// The bits that are looked at.
+        mask: Option<Operand>,
+        /// How.
+        how: Comparison,
+        /// The right side.
+        right: Operand,
+    },
+    /// One of several.
+    In {
+        /// The left side.
+        left: Path,
+        /// What it may be.
+        items: Vec<Item>,
+    },
+}
+
+impl Filter {
+    /// Reads a filter; nothing may follow it.
+    pub fn parse(text: &str) -> Result<Filter, Refusal> {
+        let mut cursor = Cursor::new(text)?;
+        let filter = Filter::take(&mut cursor)?;
+        match cursor.is_at_end() {
+            true => Ok(filter),
+            false => Err(cursor.expected("&&, || or the end")),
+        }
+    }
+
+    /// Reads a filter.
+    pub(crate) fn take(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
+        either(cursor, 0)
+    }
+}
+
+fn either(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
+    let mut filter = both(cursor, depth)?;
+    let mut parts = 0;
+    while cursor.eat("||") {
+        filter = Filter::Or(Box::new(filter), Box::new(both(cursor, depth)?));
+        parts = count(parts, cursor)?;
+    }
+    Ok(filter)
+}
+
+fn both(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
+    let mut filter = single(cursor, depth)?;
+    let mut parts = 0;
+    while cursor.eat("&&") {
+        filter = Filter::And(Box::new(filter), Box::new(single(cursor, depth)?));
+        parts = count(parts, cursor)?;
+    }
+    Ok(filter)
+}
+
+/// A chain is a tree as deep as it is long, and whoever walks it goes as deep.
+fn count(parts: usize, cursor: &Cursor<'_>) -> Result<usize, Refusal> {
+    if parts < LONGEST_LIST {
+        return Ok(parts + 1);
+    }
+    let wrong = Wrong::TooMuch(format!("more than {LONGEST_LIST} parts in a row"));
+    Err(Span { at: cursor.at(), length: 1 }.refuse(cursor.text(), wrong))
+}
+
+fn single(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
+    if depth > DEEPEST {
+        let wrong = Wrong::TooMuch(format!("nested deeper than {DEEPEST}"));
+        return Err(Span { at: cursor.at(), length: 1 }.refuse(cursor.text(), wrong));
+    }
+    if cursor.eat("!") {
+        return Ok(Filter::Not(Box::new(single(cursor, depth + 1)?)));
+    }
+    if cursor.eat("(") {
+        let filter = either(cursor, depth + 1)?;
+        cursor.need(")")?;
+        return Ok(filter);
+    }
+    comparison(cursor)
+}
+
+fn comparison(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
+    let Some(left) = Path::parse(cursor)? else {
+        return Err(
+            cursor.expected("an argument of the event, or tgid, tid, cpu, comm, '!' or '('")
+        );
+    };
+    if cursor.eat_word("in") {
+        return Ok(Filter::In { left, items: items(cursor)? });
+    }
+    let masks = cursor.sees("&") && !cursor.sees("&&");
+    let mask = if masks && cursor.eat("&") { Some(mask(cursor)?) } else { None };
+    match COMPARISONS.iter().find(|(mark, _)| cursor.eat(mark)) {
+        Some((_, how)) => {
+            let right = operand(cursor)?;
+            Ok(Filter::Compare { left, mask, how: *how, right })
+        }
+        // Alone it means: not 0.
+        None => {
+            let span = Span { at: cursor.at(), length: 0 };
+            let right = Operand::Number { value: 0, span };
+            Ok(Filter::Compare { left, mask, how: Comparison::Unequal, right })
+        }
+    }
+}
+
+fn items(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Refusal> {
+    let is_list = cursor.eat("(");
+    let mut items = Vec::new();
+    loop {
+        let first = operand(cursor)?;
+        items.push(match cursor.eat("..") {
+            true => Item::Range(first, operand(cursor)?),
+            false => Item::One(first),
+        });
+        count(items.len() - 1, cursor)?;
+        if !is_list || !cursor.eat(",") {
+            break;
+        }
+    }
+    if is_list {
+        cursor.need(")")?;
+    }
+    Ok(items)
+}
+
+/// Bits: one constant, or several of them, in parentheses: `(A | B)`.
+fn mask(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
+    if !cursor.eat("(") {
+        return operand(cursor);
+    }
+    let mut bits = 0;
+    let begin = Span { at: cursor.at(), length: 0 };
+    let span = loop {
+        let span = match operand(cursor)? {
+            Operand::Number { value, span } => {
+                bits |= value;
+                begin.to(span)
+            }
+            other => {
+                let wrong = Wrong::Expected { expected: "a number: (0x1 | 0x4)" };
+                return Err(other.span().refuse(cursor.text(), wrong));
+            }
+        };
+        if !cursor.eat("|") {
+            break span;
+        }
+    };
+    cursor.need(")")?;
+    Ok(Operand::Number { value: bits, span })
+}
+
+fn operand(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
+    let begin = Span { at: cursor.at(), length: 0 };
+    if cursor.eat("-") {
+        let (number, span) = cursor.need_number()?;
+        return Ok(Operand::Number { value: -i128::from(number), span: begin.to(span) });
+    }
+    if let Some((number, span)) = cursor.number()? {
+        return Ok(Operand::Number { value: i128::from(number), span });
+    }
+    if let Some((value, span)) = cursor.quoted()? {
+        return Ok(Operand::Text { value, span });
+    }
+    let path = Path::parse(cursor)?;
+    path.map(Operand::Path).ok_or_else(|| cursor.expected("a number, a text, or a path"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn and_binds_closer_than_or() {
+        let filter = Filter::parse("a == 1 || b == 2 && !(c == 3)").unwrap();
+        let Filter::Or(_, right) = filter else { panic!("{filter:?}") };
+        assert!(matches!(*right, Filter::And(_, ref not) if matches!(**not, Filter::Not(_))));
+    }
+
+    #[test]
+    fn lists_ranges_flags_and_texts_are_read() {
+        for text in [
+            "cpu in 0..3",
+            "tgid in (1, 2, 7..9)",
+            "skb->len & 0x10",
+            "flags & (1|2) == 2",
+            "comm != \"a \\\" b\"",
+            "ret < -11",
+            "sk->a.b[3].c",
+            "a->b..c == 1",
+        ] {
+            let parsed = Filter::parse(text);
+            assert_eq!(parsed.is_ok(), text != "a->b..c == 1", "{text}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_where_it_stands() {
+        let refusal = Filter::parse("tgid == 42 && cpu = 3").unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "expected &&, || or the end\n    tgid == 42 && cpu = 3\n                      ^"
+        );
+        assert!(Filter::parse("tgid == 99999999999999999999").is_err());
+        assert!(Filter::parse(&"(".repeat(10_000)).is_err());
+        assert!(Filter::parse(&"!".repeat(10_000)).is_err());
+        assert!(Filter::parse(&"a&&".repeat(10_000)).is_err());
+    }
+}

@@ -1,0 +1,351 @@
+//! From a checked event to the program that is attached for it.
+//!
+//! One program for each probe, with nothing in it that this probe does not need: whether the thread is
+//! followed, then the filter, then the sampling, then room in the ring, then header and fields at their
+//! place, then submit. Nobody is waked for a record, but for the one that crosses the watermark.
+//!
+//! Structures are read directly where the verifier knows them: a load that faults gives 0 there. Where
+//! it does not, or refuses, by the kernel's reading helpers.
+
+mod fields;
+mod test;
+mod value;
+
+use crate::assemble::{Assembler, Helper, Label, Op, R, TooFar, When};
+use crate::probe::Probe;
+use crate::record::offset;
+use crate::sampling::Sampling;
+use crate::state::{Count, State, WATERMARK};
+
+/// The descriptors of the maps that programs use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maps {
+    /// The array that is shared with weigh.
+    pub state: i32,
+    /// The ring, or an array of rings with one for each CPU.
+    pub ring: i32,
+    /// Whether it is the latter.
+    pub is_ring_per_cpu: bool,
+    /// Who is followed: threads that have 2 in this storage; none: everybody.
+    pub members: Option<i32>,
+}
+
+/// How structures are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// By loads, where the verifier knows the structure.
+    Direct,
+    /// By helpers, always.
+    Helpers,
+}
+
+/// The program of a probe.
+pub fn program(
+    probe: &Probe,
+    number: u32,
+    state: &State,
+    maps: &Maps,
+    access: Access,
+) -> Result<Vec<u64>, TooFar> {
+    let mut writer = Writer::new(probe, number, state, maps, access);
+    writer.write();
+    writer.code.finish()
+}
+
+/// How a member is marked.
+pub const MEMBER: i32 = 2;
+
+/// Where things lie in the program's stack, below its end.
+const TGID_TID: i16 = -8;
+const CPU: i16 = -16;
+const LEFT: i16 = -24;
+const LOADED: i16 = -32;
+const TIME: i16 = -40;
+const KEY: i16 = -48;
+/// Of a text that is compared, 64 bytes.
+const TEXT: i16 = -128;
+
+/// `BPF_RB_NO_WAKEUP`, `BPF_RB_FORCE_WAKEUP` of `<linux/bpf.h>`.
+const QUIETLY: i32 = 1;
+const LOUDLY: i32 = 2;
+
+/// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
+/// that could not be had.
+struct Writer<'p> {
+    code: Assembler,
+    probe: &'p Probe,
+    number: u32,
+    state: &'p State,
+    maps: &'p Maps,
+    access: Access,
+    end: Label,
+    /// Code that is seldom reached and stands behind the rest: where it is reached, what it says.
+    asides: Vec<Aside>,
+    knows_thread: bool,
+    knows_cpu: bool,
+    knows_time: bool,
+}
+
+/// A field that could not be had: a bit is set, and the field is 0.
+struct Aside {
+    from: Label,
+    back: Label,
+    bit: u32,
+    offset: i16,
+    bytes: u32,
+}
+
+impl<'p> Writer<'p> {
+    fn new(
+        probe: &'p Probe,
+        number: u32,
+        state: &'p State,
+        maps: &'p Maps,
+        access: Access,
+    ) -> Writer<'p> {
+        let mut code = Assembler::default();
+        let end = code.label();
+        Writer {
+            code,
+            probe,
+            number,
+            state,
+            maps,
+            access,
+            end,
+            asides: Vec::new(),
+            knows_thread: false,
+            knows_cpu: false,
+            knows_time: false,
+        }
+    }
+
+    fn write(&mut self) {
+        self.code.with(Op::Move, R::R6, R::R1);
+        self.leave_strangers_out();
+        if let Some(test) = &self.probe.test {
+            self.learn_for(test);
+            let passes = self.code.label();
+            self.test(test, passes, self.end);
+            self.code.place(passes);
+        }
+        self.find_cpu_part();
+        if let Some(sampling) = self.probe.sampling {
+            self.count(Count::Matched);
+            self.sample(sampling);
+        }
+        self.reserve();
+        self.write_header();
+        self.write_fields();
+        self.submit();
+        self.code.place(self.end);
+        self.code.exit();
+    }
+
+    /// Only threads that are followed go on.
+    fn leave_strangers_out(&mut self) {
+        let Some(members) = self.maps.members else { return };
+        let code = &mut self.code;
+        code.call(Helper::CurrentTask);
+        code.map(R::R1, members);
+        code.with(Op::Move, R::R2, R::R0);
+        code.constant(R::R3, 0);
+        code.constant(R::R4, 0);
+        code.call(Helper::TaskStorage);
+        code.jump_if_constant(When::Equal, R::R0, 0, self.end);
+        code.load(R::R1, R::R0, 0, 4);
+        code.jump_if_constant(When::Unequal, R::R1, MEMBER, self.end);
+    }
+
+    /// The current thread, on the stack.
+    fn learn_thread(&mut self) {
+        if !self.knows_thread {
+            self.code.call(Helper::CurrentTgidTid);
+            self.code.store(R::Frame, TGID_TID, R::R0, 8);
+            self.knows_thread = true;
+        }
+    }
+
+    /// The CPU, on the stack.
+    fn learn_cpu(&mut self) {
+        if !self.knows_cpu {
+            self.code.call(Helper::CurrentCpu);
+            self.code.store(R::Frame, CPU, R::R0, 8);
+            self.knows_cpu = true;
+        }
+    }
+
+    /// The time, on the stack.
+    fn learn_time(&mut self) {
+        if !self.knows_time {
+            self.code.call(Helper::TimeSinceBoot);
+            self.code.store(R::Frame, TIME, R::R0, 8);
+            self.knows_time = true;
+        }
+    }
+
+    /// R8 is what this CPU has of the state.
+    fn find_cpu_part(&mut self) {
+        self.learn_cpu();
+        let code = &mut self.code;
+        code.load(R::R1, R::Frame, CPU, 8);
+        code.jump_if_constant(When::AtLeast, R::R1, self.state.cpus as i32, self.end);
+        code.with_constant(Op::Multiply, R::R1, self.state.stride() as i32);
+        code.map_value(R::R8, self.maps.state, self.state.cpu(0) as u32);
+        code.with(Op::Add, R::R8, R::R1);
+    }
+
+    /// One more, of this CPU: nobody else writes there.
+    fn count(&mut self, count: Count) {
+        let place = self.state.of_cpu(self.number as usize, count) as i32;
+        let code = &mut self.code;
+        // The offset of a load has 16 bits, which many probes exceed.
+        code.with(Op::Move, R::R2, R::R8);
+        code.with_constant(Op::Add, R::R2, place);
+        code.load(R::R1, R::R2, 0, 8);
+        code.with_constant(Op::Add, R::R1, 1);
+        code.store(R::R2, 0, R::R1, 8);
+    }
+
+    fn sample(&mut self, sampling: Sampling) {
+        let gate = self.state.gate(self.number as usize) as u32;
+        match sampling {
+            Sampling::OneIn(n) => {
+                let code = &mut self.code;
+                code.map_value(R::R2, self.maps.state, gate);
+                code.constant(R::R1, 1);
+                code.fetch_add(R::R2, 0, R::R1);
+                code.constant(R::R3, n);
+                code.with(Op::Modulo, R::R1, R::R3);
+                code.jump_if_constant(When::Unequal, R::R1, 0, self.end);
+            }
+            Sampling::Every(ns) => self.sample_by_time(gate, ns),
+            Sampling::AtMost(most) => self.sample_by_rate(gate, most),
+        }
+    }
+
+    /// The word says when the next may come; who moves it on has won.
+    fn sample_by_time(&mut self, gate: u32, ns: u64) {
+        self.learn_time();
+        let code = &mut self.code;
+        code.map_value(R::R2, self.maps.state, gate);
+        code.load(R::R0, R::R2, 0, 8);
+        code.load(R::R3, R::Frame, TIME, 8);
+        code.jump_if(When::Less, R::R3, R::R0, self.end);
+        code.constant(R::R1, ns);
+        code.with(Op::Add, R::R1, R::R3);
+        code.with(Op::Move, R::R4, R::R0);
+        code.compare_exchange(R::R2, 0, R::R1);
+        code.jump_if(When::Unequal, R::R0, R::R4, self.end);
+    }
+
+    /// The word is the second, in its upper half, and how many have been let through in it.
+    fn sample_by_rate(&mut self, gate: u32, most: u64) {
+        self.learn_time();
+        let code = &mut self.code;
+        let (counts, passes) = (code.label(), code.label());
+        code.load(R::R3, R::Frame, TIME, 8);
+        code.constant(R::R1, 1_000_000_000);
+        code.with(Op::Divide, R::R3, R::R1);
+        code.map_value(R::R2, self.maps.state, gate);
+        code.load(R::R0, R::R2, 0, 8);
+        code.with(Op::Move, R::R4, R::R0);
+        code.with_constant(Op::ShiftRight, R::R4, 32);
+        code.jump_if(When::Equal, R::R4, R::R3, counts);
+        // A new second: who puts it there is its first.
+        code.with(Op::Move, R::R4, R::R0);
+        code.with(Op::Move, R::R1, R::R3);
+        code.with_constant(Op::ShiftLeft, R::R1, 32);
+        code.with_constant(Op::Add, R::R1, 1);
+        code.compare_exchange(R::R2, 0, R::R1);
+        code.jump_if(When::Equal, R::R0, R::R4, passes);
+        code.place(counts);
+        code.constant(R::R1, 1);
+        code.fetch_add(R::R2, 0, R::R1);
+        code.with_constant(Op::ShiftLeft, R::R1, 32);
+        code.with_constant(Op::ShiftRight, R::R1, 32);
+        code.constant(R::R3, most);
+        code.jump_if(When::AtLeast, R::R1, R::R3, self.end);
+        code.place(passes);
+    }
+
+    /// R7 is room for a record; without any it is counted as lost.
+    fn reserve(&mut self) {
+        let has_room = self.code.label();
+        if self.maps.is_ring_per_cpu {
+            let code = &mut self.code;
+            code.load(R::R1, R::Frame, CPU, 8);
+            code.store(R::Frame, KEY, R::R1, 4);
+            code.map(R::R1, self.maps.ring);
+            code.with(Op::Move, R::R2, R::Frame);
+            code.with_constant(Op::Add, R::R2, i32::from(KEY));
+            code.call(Helper::MapLookup);
+            code.jump_if_constant(When::Equal, R::R0, 0, self.end);
+            code.with(Op::Move, R::R1, R::R0);
+        } else {
+            self.code.map(R::R1, self.maps.ring);
+        }
+        let code = &mut self.code;
+        code.constant(R::R2, u64::from(self.probe.record_bytes));
+        code.constant(R::R3, 0);
+        code.call(Helper::RingReserve);
+        code.jump_if_constant(When::Unequal, R::R0, 0, has_room);
+        self.count(Count::Lost);
+        self.code.jump(self.end);
+        self.code.place(has_room);
+        self.code.with(Op::Move, R::R7, R::R0);
+    }
+
+    fn write_header(&mut self) {
+        let number = self.number;
+        let bytes = self.probe.record_bytes;
+        self.put_constant(offset::event, u64::from(number), 4);
+        self.put_constant(offset::size, u64::from(bytes), 4);
+        self.learn_time_into_header();
+        self.learn_thread();
+        let code = &mut self.code;
+        // The process is the upper half.
+        code.load(R::R1, R::Frame, TGID_TID, 8);
+        code.store(R::R7, offset::tid as i16, R::R1, 4);
+        code.with_constant(Op::ShiftRight, R::R1, 32);
+        code.store(R::R7, offset::tgid as i16, R::R1, 4);
+        code.load(R::R1, R::Frame, CPU, 8);
+        code.store(R::R7, offset::cpu as i16, R::R1, 4);
+        self.write_id();
+    }
+
+    fn put_constant(&mut self, offset: usize, value: u64, bytes: u32) {
+        self.code.store_constant(R::R7, offset as i16, value as u32 as i32, bytes);
+    }
+
+    fn learn_time_into_header(&mut self) {
+        match self.knows_time {
+            true => self.code.load(R::R0, R::Frame, TIME, 8),
+            false => self.code.call(Helper::TimeSinceBoot),
+        }
+        self.code.store(R::R7, offset::time_ns as i16, R::R0, 8);
+    }
+
+    /// Hands the record over; wakes who reads if so much has been written since the last time.
+    fn submit(&mut self) {
+        self.count(Count::Sent);
+        let code = &mut self.code;
+        let (quietly, submit) = (code.label(), code.label());
+        code.map_value(R::R2, self.maps.state, WATERMARK as u32);
+        code.load(R::R3, R::R2, 0, 8);
+        code.load(R::R1, R::R8, 0, 8);
+        code.with_constant(Op::Add, R::R1, self.probe.record_bytes as i32 + 8);
+        code.store(R::R8, 0, R::R1, 8);
+        code.jump_if(When::Less, R::R1, R::R3, quietly);
+        code.store_constant(R::R8, 0, 0, 8);
+        code.constant(R::R2, LOUDLY as u64);
+        code.jump(submit);
+        code.place(quietly);
+        code.constant(R::R2, QUIETLY as u64);
+        code.place(submit);
+        code.with(Op::Move, R::R1, R::R7);
+        code.call(Helper::RingSubmit);
+        self.code.jump(self.end);
+        self.write_asides();
+    }
+}

@@ -1,0 +1,108 @@
+//! The fields of a record, each written where it lies.
+
+use super::{Aside, Writer};
+use crate::assemble::{Helper, Label, Op, R, When};
+use crate::condition::TextSource;
+use crate::probe::{Content, ProbeField};
+use crate::record::offset;
+
+impl Writer<'_> {
+    /// The header's id: 0 if it can not be had.
+    pub(super) fn write_id(&mut self) {
+        let Some(id) = &self.probe.id else {
+            return self.put_constant(offset::id, 0, 8);
+        };
+        let (absent, end) = (self.code.label(), self.code.label());
+        self.value(id, absent);
+        self.code.store(R::R7, offset::id as i16, R::R0, 8);
+        if self.code.is_used(absent) {
+            self.code.jump(end);
+            self.code.place(absent);
+            self.put_constant(offset::id, 0, 8);
+            self.code.place(end);
+        }
+    }
+
+    pub(super) fn write_fields(&mut self) {
+        self.code.constant(R::R9, 0);
+        let probe = self.probe;
+        for (bit, field) in probe.fields.iter().enumerate() {
+            let (absent, next) = (self.code.label(), self.code.label());
+            self.write_field(field, absent);
+            self.code.place(next);
+            self.asides.push(Aside {
+                from: absent,
+                back: next,
+                bit: bit as u32,
+                offset: field.offset as i16,
+                bytes: if matches!(field.content, Content::Number(_)) { field.bytes } else { 0 },
+            });
+        }
+        self.code.store(R::R7, offset::absent as i16, R::R9, 4);
+    }
+
+    fn write_field(&mut self, field: &ProbeField, absent: Label) {
+        match &field.content {
+            Content::Number(source) => {
+                self.value(source, absent);
+                self.code.store(R::R7, field.offset as i16, R::R0, field.bytes);
+            }
+            Content::Text { source: TextSource::Comm, .. } => {
+                self.room_of(field);
+                self.code.call(Helper::CurrentComm);
+            }
+            Content::Text { source: TextSource::Place(place), is_user } => {
+                self.address(place, absent);
+                self.code.with(Op::Move, R::R3, R::R0);
+                self.room_of(field);
+                self.code.call(match is_user {
+                    true => Helper::ReadUserText,
+                    false => Helper::ReadKernelText,
+                });
+                self.code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
+            }
+            Content::Bytes { place, is_user } => {
+                self.address(place, absent);
+                self.code.with(Op::Move, R::R3, R::R0);
+                self.room_of(field);
+                self.code.call(if *is_user { Helper::ReadUser } else { Helper::ReadKernel });
+                self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
+            }
+            Content::Stack => self.write_stack(field, absent),
+        }
+    }
+
+    /// R1 is where the field lies, R2 its size.
+    fn room_of(&mut self, field: &ProbeField) {
+        self.code.with(Op::Move, R::R1, R::R7);
+        self.code.with_constant(Op::Add, R::R1, field.offset as i32);
+        self.code.constant(R::R2, u64::from(field.bytes));
+    }
+
+    /// The kernel fills what it has no frames for with 0.
+    fn write_stack(&mut self, field: &ProbeField, absent: Label) {
+        let code = &mut self.code;
+        code.with(Op::Move, R::R1, R::R6);
+        code.with(Op::Move, R::R2, R::R7);
+        code.with_constant(Op::Add, R::R2, field.offset as i32);
+        code.constant(R::R3, u64::from(field.bytes));
+        code.constant(R::R4, 0);
+        code.call(Helper::Stack);
+        code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
+    }
+
+    /// What stands behind the rest, for it is seldom reached.
+    pub(super) fn write_asides(&mut self) {
+        let mut asides = std::mem::take(&mut self.asides);
+        asides.retain(|aside| self.code.is_used(aside.from));
+        for aside in asides {
+            self.code.place(aside.from);
+            self.code.constant(R::R1, 1 << aside.bit);
+            self.code.with(Op::Or, R::R9, R::R1);
+            if aside.bytes > 0 {
+                self.code.store_constant(R::R7, aside.offset, 0, aside.bytes);
+            }
+            self.code.jump(aside.back);
+        }
+    }
+}

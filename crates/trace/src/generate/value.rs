@@ -1,0 +1,111 @@
+//! Values, from where they lie into R0.
+
+use super::{CPU, LOADED, TGID_TID, Writer};
+use crate::assemble::{Helper, Label, Op, R, When};
+use crate::condition::Source;
+use crate::generate::Access;
+use crate::walk::{End, Hop, Place};
+
+impl Writer<'_> {
+    /// R0 is the value, as a number of 64 bits; R6 to R9 stay. If it can not be had, `absent` follows.
+    pub(super) fn value(&mut self, source: &Source, absent: Label) {
+        match source {
+            Source::Tgid => {
+                self.learn_thread();
+                self.code.load(R::R0, R::Frame, TGID_TID, 8);
+                self.code.with_constant(Op::ShiftRight, R::R0, 32);
+            }
+            Source::Tid => {
+                self.learn_thread();
+                self.code.load(R::R0, R::Frame, TGID_TID, 8);
+                self.extend(4, false);
+            }
+            Source::Cpu => {
+                self.learn_cpu();
+                self.code.load(R::R0, R::Frame, CPU, 8);
+            }
+            Source::Place(place) => self.place_value(place, absent),
+        }
+    }
+
+    fn place_value(&mut self, place: &Place, absent: Label) {
+        let signed = place.is_signed;
+        match place.end {
+            End::Argument => {
+                self.code.load(R::R0, R::R6, place.slot, 8);
+                self.extend(place.bytes, signed);
+            }
+            End::Loaded { hop, bits } => {
+                self.pointer(place, absent);
+                self.load_behind(hop, place.bytes, absent);
+                match bits {
+                    None => self.extend(place.bytes, signed),
+                    Some(bits) => {
+                        let left = 64 - bits.first - bits.count;
+                        self.code.with_constant(Op::ShiftLeft, R::R0, left as i32);
+                        let right = if signed { Op::ShiftRightSigned } else { Op::ShiftRight };
+                        self.code.with_constant(right, R::R0, 64 - bits.count as i32);
+                    }
+                }
+            }
+            End::Inside { .. } => self.address(place, absent),
+        }
+    }
+
+    /// R0 is where the place lies: behind its pointers, or where the pointer that it is leads to.
+    pub(super) fn address(&mut self, place: &Place, absent: Label) {
+        match place.end {
+            End::Inside { offset } => {
+                self.pointer(place, absent);
+                self.code.with(Op::Move, R::R0, R::R1);
+                self.code.with_constant(Op::Add, R::R0, offset as i32);
+            }
+            End::Argument | End::Loaded { .. } => {
+                self.place_value(place, absent);
+                self.code.jump_if_constant(When::Equal, R::R0, 0, absent);
+            }
+        }
+    }
+
+    /// R1 is the last pointer of the way, and not NULL.
+    fn pointer(&mut self, place: &Place, absent: Label) {
+        self.code.load(R::R1, R::R6, place.slot, 8);
+        self.code.jump_if_constant(When::Equal, R::R1, 0, absent);
+        for hop in &place.hops {
+            self.load_behind(*hop, 8, absent);
+            self.code.with(Op::Move, R::R1, R::R0);
+            self.code.jump_if_constant(When::Equal, R::R1, 0, absent);
+        }
+    }
+
+    /// R0 is what lies behind R1.
+    fn load_behind(&mut self, hop: Hop, bytes: u32, absent: Label) {
+        let direct = i16::try_from(hop.offset)
+            .ok()
+            .filter(|_| hop.is_typed && self.access == Access::Direct);
+        let code = &mut self.code;
+        if let Some(offset) = direct {
+            code.load(R::R0, R::R1, offset, bytes);
+            return;
+        }
+        code.with(Op::Move, R::R3, R::R1);
+        code.with_constant(Op::Add, R::R3, hop.offset as i32);
+        code.with(Op::Move, R::R1, R::Frame);
+        code.with_constant(Op::Add, R::R1, i32::from(LOADED));
+        code.constant(R::R2, u64::from(bytes));
+        code.call(Helper::ReadKernel);
+        code.jump_if_constant(When::Unequal, R::R0, 0, absent);
+        code.load(R::R0, R::Frame, LOADED, bytes);
+    }
+
+    /// R0 has only so many bytes.
+    fn extend(&mut self, bytes: u32, signed: bool) {
+        let shift = 64 - 8 * bytes as i32;
+        if shift <= 0 {
+            return;
+        }
+        self.code.with_constant(Op::ShiftLeft, R::R0, shift);
+        let right = if signed { Op::ShiftRightSigned } else { Op::ShiftRight };
+        self.code.with_constant(right, R::R0, shift);
+    }
+}

@@ -1,0 +1,31 @@
+//! `weigh trace`: kernel events as a user asks for them, up to the programs that write them down.
+//!
+//! Reads the words of events, filters and sampling, and the kernel's own types (BTF); emits checked
+//! probes, BPF programs made for just these probes, and what is needed to read their records. Refuses
+//! what is written wrongly or does not exist, with its place and the nearest names that do. Pure: what
+//! is loaded, attached and read is `collect`'s.
+//!
+//! [`event`], [`filter`], [`sampling`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
+//! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod assemble;
+pub mod btf;
+pub mod condition;
+mod cursor;
+pub mod error;
+pub mod event;
+pub mod filter;
+pub mod generate;
+pub mod near;
+pub mod path;
+pub mod probe;
+pub mod record;
+pub mod sampling;
+pub mod sets;
+pub mod signature;
+pub mod state;
+pub mod value;
+pub mod walk;
+
+pub use assemble::TooFar;

@@ -1,0 +1,254 @@
+//! An event that has been checked: all that is needed to make a program of it, and to read what that
+//! writes.
+//!
+//! Reads an event as it is written and the kernel's types; emits a [`Probe`]. Refuses what the kernel
+//! has not, before anything is attached.
+
+use crate::btf::{Btf, Kind};
+use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
+use crate::error::{Refusal, Wrong};
+use crate::event::{Event, Field, Point, TEXT_BYTES, Wanted};
+use crate::filter::Filter;
+use crate::near::nearest;
+use crate::record::HEADER_BYTES;
+use crate::sampling::Sampling;
+use crate::sets::SETS;
+use crate::signature::{self, Attach, Signature};
+use crate::walk::{Place, Shape, Walker};
+
+/// What a field is filled with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A number.
+    Number(Source),
+    /// A text.
+    Text {
+        /// Where it comes from.
+        source: TextSource,
+        /// Whether it lies in the program's memory.
+        is_user: bool,
+    },
+    /// Bytes that lie there, or where that pointer leads to.
+    Bytes {
+        /// Where.
+        place: Place,
+        /// Whether they lie in the program's memory.
+        is_user: bool,
+    },
+    /// Addresses of the kernel functions that were being executed.
+    Stack,
+}
+
+/// A field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeField {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub shape: Shape,
+    /// Whether it can be below 0.
+    pub is_signed: bool,
+    /// Where it lies in the record.
+    pub offset: u32,
+    /// How many bytes it has.
+    pub bytes: u32,
+    /// What it is filled with.
+    pub content: Content,
+    /// Its constants by number, if it is one of an enumeration's.
+    pub constants: Vec<(i64, String)>,
+}
+
+/// A checked event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its name.
+    pub name: String,
+    /// How its program comes to be called.
+    pub attach: Attach,
+    /// What fills the header's id.
+    pub id: Option<Source>,
+    /// Its fields, as they were asked for.
+    pub fields: Vec<ProbeField>,
+    /// Which of the events.
+    pub test: Option<Test>,
+    /// How many of them.
+    pub sampling: Option<Sampling>,
+    /// Bytes of a record.
+    pub record_bytes: u32,
+}
+
+/// The field that goes into the header.
+const ID: &str = "id";
+/// Stores have offsets of 15 bits.
+const MOST_RECORD_BYTES: u32 = 32 * 1024 - 8;
+
+impl Probe {
+    /// Checks an event, and the filters that are said for all of them.
+    pub fn check(btf: &Btf, event: &Event, filters: &[(String, Filter)]) -> Result<Probe, Refusal> {
+        let signature = signature_of(btf, event)?;
+        let name = event.name();
+        let own = Walker { btf, arguments: &signature.arguments, event: &name, text: &event.text };
+        let mut test = event.filter.as_ref().map(|f| condition::check(&own, f)).transpose()?;
+        for (text, filter) in filters {
+            let common = Walker { btf, arguments: &signature.arguments, event: &name, text };
+            let next = condition::check(&common, filter)?;
+            test = Some(match test {
+                None => next,
+                Some(test) => Test::And(Box::new(next), Box::new(test)),
+            });
+        }
+        let mut id = None;
+        let mut fields = Vec::new();
+        for field in &chosen(btf, event, &signature) {
+            match content(&own, field)? {
+                (Content::Number(source), ..) if field.name == ID => id = Some(source),
+                (content, shape, bytes) => {
+                    let name = field.name.clone();
+                    let constants = constants(btf, shape);
+                    let is_signed =
+                        matches!(&content, Content::Number(source) if source.is_signed());
+                    let offset = 0;
+                    fields.push(ProbeField {
+                        name,
+                        shape,
+                        is_signed,
+                        offset,
+                        bytes,
+                        content,
+                        constants,
+                    });
+                }
+            }
+        }
+        let record_bytes = lay_out(&mut fields);
+        if record_bytes > MOST_RECORD_BYTES {
+            let wrong = Wrong::TooMuch(format!(
+                "a record of {record_bytes} bytes, of {MOST_RECORD_BYTES} at most"
+            ));
+            return Err(event.span.refuse(&event.text, wrong));
+        }
+        let id = id.or_else(|| first_argument(&own));
+        let sampling = event.sampling;
+        Ok(Probe { name, attach: signature.attach, id, fields, test, sampling, record_bytes })
+    }
+}
+
+/// What an event hands over.
+pub fn signature_of(btf: &Btf, event: &Event) -> Result<Signature, Refusal> {
+    let found = match &event.point {
+        Point::Tracepoint { name, .. } => signature::of_tracepoint(btf, name),
+        Point::Function { name, returns } => signature::of_function(btf, name, *returns),
+        Point::User { path, name, returns } => Ok(signature::of_user(path, name, *returns)),
+    };
+    found.map_err(|(wrong, mut near)| {
+        if let Some(word) = Event::word(&event.text) {
+            near.extend(nearest(word, SETS.iter().map(|set| set.name)));
+        }
+        event.span.refuse(&event.text, wrong).near(near)
+    })
+}
+
+/// The fields that were asked for; else all arguments that are numbers or addresses.
+fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
+    if let Some(fields) = &event.fields {
+        return fields.clone();
+    }
+    let is_plain = |kind: u32| {
+        let plain = |kind| {
+            matches!(kind, Kind::Int { bytes: 1..=8, .. } | Kind::Pointer(_) | Kind::Enum { .. })
+        };
+        kind == 0 || btf.bare(kind).is_ok_and(|(_, kind)| plain(kind))
+    };
+    let plain = signature.arguments.iter().filter(|argument| is_plain(argument.kind));
+    plain
+        .map(|argument| {
+            let base = argument.name.clone();
+            let span = event.span;
+            let path = crate::path::Path { base, base_span: span, steps: Vec::new(), span };
+            Field { name: argument.name.clone(), span, wanted: Wanted::Value(path) }
+        })
+        .take(crate::event::MOST_FIELDS)
+        .collect()
+}
+
+/// Unless something else was chosen, an event is about its first argument.
+fn first_argument(walker: &Walker<'_>) -> Option<Source> {
+    let first = walker.arguments.first()?;
+    let span = crate::error::Span::default();
+    let base = first.name.clone();
+    let path = crate::path::Path { base, base_span: span, steps: Vec::new(), span };
+    walker.follow(&path).ok().map(Source::Place)
+}
+
+fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), Refusal> {
+    Ok(match &field.wanted {
+        Wanted::Value(path) => return value(walker, path),
+        Wanted::Text { path, is_user } => {
+            let (source, room) = condition::text_source(walker, path)?;
+            let room = if matches!(source, TextSource::Comm) { room } else { room.min(TEXT_BYTES) };
+            (Content::Text { source, is_user: *is_user }, Shape::Text, room)
+        }
+        Wanted::Bytes { path, length, is_user } => {
+            let place = walker.follow(path)?;
+            let is_place = matches!(place.shape, Shape::Pointer | Shape::Bytes | Shape::Text);
+            if !is_place && place.kind != 0 {
+                let what = path.base.clone();
+                let kind = walker.btf.describe(place.kind);
+                let why = "it leads nowhere";
+                return Err(path.span.refuse(walker.text, Wrong::Type { what, kind, why }));
+            }
+            (Content::Bytes { place, is_user: *is_user }, Shape::Bytes, *length)
+        }
+        Wanted::Stack { frames } => (Content::Stack, Shape::Stack, frames * 8),
+    })
+}
+
+fn value(walker: &Walker<'_>, path: &crate::path::Path) -> Result<(Content, Shape, u32), Refusal> {
+    if let Some(source) = path.word().and_then(Source::of_header) {
+        let (shape, bytes) = (source.shape(), source.bytes());
+        return Ok((Content::Number(source), shape, bytes));
+    }
+    if path.word() == Some("comm") && walker.argument("comm").is_none() {
+        let content = Content::Text { source: TextSource::Comm, is_user: false };
+        return Ok((content, Shape::Text, NAME_BYTES));
+    }
+    let place = walker.follow(path)?;
+    let (shape, bytes) = (place.shape, place.bytes);
+    let most = crate::event::MOST_BYTES as u32;
+    Ok(match shape {
+        Shape::Text => {
+            let source = TextSource::Place(place);
+            (Content::Text { source, is_user: false }, shape, bytes.min(most))
+        }
+        Shape::Bytes if bytes == 0 || bytes > most => {
+            let allowed = format!("bytes() takes a part of it, up to {most}");
+            let wrong = Wrong::Range { number: format!("{bytes} bytes"), allowed };
+            return Err(path.span.refuse(walker.text, wrong));
+        }
+        Shape::Bytes => (Content::Bytes { place, is_user: false }, shape, bytes),
+        _ => (Content::Number(Source::Place(place)), shape, bytes),
+    })
+}
+
+fn constants(btf: &Btf, shape: Shape) -> Vec<(i64, String)> {
+    let Shape::Enum(kind) = shape else { return Vec::new() };
+    btf.constants(kind).into_iter().map(|(name, value)| (value, name.to_string())).collect()
+}
+
+/// Gives each field its place, the widest first so that nothing lies between them; returns the size
+/// of a record.
+fn lay_out(fields: &mut [ProbeField]) -> u32 {
+    let alignment = |field: &ProbeField| match &field.content {
+        Content::Number(_) => field.bytes,
+        Content::Stack => 8,
+        Content::Text { .. } | Content::Bytes { .. } => 1,
+    };
+    let mut end = HEADER_BYTES as u32;
+    for wanted in [8, 4, 2, 1] {
+        for field in fields.iter_mut().filter(|field| alignment(field) == wanted) {
+            field.offset = end;
+            end = end.saturating_add(field.bytes);
+        }
+    }
+    end.next_multiple_of(8)
+}

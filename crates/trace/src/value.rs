@@ -1,0 +1,130 @@
+//! The fields of a record, read where they lie.
+
+use std::fmt;
+
+use crate::probe::{Probe, ProbeField};
+use crate::record::Record;
+use crate::walk::Shape;
+
+/// A field's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'r> {
+    /// It could not be had: a pointer on the way was NULL, or led nowhere.
+    Absent,
+    /// A number.
+    Unsigned(u64),
+    /// A number.
+    Signed(i64),
+    /// True or false.
+    Bool(bool),
+    /// An address.
+    Pointer(u64),
+    /// A constant by its name; or a number that none of them has.
+    Constant(i64, Option<&'r str>),
+    /// A text; nobody promises that it is UTF-8.
+    Text(&'r [u8]),
+    /// Bytes.
+    Bytes(&'r [u8]),
+    /// Addresses of functions, the innermost first, 8 bytes each.
+    Stack(&'r [u8]),
+}
+
+impl Probe {
+    /// The values of a record's fields, in the order of the fields.
+    pub fn values<'r>(&'r self, record: Record<'r>) -> impl Iterator<Item = Value<'r>> {
+        let absent = record.absent();
+        self.fields.iter().enumerate().map(move |(bit, field)| {
+            if absent >> bit & 1 == 1 { Value::Absent } else { field.value(record) }
+        })
+    }
+}
+
+impl ProbeField {
+    /// The value, if it could be had.
+    fn value<'r>(&'r self, record: Record<'r>) -> Value<'r> {
+        let start = self.offset as usize;
+        let Some(bytes) = record.bytes().get(start..start + self.bytes as usize) else {
+            return Value::Absent;
+        };
+        match self.shape {
+            Shape::Unsigned => Value::Unsigned(number(bytes)),
+            Shape::Signed => Value::Signed(signed(bytes)),
+            Shape::Bool => Value::Bool(number(bytes) != 0),
+            Shape::Pointer => Value::Pointer(number(bytes)),
+            Shape::Enum(_) => {
+                let number =
+                    if self.is_signed { signed(bytes) } else { number(bytes).cast_signed() };
+                let constant = self.constants.iter().find(|(value, _)| *value == number);
+                Value::Constant(number, constant.map(|(_, name)| name.as_str()))
+            }
+            Shape::Text => {
+                let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+                Value::Text(&bytes[..end])
+            }
+            Shape::Bytes => Value::Bytes(bytes),
+            Shape::Stack => {
+                let is_frame = |frame: &[u8]| frame.iter().any(|byte| *byte != 0);
+                let frames = bytes.chunks_exact(8).take_while(|frame| is_frame(frame)).count();
+                Value::Stack(&bytes[..frames * 8])
+            }
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
+}
+
+fn signed(bytes: &[u8]) -> i64 {
+    let unused = 64 - 8 * bytes.len().clamp(1, 8) as u32;
+    (number(bytes) << unused).cast_signed() >> unused
+}
+
+/// The addresses of a stack.
+pub fn frames(stack: &[u8]) -> impl Iterator<Item = u64> {
+    stack.chunks_exact(8).map(number)
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Absent => write!(f, "-"),
+            Value::Unsigned(number) => write!(f, "{number}"),
+            Value::Signed(number) => write!(f, "{number}"),
+            Value::Bool(truth) => write!(f, "{truth}"),
+            Value::Pointer(address) => write!(f, "{address:#x}"),
+            Value::Constant(_, Some(name)) => write!(f, "{name}"),
+            Value::Constant(number, None) => write!(f, "{number}"),
+            Value::Text(text) => write!(f, "{}", text.escape_ascii()),
+            Value::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Value::Stack(stack) => {
+                let mut separator = "";
+                frames(stack).try_for_each(|frame| {
+                    write!(f, "{separator}{frame:#x}")?;
+                    separator = ";";
+                    Ok(())
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_all_widths_are_read() {
+        assert_eq!(signed(&[0xff]), -1);
+        assert_eq!(signed(&[0xfe, 0xff]), -2);
+        assert_eq!(signed(&[1, 0, 0, 0]), 1);
+        assert_eq!(signed(&(-5i64).to_le_bytes()), -5);
+        assert_eq!(number(&[0xff, 0xff, 0xff, 0xff]), u64::from(u32::MAX));
+    }
+}
