@@ -7,7 +7,7 @@
 #ifndef WEIGH_CALLS_CARRY_H
 #define WEIGH_CALLS_CARRY_H
 
-#include "pages.h"
+#include "taken.h"
 
 /* The vectors of a bio are walked folio by folio, and chunk by chunk. */
 #define MAX_PARTS_OF_BIO 8192
@@ -83,7 +83,7 @@ static long gather(__u32 number, void *unused)
 
 	if (!taken || !carrying || number >= MAX_OWNERS)
 		return 1;
-	if (!taken->ended[number])
+	if (!(taken->ended[number] | taken->bytes[number]))
 		return 0;
 	gathered = &carrying->gathered;
 	cause = &taken->causes[number];
@@ -97,7 +97,10 @@ static long gather(__u32 number, void *unused)
 	return 0;
 }
 
-/* Not inlined: the verifier is to look at it once. */
+/*
+ * Whether the part had owners, who are to be gathered: not from here, for there is little room on the
+ * stack. Global: the verifier is to look at it once.
+ */
 __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 {
 	struct folio *folio = (struct folio *)address;
@@ -119,10 +122,7 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 	extent.to = extent.from + bytes;
 	if (take(chunk, taken, extent, COMPLETING, FOLIO_FLAG(folio, PG_dirty)))
 		remove_chunk(&key);
-	if (!taken->left)
-		return 0;
-	bpf_loop(MAX_OWNERS, gather, 0, 0);
-	return 0;
+	return taken->any != 0;
 }
 
 /* The next part of a bio: within one vector, one folio and one chunk. */
@@ -156,7 +156,8 @@ static long walk_part(__u32 number, void *unused)
 	most = CHUNK_BYTES - ((most + within) & (CHUNK_BYTES - 1));
 	if (bytes > most)
 		bytes = most;
-	complete_part((__u64)folio, within, bytes);
+	if (complete_part((__u64)folio, within, bytes))
+		bpf_loop(MAX_OWNERS, gather, 0, 0);
 	walk->left -= bytes;
 	walk->done += bytes;
 	if (walk->done >= vector.bv_len) {

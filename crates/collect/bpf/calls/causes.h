@@ -60,8 +60,9 @@ static __always_inline void name_cause(struct cause *cause, struct open *open)
 /* Whether what two causes bring about is added up in one place. */
 static __always_inline bool same_account(struct cause *one, struct cause *other)
 {
-	return one->cell == other->cell && one->client == other->client &&
-	       one->request == other->request && one->generation == other->generation;
+	/* One branch: the verifier follows each, wherever this is looked for in a row. */
+	return !((one->cell ^ other->cell) | (one->client ^ other->client) |
+		 (one->request ^ other->request) | (one->generation ^ other->generation));
 }
 
 /* Whether two causes are one call, or one interval of a client; a store is in neither. */
@@ -132,21 +133,28 @@ static __always_inline struct weigh_later *later_of(struct cause *cause)
 	return &cell->account.later;
 }
 
-/* Something that a call caused is under way, or has come to its end. */
-static __always_inline void pends(struct cause *cause, __s64 change)
+/*
+ * Something that a call caused is under way, or has come to its end. Global, as charge_transfer() is:
+ * the verifier looks at it once for each program, by itself, and not wherever it is called.
+ */
+__noinline int pends(struct cause *cause, __s64 change)
 {
-	struct weigh_later *later = later_of(cause);
+	struct weigh_later *later = cause ? later_of(cause) : 0;
 
 	if (later)
 		add(&later->pending, change);
+	return 0;
 }
 
-static __always_inline void charge_transfer(struct cause *cause, struct transfer *transfer)
+__noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 {
 	struct weigh_account *account;
 	struct weigh_later *later;
 	struct open_call *call;
+	__u32 tid;
 
+	if (!cause || !transfer)
+		return 0;
 	if (cause->client) {
 		account = account_of(cause);
 		if (account && still_open(cause)) {
@@ -155,26 +163,28 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 			add(&account->block.carried_bytes, transfer->carried);
 			add(&account->block.queue_ns, transfer->queue_ns);
 			add(&account->block.device_ns, transfer->device_ns);
-			return;
+			return 0;
 		}
 	} else {
-		call = bpf_map_lookup_elem(&open_calls, &cause->tid);
+		tid = cause->tid; /* before 6.2 a key is not taken from an argument's memory */
+		call = bpf_map_lookup_elem(&open_calls, &tid);
 		if (call && call->sequence == cause->sequence) {
 			add(&call->transfer.requests, transfer->requests);
 			add(&call->transfer.bytes, transfer->bytes);
 			add(&call->transfer.carried, transfer->carried);
 			add(&call->transfer.queue_ns, transfer->queue_ns);
 			add(&call->transfer.device_ns, transfer->device_ns);
-			return;
+			return 0;
 		}
 	}
 	later = later_of(cause);
 	if (!later)
-		return;
+		return 0;
 	add(&later->block_requests, transfer->requests);
 	add(&later->block_bytes, transfer->bytes);
 	add(&later->block_queue_ns, transfer->queue_ns);
 	add(&later->block_device_ns, transfer->device_ns);
+	return 0;
 }
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef WEIGH_CALLS_DIRTY_H
 #define WEIGH_CALLS_DIRTY_H
 
-#include "pages.h"
+#include "taken.h"
 
 /* The cause and the range of what was written, remembered until the folio is said to be dirty. */
 static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
@@ -156,7 +156,7 @@ int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mappin
 	range.to = range.from + (pages << PAGE_SHIFT);
 	known = dirtied_by(&range, &told, pages);
 	if (flies)
-		bpf_loop(ALL_CHUNKS, fly_part, &range, 0);
+		FOR_CHUNKS(&range, fly_one);
 	if (!known)
 		return 0;
 	if (told) {
@@ -171,13 +171,12 @@ int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mappin
 			range.from = range.just_from;
 		if (range.just_to < range.to)
 			range.to = range.just_to;
-		own(&range);
-		return 0;
+	} else {
+		host = mapping->host;
+		if (!has_device(host))
+			return 0;
+		narrow(&range, host);
 	}
-	host = mapping->host;
-	if (!has_device(host))
-		return 0;
-	narrow(&range, host);
 	own(&range);
 	return 0;
 }
@@ -194,7 +193,7 @@ int BPF_PROG(pagecache__delete, struct folio *folio)
 	range.from = folio->index << PAGE_SHIFT;
 	range.to = range.from + (pages_of(folio) << PAGE_SHIFT);
 	if (range.mapping)
-		bpf_loop(ALL_CHUNKS, drop_part, &range, 0);
+		FOR_CHUNKS(&range, drop_one);
 	return 0;
 }
 
