@@ -184,7 +184,7 @@ make_root() {
 		[[ $applet == busybox ]] || ln -s busybox "$root/bin/$applet"
 	done
 	# Programs that tests start themselves are real, dynamic ones.
-	for program in bash true sleep; do
+	for program in bash true sleep env dd nice timeout taskset setpriv unshare; do
 		rm -f "$root/bin/$program"
 		copy_in "$(command -v "/bin/$program")" "/bin/$program"
 	done

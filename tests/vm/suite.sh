@@ -8,7 +8,7 @@
 #   TEST-PROGRAM    these compiled tests; default: all tests of the package weigh, built now in the
 #                   release profile
 #   --scale N       how many times slower than a real machine to take the guest for (default 6)
-#   FILTER          only tests whose names contain one of these
+#   FILTER          only tests whose names contain one of these; `--skip NAME` leaves some out
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
@@ -61,7 +61,8 @@ cat >"$scratch/suite" <<'SUITE'
 # In the guest. /var/tmp is on a disk, /tmp is not.
 # Nobody else lives by this machine's clock.
 export WEIGH_OWN_MACHINE=1
-export WEIGH_BIN=/usr/local/bin/weigh WEIGH_WORKLOADS=/workloads TMPDIR=/var/tmp RUST_BACKTRACE=0
+export WEIGH_BIN=/usr/local/bin/weigh WEIGH_WORKLOADS=/workloads WEIGH_LIBWEIGH=/libweigh
+export TMPDIR=/var/tmp RUST_BACKTRACE=0
 chmod 1777 /var/tmp
 status=0
 for test in /tests/*; do
@@ -79,12 +80,15 @@ exit $status
 SUITE
 chmod +x "$scratch/suite"
 
-files=(--file "$scratch/weigh:/usr/local/bin/weigh" --file "$scratch/suite:/suite" --file "$scratch/tests:/tests")
+# There is no compiler in the guest.
+make --silent -C libweigh tests OUT="$scratch/libweigh.build" PREFIX="$scratch/libweigh"
+
+files=(--file "$scratch/libweigh:/libweigh" --file "$scratch/weigh:/usr/local/bin/weigh" --file "$scratch/suite:/suite" --file "$scratch/tests:/tests")
 bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)
 [[ -z $bpftool ]] || files+=(--file "$bpftool:/usr/local/bin/bpftool")
 
 status=0
-"$here/run.sh" --timeout 1800 --memory 4096 --disk 2048 --env "WEIGH_TEST_SCALE=$scale" \
+"$here/run.sh" --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
 	--env WEIGH_TEST_KERNEL_IMAGE=1 "${files[@]}" \
 	-- /suite ${filters[@]+"${filters[@]}"} | tee "$scratch/said" || status=$?
 

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use support::run::{Scratch, set_surroundings, weigh};
-use support::{patience, wait_until, weigh_binary, weigh_for_everybody, workload};
+use support::{is_slow, patience, wait_until, weigh_binary, weigh_for_everybody, workload};
 
 /// Follows a command; what it ended with, and the report.
 #[track_caller]
@@ -51,6 +51,18 @@ fn parts_add_up(report: &Value) {
     }
 }
 
+/// The time of the workload's sleeps is what it saw itself: the row. On a slow machine much may lie
+/// between the clock that it looks at and the call.
+#[track_caller]
+fn slept_as_long<'a>(report: &'a Value, said: &str) -> &'a Value {
+    let slept = rows(report, "clock_nanosleep")[0];
+    let seconds = slept["time_seconds"].as_f64().expect("seconds");
+    let own = truth(said, "clock_nanosleep_ns") as f64 / 1e9;
+    let least = if is_slow() { 7.0 * 0.02 } else { own * 0.95 };
+    assert!(seconds <= own && seconds > least, "{seconds} of {own}");
+    slept
+}
+
 #[test]
 fn every_call_is_counted_and_its_parts_add_up() {
     needs_root!();
@@ -65,10 +77,7 @@ fn every_call_is_counted_and_its_parts_add_up() {
             assert_eq!(number(&report, call, "calls_total"), truth(&said, call), "{call}");
         }
         assert_eq!(report["lost_total"], 0);
-        let slept = rows(&report, "clock_nanosleep")[0];
-        let seconds = slept["time_seconds"].as_f64().expect("seconds");
-        let own = truth(&said, "clock_nanosleep_ns") as f64 / 1e9;
-        assert!(seconds <= own && seconds > own * 0.95, "{seconds} of {own}");
+        slept_as_long(&report, &said);
         parts_add_up(&report);
     }
 }
@@ -267,10 +276,7 @@ fn the_library_counts_every_call_of_a_function() {
     assert!(rows(&report, "getppid").is_empty(), "{report}");
     assert!(notes(&report).contains("without a function of the C library"), "{report}");
     assert!(!notes(&report).contains("was not split"), "{report}");
-    let slept = rows(&report, "clock_nanosleep")[0];
-    let seconds = slept["time_seconds"].as_f64().expect("seconds");
-    let own = truth(&said, "clock_nanosleep_ns") as f64 / 1e9;
-    assert!(seconds <= own && seconds > own * 0.95, "{seconds} of {own}");
+    let slept = slept_as_long(&report, &said);
     let waited = slept["parts"]["sched"]["waiting_seconds"].as_f64().expect("seconds");
     assert!(waited > 7.0 * 0.019, "{slept}");
     parts_add_up(&report);
@@ -283,7 +289,7 @@ fn programs_that_the_library_is_not_in_are_named() {
     let static_one = workload("calls-static");
     let file = scratch.path("work/file").display().to_string();
     let script = format!("{static_one} {file}; env -u LD_PRELOAD true; dd if={file} of=/dev/null");
-    let (output, report) = marked(&scratch, &["sh", "-c", &script]);
+    let (output, report) = marked(&scratch, &["bash", "-c", &script]);
     assert!(output.status.success(), "{output:?}");
     assert!(rows(&report, "clock_nanosleep").is_empty(), "{report}");
     assert!(notes(&report).contains("was not in calls-static, true:"), "{report}");
