@@ -55,10 +55,11 @@ fn fields() -> String {
         at += 1;
     }
     text.push_str(&format!(
-        "\n\nLAYOUT = {:#018x}\nWORDS = {at}\nTOUCHED = {}\nCALLS = {}\nTIME = {}\n\
+        "\n\nLAYOUT = {:#018x}\nWORDS = {at}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
         library::layout(),
         head("touched"),
+        head("unmeasured"),
         head("calls"),
         head("time_ns")
     ));

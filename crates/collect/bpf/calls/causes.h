@@ -10,7 +10,7 @@
 #include "cells.h"
 
 struct cause {
-	__u32 client; /* its serial number; 0: a call of the job */
+	__u32 client; /* its serial number; 0: none. With a cell: a call of the job that it asked for */
 	__u32 slot;
 	__u64 request; /* of the client */
 	__u64 generation; /* of its account */
@@ -54,6 +54,12 @@ static __always_inline void name_cause(struct cause *cause, struct open *open)
 	cause->tid = bpf_get_current_task_btf()->pid;
 	cause->sequence = window->sequence;
 	cause->cell = window->cell;
+	if (window->also) {
+		cause->client = window->client;
+		cause->slot = window->slot;
+		cause->request = window->also;
+		cause->generation = window->also_generation;
+	}
 }
 
 /* Whether what two causes bring about is added up in one place. */
@@ -78,10 +84,8 @@ static __always_inline bool cause_of(struct cause *cause, struct open *open)
 	struct open_call call = {}, *known;
 
 	name_cause(cause, open);
-	if (cause->client)
-		return true;
 	if (!cause->cell)
-		return false;
+		return cause->client != 0;
 	known = bpf_map_lookup_elem(&open_calls, &cause->tid);
 	if (known && known->sequence == window->sequence)
 		return true;
@@ -118,8 +122,8 @@ static __always_inline struct weigh_later *later_of(struct cause *cause)
 	struct cell *cell;
 	__u32 index;
 
-	if (cause->client) {
-		account = account_of(cause);
+	if (!cause->cell) {
+		account = cause->client ? account_of(cause) : 0;
 		return account ? &account->later : 0;
 	}
 	index = cause->cell - 1;
@@ -131,12 +135,28 @@ static __always_inline struct weigh_later *later_of(struct cause *cause)
 	return &cell->account.later;
 }
 
+/* The same of whoever asked for a call of the job. */
+static __always_inline struct weigh_later *also_later_of(struct cause *cause)
+{
+	struct weigh_account *account;
+
+	if (!cause->cell || !cause->client)
+		return 0;
+	account = account_of(cause);
+	return account ? &account->later : 0;
+}
+
+/* What follows is done for each place where what comes later of a cause is added up. */
+#define each_later(later, cause)                                                                   \
+	_Pragma("clang loop unroll(full)") for (int which_ = 0; which_ < 2; which_++)              \
+		if ((later = which_ ? also_later_of(cause) : later_of(cause)))
+
 /* Something that a call caused is under way, or has come to its end. */
 static __always_inline void pends(struct cause *cause, __s64 change)
 {
-	struct weigh_later *later = later_of(cause);
+	struct weigh_later *later;
 
-	if (later)
+	each_later(later, cause)
 		add(&later->pending, change);
 }
 
@@ -146,7 +166,7 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 	struct weigh_later *later;
 	struct open_call *call;
 
-	if (cause->client) {
+	if (!cause->cell) {
 		account = account_of(cause);
 		if (account && still_open(cause)) {
 			add(&account->block.requests, transfer->requests);
@@ -167,13 +187,12 @@ static __always_inline void charge_transfer(struct cause *cause, struct transfer
 			return;
 		}
 	}
-	later = later_of(cause);
-	if (!later)
-		return;
-	add(&later->block_requests, transfer->requests);
-	add(&later->block_bytes, transfer->bytes);
-	add(&later->block_queue_ns, transfer->queue_ns);
-	add(&later->block_device_ns, transfer->device_ns);
+	each_later(later, cause) {
+		add(&later->block_requests, transfer->requests);
+		add(&later->block_bytes, transfer->bytes);
+		add(&later->block_queue_ns, transfer->queue_ns);
+		add(&later->block_device_ns, transfer->device_ns);
+	}
 }
 
 #endif
