@@ -12,6 +12,7 @@ pub const SOURCES: &[Source] = &[
     ("weigh_account.h", library::public_header),
     ("src/page.h", library::page_header),
     ("python/weigh/_fields.py", fields),
+    ("rust/src/account.rs", super::library_rust::account),
 ];
 
 const CLASS: &str = "
