@@ -53,8 +53,9 @@ typedef struct weigh_peer weigh_peer;
 
 /*
  * The handle of the calling thread; the same one if it has one already. Never NULL: weigh_why() says
- * whether it is measured. It takes two messages to the agent (at most 2 s each) the first time in a
- * process, one in each further thread. The handle ends with its thread.
+ * whether it is measured. It takes two messages to the agent (at most 2 s each; 30 s for the first at
+ * $WEIGH_SOCKET, where somebody may have to make himself ready) the first time in a
+ * process, one in each further thread (at most 2 s). The handle ends with its thread.
  */
 weigh *weigh_open(void);
 
@@ -70,8 +71,22 @@ const char *weigh_text(enum weigh_reason reason);
 /* A number that is another one wherever an account is laid out in another way. */
 uint64_t weigh_layout(void);
 
-/* The parts of the kernel that the agent sees, as bits; 0 if there is none. */
+/* The parts of the kernel that the agent can see, as bits; 0 if there is none. */
 uint64_t weigh_subsystems(const weigh *w);
+
+/*
+ * Says which parts of the kernel the program, all its threads, wants from now on. The agent attaches
+ * those that nobody else wants already, before this returns; others it lets go of when nobody wants
+ * them any more and nothing is under way in them.
+ *
+ * Without it the program is taken to want what its requests have wanted so far: the first request
+ * that wants a part asks the agent for it, and waits until it is attached (some 20 ms for all). After
+ * it nothing is asked for: what a request wants besides is noted in its account's `unmeasured`.
+ */
+enum weigh_reason weigh_want(weigh *w, uint64_t parts);
+
+/* Why a part of the kernel is not measured now; 0 (WEIGH_MEASURED) if it is. */
+enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem);
 
 /*
  * Accounts for what the thread does until weigh_end(). `wanted` are the parts of the kernel that are
@@ -101,8 +116,9 @@ int weigh_follows(const weigh *w);
 
 /*
  * The account of a token: shared memory, which changes while you read it; no copy, no system call.
- * NULL if the token has none. `touched` has the bits of the parts that were seen. It stays readable
- * until the process ends, and is the token's own until weigh_release().
+ * NULL if the token has none. `touched` has the bits of the parts that were seen, `unmeasured` those of
+ * parts that were wanted while nobody measured them: what these have is too little, and 0 means nothing.
+ * It stays readable until the process ends, and is the token's own until weigh_release().
  */
 const struct weigh_account *weigh_read(weigh *w, uint64_t token);
 

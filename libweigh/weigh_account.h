@@ -182,6 +182,7 @@ struct weigh_account {
 	WEIGH_U64 token; /* the caller's own number for it */
 	WEIGH_U64 generation; /* grows when the account is given to another token */
 	WEIGH_U64 touched; /* bit set of the subsystems that were seen */
+	WEIGH_U64 unmeasured; /* bit set of those that were wanted while nobody measured them: they lack something */
 	WEIGH_U64 calls; /* calls, or intervals, that are added up in it */
 	WEIGH_U64 time_ns; /* from their beginnings to their ends */
 	struct weigh_part parts[WEIGH_SUBSYSTEMS]; /* by number */
@@ -250,6 +251,12 @@ enum weigh_reason {
 	WEIGH_NOT_UNDERSTOOD = 16,
 	/* the kernel refuses what the agent needs for it */
 	WEIGH_KERNEL_REFUSES = 17,
+	/* whoever measures does not see this part: it was started without it, or the kernel does not tell of it */
+	WEIGH_NOT_SEEN = 18,
+	/* the program has not asked for this part, or has said that it does not want it */
+	WEIGH_NOT_WANTED = 19,
+	/* no agent of weigh answers, and the weigh that has started the program may not measure */
+	WEIGH_NO_RIGHTS = 20,
 };
 
 #endif

@@ -295,7 +295,9 @@ pub fn client_message(data: &[u8]) {
         match weigh_agent::parse(&message) {
             Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
             Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),
-            Ok(Request::Enter | Request::Watch | Request::Follow) => {
+            Ok(
+                Request::Enter { .. } | Request::Want { .. } | Request::Watch | Request::Follow,
+            ) => {
                 assert_eq!(message.len(), 32);
             }
             Err(reason) => assert!(!reason.text().is_empty()),

@@ -24,6 +24,19 @@
 #endif
 #define PAGE_BYTES ((size_t)ELEMENTS * ELEMENT_BYTES)
 
+/* Parts that there are; those of a configuration have no name here. */
+#define KNOWN_PARTS ((1ULL << WEIGH_FIRST_OWN) - 1)
+
+/*
+ * What a program wants before it has said so: nothing, until it marks something. The library that
+ * `weigh calls` loads into programs must hold no call up for that.
+ */
+#ifdef WEIGH_INSIDE
+#define FIRST_WANTED WEIGH_ALL
+#else
+#define FIRST_WANTED 0ULL
+#endif
+
 enum handle_state { HANDLE_FREE, HANDLE_OPEN };
 
 /* The number of a handle is that of its slot. */
@@ -36,6 +49,7 @@ struct weigh {
 	uint32_t running; /* number of the last request */
 	uint32_t next_calls; /* of an interval of weigh_next(); 0: one of weigh_begin() */
 	struct weigh_account *account; /* of the open interval */
+	uint64_t wanted; /* of the open interval */
 	uint64_t began;
 };
 
@@ -48,7 +62,9 @@ struct process {
 	int told_by;
 	uint64_t told_identity;
 	bool follows_calls;
-	uint64_t subsystems;
+	bool waits_long; /* for the first answer of a place that was named */
+	_Atomic uint64_t wants; /* the parts that were asked for */
+	_Atomic bool has_said; /* weigh_want() was called: nothing is asked for besides */
 	_Atomic uint32_t reason;
 	_Atomic uint64_t look_at; /* when to look for the agent again */
 	uint64_t pause;
@@ -120,6 +136,10 @@ struct weigh_account *weigh_find(uint64_t token);
 struct weigh_account *weigh_take(uint64_t token);
 bool weigh_token_of(uint32_t number, uint64_t *token);
 void weigh_forget_accounts(void);
+
+/* parts.c */
+void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason);
+bool weigh_need_parts(uint64_t wanted, enum weigh_reason reason);
 
 /* interval.c */
 void weigh_end_next(struct weigh *w);

@@ -12,6 +12,7 @@ static void ask(struct weigh *w, struct weigh_account *account, uint64_t wanted,
 
 	w->running++;
 	w->account = account;
+	w->wanted = wanted;
 	store(&slot->wanted, wanted);
 	store(&slot->calls, calls);
 	w->began = now;
@@ -19,13 +20,14 @@ static void ask(struct weigh *w, struct weigh_account *account, uint64_t wanted,
 }
 
 /* Stops accounting; what the kernel side does not count itself is added up. */
-static void stop(struct weigh *w, uint32_t calls)
+static void stop(struct weigh *w, uint32_t calls, enum weigh_reason reason)
 {
 	struct weigh_account *account = w->account;
 
 	store(&slot_of(w)->request, 0);
 	w->account = 0;
 	w->next_calls = 0;
+	weigh_check_parts(account, w->wanted, reason);
 	if (!calls)
 		return;
 	add(&account->time_ns, clock_now() - w->began);
@@ -42,7 +44,7 @@ void weigh_end_next(struct weigh *w)
 	slot = slot_of(w);
 	if (!load(&slot->calls))
 		/* Either it was an interval, or the calls have been made. */
-		stop(w, load(&slot->request) ? w->next_calls : 0);
+		stop(w, load(&slot->request) ? w->next_calls : 0, weigh_reason_now(w));
 }
 
 static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted, uint32_t calls)
@@ -61,7 +63,7 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 		return WEIGH_BUSY;
 	/* Calls that were asked for and not made. */
 	if (w->account)
-		stop(w, 0);
+		stop(w, 0, reason);
 	account = weigh_take(token);
 	if (!account)
 		return WEIGH_NO_ACCOUNT;
@@ -71,6 +73,9 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 		reason = weigh_reason_now(w);
 		now = clock_now();
 	}
+	if (wanted & KNOWN_PARTS & ~load(&page_head()->attached) && weigh_need_parts(wanted, reason))
+		now = clock_now();
+	weigh_check_parts(account, wanted, reason);
 	w->next_calls = calls;
 	ask(w, account, wanted, calls && !reason && weigh_process.follows_calls ? calls : 0, now);
 	return reason;
@@ -101,6 +106,6 @@ EXPORT enum weigh_reason weigh_end(weigh *w)
 		weigh_end_next(w);
 		return WEIGH_NOT_OPEN;
 	}
-	stop(w, 1);
+	stop(w, 1, reason);
 	return reason;
 }

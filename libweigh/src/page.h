@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x78b5835544378b99ULL
+#define WEIGH_LAYOUT 0xdd88384532583b15ULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 
@@ -20,6 +20,8 @@
 /* What a page begins with. */
 struct page_head {
 	WEIGH_U64 served; /* 1 while somebody serves the program; 0 from the server's orderly end on */
+	WEIGH_U64 available; /* bit set of the parts of the kernel that can be seen */
+	WEIGH_U64 attached; /* bit set of those that are seen now */
 	WEIGH_U64 looked; /* each how many milliseconds it is looked for what has settled; 0: it is not */
 	WEIGH_U64 refused; /* tokens that found no account */
 	WEIGH_U64 watched[16]; /* bit set of accounts: set by the program, cleared when settled */
@@ -54,6 +56,7 @@ enum weigh_request_kind {
 	WEIGH_ASK_LEAVE = 3, /* to read another program's page no more */
 	WEIGH_ASK_WATCH = 4, /* to be told when a watched account has settled */
 	WEIGH_ASK_FOLLOW = 5, /* a stream to somebody who follows a job in the kernel */
+	WEIGH_ASK_WANT = 6, /* these parts of the kernel, and no others any more */
 };
 
 #define WEIGH_FOLLOWS_CALLS 1
@@ -62,13 +65,13 @@ struct weigh_request {
 	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
 	WEIGH_U64 kind; /* enum weigh_request_kind */
 	WEIGH_U64 number; /* of the thread or process that it is about */
-	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the slot */
+	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the slot; of WEIGH_ASK_ENTER and WEIGH_ASK_WANT: the parts */
 };
 
 struct weigh_reply {
 	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
 	WEIGH_U64 reason; /* enum weigh_reason; 0: it was done */
-	WEIGH_U64 value; /* of WEIGH_ASK_ENTER: the subsystems; of WEIGH_ASK_JOIN: the ticket */
+	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the ticket */
 	WEIGH_U64 flags; /* of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS */
 };
 
@@ -91,6 +94,9 @@ struct weigh_reply {
 	[14] = "nothing was accounted to this token", \
 	[15] = "there is no memory for the accounts", \
 	[16] = "the agent does not understand the request", \
-	[17] = "the kernel refuses what the agent needs for it"
+	[17] = "the kernel refuses what the agent needs for it", \
+	[18] = "whoever measures does not see this part: it was started without it, or the kernel does not tell of it", \
+	[19] = "the program has not asked for this part, or has said that it does not want it", \
+	[20] = "no agent of weigh answers, and the weigh that has started the program may not measure"
 
 #endif

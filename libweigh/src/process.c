@@ -82,7 +82,8 @@ static bool start(void)
 
 	if (!reserve_page())
 		return false;
-	if (!path || !*path)
+	process->waits_long = path && *path;
+	if (!process->waits_long)
 		path = WEIGH_AGENT_SOCKET;
 	pthread_mutex_init(&process->lock, 0);
 	weigh_hang_up();
@@ -91,7 +92,8 @@ static bool start(void)
 	if (strlen(path) < sizeof(process->path))
 		memcpy(process->path, path, strlen(path));
 	process->follows_calls = false;
-	process->subsystems = 0;
+	atomic_store(&process->wants, FIRST_WANTED);
+	atomic_store(&process->has_said, false);
 	process->pause = FIRST_PAUSE;
 	atomic_store(&process->reason, WEIGH_NO_SERVER);
 	atomic_store(&process->look_at, 0);

@@ -122,12 +122,15 @@ enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_r
 static int dial(const char path[108])
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval patience = { .tv_sec = 2 };
+	struct process *process = &weigh_process;
+	struct timeval patience = { .tv_sec = process->waits_long ? 30 : 2 };
 	int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (descriptor < 0)
 		return -1;
 	memcpy(address.sun_path, path, sizeof(address.sun_path));
+	/* The weigh that has started the program may have to load what it needs when the first one comes. */
+	process->waits_long = false;
 	setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(descriptor, (struct sockaddr *)&address, sizeof(address))) {
@@ -162,8 +165,12 @@ static bool adopt(int array)
 /* Finds the agent, and gets a page of it. */
 enum weigh_reason weigh_connect(void)
 {
-	struct weigh_request request = { .layout = WEIGH_LAYOUT, .kind = WEIGH_ASK_ENTER };
 	struct process *process = &weigh_process;
+	struct weigh_request request = {
+		.layout = WEIGH_LAYOUT,
+		.kind = WEIGH_ASK_ENTER,
+		.value = atomic_load(&process->wants),
+	};
 	struct weigh_reply reply;
 	enum weigh_reason reason;
 	int array;
@@ -181,7 +188,6 @@ enum weigh_reason weigh_connect(void)
 		weigh_hang_up();
 		return reason;
 	}
-	process->subsystems = reply.value;
 	process->follows_calls = reply.flags & WEIGH_FOLLOWS_CALLS;
 	return WEIGH_MEASURED;
 }

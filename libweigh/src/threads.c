@@ -177,11 +177,6 @@ EXPORT const char *weigh_why(const weigh *w)
 	return reason ? weigh_text(reason) : 0;
 }
 
-EXPORT uint64_t weigh_subsystems(const weigh *w)
-{
-	return weigh_reason_now(w) ? 0 : weigh_process.subsystems;
-}
-
 EXPORT int weigh_follows(const weigh *w)
 {
 	return !weigh_reason_now(w) && weigh_process.follows_calls;

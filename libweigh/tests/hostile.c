@@ -105,7 +105,7 @@ static void *chatter(void *argument)
 			for (size_t at = 0; at < length; at++)
 				bytes[at] = (char)dice(&state);
 			if (dice(&state) % 2) {
-				uint64_t numbers[4] = { WEIGH_LAYOUT, dice(&state) % 5,
+				uint64_t numbers[4] = { WEIGH_LAYOUT, dice(&state) % 8,
 							dice(&state) % 100000, dice(&state) % 5000 };
 
 				memcpy(bytes, numbers, sizeof(numbers));

@@ -9,6 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weigh_collect::calls::ANYTHING;
 use weigh_collect::calls::clients::{Copy, Page, Serial};
 use weigh_schema::library::Reason;
 
@@ -23,6 +24,10 @@ pub struct Client {
     pub peer: Peer,
     /// What it shares with the kernel side, once it has asked for it.
     pub page: Option<(Page, Serial)>,
+    /// The parts of the kernel that it wants, and those that it does not want any more and has something
+    /// under way in, perhaps.
+    wants: u64,
+    lingers: u64,
     /// Its accounts, for those who read them, and how often each of them has asked.
     copy: Option<Copy>,
     readers: BTreeMap<u64, u32>,
@@ -52,6 +57,8 @@ impl Client {
             process,
             peer,
             page: None,
+            wants: 0,
+            lingers: 0,
             copy: None,
             readers: BTreeMap::new(),
             told_by: None,
@@ -89,6 +96,26 @@ impl Client {
         with: Option<BorrowedFd<'_>>,
     ) -> io::Result<()> {
         send(&self.connection, &reply(reason, value, flags), with)
+    }
+
+    /// It wants these parts of the kernel from now on.
+    pub fn want(&mut self, parts: u64) {
+        self.lingers = (self.lingers | self.wants) & !parts;
+        self.wants = parts;
+    }
+
+    /// The parts that are to be attached for it: what is under way comes to its end.
+    pub fn wanted(&mut self) -> u64 {
+        let Some((page, _)) = &self.page else { return 0 };
+        if self.lingers != 0 && !page.has_pending() {
+            self.lingers = 0;
+        }
+        ANYTHING | self.wants | self.lingers
+    }
+
+    /// Whether it keeps parts attached that it does not want any more.
+    pub fn lingers(&self) -> bool {
+        self.lingers != 0
     }
 
     /// Its accounts, for another program, by that one's key.

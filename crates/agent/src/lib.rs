@@ -12,12 +12,15 @@
 
 mod client;
 mod follow;
+mod looks;
 mod message;
 mod pace;
 mod process;
 mod server;
+mod timer;
+mod wants;
 
 pub use follow::{Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket};
 pub use message::{Refused, Request, parse};
 pub use process::Peer;
-pub use server::{Server, ServerError, Settings};
+pub use server::{Server, ServerError, Settings, is_served, listen_at, turn_all_away};

@@ -13,7 +13,15 @@ pub const REPLY_BYTES: usize = REPLY.len() * 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A page of its own.
-    Enter,
+    Enter {
+        /// The parts of the kernel that it wants to begin with.
+        parts: u64,
+    },
+    /// Other parts of the kernel than before.
+    Want {
+        /// All of them.
+        parts: u64,
+    },
     /// To account for a thread.
     Join {
         /// The thread, by the number it has for itself.
@@ -58,7 +66,8 @@ pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
         _ => Err(Reason::NotUnderstood),
     };
     match Kind::numbered(field(1)?) {
-        Some(Kind::Enter) => Ok(Request::Enter),
+        Some(Kind::Enter) => Ok(Request::Enter { parts: field(3)? }),
+        Some(Kind::Want) => Ok(Request::Want { parts: field(3)? }),
         Some(Kind::Join) => Ok(Request::Join { tid: small(2, PIDS)?, slot: small(3, SLOTS)? }),
         Some(Kind::Peer) => Ok(Request::Peer { pid: small(2, PIDS)? }),
         Some(Kind::Leave) => Ok(Request::Leave { pid: small(2, PIDS)? }),
@@ -97,11 +106,11 @@ mod tests {
         assert_eq!(join(1 << 22, 0), Err(Reason::NotUnderstood));
         assert_eq!(parse(&message(&[layout(), 99, 0, 0])), Err(Reason::NotUnderstood));
         assert_eq!(parse(&message(&[layout() + 1, 0, 0, 0])), Err(Reason::OtherVersion));
-        let whole = message(&[layout(), Kind::Enter as u64, 0, 0]);
+        let whole = message(&[layout(), Kind::Enter as u64, 0, 5]);
         for length in 0..whole.len() {
             assert_eq!(parse(&whole[..length]), Err(Reason::NotUnderstood));
         }
         assert_eq!(parse(&[&whole[..], &[0]].concat()), Err(Reason::NotUnderstood));
-        assert_eq!(parse(&whole), Ok(Request::Enter));
+        assert_eq!(parse(&whole), Ok(Request::Enter { parts: 5 }));
     }
 }

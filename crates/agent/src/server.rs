@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{Timespec, epoll};
 use rustix::fs::{Mode, chmod, unlink};
@@ -12,19 +12,19 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with,
 };
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
+use weigh_collect::job::JobError;
 use weigh_schema::library::{FOLLOWS_CALLS, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::client::{Client, Received, turn_away};
 use crate::follow::Sessions;
+use crate::looks::Looks;
 use crate::message::Request;
 use crate::pace::Pace;
 use crate::process::{self, Peer};
+use crate::wants::Wants;
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,6 @@ pub struct Settings {
     pub programs: usize,
     /// How many programs of each user but root.
     pub of_a_user: usize,
-    /// Whether nothing is attached to the kernel while nobody is served: not where others than
-    /// programs with libweigh are measured too.
-    pub rests: bool,
     /// Whether the accounts of programs are added up, for whoever holds the server.
     pub adds_up: bool,
     /// Whether it follows users' jobs as well: it starts this very program for that.
@@ -44,7 +41,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { programs: 1024, of_a_user: 256, rests: false, adds_up: false, follows: false }
+        Settings { programs: 1024, of_a_user: 256, adds_up: false, follows: false }
     }
 }
 
@@ -73,9 +70,11 @@ pub enum ServerError {
 /// Serves programs with libweigh at a socket.
 pub struct Server {
     listener: OwnedFd,
-    path: PathBuf,
+    /// What is to be taken away in the end.
+    path: Option<PathBuf>,
     epoll: OwnedFd,
     looks: Looks,
+    wants: Wants,
     spare: Option<OwnedFd>,
     clients: BTreeMap<u64, Client>,
     last_key: u64,
@@ -90,38 +89,31 @@ pub struct Server {
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
+const GRACE: u64 = u64::MAX - 2;
 /// With this bit it is one who follows a job.
 const SESSION: u64 = 1 << 62;
 
 impl Server {
     /// Listens at a place, which is made for it. Whoever can reach it is served.
-    pub fn new(
-        path: &Path,
-        settings: Settings,
-        calls: &mut KernelCalls,
-    ) -> Result<Server, ServerError> {
-        let at = |error: rustix::io::Errno| ServerError::Socket {
-            path: path.to_owned(),
-            error: error.into(),
-        };
-        let address = SocketAddrUnix::new(path).map_err(at)?;
-        make_room(path, &address)?;
-        let listener = new_socket()?;
-        bind(&listener, &address).map_err(at)?;
-        chmod(path, Mode::from_raw_mode(0o666)).map_err(at)?;
-        listen(&listener, 128).map_err(at)?;
+    pub fn new(path: &Path, settings: Settings) -> Result<Server, ServerError> {
+        let mut server = Server::at(listen_at(path)?, settings)?;
+        server.path = Some(path.to_owned());
+        Ok(server)
+    }
+
+    /// Serves those who come to a socket that somebody else has made.
+    pub fn at(listener: OwnedFd, settings: Settings) -> Result<Server, ServerError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
-        let looks = Looks::new()?;
+        let (looks, wants) = (Looks::new()?, Wants::new()?);
         watch(&epoll, listener.as_fd(), LISTENER)?;
-        watch(&epoll, looks.timer.as_fd(), TIMER)?;
-        if settings.rests {
-            calls.detach();
-        }
+        watch(&epoll, looks.descriptor(), TIMER)?;
+        watch(&epoll, wants.descriptor(), GRACE)?;
         Ok(Server {
             listener,
-            path: path.to_owned(),
+            path: None,
             epoll,
             looks,
+            wants,
             spare: spare(),
             clients: BTreeMap::new(),
             last_key: 0,
@@ -164,6 +156,7 @@ impl Server {
             match event.data.u64() {
                 LISTENER => self.accept(),
                 TIMER => self.look(),
+                GRACE => self.let_go(calls),
                 key if key & SESSION != 0 => self.sessions.end(key & !SESSION),
                 key if key % 2 == 1 => self.drop_client(key / 2, calls),
                 key => self.serve(key / 2, calls),
@@ -221,9 +214,8 @@ impl Server {
             if self.settings.adds_up {
                 add_up(&mut self.sums, page);
             }
-            if self.settings.rests && self.clients() == 0 {
-                calls.detach();
-            }
+            // What only it wanted is let go of after a while: nothing can fail now.
+            let _ = self.attach_wanted(calls);
         }
     }
 
@@ -233,7 +225,8 @@ impl Server {
             Received::Nothing => return,
             Received::End => return self.drop_client(key, calls),
             Received::Message(Err(reason)) => client.answer(reason, 0, 0, None),
-            Received::Message(Ok(Request::Enter)) => self.enter(key, calls),
+            Received::Message(Ok(Request::Enter { parts })) => self.enter(key, parts, calls),
+            Received::Message(Ok(Request::Want { parts })) => self.want(key, parts, calls),
             Received::Message(Ok(Request::Join { tid, slot })) => self.join(key, tid, slot, calls),
             Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
@@ -245,7 +238,7 @@ impl Server {
         }
     }
 
-    fn enter(&mut self, key: u64, calls: &mut KernelCalls) -> io::Result<()> {
+    fn enter(&mut self, key: u64, parts: u64, calls: &mut KernelCalls) -> io::Result<()> {
         let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
         if client.page.is_none() {
             let uid = client.peer.uid;
@@ -255,19 +248,69 @@ impl Server {
             let Ok(page) = Page::new() else {
                 return client.answer(Reason::NoMemory, 0, 0, None);
             };
-            if calls.attach().is_err() {
-                return client.answer(Reason::Kernel, 0, 0, None);
-            }
             match calls.admit(&page) {
                 Ok(Some(serial)) => client.page = Some((page, serial)),
                 Ok(None) => return client.answer(Reason::TooMany, 0, 0, None),
                 Err(_) => return client.answer(Reason::Kernel, 0, 0, None),
             }
         }
-        let Some((page, _)) = &client.page else { return Ok(()) };
+        client.want(parts);
+        let attached = self.attach_wanted(calls);
+        let Some(client) = self.clients.get(&key) else { return Ok(()) };
+        let Some((page, _)) = client.page.as_ref().filter(|_| attached.is_ok()) else {
+            return client.answer(Reason::Kernel, 0, 0, None);
+        };
         page.set_served(true);
         let flags = if calls.follows_calls() { FOLLOWS_CALLS } else { 0 };
-        client.answer(Reason::Measured, calls.subsystems(), flags, Some(page.descriptor()))
+        client.answer(Reason::Measured, 0, flags, Some(page.descriptor()))
+    }
+
+    fn want(&mut self, key: u64, parts: u64, calls: &mut KernelCalls) -> io::Result<()> {
+        let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
+        if client.page.is_none() {
+            return client.answer(Reason::NotUnderstood, 0, 0, None);
+        }
+        client.want(parts);
+        let attached = self.attach_wanted(calls);
+        let Some(client) = self.clients.get(&key) else { return Ok(()) };
+        let reason = if attached.is_ok() { Reason::Measured } else { Reason::Kernel };
+        client.answer(reason, 0, 0, None)
+    }
+
+    /// Attaches what anybody wants now, and tells all what is attached.
+    fn attach_wanted(&mut self, calls: &mut KernelCalls) -> Result<(), JobError> {
+        let wanted = self.wanted();
+        let some_linger = self.clients.values().any(Client::lingers);
+        let done = match self.wants.want(wanted, some_linger) {
+            Some(parts) => calls.attach_only(parts).inspect(|()| self.wants.are_attached(parts)),
+            None => Ok(()),
+        };
+        self.tell_of_parts(calls.available_parts(), calls.attached_parts());
+        done
+    }
+
+    /// Lets go of what nobody wants any more; those who are served know before.
+    fn let_go(&mut self, calls: &mut KernelCalls) {
+        let wanted = self.wanted();
+        let some_linger = self.clients.values().any(Client::lingers);
+        let parts = self.wants.look(wanted, some_linger);
+        self.tell_of_parts(
+            calls.available_parts(),
+            calls.attached_parts() & (parts | calls.held()),
+        );
+        if calls.attach_only(parts).is_ok() {
+            self.wants.are_attached(parts);
+        }
+    }
+
+    fn wanted(&mut self) -> u64 {
+        self.clients.values_mut().map(Client::wanted).fold(0, |all, parts| all | parts)
+    }
+
+    fn tell_of_parts(&self, available: u64, attached: u64) {
+        for (page, _) in self.clients.values().filter_map(|client| client.page.as_ref()) {
+            page.set_parts(available, attached);
+        }
     }
 
     fn join(&mut self, key: u64, tid: u32, slot: u32, calls: &mut KernelCalls) -> io::Result<()> {
@@ -377,60 +420,46 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = unlink(&self.path);
-    }
-}
-
-/// When it is looked for what has settled: every 20 ms at first, then after an eighth of the time
-/// that has passed without a new wish, and at least each second.
-struct Looks {
-    timer: OwnedFd,
-    since: Instant,
-}
-
-const SOONEST: Duration = Duration::from_millis(20);
-const LATEST: Duration = Duration::from_secs(1);
-
-impl Looks {
-    fn new() -> io::Result<Looks> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Looks { timer, since: Instant::now() })
-    }
-
-    fn often(&mut self) {
-        self.since = Instant::now();
-    }
-
-    fn pause(&self) -> Duration {
-        (self.since.elapsed() / 8).clamp(SOONEST, LATEST)
-    }
-
-    fn every(&self) -> u64 {
-        self.pause().as_millis().try_into().unwrap_or(u64::MAX)
-    }
-
-    fn again(&self) {
-        self.set(self.pause());
-    }
-
-    fn stop(&self) {
-        self.set(Duration::ZERO);
-    }
-
-    fn set(&self, pause: Duration) {
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let it_value =
-            Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
-        let once = Itimerspec { it_interval: none, it_value };
-        // Setting it also takes back that it has expired. It fails for times out of range only.
-        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
+        if let Some(path) = &self.path {
+            let _ = unlink(path);
+        }
     }
 }
 
 fn add_up(sums: &mut BTreeMap<u64, Account>, page: &Page) {
     for account in page.accounts() {
         sums.entry(account.token()).or_default().add(&account);
+    }
+}
+
+/// A socket at a place, for [`Server::at`].
+pub fn listen_at(path: &Path) -> Result<OwnedFd, ServerError> {
+    let at = |error: rustix::io::Errno| ServerError::Socket {
+        path: path.to_owned(),
+        error: error.into(),
+    };
+    let address = SocketAddrUnix::new(path).map_err(at)?;
+    make_room(path, &address)?;
+    let listener = new_socket()?;
+    bind(&listener, &address).map_err(at)?;
+    chmod(path, Mode::from_raw_mode(0o666)).map_err(at)?;
+    listen(&listener, 128).map_err(at)?;
+    Ok(listener)
+}
+
+/// Whether somebody serves at a place.
+pub fn is_served(path: &Path) -> bool {
+    let reached = || {
+        let address = SocketAddrUnix::new(path)?;
+        connect(&new_socket().map_err(|_| rustix::io::Errno::MFILE)?, &address)
+    };
+    reached().is_ok()
+}
+
+/// Turns away, with the reason, whoever waits at a socket.
+pub fn turn_all_away(listener: &OwnedFd, reason: Reason) {
+    while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        turn_away(&connection, reason);
     }
 }
 

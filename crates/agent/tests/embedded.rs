@@ -43,7 +43,7 @@ fn a_job_s_calls_are_in_its_table_and_in_its_program_s_accounts() {
     };
     let mut calls = KernelCalls::open(&wanted).unwrap();
     let socket = folder.path().join("socket");
-    let mut server = Server::new(&socket, Settings::default(), &mut calls).unwrap();
+    let mut server = Server::new(&socket, Settings::default()).unwrap();
     let mask = SignalMask::block(&[]).unwrap();
     let variable = format!("WEIGH_SOCKET={}", socket.display()).into();
     let command = [

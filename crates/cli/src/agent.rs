@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::{Attached, KernelCalls, Wanted};
+use weigh_collect::calls::{Attached, Functions, KernelCalls, Telling, Wanted};
 use weigh_collect::signals::SignalReader;
 use weigh_collect::spawn::SignalMask;
 use weigh_schema::call::{Grouping, Sharing};
@@ -27,17 +27,12 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     let _mask = SignalMask::block(&[TERM, INT]).context("blocking signals")?;
     let mut signals = SignalReader::new(&[TERM, INT]).context("reading signals")?;
     allow_descriptors();
-    let mut calls = KernelCalls::open(&wanted(arguments))?;
+    let mut calls = KernelCalls::load(&wanted(arguments), Telling::PLAIN, &Functions::default())?;
     if let Some(folder) = arguments.socket.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let settings = Settings {
-        of_a_user: arguments.per_user,
-        rests: true,
-        follows: true,
-        ..Settings::default()
-    };
-    let mut server = Server::new(&arguments.socket, settings, &mut calls)?;
+    let settings = Settings { of_a_user: arguments.per_user, follows: true, ..Settings::default() };
+    let mut server = Server::new(&arguments.socket, settings)?;
     eprintln!("weigh: serves at {}", arguments.socket.display());
     for attached in calls.attached() {
         tell_what_is_missing(attached);

@@ -50,17 +50,9 @@ impl Foreground {
         Ok(Foreground { mask, signals })
     }
 
-    /// Starts the command; `arm` is called when it exists and has not executed anything.
+    /// Starts the command, with variables besides weigh's own environment; `arm` is called when it
+    /// exists and has not executed anything.
     pub fn start(
-        self,
-        command: &[OsString],
-        arm: impl FnOnce(&Waiting) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Result<Started, SpawnError>> {
-        self.start_with(command, &[], arm)
-    }
-
-    /// The same, with variables besides weigh's own environment.
-    pub fn start_with(
         self,
         command: &[OsString],
         variables: &[(OsString, OsString)],
@@ -146,6 +138,12 @@ impl Started {
         if is_for_command {
             let _ = signals::send(pidfd.as_fd(), received.signal);
         }
+    }
+
+    /// Whether there is no command that is still to be waited for. The kernel side knows of a thread's
+    /// end a moment before its parent does.
+    pub fn is_reaped(&self) -> bool {
+        self.child.is_none() || self.status.is_some()
     }
 
     /// How the command ended, if it has.

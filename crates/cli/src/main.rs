@@ -15,6 +15,7 @@ mod foreground;
 mod generate;
 mod kernel;
 mod run;
+mod serving;
 mod show;
 mod trace;
 
@@ -31,6 +32,9 @@ const FAILED: u8 = 125;
 fn main() -> ExitCode {
     if let Some(command) = run::is_helper(std::env::args_os()) {
         return run::be_helper(&command);
+    }
+    if serving::is_helper(std::env::args_os()) {
+        return serving::be_helper();
     }
     if let Some(peer) = weigh_agent::is_session(std::env::args_os()) {
         return weigh_agent::be_session(peer);

@@ -4,6 +4,7 @@
 //! the table that they keep and the calls that they send. Refuses to start where the programs that
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
+mod attaching;
 pub mod clients;
 mod functions;
 mod join;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{Call, Cell, Grouping, Named, Sharing, Tally};
@@ -26,8 +27,10 @@ use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
 use crate::{complaints, requirements};
+use attaching::Links;
 use layout::skeleton;
 
+pub use attaching::ANYTHING;
 pub use functions::{Functions, function_probes};
 pub use names::{STORES, name};
 
@@ -79,7 +82,11 @@ pub struct Attached {
 /// The calls of a job, followed by the kernel itself.
 pub struct KernelCalls {
     skeleton: skeleton::CallsSkel<'static>,
-    links: Vec<Link>,
+    links: Links,
+    /// Of functions, for as long as anything is attached.
+    functions: Vec<Link>,
+    /// The parts that stay attached, whoever else asks for what.
+    held: u64,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<Call>>>,
     names: Rc<RefCell<Vec<Named>>>,
@@ -97,6 +104,21 @@ impl KernelCalls {
     /// The same, where it matters how single calls are told, and with probes of functions where this
     /// kernel has them.
     pub fn open_with(
+        wanted: &Wanted,
+        telling: Telling,
+        functions: &Functions,
+    ) -> Result<KernelCalls, JobError> {
+        let mut calls = KernelCalls::load(wanted, telling, functions)?;
+        calls.hold(u64::MAX);
+        calls.attach_only(0)?;
+        let loaded = calls.skeleton.progs.own__enter.autoload();
+        let own = functions.attach_all(&calls.skeleton, loaded, &mut calls.functions)?;
+        calls.attached = joined(std::mem::take(&mut calls.attached), own);
+        Ok(calls)
+    }
+
+    /// Loads what is wanted, and attaches nothing yet.
+    pub fn load(
         wanted: &Wanted,
         telling: Telling,
         functions: &Functions,
@@ -124,20 +146,21 @@ impl KernelCalls {
             constants.names_rivals = telling.rivals;
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
-        let mut skeleton = open.load().map_err(bpf("load"))?;
-        let mut links = attach(&mut skeleton, |name, error| match chosen.is_needed(name) {
-            true => Err(bpf("attach")(error)),
-            false => {
-                chosen.lacks(name, error.to_string());
-                Ok(())
-            }
-        })?;
+        let skeleton = open.load().map_err(bpf("load"))?;
         let (told, names) = (Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &names)?;
-        let own = functions.attach_all(&skeleton, chosen.functions, &mut links)?;
-        let attached = joined(chosen.attached(), own);
-        let own = functions.own().cloned();
-        Ok(KernelCalls { skeleton, links, ring, told, names, attached, own, last_serial: 0 })
+        Ok(KernelCalls {
+            skeleton,
+            links: Links::default(),
+            functions: Vec::new(),
+            held: 0,
+            ring,
+            told,
+            names,
+            attached: chosen.attached(),
+            own: functions.own().cloned(),
+            last_serial: 0,
+        })
     }
 
     /// What is attached for each part of the kernel that was asked for.
@@ -264,20 +287,6 @@ impl KernelCalls {
             .filter(|cell| cell.account.calls() > 0)
             .collect()
     }
-
-    /// Follows again, after [`KernelCalls::detach`].
-    pub fn attach(&mut self) -> Result<(), JobError> {
-        if self.links.is_empty() {
-            // What could not be attached the first time is known.
-            self.links = attach(&mut self.skeleton, |_, _| Ok(()))?;
-        }
-        Ok(())
-    }
-
-    /// Stops following: what is in the table stays readable.
-    pub fn detach(&mut self) {
-        self.links.clear();
-    }
 }
 
 /// So many calls are taken in at once: a program may make them as fast as they are read.
@@ -304,25 +313,6 @@ fn read_rings(
         })
         .map_err(bpf("ring buffer"))?;
     builder.build().map_err(bpf("ring buffer"))
-}
-
-/// Attaches what is loaded, but for what may fail.
-fn attach(
-    skeleton: &mut skeleton::CallsSkel<'static>,
-    mut failed: impl FnMut(&str, libbpf_rs::Error) -> Result<(), JobError>,
-) -> Result<Vec<Link>, JobError> {
-    let mut links = Vec::new();
-    for program in skeleton.object_mut().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        if !program.autoload() || name == JOIN || name.starts_with(OWN) {
-            continue;
-        }
-        match program.attach() {
-            Ok(link) => links.push(link),
-            Err(error) => failed(&name, error)?,
-        }
-    }
-    Ok(links)
 }
 
 /// What is attached for a part by tracepoints and by functions is one.
@@ -384,11 +374,6 @@ impl Chosen {
         self.parts.iter_mut().find(|part| part.subsystem == subsystem)
     }
 
-    fn is_needed(&self, program: &str) -> bool {
-        let first = program.split("__").next().unwrap_or_default();
-        matches!(first, "member" | "call") || ALWAYS.contains(&first)
-    }
-
     /// Whether a program is to be loaded; one whose tracepoint this kernel lacks is noted.
     fn decide(&mut self, program: &str, section: &str, offers: &Offers) -> bool {
         if program.starts_with("member__") {
@@ -414,11 +399,6 @@ impl Chosen {
         self.lacking
             .push((program.to_string(), format!("this kernel has no tracepoint {tracepoint}")));
         false
-    }
-
-    fn lacks(&mut self, program: &str, reason: String) {
-        self.loaded.retain(|loaded| loaded != program);
-        self.lacking.push((program.to_string(), reason));
     }
 
     fn bits(&self) -> u64 {

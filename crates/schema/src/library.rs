@@ -37,6 +37,8 @@ pub const SOCKET_VARIABLE: &str = "WEIGH_SOCKET";
 /// What a page begins with: name, how many numbers, and what they are.
 pub const PAGE_HEAD: &[(&str, usize, &str)] = &[
     ("served", 1, "1 while somebody serves the program; 0 from the server's orderly end on"),
+    ("available", 1, "bit set of the parts of the kernel that can be seen"),
+    ("attached", 1, "bit set of those that are seen now"),
     ("looked", 1, "each how many milliseconds it is looked for what has settled; 0: it is not"),
     ("refused", 1, "tokens that found no account"),
     ("watched", ACCOUNT_WORDS, "bit set of accounts: set by the program, cleared when settled"),
@@ -56,14 +58,14 @@ pub const REQUEST: &[(&str, &str)] = &[
     ("layout", "WEIGH_LAYOUT of who sends"),
     ("kind", "enum weigh_request_kind"),
     ("number", "of the thread or process that it is about"),
-    ("value", "of WEIGH_ASK_JOIN: the slot"),
+    ("value", "of WEIGH_ASK_JOIN: the slot; of WEIGH_ASK_ENTER and WEIGH_ASK_WANT: the parts"),
 ];
 
 /// An answer, in its order on the socket. A page or a descriptor comes with it.
 pub const REPLY: &[(&str, &str)] = &[
     ("layout", "WEIGH_LAYOUT of who sends"),
     ("reason", "enum weigh_reason; 0: it was done"),
-    ("value", "of WEIGH_ASK_ENTER: the subsystems; of WEIGH_ASK_JOIN: the ticket"),
+    ("value", "of WEIGH_ASK_JOIN: the ticket"),
     ("flags", "of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS"),
 ];
 
@@ -113,6 +115,8 @@ numbered! {
     Watch = "WATCH", "to be told when a watched account has settled";
     /// Somebody who follows a job: `weigh run` asks for it.
     Follow = "FOLLOW", "a stream to somebody who follows a job in the kernel";
+    /// These parts of the kernel, and no others any more.
+    Want = "WANT", "these parts of the kernel, and no others any more";
 }
 
 numbered! {
@@ -154,6 +158,12 @@ numbered! {
     NotUnderstood = "NOT_UNDERSTOOD", "the agent does not understand the request";
     /// The kernel refused.
     Kernel = "KERNEL_REFUSES", "the kernel refuses what the agent needs for it";
+    /// The server has not got that part.
+    NotSeen = "NOT_SEEN", "whoever measures does not see this part: it was started without it, or the kernel does not tell of it";
+    /// The program has not asked for that part.
+    NotWanted = "NOT_WANTED", "the program has not asked for this part, or has said that it does not want it";
+    /// Nobody has the rights.
+    NoRights = "NO_RIGHTS", "no agent of weigh answers, and the weigh that has started the program may not measure";
 }
 
 /// A number that differs whenever what is shared does: who finds another one does not share.

@@ -374,6 +374,10 @@ pub const HEAD: &[(&str, &str)] = &[
     ("token", "the caller's own number for it"),
     ("generation", "grows when the account is given to another token"),
     ("touched", "bit set of the subsystems that were seen"),
+    (
+        "unmeasured",
+        "bit set of those that were wanted while nobody measured them: they lack something",
+    ),
     ("calls", "calls, or intervals, that are added up in it"),
     ("time_ns", "from their beginnings to their ends"),
 ];
@@ -524,6 +528,11 @@ impl Account {
         self.head("touched") & subsystem.bit() != 0
     }
 
+    /// Whether it was wanted while nobody measured it: its numbers lack something.
+    pub fn unmeasured(&self, subsystem: &Subsystem) -> bool {
+        self.head("unmeasured") & subsystem.bit() != 0
+    }
+
     /// Time in it, waiting for it, entries: in the order of [`PART`].
     pub fn part(&self, subsystem: &Subsystem) -> &[u64] {
         let start = subsystem.part_start();
@@ -614,7 +623,11 @@ impl Account {
     /// Adds another one's numbers; whose token it is stays.
     pub fn add(&mut self, other: &Account) {
         let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);
-        self.numbers[sums - 1] |= other.numbers[sums - 1];
+        for (place, (name, _)) in HEAD.iter().enumerate() {
+            if matches!(*name, "touched" | "unmeasured") {
+                self.numbers[place] |= other.numbers[place];
+            }
+        }
         for (mine, more) in self.numbers[sums..].iter_mut().zip(&other.numbers[sums..]) {
             *mine = mine.wrapping_add(*more);
         }
@@ -658,10 +671,10 @@ mod tests {
         assert_eq!(Account::from_bytes(&bytes[..bytes.len() - 1]), None);
         let account = Account::from_bytes(&bytes).unwrap();
         assert_eq!(account.token(), 0);
-        assert_eq!(account.calls(), 3);
+        assert_eq!(account.calls(), 4);
         let sched = Subsystem::named("sched").unwrap();
-        assert_eq!(account.part(sched), [8, 9, 10]);
-        let first_field = 5 + 3 * PARTS as u64;
+        assert_eq!(account.part(sched), [9, 10, 11]);
+        let first_field = 6 + 3 * PARTS as u64;
         assert_eq!(account.fields(sched), [first_field, first_field + 1, first_field + 2]);
         assert_eq!(account.later().len(), LATER.len());
         assert_eq!(account.later().last(), numbers.last());
@@ -669,14 +682,14 @@ mod tests {
 
     #[test]
     fn adding_keeps_the_token_and_joins_what_was_touched() {
-        let with = |head: [u64; 5]| {
+        let with = |head: [u64; 6]| {
             let mut account = Account::default();
-            account.numbers[..5].copy_from_slice(&head);
+            account.numbers[..6].copy_from_slice(&head);
             account
         };
-        let mut sum = with([7, 1, 0b01, 2, 100]);
-        sum.add(&with([9, 5, 0b10, 3, 50]));
-        assert_eq!(&sum.numbers[..5], [7, 1, 0b11, 5, 150]);
+        let mut sum = with([7, 1, 0b01, 0b100, 2, 100]);
+        sum.add(&with([9, 5, 0b10, 0b1000, 3, 50]));
+        assert_eq!(&sum.numbers[..6], [7, 1, 0b11, 0b1100, 5, 150]);
     }
 
     #[test]

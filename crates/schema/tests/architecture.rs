@@ -38,6 +38,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 const COLLECT: &str = "weigh-collect";
 const KERNEL_FACING: &[&str] = &["libbpf-rs", "libbpf-sys", "libc", "nvml-wrapper"];
 
+/// Who holds `unsafe` outside of the workspace, and why he has to.
+const UNSAFE_OUTSIDE: &[(&str, &str)] = &[("libweigh/rust", "it calls libweigh's C")];
+
+/// Folders with Rust that is no member of the workspace.
+const OUTSIDE: &[&str] = &["fuzz", "libweigh"];
+
 /// What a crate that only computes may not need: the world outside.
 const PURE: &[&str] =
     &["weigh-schema", "weigh-account", "weigh-kernel", "weigh-show", "weigh-trace"];
@@ -131,12 +137,35 @@ fn what_only_computes_needs_nothing_of_the_world() {
     }
 }
 
-#[test]
-fn only_collect_holds_unsafe() {
+/// Lines with the word.
+fn unsafe_lines(file: &Path) -> usize {
     let is_unsafe = |line: &str| {
         let code = line.split("//").next().unwrap_or_default();
         code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
     };
+    let text = std::fs::read_to_string(file).expect("text");
+    text.lines().filter(|line| is_unsafe(line)).count()
+}
+
+#[test]
+fn outside_of_the_workspace_unsafe_is_where_it_has_a_reason() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let has_reason =
+        |file: &Path| UNSAFE_OUTSIDE.iter().any(|(place, _)| file.starts_with(root.join(place)));
+    let files = OUTSIDE.iter().flat_map(|folder| rust_files(&root.join(folder)));
+    let files = files.filter(|file| !file.components().any(|part| part.as_os_str() == "target"));
+    let (with, without): (Vec<_>, Vec<_>) = files.partition(|file| has_reason(file));
+    for file in without {
+        assert_eq!(unsafe_lines(&file), 0, "{}", file.display());
+    }
+    for (place, reason) in UNSAFE_OUTSIDE {
+        let here = with.iter().filter(|file| file.starts_with(root.join(place)));
+        assert!(here.map(|file| unsafe_lines(file)).sum::<usize>() > 0, "{place}: {reason}");
+    }
+}
+
+#[test]
+fn only_collect_holds_unsafe() {
     let mut in_collect = 0;
     for (name, package) in packages() {
         for file in rust_files(&package.directory) {
@@ -144,8 +173,7 @@ fn only_collect_holds_unsafe() {
             if file.ends_with("schema/tests/architecture.rs") {
                 continue;
             }
-            let text = std::fs::read_to_string(&file).expect("text");
-            let found = text.lines().filter(|line| is_unsafe(line)).count();
+            let found = unsafe_lines(&file);
             if name == COLLECT {
                 in_collect += found;
             } else {

@@ -101,7 +101,20 @@ class Weigh(unittest.TestCase):
             weigh.account(1, subsystems=["blok"])
         with self.assertRaises(ValueError):
             weigh.account(1 << 64)
-        self.assertEqual(weigh.subsystems(), set(weigh.SUBSYSTEMS))
+        # All but the remainder, which is known only where the ends of calls are.
+        self.assertEqual(weigh.subsystems(), set(weigh.SUBSYSTEMS) - {"kernel"})
+
+    def test_what_is_not_wanted_is_not_measured_and_says_so(self):
+        self.assertIsNone(weigh.want(["socket"]))
+        self.assertIsNone(weigh.why_part("socket"))
+        with weigh.account("half", subsystems=["socket", "kernel"]) as account:
+            pass
+        self.assertEqual(account.unmeasured, {"kernel"})
+        self.assertIn("does not see this part", weigh.why_part("kernel"))
+        self.assertIsNone(weigh.want(None))
+        with weigh.account("whole", subsystems=["block", "socket"]) as account:
+            pass
+        self.assertEqual(account.unmeasured, frozenset())
 
     def test_it_is_the_one_that_was_installed(self):
         self.assertTrue((pathlib.Path(weigh.__file__).parent / "libweigh.so").exists())

@@ -22,13 +22,27 @@ from types import TracebackType
 from typing import Iterable, Iterator, Optional, Type, Union
 
 from . import _library
-from ._fields import CALLS, SUBSYSTEMS, TIME, TOUCHED, Parts
+from ._fields import CALLS, SUBSYSTEMS, TIME, TOUCHED, UNMEASURED, Parts
 from ._library import SettledCallback, library
 
-__all__ = ["SUBSYSTEMS", "Account", "Peer", "account", "peer", "subsystems", "why"]
+__all__ = [
+    "SUBSYSTEMS",
+    "Account",
+    "Peer",
+    "account",
+    "peer",
+    "subsystems",
+    "want",
+    "why",
+    "why_part",
+]
 
 #: What names an account: a number below 2**64, or a text, of which a number is made.
 Token = Union[int, str, bytes]
+
+
+def _names(bits: int) -> frozenset[str]:
+    return frozenset(name for bit, name in enumerate(SUBSYSTEMS) if bits >> bit & 1)
 
 
 class _Numbers(Parts):
@@ -54,8 +68,12 @@ class _Numbers(Parts):
     @property
     def touched(self) -> frozenset[str]:
         """The parts of the kernel that were seen."""
-        bits = self._number(TOUCHED)
-        return frozenset(name for bit, name in enumerate(SUBSYSTEMS) if bits >> bit & 1)
+        return _names(self._number(TOUCHED))
+
+    @property
+    def unmeasured(self) -> frozenset[str]:
+        """Parts that were wanted while nobody measured them: what they have is too little."""
+        return _names(self._number(UNMEASURED))
 
 
 class Account(_Numbers):
@@ -150,8 +168,23 @@ def why() -> Optional[str]:
 
 def subsystems() -> frozenset[str]:
     """The parts of the kernel that the agent sees; empty if there is none."""
-    bits = library.weigh_subsystems(_library.handle())
-    return frozenset(name for bit, name in enumerate(SUBSYSTEMS) if bits >> bit & 1)
+    return _names(library.weigh_subsystems(_library.handle()))
+
+
+def want(subsystems: Optional[Iterable[str]]) -> Optional[str]:
+    """Says which parts of the kernel the program wants from now on; None: all. Why not, if so.
+
+    Without it the first account that wants a part waits until it is attached.
+    """
+    reason = library.weigh_want(_library.handle(), _library.bits(subsystems))
+    return _library.text(reason) if reason else None
+
+
+def why_part(subsystem: str) -> Optional[str]:
+    """Why a part of the kernel is not measured now; None if it is."""
+    place = _library.bits([subsystem]).bit_length() - 1
+    reason = library.weigh_why_part(_library.handle(), place)
+    return _library.text(reason) if reason else None
 
 
 class _Read(_Numbers):

@@ -24,17 +24,17 @@ class Kernel(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(5) / 1e9
+        return self._of._number(6) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(6) / 1e9
+        return self._of._number(7) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(7)
+        return self._of._number(8)
 
 
 class Sched(_Numbers):
@@ -45,32 +45,32 @@ class Sched(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(8) / 1e9
+        return self._of._number(9) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(9) / 1e9
+        return self._of._number(10) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(10)
+        return self._of._number(11)
 
     @property
     def run_queue_seconds(self) -> float:
         """Runnable, but another thread had the CPU."""
-        return self._of._number(89) / 1e9
+        return self._of._number(75) / 1e9
 
     @property
     def switches_total(self) -> int:
         """Times the thread left the CPU to wait."""
-        return self._of._number(90)
+        return self._of._number(76)
 
     @property
     def preemptions_total(self) -> int:
         """Times the CPU was taken from it."""
-        return self._of._number(91)
+        return self._of._number(77)
 
 
 class Irq(_Numbers):
@@ -81,27 +81,27 @@ class Irq(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(11) / 1e9
+        return self._of._number(12) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(12) / 1e9
+        return self._of._number(13) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(13)
+        return self._of._number(14)
 
     @property
     def hard_seconds(self) -> float:
         """In handlers of interrupts."""
-        return self._of._number(92) / 1e9
+        return self._of._number(78) / 1e9
 
     @property
     def soft_seconds(self) -> float:
         """In softirqs."""
-        return self._of._number(93) / 1e9
+        return self._of._number(79) / 1e9
 
 
 class Lock(_Numbers):
@@ -112,17 +112,17 @@ class Lock(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(14) / 1e9
+        return self._of._number(15) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(15) / 1e9
+        return self._of._number(16) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(16)
+        return self._of._number(17)
 
 
 class Memory(_Numbers):
@@ -133,32 +133,32 @@ class Memory(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(17) / 1e9
+        return self._of._number(18) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(18) / 1e9
+        return self._of._number(19) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(19)
+        return self._of._number(20)
 
     @property
     def allocations_total(self) -> int:
         """Objects taken from kmalloc and the slab caches."""
-        return self._of._number(94)
+        return self._of._number(80)
 
     @property
     def allocated_bytes_total(self) -> int:
         """Their sizes, as the caches round them."""
-        return self._of._number(95)
+        return self._of._number(81)
 
     @property
     def pages_total(self) -> int:
         """Pages taken from the page allocator."""
-        return self._of._number(96)
+        return self._of._number(82)
 
 
 class Fault(_Numbers):
@@ -169,27 +169,27 @@ class Fault(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(20) / 1e9
+        return self._of._number(21) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(21) / 1e9
+        return self._of._number(22) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(22)
+        return self._of._number(23)
 
     @property
     def user_total(self) -> int:
         """Faults of the program's own code."""
-        return self._of._number(97)
+        return self._of._number(83)
 
     @property
     def kernel_total(self) -> int:
         """Faults of kernel code on the program's memory."""
-        return self._of._number(98)
+        return self._of._number(84)
 
 
 class Pagecache(_Numbers):
@@ -200,27 +200,27 @@ class Pagecache(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(23) / 1e9
+        return self._of._number(24) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(24) / 1e9
+        return self._of._number(25) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(25)
+        return self._of._number(26)
 
     @property
     def added_pages_total(self) -> int:
         """Pages put into it: misses, read-ahead, new pages."""
-        return self._of._number(99)
+        return self._of._number(85)
 
     @property
     def dirtied_pages_total(self) -> int:
         """Pages that became dirty."""
-        return self._of._number(100)
+        return self._of._number(86)
 
 
 class Writeback(_Numbers):
@@ -231,17 +231,17 @@ class Writeback(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(26) / 1e9
+        return self._of._number(27) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(27) / 1e9
+        return self._of._number(28) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(28)
+        return self._of._number(29)
 
     @property
     def pauses_total(self) -> int:
@@ -272,130 +272,42 @@ class Fs(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(29) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
         return self._of._number(30) / 1e9
 
     @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(31)
-
-
-class Journal(_Numbers):
-    """The journal of ext4 (jbd2): changes that the call makes, and waiting for a commit."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(32) / 1e9
-
-    @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(33) / 1e9
+        return self._of._number(31) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(34)
-
-    @property
-    def handles_total(self) -> int:
-        """Changes begun, each to be in the journal as a whole."""
-        return self._of._number(105)
-
-    @property
-    def dirtied_blocks_total(self) -> int:
-        """Blocks of metadata that they changed."""
-        return self._of._number(106)
-
-    @property
-    def restarts_total(self) -> int:
-        """Times one was too large and went on in the next transaction."""
-        return self._of._number(107)
-
-
-class Fuse(_Numbers):
-    """File systems that a program serves (tracepoints of Linux 6.11): waiting for its answers."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(35) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(36) / 1e9
-
-    @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(37)
-
-    @property
-    def requests_total(self) -> int:
-        """Requests sent to the server."""
-        return self._of._number(108)
-
-    @property
-    def server_seconds(self) -> float:
-        """From one to its answer, of those answered while the call lasted."""
-        return self._of._number(109) / 1e9
-
-
-class Block(_Numbers):
-    """Block devices: waiting for them, and requests that were done while the call lasted."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(38) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(39) / 1e9
-
-    @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(40)
+        return self._of._number(32)
 
     @property
     def requests_total(self) -> int:
         """Parts of requests to a device that were the call's."""
-        return self._of._number(110)
+        return self._of._number(87)
 
     @property
     def transferred_bytes_total(self) -> int:
         """Bytes of them."""
-        return self._of._number(111)
+        return self._of._number(88)
 
     @property
     def carried_bytes_total(self) -> int:
         """Of these, pages that others, or earlier calls, made dirty."""
-        return self._of._number(112)
+        return self._of._number(89)
 
     @property
     def queue_seconds(self) -> float:
         """From the request to its issue to the device."""
-        return self._of._number(113) / 1e9
+        return self._of._number(90) / 1e9
 
     @property
     def device_seconds(self) -> float:
         """From its issue to its completion, shared by bytes."""
-        return self._of._number(114) / 1e9
+        return self._of._number(91) / 1e9
 
 
 class Socket(_Numbers):
@@ -406,27 +318,120 @@ class Socket(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(41) / 1e9
+        return self._of._number(33) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(42) / 1e9
+        return self._of._number(34) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(43)
+        return self._of._number(35)
 
     @property
     def sent_bytes_total(self) -> int:
         """Payload accepted by sockets."""
-        return self._of._number(115)
+        return self._of._number(92)
 
     @property
     def received_bytes_total(self) -> int:
         """Payload taken from sockets."""
-        return self._of._number(116)
+        return self._of._number(93)
+
+
+class Fuse(_Numbers):
+    """File systems that a program serves (tracepoints of Linux 6.11): waiting for its answers."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(36) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(37) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(38)
+
+    @property
+    def retransmits_total(self) -> int:
+        """Segments sent again while the call lasted."""
+        return self._of._number(94)
+
+    @property
+    def transmitted_bytes_total(self) -> int:
+        """Of its payload, handed to the network by itself."""
+        return self._of._number(95)
+
+    @property
+    def retransmitted_bytes_total(self) -> int:
+        """Of these, sent again."""
+        return self._of._number(96)
+
+
+class Block(_Numbers):
+    """Block devices: waiting for them, and requests that were done while the call lasted."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(39) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(40) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(41)
+
+    @property
+    def packets_total(self) -> int:
+        """Packets handed to a device."""
+        return self._of._number(97)
+
+    @property
+    def transmitted_bytes_total(self) -> int:
+        """Their lengths, headers included."""
+        return self._of._number(98)
+
+
+class Socket(_Numbers):
+    """Payload through sockets (tracepoints of Linux 6.3)."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(42) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(43) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(44)
+
+    @property
+    def queued_total(self) -> int:
+        """Work items handed over."""
+        return self._of._number(99)
 
 
 class Tcp(_Numbers):
@@ -437,32 +442,22 @@ class Tcp(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(44) / 1e9
+        return self._of._number(45) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(45) / 1e9
+        return self._of._number(46) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(46)
+        return self._of._number(47)
 
     @property
-    def retransmits_total(self) -> int:
-        """Segments sent again while the call lasted."""
-        return self._of._number(117)
-
-    @property
-    def transmitted_bytes_total(self) -> int:
-        """Of its payload, handed to the network by itself."""
-        return self._of._number(118)
-
-    @property
-    def retransmitted_bytes_total(self) -> int:
-        """Of these, sent again."""
-        return self._of._number(119)
+    def started_total(self) -> int:
+        """Timers and high-resolution timers started."""
+        return self._of._number(100)
 
 
 class Udp(_Numbers):
@@ -473,17 +468,17 @@ class Udp(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(47) / 1e9
+        return self._of._number(48) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(48) / 1e9
+        return self._of._number(49) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(49)
+        return self._of._number(50)
 
     @property
     def datagrams_total(self) -> int:
@@ -648,12 +643,12 @@ class Uring(_Numbers):
     @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(131)
+        return self._of._number(101)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(132)
+        return self._of._number(102)
 
 
 class Later(_Numbers):
@@ -664,99 +659,70 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(141)
+        return self._of._number(111)
 
     @property
     def block_requests_total(self) -> int:
         """Parts of requests to a device that carried its pages."""
-        return self._of._number(142)
+        return self._of._number(112)
 
     @property
     def block_bytes_total(self) -> int:
         """Bytes of its pages that were written, at completion."""
-        return self._of._number(143)
+        return self._of._number(113)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(144) / 1e9
+        return self._of._number(114) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(145) / 1e9
+        return self._of._number(115) / 1e9
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(146)
+        return self._of._number(116)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(147)
-
-    @property
-    def udp_dropped_total(self) -> int:
-        """Datagrams for the socket it read last that found no room."""
-        return self._of._number(148)
-
-    @property
-    def qdisc_packets_total(self) -> int:
-        """Packets it put into a queue that others took out."""
-        return self._of._number(149)
-
-    @property
-    def qdisc_seconds(self) -> float:
-        """How long those were in it."""
-        return self._of._number(150) / 1e9
-
-    @property
-    def qdisc_dropped_total(self) -> int:
-        """Packets that others made it throw away."""
-        return self._of._number(151)
-
-    @property
-    def fuse_requests_total(self) -> int:
-        """Requests to a file system's server that were answered."""
-        return self._of._number(152)
-
-    @property
-    def fuse_seconds(self) -> float:
-        """From them to their answers."""
-        return self._of._number(153) / 1e9
+        return self._of._number(117)
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(154) / 1e9
+        return self._of._number(118) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(155)
+        return self._of._number(119)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(156) / 1e9
+        return self._of._number(120) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(157)
+        return self._of._number(121)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(158) / 1e9
+        return self._of._number(122) / 1e9
 
 
-LAYOUT = 0x78b5835544378b99
-WORDS = 159
+LAYOUT = 0xdd88384532583b15
+WORDS = 123
 TOUCHED = 2
-CALLS = 3
-TIME = 4
+UNMEASURED = 3
+CALLS = 4
+TIME = 5
 #: The parts of the kernel; the bit of each is 1 << its place.
 SUBSYSTEMS = (
     "kernel",

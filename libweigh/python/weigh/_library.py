@@ -28,6 +28,8 @@ _FUNCTIONS = {
     "weigh_text": (ctypes.c_char_p, [ctypes.c_int]),
     "weigh_layout": (_U64, []),
     "weigh_subsystems": (_U64, [_POINTER]),
+    "weigh_want": (ctypes.c_int, [_POINTER, _U64]),
+    "weigh_why_part": (ctypes.c_int, [_POINTER, ctypes.c_uint]),
     "weigh_begin": (ctypes.c_int, [_POINTER, _U64, _U64]),
     "weigh_end": (ctypes.c_int, [_POINTER]),
     "weigh_read": (_POINTER, [_POINTER, _U64]),

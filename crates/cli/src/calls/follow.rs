@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weigh_account::{Owners, Slowest, call_kinds};
+use weigh_agent::Server;
 use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
 use weigh_collect::spawn::SpawnError;
 use weigh_keep::CallsWriter;
@@ -15,6 +16,7 @@ use weigh_schema::call::{CallsReport, REPORT, SubsystemState};
 use super::each::Each;
 use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
+use crate::serving::{self, Place};
 
 /// How often single calls are taken in, unless there are many.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -48,6 +50,14 @@ pub fn follow(
     if arguments.slowest > 0 || kept.each.is_some() {
         calls.tell_from(0);
     }
+    let served = match arguments.pid {
+        // It runs already, and knows no other place than the agent's.
+        Some(_) => None,
+        None => Place::make(),
+    };
+    let (place, listener) = served.unzip();
+    let mut server = listener.map(|at| Server::at(at, serving::settings())).transpose()?;
+    let variables: Vec<_> = place.iter().map(Place::variable).collect();
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let began_ns = weigh_collect::clock::monotonic_ns();
@@ -58,14 +68,14 @@ pub fn follow(
         }
         None => {
             let arm = |waiting: &weigh_collect::spawn::Waiting| Ok(calls.arm(waiting.pidfd())?);
-            match foreground.start(&arguments.command, arm)? {
+            match foreground.start(&arguments.command, &variables, arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),
             }
         }
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let status = until_over(started, &mut calls, &mut kept, end)?;
+    let status = until_over(started, &mut calls, &mut kept, server.as_mut(), end)?;
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
     kept.take_in_the_rest(&mut calls);
@@ -106,16 +116,24 @@ fn until_over(
     mut started: Started,
     calls: &mut KernelCalls,
     kept: &mut Kept,
+    mut server: Option<&mut Server>,
     end: Option<Instant>,
 ) -> anyhow::Result<Option<ExitStatus>> {
     loop {
         let now = Instant::now();
         let look = now + LOOK;
-        started.wait(end.map_or(look, |end| end.min(look)), &[calls.wake_fd()])?;
+        let programs = server.as_ref().map(|server| server.descriptor());
+        let also: Vec<_> = [calls.wake_fd()].into_iter().chain(programs).collect();
+        started.wait(end.map_or(look, |end| end.min(look)), &also)?;
+        drop(also);
+        if let Some(server) = &mut server {
+            server.handle(calls).context("serving the command's programs")?;
+        }
         started.attend(&|pid| calls.is_member(pid))?;
         kept.take_in(calls);
         let is_time = end.is_some_and(|end| Instant::now() >= end);
-        if calls.tally().living == 0 || started.is_interrupted() || is_time {
+        let is_over = calls.tally().living == 0 && started.is_reaped();
+        if is_over || started.is_interrupted() || is_time {
             return Ok(started.status());
         }
     }

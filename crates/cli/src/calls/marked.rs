@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 use weigh_account::{Owners, call_kinds};
 use weigh_agent::{Server, Settings};
 use weigh_collect::calls::shim::{Shim, why_not};
-use weigh_collect::calls::{KernelCalls, Wanted};
+use weigh_collect::calls::{ANYTHING, Functions, KernelCalls, Telling, Wanted};
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT};
@@ -21,14 +21,12 @@ use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT};
 use super::follow::{Followed, LOOK, state};
 use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
+use crate::serving;
 
 /// What the library can never see.
 const UNSEEN: &str = "preload: calls that programs make without a function of the C library, that it \
                       makes inside of its own functions (printf, fopen, readdir, malloc, locks), and \
                       io_uring's requests are not in the table";
-
-/// As many as the kernel side has room for: they are all of this command.
-const PROGRAMS: usize = 4096;
 
 /// Why the command's calls can not be followed so.
 pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
@@ -51,19 +49,16 @@ pub fn follow(
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let wanted = Wanted { every_call: false, ..wanted.clone() };
     let shim = Shim::new()?;
-    let mut calls = KernelCalls::open(&wanted)?;
-    let settings = Settings {
-        programs: PROGRAMS,
-        of_a_user: PROGRAMS,
-        rests: false,
-        adds_up: true,
-        follows: false,
-    };
-    let mut server = Server::new(&shim.socket(), settings, &mut calls)?;
+    let mut calls = KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default())?;
+    // Who is of the job is seen from the beginning; parts are when a program with the library comes.
+    calls.hold(ANYTHING);
+    calls.attach_only(ANYTHING)?;
+    let settings = Settings { adds_up: true, ..serving::settings() };
+    let mut server = Server::new(&shim.socket(), settings)?;
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let arm = |waiting: &Waiting| Ok(calls.arm(waiting.pidfd())?);
-    let mut started = match foreground.start_with(&arguments.command, &shim.variables(), arm)? {
+    let mut started = match foreground.start(&arguments.command, &shim.variables(), arm)? {
         Ok(started) => started,
         Err(error) => return Ok(Err(error)),
     };
@@ -109,7 +104,8 @@ fn serve(
         started.attend(&|pid| calls.is_member(pid))?;
         server.handle(calls).context("serving the command's programs")?;
         let is_time = end.is_some_and(|end| Instant::now() >= end);
-        if calls.tally().living == 0 || started.is_interrupted() || is_time {
+        let is_over = calls.tally().living == 0 && started.is_reaped();
+        if is_over || started.is_interrupted() || is_time {
             return Ok(());
         }
     }

@@ -12,6 +12,7 @@ pub const SOURCES: &[Source] = &[
     ("weigh_account.h", library::public_header),
     ("src/page.h", library::page_header),
     ("python/weigh/_fields.py", fields),
+    ("rust/src/account.rs", super::library_rust::account),
 ];
 
 const CLASS: &str = "
@@ -55,10 +56,11 @@ fn fields() -> String {
         at += 1;
     }
     text.push_str(&format!(
-        "\n\nLAYOUT = {:#018x}\nWORDS = {at}\nTOUCHED = {}\nCALLS = {}\nTIME = {}\n\
+        "\n\nLAYOUT = {:#018x}\nWORDS = {at}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
         library::layout(),
         head("touched"),
+        head("unmeasured"),
         head("calls"),
         head("time_ns")
     ));

@@ -5,6 +5,7 @@
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
 
 mod library;
+mod library_rust;
 mod mechanisms;
 mod recording;
 

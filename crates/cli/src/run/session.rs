@@ -39,6 +39,7 @@ use super::settings::Settings;
 use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
 use crate::foreground::{FORWARDED, JOB_CONTROL, SIGCHLD, SIGHUP};
+use crate::serving::Helper;
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
 const WAIT_PER_LOOK: u32 = 4;
@@ -107,7 +108,9 @@ impl Session {
         }
         // Kept to the end of the run.
         let _delays = collectors::turn_on_delays(self.settings.arguments.delays)?;
-        let variables = self.job.variables();
+        let mut variables = self.job.variables();
+        let helper = Helper::prepare(self.job.mechanism());
+        variables.extend(helper.iter().map(Helper::variable));
         let command = &self.settings.arguments.command;
         let group = collectors::make_group(&self.settings, &*self.job);
         let with = With {
@@ -166,6 +169,7 @@ impl Session {
             recorder: Recorder::new(self.writer, epoch_ns),
             job: self.job,
             signals: self.signals,
+            helper,
             main: Main { pid, pidfd, status: None, ended: None },
             others,
             snapshots,
@@ -232,6 +236,8 @@ struct Running {
     job: Box<dyn Follow>,
     recorder: Recorder,
     signals: SignalReader,
+    /// Who serves programs with libweigh.
+    helper: Option<Helper>,
     main: Main,
     others: Vec<collectors::Started>,
     snapshots: Option<Snapshots>,
@@ -269,6 +275,9 @@ impl Running {
                 self.signal(signal);
             }
             self.reap()?;
+            if let Some(helper) = &mut self.helper {
+                helper.serve_if_asked();
+            }
             self.events();
             self.notice_peaks();
             self.look_at_pages();
@@ -308,6 +317,8 @@ impl Running {
         fds.extend(wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)));
         let files = self.snapshots.as_ref().and_then(Snapshots::wake_fd);
         fds.extend(files.iter().map(|files| PollFd::new(files, PollFlags::IN)));
+        let asked = self.helper.as_ref().and_then(Helper::wake_fd);
+        fds.extend(asked.iter().map(|asked| PollFd::new(asked, PollFlags::IN)));
         if self.main.status.is_none() && !self.job.waits_for_children() {
             fds.push(PollFd::new(&self.main.pidfd, PollFlags::IN));
         }

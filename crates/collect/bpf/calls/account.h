@@ -51,6 +51,8 @@ struct window {
 	__u32 bounded; /* inside a system call that a request of libweigh is about */
 	__u64 ticket; /* the slot is this thread's while it holds the same */
 	__u64 request; /* the one that the rest is about */
+	/* Of a call of the job that its program asked for: the request, 0 if it did not, and its account's. */
+	__u64 also, also_generation;
 	__u64 last; /* when time was split last */
 	__u64 off; /* when the thread left the CPU */
 	__u64 run_delay; /* the kernel's sum, up to which it is accounted */

@@ -205,6 +205,24 @@ static __always_inline void request_leaves(struct window *window, struct task_st
 	slot->calls = left - 1;
 }
 
+/* A call of the job that its program asked for: what comes later of it is the program's, too. */
+static __always_inline void note_request(struct window *window, struct task_struct *task)
+{
+	struct weigh_account *account;
+	__u64 wanted;
+
+	window->also = 0;
+	if (!window->client)
+		return;
+	window->bounded = 1;
+	account = asked_for(window, task, &wanted);
+	window->bounded = 0;
+	if (!account)
+		return;
+	window->also_generation = account->generation;
+	window->also = window->request;
+}
+
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 {
@@ -234,6 +252,7 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	window->cell = cell_number(&key);
 	if (!window->cell)
 		count_lost();
+	note_request(window, task);
 	now = bpf_ktime_get_ns();
 	begin(window, task, now);
 	window->began = now;

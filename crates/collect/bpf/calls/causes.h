@@ -10,7 +10,7 @@
 #include "cells.h"
 
 struct cause {
-	__u32 client; /* its serial number; 0: a call of the job */
+	__u32 client; /* its serial number; 0: none. With a cell: a call of the job that it asked for */
 	__u32 slot;
 	__u64 request; /* of the client */
 	__u64 generation; /* of its account */
@@ -55,6 +55,12 @@ static __always_inline void name_cause(struct cause *cause, struct open *open)
 	cause->tid = bpf_get_current_task_btf()->pid;
 	cause->sequence = window->sequence;
 	cause->cell = window->cell;
+	if (window->also) {
+		cause->client = window->client;
+		cause->slot = window->slot;
+		cause->request = window->also;
+		cause->generation = window->also_generation;
+	}
 }
 
 /* Whether what two causes bring about is added up in one place. */
@@ -80,10 +86,8 @@ static __always_inline bool cause_of(struct cause *cause, struct open *open)
 	struct open_call call = {}, *known;
 
 	name_cause(cause, open);
-	if (cause->client)
-		return true;
 	if (!cause->cell)
-		return false;
+		return cause->client != 0;
 	known = bpf_map_lookup_elem(&open_calls, &cause->tid);
 	if (known && known->sequence == window->sequence)
 		return true;
@@ -120,8 +124,8 @@ static __always_inline struct weigh_later *later_of(struct cause *cause)
 	struct cell *cell;
 	__u32 index;
 
-	if (cause->client) {
-		account = account_of(cause);
+	if (!cause->cell) {
+		account = cause->client ? account_of(cause) : 0;
 		return account ? &account->later : 0;
 	}
 	index = cause->cell - 1;
@@ -133,15 +137,33 @@ static __always_inline struct weigh_later *later_of(struct cause *cause)
 	return &cell->account.later;
 }
 
+/* The same of whoever asked for a call of the job. */
+static __always_inline struct weigh_later *also_later_of(struct cause *cause)
+{
+	struct weigh_account *account;
+
+	if (!cause->cell || !cause->client)
+		return 0;
+	account = account_of(cause);
+	return account ? &account->later : 0;
+}
+
+/* What follows is done for each place where what comes later of a cause is added up. */
+#define each_later(later, cause)                                                                   \
+	_Pragma("clang loop unroll(full)") for (int which_ = 0; which_ < 2; which_++)              \
+		if ((later = which_ ? also_later_of(cause) : later_of(cause)))
+
 /*
  * Something that a call caused is under way, or has come to its end. Global, as charge_transfer() is:
  * the verifier looks at it once for each program, by itself, and not wherever it is called.
  */
 __noinline int pends(struct cause *cause, __s64 change)
 {
-	struct weigh_later *later = cause ? later_of(cause) : 0;
+	struct weigh_later *later;
 
-	if (later)
+	if (!cause)
+		return 0;
+	each_later(later, cause)
 		add(&later->pending, change);
 	return 0;
 }
@@ -155,7 +177,7 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 
 	if (!cause || !transfer)
 		return 0;
-	if (cause->client) {
+	if (!cause->cell) {
 		account = account_of(cause);
 		if (account && still_open(cause)) {
 			add(&account->block.requests, transfer->requests);
@@ -177,13 +199,12 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 			return 0;
 		}
 	}
-	later = later_of(cause);
-	if (!later)
-		return 0;
-	add(&later->block_requests, transfer->requests);
-	add(&later->block_bytes, transfer->bytes);
-	add(&later->block_queue_ns, transfer->queue_ns);
-	add(&later->block_device_ns, transfer->device_ns);
+	each_later(later, cause) {
+		add(&later->block_requests, transfer->requests);
+		add(&later->block_bytes, transfer->bytes);
+		add(&later->block_queue_ns, transfer->queue_ns);
+		add(&later->block_device_ns, transfer->device_ns);
+	}
 	return 0;
 }
 

@@ -103,8 +103,7 @@ int BPF_PROG(workqueue__end)
 
 	if (!working)
 		return 0;
-	later = later_of(&working->cause);
-	if (later) {
+	each_later(later, &working->cause) {
 		add(&later->work_items, 1);
 		add(&later->work_ns, bpf_ktime_get_ns() - working->began);
 	}

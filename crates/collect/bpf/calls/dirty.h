@@ -164,7 +164,7 @@ int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mappin
 		 * They are known already, unless the device was done with the page in between; a
 		 * client's may be of an earlier write.
 		 */
-		if (!flies && !range.cause.client)
+		if (!flies && (!range.cause.client || range.cause.cell))
 			return 0;
 		range.unless_owned = 1;
 		if (range.just_from > range.from)

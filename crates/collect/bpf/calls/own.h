@@ -218,8 +218,8 @@ static __always_inline struct weigh_account *charged(struct cause *cause)
 	struct cell *cell;
 	__u32 index;
 
-	if (cause->client)
-		return account_of(cause);
+	if (!cause->cell)
+		return cause->client ? account_of(cause) : 0;
 	index = cause->cell - 1;
 	cell = bpf_map_lookup_elem(&cells, &index);
 	if (!cell)
@@ -261,7 +261,7 @@ static __always_inline bool does_it_itself(struct cause *cause)
 
 	if (!window || window->interrupted != NOT_INTERRUPTED)
 		return false;
-	if (cause->client)
+	if (!cause->cell)
 		return window->client == cause->client && window->request == cause->request;
 	return window->inside && window->sequence == cause->sequence && task->pid == cause->tid;
 }

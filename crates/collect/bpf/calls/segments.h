@@ -142,11 +142,10 @@ static __always_inline void charge_segment(struct segment *segment, struct cause
 		add(&segment->account->tcp.retransmitted_bytes, again);
 		return;
 	}
-	later = later_of(cause);
-	if (!later)
-		return;
-	add(&later->tcp_transmitted_bytes, bytes);
-	add(&later->tcp_retransmitted_bytes, again);
+	each_later(later, cause) {
+		add(&later->tcp_transmitted_bytes, bytes);
+		add(&later->tcp_retransmitted_bytes, again);
+	}
 }
 
 /* From the newest range to the oldest: each takes what lies behind its beginning. */
@@ -253,9 +252,8 @@ static __always_inline void serve(struct cause *cause)
 	if (!serving || (!serving->known && !cause))
 		return;
 	now = bpf_ktime_get_ns();
-	if (serving->known) {
-		later = later_of(&serving->cause);
-		if (later && now > serving->since)
+	if (serving->known && now > serving->since) {
+		each_later(later, &serving->cause)
 			add(&later->softirq_ns, now - serving->since);
 	}
 	serving->since = now;

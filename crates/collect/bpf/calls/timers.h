@@ -138,8 +138,7 @@ static __always_inline int timer_ends(__u64 key, enum timer_kind kind)
 
 	if (!expiring || expiring->timer != key || !expiring->began)
 		return 0;
-	later = later_of(&expiring->cause);
-	if (later) {
+	each_later(later, &expiring->cause) {
 		add(&later->timers, 1);
 		add(&later->timer_ns, bpf_ktime_get_ns() - expiring->began);
 	}

@@ -159,6 +159,20 @@ impl Page {
         }
     }
 
+    /// Tells the program which parts of the kernel can be seen, and which are seen now.
+    pub fn set_parts(&self, available: u64, attached: u64) {
+        for (name, parts) in [("available", available), ("attached", attached)] {
+            for word in self.head(name) {
+                word.store(parts, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Whether anything is under way for any account.
+    pub fn has_pending(&self) -> bool {
+        (0..ACCOUNTS).any(|account| self.pending(account) != 0)
+    }
+
     /// Takes the accounts that the program watches and that have settled out of those watched, and
     /// puts them to those settled. How many, and how many are watched still. The program finds how
     /// often it is looked, in milliseconds; 0: not any more.
@@ -240,11 +254,6 @@ impl KernelCalls {
             variables.join_request = layout::join_request(0, 0, 0);
         }
         joined
-    }
-
-    /// Bit set of the subsystems that are seen.
-    pub fn subsystems(&self) -> u64 {
-        self.skeleton.maps.rodata_data.map_or(0, |c| c.chosen)
     }
 
     /// Whether system calls themselves are followed.

@@ -1,0 +1,53 @@
+//! When it is looked for what has settled: every 20 ms at first, then after an eighth of the time
+//! that has passed without a new wish, and at least each second.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use crate::timer::Timer;
+
+const SOONEST: Duration = Duration::from_millis(20);
+const LATEST: Duration = Duration::from_secs(1);
+
+/// The next look.
+pub struct Looks {
+    timer: Timer,
+    since: Instant,
+}
+
+impl Looks {
+    /// None yet.
+    pub fn new() -> io::Result<Looks> {
+        Ok(Looks { timer: Timer::new()?, since: Instant::now() })
+    }
+
+    /// Readable when it is time.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.timer.descriptor()
+    }
+
+    /// Somebody has a new wish.
+    pub fn often(&mut self) {
+        self.since = Instant::now();
+    }
+
+    fn pause(&self) -> Duration {
+        (self.since.elapsed() / 8).clamp(SOONEST, LATEST)
+    }
+
+    /// Each how many milliseconds it is looked now.
+    pub fn every(&self) -> u64 {
+        self.pause().as_millis().try_into().unwrap_or(u64::MAX)
+    }
+
+    /// There will be another look.
+    pub fn again(&self) {
+        self.timer.set(self.pause());
+    }
+
+    /// There is nothing to look for.
+    pub fn stop(&self) {
+        self.timer.set(Duration::ZERO);
+    }
+}

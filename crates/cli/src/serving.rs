@@ -1,0 +1,170 @@
+//! Programs with libweigh in a command that weigh follows, where no agent serves them.
+//!
+//! Makes a place that nobody else is told of, and has the command's programs look there. Who serves
+//! them there is either the weigh that follows each call anyway, or a helper, which is started when the
+//! first program comes: loading what it needs takes a second or two, and few commands want it. Refuses,
+//! with the reason, where the rights are missing; is not there where a job is followed without the
+//! kernel all the same, for the helper would be taken for the job's.
+
+use std::ffi::OsString;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use weigh_agent::{Server, Settings, is_served, listen_at, turn_all_away};
+use weigh_collect::apart::start_itself;
+use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted};
+use weigh_schema::Mechanism;
+use weigh_schema::call::{Grouping, Sharing};
+use weigh_schema::library::{Reason, SOCKET, SOCKET_VARIABLE};
+use weigh_schema::subsystem::SUBSYSTEMS;
+
+/// What says that this weigh is the helper.
+const HELPER: &str = "--serve-a-command-with-libweigh";
+
+/// As many as the kernel side has room for: they are all of this command.
+const PROGRAMS: usize = 4096;
+
+/// Whom to serve, who is of one command.
+pub fn settings() -> Settings {
+    Settings { programs: PROGRAMS, of_a_user: PROGRAMS, ..Settings::default() }
+}
+
+/// A place of one command's own; taken away when it is dropped.
+pub struct Place {
+    folder: PathBuf,
+    socket: PathBuf,
+}
+
+impl Place {
+    /// None where the command's programs find somebody anyway, or there is no place for a socket.
+    pub fn make() -> Option<(Place, OwnedFd)> {
+        if std::env::var_os(SOCKET_VARIABLE).is_some() || is_served(Path::new(SOCKET)) {
+            return None;
+        }
+        let unguessable = RandomState::new().build_hasher().finish();
+        let folder = std::env::temp_dir().join(format!("weigh-{}", std::process::id()));
+        let socket = folder.join(format!("{unguessable:016x}"));
+        // Programs of other users, too, which the command may start; who is not told does not find it.
+        std::fs::DirBuilder::new().mode(0o711).create(&folder).ok()?;
+        let place = Place { folder, socket };
+        let listener = listen_at(&place.socket).ok()?;
+        Some((place, listener))
+    }
+
+    /// What the command's environment must have.
+    pub fn variable(&self) -> (OsString, OsString) {
+        (SOCKET_VARIABLE.into(), self.socket.clone().into_os_string())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// A place where a helper serves, from when the first program comes.
+pub struct Helper {
+    place: Place,
+    /// Until a helper has it.
+    listener: Option<OwnedFd>,
+    /// The pipe by which the helper knows that weigh has ended: its end there, until it has it, and the
+    /// one here. None where the rights are missing.
+    theirs: Option<OwnedFd>,
+    _ours: Option<OwnedFd>,
+}
+
+impl Helper {
+    /// None where there is no need of one, or no use for it.
+    pub fn prepare(mechanism: Mechanism) -> Option<Helper> {
+        let has_rights = weigh_collect::requirements::check().is_ok();
+        if has_rights && mechanism != Mechanism::Bpf {
+            return None;
+        }
+        let (place, listener) = Place::make()?;
+        let pipe = has_rights.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose().ok()?;
+        let (ours, theirs) = pipe.unzip();
+        Some(Helper { place, listener: Some(listener), theirs, _ours: ours })
+    }
+
+    /// What the command's environment must have.
+    pub fn variable(&self) -> (OsString, OsString) {
+        self.place.variable()
+    }
+
+    /// Is readable when a program has come, and nobody serves it yet.
+    pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(|listener| listener.as_fd())
+    }
+
+    /// Has the helper serve those who have come, if there are any; says why not if there can be none.
+    pub fn serve_if_asked(&mut self) {
+        let is_asked = self.wake_fd().is_some_and(|listener| {
+            let mut ready = [PollFd::new(&listener, PollFlags::IN)];
+            poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
+        });
+        match (&self.listener, &self.theirs) {
+            (Some(listener), None) if is_asked => turn_all_away(listener, Reason::NoRights),
+            (Some(listener), Some(theirs)) if is_asked => {
+                // If it can not be, the socket is closed here, and the program knows at once.
+                let _ = start_itself(&[HELPER.into()], listener, theirs);
+                (self.listener, self.theirs) = (None, None);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether this weigh is the helper.
+pub fn is_helper(arguments: impl IntoIterator<Item = OsString>) -> bool {
+    arguments.into_iter().nth(1).is_some_and(|first| first == HELPER)
+}
+
+/// Serves at standard input until nobody holds the other end of standard output.
+pub fn be_helper() -> ExitCode {
+    let wanted = Wanted {
+        subsystems: SUBSYSTEMS.iter().collect(),
+        grouping: Grouping::Call,
+        sharing: Sharing::default(),
+        every_call: false,
+    };
+    let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else {
+        return ExitCode::FAILURE;
+    };
+    let served = match KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()) {
+        Ok(mut calls) => Server::at(listener, settings()).is_ok_and(|mut server| {
+            while wait(server.descriptor()) {
+                if server.handle(&mut calls).is_err() {
+                    return false;
+                }
+            }
+            true
+        }),
+        Err(_) => {
+            while wait(listener.as_fd()) {
+                turn_all_away(&listener, Reason::NoRights);
+            }
+            true
+        }
+    };
+    if served { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether there is something to do; not when weigh has ended.
+fn wait(socket: BorrowedFd<'_>) -> bool {
+    let end = std::io::stdout();
+    let mut ready = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&end, PollFlags::empty())];
+    loop {
+        match poll(&mut ready, None) {
+            Ok(_) => return ready[1].revents().is_empty(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}

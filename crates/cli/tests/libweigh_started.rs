@@ -1,0 +1,129 @@
+//! Programs with libweigh where no agent is: the weigh that has started them serves them, or says why
+//! not.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::library::{Asked, NOBODY, folder, must, program, storage};
+use support::{weigh_binary, weigh_for_everybody};
+use weigh_schema::explain::{Doing, ExplainReport, Verdict};
+
+fn weigh(verb: &str) -> Command {
+    let mut command = Command::new(weigh_binary());
+    command.args([verb, "-q"]).env_remove("WEIGH_SOCKET");
+    command
+}
+
+/// An agent of the machine would serve them, and nothing of this would be tried.
+fn is_there_an_agent() -> bool {
+    let there = Path::new(weigh_schema::library::SOCKET).exists();
+    if there {
+        eprintln!("left out: an agent serves at {}", weigh_schema::library::SOCKET);
+    }
+    there
+}
+
+#[test]
+fn the_weigh_that_runs_a_program_serves_it() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let (storage, recording) = (storage(), folder());
+    let mut run = weigh("run");
+    run.arg("-o").arg(recording.path().join("recording")).arg("--");
+    must(run.arg(program("exact")).arg(storage.path()).arg("20"));
+}
+
+#[test]
+fn the_weigh_that_follows_a_program_s_calls_serves_it() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let storage = storage();
+    let exact = program("exact");
+    must(weigh("calls").arg("--").arg(exact).arg(storage.path()).args(["20", "job"]));
+}
+
+/// What a call leaves behind is charged to the account that asked for it, too.
+#[test]
+fn what_comes_later_reaches_the_account_of_a_program_whose_calls_are_followed() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let storage = storage();
+    must(weigh("calls").arg("--").arg(program("later")).arg(storage.path()));
+}
+
+#[test]
+fn a_user_without_rights_is_told_so() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+    let recording = folder();
+    command.arg(weigh_for_everybody()).args(["run", "-q", "-o"]);
+    command.arg(recording.path().join("recording")).arg("--").arg(program("steps"));
+    let mut steps = Asked::start(command.env_remove("WEIGH_SOCKET"));
+    let (reason, calls, sent) = steps.numbers();
+    let no_rights = weigh_schema::library::Reason::NoRights as u64;
+    assert_eq!((reason, calls, sent), (no_rights, 2, 0));
+}
+
+#[test]
+fn who_has_a_place_already_keeps_it() {
+    let recording = folder();
+    let mut run = weigh("run");
+    run.env("WEIGH_SOCKET", "/nowhere").args(["--level", "1", "-o"]);
+    let run = run.arg(recording.path().join("recording")).args(["--", "printenv", "WEIGH_SOCKET"]);
+    assert_eq!(String::from_utf8_lossy(&must(run).stdout), "/nowhere\n");
+}
+
+/// Which requests were slow, and where: by the program's own tokens, and in the program itself.
+#[test]
+fn slow_requests_are_told_from_ordinary_ones() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let folder = folder();
+    let calls = folder.path().join("calls.parquet");
+    let mut follow = weigh("calls");
+    follow.arg("--per-call").arg(&calls).arg("--").arg(program("requests")).arg("1000");
+    must(&mut follow);
+
+    let mut tokens = Vec::new();
+    weigh_keep::each_call(&calls, |row| {
+        let token = row.interval.map(|interval| interval.token).filter(|_| row.call == "getppid");
+        tokens.extend(token);
+    })
+    .expect("a file of calls");
+    let expected: Vec<u64> = (0..3000).map(|call| 100_000 + call / 3).collect();
+    assert_eq!(tokens, expected);
+
+    let explain = |by: &str| -> ExplainReport {
+        let mut explain = Command::new(weigh_binary());
+        explain.args(["explain", "-q", "--slow", "4ms", "--json", "-", "--by", by]).arg(&calls);
+        serde_json::from_slice(&must(&mut explain).stdout).expect("a report")
+    };
+    let report = explain("interval");
+    let [kind] = &report.kinds[..] else { panic!("{:?}", report.kinds) };
+    assert_eq!((report.calls_total, kind.verdict), (1000, Verdict::Differ));
+    // A busy machine may make others slow as well.
+    assert!((50..100).contains(&kind.slow.calls_total), "{:?}", kind.slow);
+    let first = &kind.differences[0];
+    assert_eq!((first.subsystem.as_str(), first.doing), ("program", Doing::Busy));
+    assert!(first.more_seconds > 2.5e-3 && first.slow_seconds >= 2.5e-3, "{first:?}");
+    assert_eq!(kind.slow_tokens.len(), 5);
+    // Each token is a kind of its own, and one request of it is none to compare.
+    let by_token = explain("token");
+    assert_eq!(by_token.kinds.len(), 1000);
+    assert!(by_token.kinds.iter().all(|kind| kind.verdict == Verdict::TooFew));
+    assert!(by_token.kinds.iter().any(|kind| kind.of.as_deref() == Some("token 100999")));
+}

@@ -1,0 +1,344 @@
+//! Numbers of an account. Derived from crates/schema by `weigh generate`.
+
+use crate::Number;
+
+/// What libweigh says if it lays an account out in the same way.
+pub(crate) const LAYOUT: u64 = 0xdd88384532583b15;
+
+/// A part of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Subsystem {
+    /// The remainder: kernel code that no probe bounds, such as the VFS, the socket layer, copying.
+    Kernel = 0,
+    /// Waiting that no other part asked for, and the scheduler's doings.
+    Sched = 1,
+    /// Interrupts and softirqs that ran on top of the thread: work of others, most of it.
+    Irq = 2,
+    /// Contended locks of the kernel: spinning is time, sleeping is waiting.
+    Lock = 3,
+    /// The allocators; time and waiting are those of direct reclaim.
+    Memory = 4,
+    /// Page faults; their time is in the parts they call, and in the remainder.
+    Fault = 5,
+    /// The page cache: what had to be put in and what was made dirty.
+    Pagecache = 6,
+    /// The file system (ext4): synchronising, mapping, truncating, allocating, writing pages.
+    Fs = 7,
+    /// Block devices: waiting for them, and requests that were done while the call lasted.
+    Block = 8,
+    /// Payload through sockets (tracepoints of Linux 6.3).
+    Socket = 9,
+    /// TCP: what was handed to it, and what it had to send again at once.
+    Tcp = 10,
+    /// Devices and their queues; time is that of the driver's transmission.
+    Net = 11,
+    /// Work that is left to kernel threads.
+    Workqueue = 12,
+    /// Timers that were set.
+    Timer = 13,
+    /// Io_uring: requests that were handed in and completed.
+    Uring = 14,
+}
+
+impl Subsystem {
+    /// The set that holds it alone.
+    pub fn bit(self) -> u64 {
+        1 << self as u32
+    }
+}
+
+/// Why something is not measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Reason {
+    /// It is measured.
+    Measured = 0,
+    /// No agent of weigh answers.
+    NoServer = 1,
+    /// The agent of weigh has ended, or has dropped this program.
+    Gone = 2,
+    /// The agent and libweigh are of different versions of weigh.
+    OtherVersion = 3,
+    /// The process belongs to another user.
+    NotPermitted = 4,
+    /// As many programs are measured, or have just come, as the agent allows a user, or all of them.
+    TooMany = 5,
+    /// No such process is measured.
+    NoProcess = 6,
+    /// The agent can not see this thread: it is in another PID namespace.
+    NoThread = 7,
+    /// As many threads of this program are measured as can be.
+    NoSlot = 8,
+    /// All accounts are taken: weigh_release() gives them back.
+    NoAccount = 9,
+    /// The handle is of the process that this one was forked from.
+    Forked = 10,
+    /// The handle is closed.
+    Closed = 11,
+    /// An interval of this thread is open already.
+    Busy = 12,
+    /// No interval of this thread is open.
+    NotOpen = 13,
+    /// Nothing was accounted to this token.
+    NoToken = 14,
+    /// There is no memory for the accounts.
+    NoMemory = 15,
+    /// The agent does not understand the request.
+    NotUnderstood = 16,
+    /// The kernel refuses what the agent needs for it.
+    Kernel = 17,
+    /// Whoever measures does not see this part: it was started without it, or the kernel does not tell of it.
+    NotSeen = 18,
+    /// The program has not asked for this part, or has said that it does not want it.
+    NotWanted = 19,
+    /// No agent of weigh answers, and the weigh that has started the program may not measure.
+    NoRights = 20,
+}
+
+impl Reason {
+    pub(crate) fn numbered(number: u32) -> Option<Reason> {
+        Some(match number {
+            0 => Reason::Measured,
+            1 => Reason::NoServer,
+            2 => Reason::Gone,
+            3 => Reason::OtherVersion,
+            4 => Reason::NotPermitted,
+            5 => Reason::TooMany,
+            6 => Reason::NoProcess,
+            7 => Reason::NoThread,
+            8 => Reason::NoSlot,
+            9 => Reason::NoAccount,
+            10 => Reason::Forked,
+            11 => Reason::Closed,
+            12 => Reason::Busy,
+            13 => Reason::NotOpen,
+            14 => Reason::NoToken,
+            15 => Reason::NoMemory,
+            16 => Reason::NotUnderstood,
+            17 => Reason::Kernel,
+            18 => Reason::NotSeen,
+            19 => Reason::NotWanted,
+            20 => Reason::NoRights,
+            _ => return None,
+        })
+    }
+}
+
+/// Time and entries of one part.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Part {
+    /// On a CPU in this part, less what other parts took that it called.
+    pub time_ns: Number,
+    /// Off the CPU for this part, less waiting for a CPU.
+    pub waiting_ns: Number,
+    /// Times it was entered.
+    pub entries: Number,
+}
+
+/// Waiting that no other part asked for, and the scheduler's doings.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Sched {
+    /// Runnable, but another thread had the CPU.
+    pub run_queue_ns: Number,
+    /// Times the thread left the CPU to wait.
+    pub switches: Number,
+    /// Times the CPU was taken from it.
+    pub preemptions: Number,
+}
+
+/// Interrupts and softirqs that ran on top of the thread: work of others, most of it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Irq {
+    /// In handlers of interrupts.
+    pub hard_ns: Number,
+    /// In softirqs.
+    pub soft_ns: Number,
+}
+
+/// The allocators; time and waiting are those of direct reclaim.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Memory {
+    /// Objects taken from kmalloc and the slab caches.
+    pub allocations: Number,
+    /// Their sizes, as the caches round them.
+    pub allocated_bytes: Number,
+    /// Pages taken from the page allocator.
+    pub pages: Number,
+}
+
+/// Page faults; their time is in the parts they call, and in the remainder.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Fault {
+    /// Faults of the program's own code.
+    pub user: Number,
+    /// Faults of kernel code on the program's memory.
+    pub kernel: Number,
+}
+
+/// The page cache: what had to be put in and what was made dirty.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Pagecache {
+    /// Pages put into it: misses, read-ahead, new pages.
+    pub added_pages: Number,
+    /// Pages that became dirty.
+    pub dirtied_pages: Number,
+}
+
+/// Block devices: waiting for them, and requests that were done while the call lasted.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Block {
+    /// Parts of requests to a device that were the call's.
+    pub requests: Number,
+    /// Bytes of them.
+    pub transferred_bytes: Number,
+    /// Of these, pages that others, or earlier calls, made dirty.
+    pub carried_bytes: Number,
+    /// From the request to its issue to the device.
+    pub queue_ns: Number,
+    /// From its issue to its completion, shared by bytes.
+    pub device_ns: Number,
+}
+
+/// Payload through sockets (tracepoints of Linux 6.3).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Socket {
+    /// Payload accepted by sockets.
+    pub sent_bytes: Number,
+    /// Payload taken from sockets.
+    pub received_bytes: Number,
+}
+
+/// TCP: what was handed to it, and what it had to send again at once.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Tcp {
+    /// Segments sent again while the call lasted.
+    pub retransmits: Number,
+    /// Of its payload, handed to the network by itself.
+    pub transmitted_bytes: Number,
+    /// Of these, sent again.
+    pub retransmitted_bytes: Number,
+}
+
+/// Devices and their queues; time is that of the driver's transmission.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Net {
+    /// Packets handed to a device.
+    pub packets: Number,
+    /// Their lengths, headers included.
+    pub transmitted_bytes: Number,
+}
+
+/// Work that is left to kernel threads.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Workqueue {
+    /// Work items handed over.
+    pub queued: Number,
+}
+
+/// Timers that were set.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Timer {
+    /// Timers and high-resolution timers started.
+    pub started: Number,
+}
+
+/// Io_uring: requests that were handed in and completed.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Uring {
+    /// Requests handed in.
+    pub submitted: Number,
+    /// Requests completed while the call lasted.
+    pub completed: Number,
+}
+
+/// What came after the calls.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Later {
+    /// Things it caused that have not come to an end.
+    pub pending: Number,
+    /// Parts of requests to a device that carried its pages.
+    pub block_requests: Number,
+    /// Bytes of its pages that were written, at completion.
+    pub block_bytes: Number,
+    /// From the request to its issue, shared by bytes.
+    pub block_queue_ns: Number,
+    /// From issue to completion, shared by bytes.
+    pub block_device_ns: Number,
+    /// Payload that TCP handed to the network, repeats included.
+    pub tcp_transmitted_bytes: Number,
+    /// Payload that TCP sent again.
+    pub tcp_retransmitted_bytes: Number,
+    /// In softirqs on its behalf.
+    pub softirq_ns: Number,
+    /// Work items it queued that have run.
+    pub work_items: Number,
+    /// Their time.
+    pub work_ns: Number,
+    /// Timers it started that have run.
+    pub timers: Number,
+    /// Their time.
+    pub timer_ns: Number,
+}
+
+/// An account.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Account {
+    /// The caller's own number for it.
+    pub token: Number,
+    /// Grows when the account is given to another token.
+    pub generation: Number,
+    /// Bit set of the subsystems that were seen.
+    pub touched: Number,
+    /// Bit set of those that were wanted while nobody measured them: they lack something.
+    pub unmeasured: Number,
+    /// Calls, or intervals, that are added up in it.
+    pub calls: Number,
+    /// From their beginnings to their ends.
+    pub time_ns: Number,
+    /// By the number of [`Subsystem`].
+    pub parts: [Part; 23],
+    /// Waiting that no other part asked for, and the scheduler's doings.
+    pub sched: Sched,
+    /// Interrupts and softirqs that ran on top of the thread: work of others, most of it.
+    pub irq: Irq,
+    /// The allocators; time and waiting are those of direct reclaim.
+    pub memory: Memory,
+    /// Page faults; their time is in the parts they call, and in the remainder.
+    pub fault: Fault,
+    /// The page cache: what had to be put in and what was made dirty.
+    pub pagecache: Pagecache,
+    /// Block devices: waiting for them, and requests that were done while the call lasted.
+    pub block: Block,
+    /// Payload through sockets (tracepoints of Linux 6.3).
+    pub socket: Socket,
+    /// TCP: what was handed to it, and what it had to send again at once.
+    pub tcp: Tcp,
+    /// Devices and their queues; time is that of the driver's transmission.
+    pub net: Net,
+    /// Work that is left to kernel threads.
+    pub workqueue: Workqueue,
+    /// Timers that were set.
+    pub timer: Timer,
+    /// Io_uring: requests that were handed in and completed.
+    pub uring: Uring,
+    /// Of parts that a configuration defines.
+    pub own: [Number; 8],
+    /// What came after the calls.
+    pub later: Later,
+}

@@ -1,0 +1,41 @@
+//! The functions of `weigh.h`, as they are.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::Account;
+
+/// `weigh`, of which nobody outside knows what it holds.
+#[repr(C)]
+pub struct Handle([u8; 0]);
+
+/// `weigh_peer`.
+#[repr(C)]
+pub struct PeerHandle([u8; 0]);
+
+pub type Settled = extern "C" fn(u64, *const Account, *mut c_void);
+
+unsafe extern "C" {
+    pub fn weigh_open() -> *mut Handle;
+    pub fn weigh_close(w: *mut Handle);
+    pub fn weigh_why(w: *const Handle) -> *const c_char;
+    pub fn weigh_text(reason: u32) -> *const c_char;
+    pub fn weigh_layout() -> u64;
+    pub fn weigh_subsystems(w: *const Handle) -> u64;
+    pub fn weigh_want(w: *mut Handle, parts: u64) -> u32;
+    pub fn weigh_why_part(w: *const Handle, subsystem: u32) -> u32;
+    pub fn weigh_begin(w: *mut Handle, token: u64, wanted: u64) -> u32;
+    pub fn weigh_end(w: *mut Handle) -> u32;
+    pub fn weigh_next_n(w: *mut Handle, token: u64, wanted: u64, calls: u32) -> u32;
+    pub fn weigh_follows(w: *const Handle) -> c_int;
+    pub fn weigh_read(w: *mut Handle, token: u64) -> *const Account;
+    pub fn weigh_release(w: *mut Handle, token: u64) -> u32;
+    pub fn weigh_refused(w: *const Handle) -> u64;
+    pub fn weigh_settled(w: *mut Handle, token: u64) -> c_int;
+    pub fn weigh_watch(w: *mut Handle, token: u64) -> u32;
+    pub fn weigh_descriptor(w: *mut Handle) -> c_int;
+    pub fn weigh_dispatch(w: *mut Handle, settled: Settled, data: *mut c_void) -> c_int;
+    pub fn weigh_peer_open(w: *mut Handle, pid: c_int, reason: *mut u32) -> *mut PeerHandle;
+    pub fn weigh_peer_read(peer: *const PeerHandle, token: u64) -> *const Account;
+    pub fn weigh_peer_next(peer: *const PeerHandle, position: *mut u32) -> *const Account;
+    pub fn weigh_peer_close(peer: *mut PeerHandle);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Parts of the kernel: which the program wants to be seen, and which of those that were wanted were not.
+ *
+ * A program that says nothing is taken to want what its requests have wanted so far: the first of them
+ * that wants a part waits until it is attached.
+ */
+#include "internal.h"
+#include <errno.h>
+#include <unistd.h>
+
+static uint64_t attached(enum weigh_reason reason)
+{
+	return reason ? 0 : load(&page_head()->attached);
+}
+
+/* Notes in an account what it wanted and did not get. */
+void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason)
+{
+	uint64_t lacking = wanted & KNOWN_PARTS & ~attached(reason);
+
+	if (lacking & ~account->unmeasured)
+		__atomic_fetch_or(&account->unmeasured, lacking, __ATOMIC_RELAXED);
+}
+
+static enum weigh_reason say(uint64_t parts)
+{
+	struct weigh_request request = {
+		.layout = WEIGH_LAYOUT,
+		.kind = WEIGH_ASK_WANT,
+		.value = parts,
+	};
+	struct weigh_reply reply;
+	int with;
+
+	/* Whatever becomes of it, it is not asked for again. */
+	atomic_store(&weigh_process.wants, parts);
+	return weigh_talk(&request, &reply, &with);
+}
+
+/* Asks for what a request wants, unless the program has said what it wants. Whether that took time. */
+bool weigh_need_parts(uint64_t wanted, enum weigh_reason reason)
+{
+	struct process *process = &weigh_process;
+	uint64_t parts;
+	int kept = errno;
+
+	if (reason || atomic_load(&process->has_said))
+		return false;
+	wanted &= load(&page_head()->available);
+	if (!(wanted & ~atomic_load(&process->wants)))
+		return false;
+	weigh_lock();
+	parts = atomic_load(&process->wants);
+	if (wanted & ~parts)
+		say(parts | wanted);
+	weigh_unlock();
+	errno = kept;
+	return true;
+}
+
+EXPORT enum weigh_reason weigh_want(weigh *w, uint64_t parts)
+{
+	enum weigh_reason reason = weigh_reason_now(w);
+	int kept = errno;
+
+	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
+		return reason;
+	weigh_end_next(w);
+	weigh_lock();
+	atomic_store(&weigh_process.has_said, true);
+	if (reason)
+		/* Whoever serves the program later is told then. */
+		atomic_store(&weigh_process.wants, parts);
+	else
+		reason = say(parts);
+	weigh_unlock();
+	errno = kept;
+	return reason;
+}
+
+EXPORT uint64_t weigh_subsystems(const weigh *w)
+{
+	return weigh_reason_now(w) ? 0 : load(&page_head()->available);
+}
+
+EXPORT enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem)
+{
+	enum weigh_reason reason = weigh_reason_now(w);
+	uint64_t part = subsystem < WEIGH_FIRST_OWN ? 1ULL << subsystem : 0;
+
+	if (reason || attached(reason) & part)
+		return reason;
+	return load(&page_head()->available) & part ? WEIGH_NOT_WANTED : WEIGH_NOT_SEEN;
+}
