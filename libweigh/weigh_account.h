@@ -29,7 +29,7 @@ enum weigh_subsystem {
 	WEIGH_FS = 8,
 	/* the journal of ext4 (jbd2): changes that the call makes, and waiting for a commit */
 	WEIGH_JOURNAL = 9,
-	/* file systems that a program serves (tracepoints of Linux 6.11): waiting for its answers */
+	/* file systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers */
 	WEIGH_FUSE = 10,
 	/* block devices: waiting for them, and requests that were done while the call lasted */
 	WEIGH_BLOCK = 11,
@@ -111,6 +111,7 @@ struct weigh_block {
 	WEIGH_U64 requests; /* parts of requests to a device that were the call's */
 	WEIGH_U64 transferred_bytes; /* bytes of them */
 	WEIGH_U64 carried_bytes; /* of these, pages that others, or earlier calls, made dirty */
+	WEIGH_U64 written_bytes; /* bytes written of pages that the call made dirty itself, and of direct writes */
 	WEIGH_U64 queue_ns; /* from the request to its issue to the device */
 	WEIGH_U64 device_ns; /* from its issue to its completion, shared by bytes */
 };
@@ -159,8 +160,9 @@ struct weigh_uring {
 
 struct weigh_later {
 	WEIGH_U64 pending; /* things it caused that have not come to an end */
-	WEIGH_U64 block_requests; /* parts of requests to a device that carried its pages */
-	WEIGH_U64 block_bytes; /* bytes of its pages that were written, at completion */
+	WEIGH_U64 block_requests; /* parts of requests to a device that were its own, or carried its pages */
+	WEIGH_U64 block_bytes; /* bytes of these, at completion */
+	WEIGH_U64 block_written_bytes; /* bytes written of its pages, and of direct writes */
 	WEIGH_U64 block_queue_ns; /* from the request to its issue, shared by bytes */
 	WEIGH_U64 block_device_ns; /* from issue to completion, shared by bytes */
 	WEIGH_U64 tcp_transmitted_bytes; /* payload that TCP handed to the network, repeats included */

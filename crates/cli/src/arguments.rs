@@ -179,6 +179,12 @@ pub struct RunArguments {
     /// Turn the kernel's delay accounting on for the time of the run (needs root).
     #[arg(long)]
     pub delays: bool,
+
+    /// Follow each page that the job makes dirty until it is on the device, whoever writes it there,
+    /// for storage_written_bytes_total (needs root); each write and each request to a device on the
+    /// machine pays for that meanwhile.
+    #[arg(long)]
+    pub written: bool,
 }
 
 const CALLS_EXAMPLES: &str = "\

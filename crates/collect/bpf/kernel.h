@@ -417,8 +417,16 @@ struct bvec_iter {
 	unsigned int bi_size, bi_idx, bi_bvec_done;
 };
 
+/* Found in the kernel's own enumeration. */
+enum req_flag_bits {
+	__REQ_SYNC = 11,
+	__REQ_META,
+	__REQ_IDLE,
+};
+
 struct bio {
 	struct bio *bi_next;
+	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
 	struct bio_vec *bi_io_vec;
 };

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
-use weigh_schema::call::{Call, Cell, Grouping, Named, Sharing, Tally};
+use weigh_schema::call::{Call, Cell, Grouping, Named, Sharing, Tally, Written};
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -33,6 +33,9 @@ use layout::skeleton;
 pub use attaching::ANYTHING;
 pub use functions::{Functions, function_probes};
 pub use names::{STORES, name};
+
+/// What tells whose pages reach a device.
+const WRITES: [&str; 2] = ["pagecache", "block"];
 
 /// Always attached: without them the time of the others would be wrong.
 const ALWAYS: [&str; 2] = ["sched", "irq"];
@@ -108,17 +111,45 @@ impl KernelCalls {
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
-        let mut calls = KernelCalls::load(wanted, telling, functions)?;
-        calls.hold(u64::MAX);
-        calls.attach_only(0)?;
-        let loaded = calls.skeleton.progs.own__enter.autoload();
-        let own = functions.attach_all(&calls.skeleton, loaded, &mut calls.functions)?;
-        calls.attached = joined(std::mem::take(&mut calls.attached), own);
-        Ok(calls)
+        KernelCalls::load(wanted, telling, functions)?.attach_all(functions)
+    }
+
+    /// No calls, but what a job's threads have written to devices: see [`KernelCalls::written`].
+    pub fn open_for_writes() -> Result<KernelCalls, JobError> {
+        let parts = WRITES.iter().filter_map(|name| Subsystem::named(name));
+        let wanted = Wanted {
+            subsystems: parts.collect(),
+            grouping: Grouping::Call,
+            sharing: Sharing::Bytes,
+            every_call: false,
+        };
+        let mut chosen = Chosen::of(&wanted, Telling::PLAIN);
+        // No time is split.
+        chosen.parts.retain(|part| WRITES.contains(&part.subsystem.as_str()));
+        let functions = Functions::default();
+        KernelCalls::load_chosen(chosen, &wanted, Telling::PLAIN, &functions)?.attach_all(&functions)
+    }
+
+    fn attach_all(mut self, functions: &Functions) -> Result<KernelCalls, JobError> {
+        self.hold(u64::MAX);
+        self.attach_only(0)?;
+        let loaded = self.skeleton.progs.own__enter.autoload();
+        let own = functions.attach_all(&self.skeleton, loaded, &mut self.functions)?;
+        self.attached = joined(std::mem::take(&mut self.attached), own);
+        Ok(self)
     }
 
     /// Loads what is wanted, and attaches nothing yet.
     pub fn load(
+        wanted: &Wanted,
+        telling: Telling,
+        functions: &Functions,
+    ) -> Result<KernelCalls, JobError> {
+        KernelCalls::load_chosen(Chosen::of(wanted, telling), wanted, telling, functions)
+    }
+
+    fn load_chosen(
+        mut chosen: Chosen,
         wanted: &Wanted,
         telling: Telling,
         functions: &Functions,
@@ -128,7 +159,6 @@ impl KernelCalls {
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
-        let mut chosen = Chosen::of(wanted, telling);
         chosen.functions = !functions.is_empty() && function_probes().is_ok();
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -262,6 +292,27 @@ impl KernelCalls {
     /// Returns of functions that the kernel missed: the time after them went to where they are.
     pub fn missed_returns(&self) -> u64 {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.missed_returns)
+    }
+
+    /// What was written to devices on behalf of the job; none if what tells it is not attached.
+    pub fn written(&self) -> Option<Written> {
+        let is_attached = |name: &&str| {
+            let mut parts = self.attached.iter().filter(|part| part.subsystem == **name);
+            parts.any(|part| part.probes > 0)
+        };
+        if !WRITES.iter().all(is_attached) {
+            return None;
+        }
+        let maps = &self.skeleton.maps;
+        let chunk = |key: Vec<u8>| maps.chunks.lookup(&key, MapFlags::ANY).ok().flatten();
+        let cells = (0..layout::cells_taken(self.tally())).filter_map(|number| {
+            let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
+            layout::cell(&value, BTreeMap::new())
+        });
+        Some(Written {
+            done: cells.map(|cell| cell.account.written()).sum(),
+            to_come: maps.chunks.keys().filter_map(chunk).map(|c| layout::to_come(&c)).sum(),
+        })
     }
 
     /// The table as it stands.

@@ -52,6 +52,24 @@ pub struct Tally {
     pub living: u64,
 }
 
+/// What a job has had written to devices: pages that it made dirty, whoever sent them on their way,
+/// and direct writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes that are there.
+    pub done: u64,
+    /// Bytes of its pages that are dirty still, or on their way.
+    pub to_come: u64,
+}
+
+impl Written {
+    /// All of it: what is thrown away before it is written, as of a file that is deleted, is in
+    /// neither.
+    pub fn total(&self) -> u64 {
+        self.done + self.to_come
+    }
+}
+
 /// The calls of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
@@ -233,6 +251,13 @@ pub struct CallsReport {
     pub calls_total: u64,
     /// Threads that were followed.
     pub threads_total: u64,
+    /// Bytes that the calls, and stores to mapped files, had written to storage; absent where the
+    /// page cache or block devices were not looked into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_written_bytes_total: Option<u64>,
+    /// Of these, bytes that are in memory still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_to_come_bytes: Option<u64>,
     /// Calls, or what they left behind, for which there was no room.
     pub lost_total: u64,
     /// Returns of probed functions that the kernel did not tell of: what came after them in their

@@ -333,7 +333,7 @@ metrics! {
         counts "Bytes of block I/O that the job's threads submitted to fetch data, read-ahead included (`task->ioac.read_bytes`)."
     storage_written_bytes_total: Counter Bytes in Storage, Formula::Sum { plus: &[StorageWritten], minus: &[StorageCancelled], factor: 1.0 }, series "storage_written_bytes_total";
         help "bytes caused to be written to storage, now or later"
-        counts "Bytes of pages that the job made dirty on files with a backing store, and of direct writes (`task->ioac.write_bytes`), less those thrown away by truncating before they were written (`cancelled_write_bytes`). To the page; charged when the page becomes dirty, whoever writes it back. Journals and metadata of the file system are not in it."
+        counts "Bytes of pages that the job made dirty on files with a backing store, and of direct writes (`task->ioac.write_bytes`), less those thrown away by truncating before they were written (`cancelled_write_bytes`). To the page; charged when the page becomes dirty, whoever writes it back. Journals and metadata of the file system are not in it. With `--written`, each page of a file is followed until the device has it, by the accounts of `weigh calls`: then a page is counted each time that it is written, whoever has it written; what is deleted before is not counted; what is in memory still at the end is, and the reason says how much that is; what workers of io_uring write directly is not."
 
     files_opened_total: Counter Count in Files, sum(&[FilesOpened], 1.0), series "files_opened_total";
         help "files opened"

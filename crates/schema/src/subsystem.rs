@@ -222,7 +222,7 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     },
     Subsystem {
         name: "fuse",
-        help: "file systems that a program serves (tracepoints of Linux 6.11): waiting for its answers",
+        help: "file systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers",
         busy: "in FUSE",
         waits: "waiting for the file system's server",
         fields: &[
@@ -246,6 +246,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                 "carried",
                 BYTES,
                 "of these, pages that others, or earlier calls, made dirty",
+            ),
+            Field::new(
+                "written",
+                BYTES,
+                "bytes written of pages that the call made dirty itself, and of direct writes",
             ),
             Field::new("queue", SECONDS, "from the request to its issue to the device"),
             Field::new("device", SECONDS, "from its issue to its completion, shared by bytes"),
@@ -346,8 +351,13 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
 /// What a call or a token caused that happened when the call had returned already.
 pub const LATER: &[Field] = &[
     Field::new("pending", COUNT, "things it caused that have not come to an end"),
-    Field::new("block_requests", COUNT, "parts of requests to a device that carried its pages"),
-    Field::new("block", BYTES, "bytes of its pages that were written, at completion"),
+    Field::new(
+        "block_requests",
+        COUNT,
+        "parts of requests to a device that were its own, or carried its pages",
+    ),
+    Field::new("block", BYTES, "bytes of these, at completion"),
+    Field::new("block_written", BYTES, "bytes written of its pages, and of direct writes"),
     Field::new("block_queue", SECONDS, "from the request to its issue, shared by bytes"),
     Field::new("block_device", SECONDS, "from issue to completion, shared by bytes"),
     Field::new(
@@ -620,6 +630,16 @@ impl Account {
         }
     }
 
+    /// Bytes that were written to devices on its behalf: while its calls lasted, and later.
+    pub fn written(&self) -> u64 {
+        let block = SUBSYSTEMS.iter().find(|subsystem| subsystem.name == "block");
+        let fields = block.map(|block| block.fields.iter().zip(self.fields(block)));
+        let fields = fields.into_iter().flatten().filter(|(field, _)| field.name == "written");
+        let later =
+            LATER.iter().zip(self.later()).filter(|(field, _)| field.name == "block_written");
+        fields.chain(later).map(|(_, bytes)| bytes).sum()
+    }
+
     /// Adds another one's numbers; whose token it is stays.
     pub fn add(&mut self, other: &Account) {
         let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);
@@ -652,6 +672,7 @@ mod tests {
             "requests_total",
             "transferred_bytes_total",
             "carried_bytes_total",
+            "written_bytes_total",
             "queue_seconds",
             "device_seconds",
         ];
@@ -659,7 +680,14 @@ mod tests {
         let slots: Vec<String> = block.fields.iter().map(Field::slot).collect();
         assert_eq!(
             slots,
-            ["requests", "transferred_bytes", "carried_bytes", "queue_ns", "device_ns"]
+            [
+                "requests",
+                "transferred_bytes",
+                "carried_bytes",
+                "written_bytes",
+                "queue_ns",
+                "device_ns"
+            ]
         );
     }
 

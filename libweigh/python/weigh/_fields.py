@@ -282,7 +282,74 @@ class Fs(_Numbers):
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(32)
+        return self._of._number(34)
+
+    @property
+    def handles_total(self) -> int:
+        """Changes begun, each to be in the journal as a whole."""
+        return self._of._number(105)
+
+    @property
+    def dirtied_blocks_total(self) -> int:
+        """Blocks of metadata that they changed."""
+        return self._of._number(106)
+
+    @property
+    def restarts_total(self) -> int:
+        """Times one was too large and went on in the next transaction."""
+        return self._of._number(107)
+
+
+class Fuse(_Numbers):
+    """File systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(35) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(36) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(37)
+
+    @property
+    def requests_total(self) -> int:
+        """Requests sent to the server."""
+        return self._of._number(108)
+
+    @property
+    def server_seconds(self) -> float:
+        """From one to its answer, of those answered while the call lasted."""
+        return self._of._number(109) / 1e9
+
+
+class Block(_Numbers):
+    """Block devices: waiting for them, and requests that were done while the call lasted."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(38) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(39) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(40)
 
     @property
     def requests_total(self) -> int:
@@ -300,14 +367,19 @@ class Fs(_Numbers):
         return self._of._number(89)
 
     @property
+    def written_bytes_total(self) -> int:
+        """Bytes written of pages that the call made dirty itself, and of direct writes."""
+        return self._of._number(113)
+
+    @property
     def queue_seconds(self) -> float:
         """From the request to its issue to the device."""
-        return self._of._number(90) / 1e9
+        return self._of._number(114) / 1e9
 
     @property
     def device_seconds(self) -> float:
         """From its issue to its completion, shared by bytes."""
-        return self._of._number(91) / 1e9
+        return self._of._number(115) / 1e9
 
 
 class Socket(_Numbers):
@@ -333,105 +405,12 @@ class Socket(_Numbers):
     @property
     def sent_bytes_total(self) -> int:
         """Payload accepted by sockets."""
-        return self._of._number(92)
+        return self._of._number(116)
 
     @property
     def received_bytes_total(self) -> int:
         """Payload taken from sockets."""
-        return self._of._number(93)
-
-
-class Fuse(_Numbers):
-    """File systems that a program serves (tracepoints of Linux 6.11): waiting for its answers."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(36) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(37) / 1e9
-
-    @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(38)
-
-    @property
-    def retransmits_total(self) -> int:
-        """Segments sent again while the call lasted."""
-        return self._of._number(94)
-
-    @property
-    def transmitted_bytes_total(self) -> int:
-        """Of its payload, handed to the network by itself."""
-        return self._of._number(95)
-
-    @property
-    def retransmitted_bytes_total(self) -> int:
-        """Of these, sent again."""
-        return self._of._number(96)
-
-
-class Block(_Numbers):
-    """Block devices: waiting for them, and requests that were done while the call lasted."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(39) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(40) / 1e9
-
-    @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(41)
-
-    @property
-    def packets_total(self) -> int:
-        """Packets handed to a device."""
-        return self._of._number(97)
-
-    @property
-    def transmitted_bytes_total(self) -> int:
-        """Their lengths, headers included."""
-        return self._of._number(98)
-
-
-class Socket(_Numbers):
-    """Payload through sockets (tracepoints of Linux 6.3)."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(42) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(43) / 1e9
-
-    @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(44)
-
-    @property
-    def queued_total(self) -> int:
-        """Work items handed over."""
-        return self._of._number(99)
+        return self._of._number(117)
 
 
 class Tcp(_Numbers):
@@ -455,9 +434,19 @@ class Tcp(_Numbers):
         return self._of._number(47)
 
     @property
-    def started_total(self) -> int:
-        """Timers and high-resolution timers started."""
-        return self._of._number(100)
+    def retransmits_total(self) -> int:
+        """Segments sent again while the call lasted."""
+        return self._of._number(118)
+
+    @property
+    def transmitted_bytes_total(self) -> int:
+        """Of its payload, handed to the network by itself."""
+        return self._of._number(119)
+
+    @property
+    def retransmitted_bytes_total(self) -> int:
+        """Of these, sent again."""
+        return self._of._number(120)
 
 
 class Udp(_Numbers):
@@ -483,22 +472,22 @@ class Udp(_Numbers):
     @property
     def datagrams_total(self) -> int:
         """Sends that were accepted; one may be cut into several later."""
-        return self._of._number(120)
+        return self._of._number(121)
 
     @property
     def sent_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(121)
+        return self._of._number(122)
 
     @property
     def receipts_total(self) -> int:
         """Datagrams that were taken from sockets."""
-        return self._of._number(122)
+        return self._of._number(123)
 
     @property
     def received_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(123)
+        return self._of._number(124)
 
 
 class Net(_Numbers):
@@ -524,12 +513,12 @@ class Net(_Numbers):
     @property
     def packets_total(self) -> int:
         """Packets handed to a device."""
-        return self._of._number(124)
+        return self._of._number(125)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Their lengths, headers included."""
-        return self._of._number(125)
+        return self._of._number(126)
 
 
 class Qdisc(_Numbers):
@@ -555,17 +544,17 @@ class Qdisc(_Numbers):
     @property
     def packets_total(self) -> int:
         """Packets that the call itself put into a queue."""
-        return self._of._number(126)
+        return self._of._number(127)
 
     @property
     def dropped_total(self) -> int:
         """Packets that a queue threw away because the call's came, most often those."""
-        return self._of._number(127)
+        return self._of._number(128)
 
     @property
     def queue_seconds(self) -> float:
         """In a queue, of those that the call itself took out again."""
-        return self._of._number(128) / 1e9
+        return self._of._number(129) / 1e9
 
 
 class Workqueue(_Numbers):
@@ -591,7 +580,7 @@ class Workqueue(_Numbers):
     @property
     def queued_total(self) -> int:
         """Work items handed over."""
-        return self._of._number(129)
+        return self._of._number(130)
 
 
 class Timer(_Numbers):
@@ -617,7 +606,7 @@ class Timer(_Numbers):
     @property
     def started_total(self) -> int:
         """Timers and high-resolution timers started."""
-        return self._of._number(130)
+        return self._of._number(131)
 
 
 class Uring(_Numbers):
@@ -643,12 +632,12 @@ class Uring(_Numbers):
     @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(101)
+        return self._of._number(132)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(102)
+        return self._of._number(133)
 
 
 class Later(_Numbers):
@@ -659,66 +648,101 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(111)
+        return self._of._number(142)
 
     @property
     def block_requests_total(self) -> int:
-        """Parts of requests to a device that carried its pages."""
-        return self._of._number(112)
+        """Parts of requests to a device that were its own, or carried its pages."""
+        return self._of._number(143)
 
     @property
     def block_bytes_total(self) -> int:
-        """Bytes of its pages that were written, at completion."""
-        return self._of._number(113)
+        """Bytes of these, at completion."""
+        return self._of._number(144)
+
+    @property
+    def block_written_bytes_total(self) -> int:
+        """Bytes written of its pages, and of direct writes."""
+        return self._of._number(145)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(114) / 1e9
+        return self._of._number(146) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(115) / 1e9
+        return self._of._number(147) / 1e9
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(116)
+        return self._of._number(148)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(117)
+        return self._of._number(149)
+
+    @property
+    def udp_dropped_total(self) -> int:
+        """Datagrams for the socket it read last that found no room."""
+        return self._of._number(150)
+
+    @property
+    def qdisc_packets_total(self) -> int:
+        """Packets it put into a queue that others took out."""
+        return self._of._number(151)
+
+    @property
+    def qdisc_seconds(self) -> float:
+        """How long those were in it."""
+        return self._of._number(152) / 1e9
+
+    @property
+    def qdisc_dropped_total(self) -> int:
+        """Packets that others made it throw away."""
+        return self._of._number(153)
+
+    @property
+    def fuse_requests_total(self) -> int:
+        """Requests to a file system's server that were answered."""
+        return self._of._number(154)
+
+    @property
+    def fuse_seconds(self) -> float:
+        """From them to their answers."""
+        return self._of._number(155) / 1e9
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(118) / 1e9
+        return self._of._number(156) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(119)
+        return self._of._number(157)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(120) / 1e9
+        return self._of._number(158) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(121)
+        return self._of._number(159)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(122) / 1e9
+        return self._of._number(160) / 1e9
 
 
-LAYOUT = 0xdd88384532583b15
-WORDS = 123
+LAYOUT = 0x1daf366023a2f954
+WORDS = 161
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4
@@ -808,7 +832,7 @@ class Parts:
 
     @property
     def fuse(self) -> Fuse:
-        """File systems that a program serves (tracepoints of Linux 6.11): waiting for its answers."""
+        """File systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers."""
         return Fuse(self)
 
     @property

@@ -79,7 +79,7 @@ pub fn follow(
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
     kept.take_in_the_rest(&mut calls);
-    let (cells, tally) = (calls.cells(), calls.tally());
+    let (cells, tally, written) = (calls.cells(), calls.tally(), calls.written());
     if let Some(each) = kept.each {
         each.finish(arguments, tally)?;
     }
@@ -95,6 +95,8 @@ pub fn follow(
         slowest: kept.slowest.told(began_ns, &name),
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
         threads_total: tally.threads,
+        storage_written_bytes_total: written.map(|written| written.total()),
+        storage_to_come_bytes: written.map(|written| written.to_come),
         lost_total: tally.lost,
         untold_total: tally.untold,
         missed_returns_total: calls.missed_returns(),

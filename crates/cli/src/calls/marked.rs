@@ -80,6 +80,8 @@ pub fn follow(
         slowest: Vec::new(),
         calls_total: total(&cells),
         threads_total: tally.threads,
+        storage_written_bytes_total: None,
+        storage_to_come_bytes: None,
         lost_total: tally.lost,
         untold_total: 0,
         missed_returns_total: 0,

@@ -132,7 +132,7 @@ pub fn follow(
         (None, true) => foreground.stay(),
         (None, false) => {
             let arm = |waiting: &Waiting| Ok(stream.kernel.arm(waiting.pidfd())?);
-            match foreground.start(&arguments.command, arm)? {
+            match foreground.start(&arguments.command, &[], arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),
             }

@@ -8,6 +8,7 @@
 #define WEIGH_CALLS_BLOCK_H
 
 #include "carry.h"
+#include "stores.h"
 
 #define MAX_BIOS_IN_REQUEST 256
 
@@ -19,6 +20,16 @@ struct {
 	__type(value, struct cause);
 } bios SEC(".maps");
 
+#define REQUEST_FLAG(name) (1U << (bpf_core_enum_value(enum req_flag_bits, __REQ_##name) & 31))
+
+/* Of a program's own memory: nobody else marks writes so, but for journals, which say what they are. */
+static __always_inline bool is_direct(struct bio *bio)
+{
+	__u32 marks = REQUEST_FLAG(SYNC) | REQUEST_FLAG(IDLE);
+
+	return (BPF_CORE_READ(bio, bi_opf) & (marks | REQUEST_FLAG(META))) == marks;
+}
+
 static __always_inline void handed_in(struct bio *bio)
 {
 	__u64 key = (__u64)bio;
@@ -29,17 +40,22 @@ static __always_inline void handed_in(struct bio *bio)
 	 * One without data asks the device to write down what it holds: nothing completes by bytes.
 	 * Whoever had a bio of this address before must not be charged for this one.
 	 */
-	if (!BPF_CORE_READ(bio, bi_iter.bi_size) || !mine(&open, WEIGH_BLOCK)) {
-		bpf_map_delete_elem(&bios, &key);
-		return;
+	if (!BPF_CORE_READ(bio, bi_iter.bi_size))
+		goto not_ours;
+	if (mine(&open, WEIGH_BLOCK)) {
+		add(&open.account->parts[WEIGH_BLOCK].entries, 1);
+		if (!cause_of(&cause, &open))
+			return;
+	} else if (follows_calls || !is_direct(bio) || !untold_call(&cause)) {
+		goto not_ours;
 	}
-	add(&open.account->parts[WEIGH_BLOCK].entries, 1);
-	if (!cause_of(&cause, &open))
-		return;
 	if (bpf_map_update_elem(&bios, &key, &cause, BPF_ANY))
 		count_lost();
 	else
 		pends(&cause, 1);
+	return;
+not_ours:
+	bpf_map_delete_elem(&bios, &key);
 }
 
 SEC("?tp_btf/block_getrq")
@@ -89,9 +105,11 @@ static long complete_bio(__u32 index, struct completion *completion)
 		transfer.bytes = 0;
 	found = bpf_map_lookup_elem(&bios, &key);
 	if (completion->writes && live_chunks)
-		transfer.carried = carried(bio, transfer.bytes, &completion->request, found);
+		carry(bio, &transfer, &completion->request, found);
 	if (!found)
 		return 0;
+	if (completion->writes && is_direct(bio))
+		transfer.written = transfer.bytes;
 	take_times(&transfer, &completion->request, transfer.bytes);
 	charge_transfer(found, &transfer);
 	pends(found, -1);

@@ -269,6 +269,7 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 	if (!call || call->sequence != window->sequence)
 		return;
 	account->block.requests = call->transfer.requests;
+	account->block.written_bytes = call->transfer.written;
 	account->block.transferred_bytes = call->transfer.bytes;
 	account->block.carried_bytes = call->transfer.carried;
 	account->block.queue_ns = call->transfer.queue_ns;

@@ -19,6 +19,7 @@ struct walk {
 	struct transfer request; /* the whole one */
 	struct cause submitter;
 	__u64 others; /* bytes that were not the submitter's own */
+	__u64 own; /* bytes that were */
 };
 
 /* What one owner is charged, gathered over parts that follow each other. */
@@ -62,9 +63,12 @@ static __always_inline void charge_gathered(struct carrying *carrying)
 	struct walk *walk = &carrying->walk;
 	struct transfer transfer = { .requests = 1 };
 
-	if (gathered->bytes && !same_call(&gathered->cause, &walk->submitter)) {
+	if (same_call(&gathered->cause, &walk->submitter)) {
+		walk->own += gathered->bytes;
+	} else if (gathered->bytes) {
 		take_times(&transfer, &walk->request, gathered->bytes);
 		transfer.bytes = gathered->bytes;
+		transfer.written = gathered->bytes;
 		charge_transfer(&gathered->cause, &transfer);
 		walk->others += gathered->bytes;
 	}
@@ -168,29 +172,31 @@ static long walk_part(__u32 number, void *unused)
 }
 
 /*
- * Charges the owners of the pages that a bio carried: so many of its bytes are done. Returns how
- * many were not the submitter's.
+ * Charges the owners of the pages that a bio carried: so many of its bytes are done. Says how many
+ * were the submitter's, and how many were not.
  */
-static __always_inline __u64 carried(struct bio *bio, __u32 bytes, struct transfer *request,
-				     struct cause *submitter)
+static __always_inline void carry(struct bio *bio, struct transfer *transfer,
+				  struct transfer *request, struct cause *submitter)
 {
 	struct carrying *carrying = carrying_now();
 	struct walk *walk;
 
 	if (!carrying)
-		return 0;
+		return;
 	walk = &carrying->walk;
 	walk->request = *request;
 	walk->others = 0;
+	walk->own = 0;
 	__builtin_memset(&walk->submitter, 0, sizeof(walk->submitter));
 	if (submitter)
 		walk->submitter = *submitter;
 	walk->vector = BPF_CORE_READ(bio, bi_io_vec) + BPF_CORE_READ(bio, bi_iter.bi_idx);
 	walk->done = BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
-	walk->left = bytes;
+	walk->left = transfer->bytes;
 	bpf_loop(MAX_PARTS_OF_BIO, walk_part, 0, 0);
 	charge_gathered(carrying);
-	return walk->others;
+	transfer->carried = walk->others;
+	transfer->written = walk->own;
 }
 
 #endif

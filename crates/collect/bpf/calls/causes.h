@@ -23,6 +23,7 @@ struct cause {
 struct transfer {
 	__u64 requests, bytes, queue_ns, device_ns;
 	__u64 carried; /* of the bytes: pages that are charged to whoever made them dirty, too */
+	__u64 written; /* of the bytes: written to the device on behalf of the one who is charged */
 	__u64 server_ns; /* not of a device: see fuse.h */
 };
 
@@ -181,6 +182,7 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 		account = account_of(cause);
 		if (account && still_open(cause)) {
 			add(&account->block.requests, transfer->requests);
+			add(&account->block.written_bytes, transfer->written);
 			add(&account->block.transferred_bytes, transfer->bytes);
 			add(&account->block.carried_bytes, transfer->carried);
 			add(&account->block.queue_ns, transfer->queue_ns);
@@ -192,6 +194,7 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 		call = bpf_map_lookup_elem(&open_calls, &tid);
 		if (call && call->sequence == cause->sequence) {
 			add(&call->transfer.requests, transfer->requests);
+			add(&call->transfer.written, transfer->written);
 			add(&call->transfer.bytes, transfer->bytes);
 			add(&call->transfer.carried, transfer->carried);
 			add(&call->transfer.queue_ns, transfer->queue_ns);
@@ -202,6 +205,7 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 	each_later(later, cause) {
 		add(&later->block_requests, transfer->requests);
 		add(&later->block_bytes, transfer->bytes);
+		add(&later->block_written_bytes, transfer->written);
 		add(&later->block_queue_ns, transfer->queue_ns);
 		add(&later->block_device_ns, transfer->device_ns);
 	}

@@ -5,6 +5,7 @@
 #ifndef WEIGH_CALLS_DIRTY_H
 #define WEIGH_CALLS_DIRTY_H
 
+#include "stores.h"
 #include "taken.h"
 
 /* The cause and the range of what was written, remembered until the folio is said to be dirty. */
@@ -14,13 +15,19 @@ static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
 	struct window *window;
 	struct open open;
 
-	if (!bytes || !mine(&open, WEIGH_PAGECACHE))
+	if (!bytes)
 		return 0;
-	window = open.window;
+	if (mine(&open, WEIGH_PAGECACHE)) {
+		window = open.window;
+		name_cause(&range.cause, &open);
+	} else {
+		window = untold_call(&range.cause);
+		if (!window)
+			return 0;
+	}
 	range.mapping = (__u64)inode->i_mapping;
 	range.from = from;
 	range.to = from + bytes;
-	name_cause(&range.cause, &open);
 	own(&range);
 	window->wrote_mapping = range.mapping;
 	window->wrote_from = range.from;
@@ -79,7 +86,8 @@ static __always_inline void narrow(struct range *range, struct inode *inode)
 	__u64 size = inode->i_size, last = size & ~(PAGE_BYTES - 1);
 
 	if (!range->cause.sequence && !range->cause.client) {
-		if (range->to > size)
+		/* Unless it may be a write that is not told, and is to make the file grow. */
+		if (range->to > size && (follows_calls || tells_writes(inode)))
 			range->to = size;
 	} else if (size != last && range->from <= last && range->to > last && tells_writes(inode)) {
 		range->from = last;
@@ -90,27 +98,10 @@ static __always_inline void narrow(struct range *range, struct inode *inode)
 /* A store to mapped memory by a thread of the job, outside of its calls. */
 static __always_inline bool stored(struct cause *cause, struct window *window, __u64 pages)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct cell_key key = { .number = STORES };
-	struct cell *cell;
-	__u32 index;
+	struct cell *cell = stores_of(cause, window);
 
-	if (window->stage != STAGE_MEMBER || window->inside)
+	if (!cell)
 		return false;
-	if (grouping == BY_THREAD) {
-		key.of[0] = task->tgid;
-		key.of[1] = task->pid;
-	}
-	__builtin_memset(cause, 0, sizeof(*cause));
-	cause->cell = cell_number(&key);
-	index = cause->cell - 1;
-	cell = bpf_map_lookup_elem(&cells, &index);
-	if (!cell) {
-		count_lost();
-		return false;
-	}
-	barrier_var(cell);
-	__sync_fetch_and_or(&cell->account.touched, BIT(WEIGH_PAGECACHE));
 	add(&cell->account.calls, 1);
 	add(&cell->account.pagecache.dirtied_pages, pages);
 	return true;
@@ -126,10 +117,14 @@ static __always_inline bool dirtied_by(struct range *range, bool *told, __u64 pa
 	*told = false;
 	if (!window)
 		return false;
-	if (!mine(&open, WEIGH_PAGECACHE))
-		return stored(&range->cause, window, pages);
-	add(&open.account->pagecache.dirtied_pages, pages);
-	name_cause(&range->cause, &open);
+	if (mine(&open, WEIGH_PAGECACHE)) {
+		add(&open.account->pagecache.dirtied_pages, pages);
+		name_cause(&range->cause, &open);
+	} else if (!stored(&range->cause, window, pages)) {
+		return false;
+	} else if (follows_calls) {
+		return true;
+	}
 	if (window->wrote_mapping != range->mapping || window->wrote_from >= range->to ||
 	    window->wrote_to <= range->from)
 		return true;

@@ -16,6 +16,9 @@ pub(super) mod skeleton {
 
 use skeleton::types;
 
+/// Pages of a chunk: see `bpf/calls/pages.h`.
+const CHUNK_PAGES: usize = 16;
+
 /// Numbers of a structure that is nothing but numbers, one after the other.
 struct Reader<'a>(&'a [u8]);
 
@@ -80,6 +83,20 @@ pub(super) fn tally(tally: &types::tally) -> Tally {
 /// How many cells of the table are in use.
 pub(super) fn cells_taken(tally: Tally) -> u32 {
     tally.cells.try_into().unwrap_or(u32::MAX)
+}
+
+const PAGE: u64 = 4096;
+
+/// Bytes of pages in a chunk that are somebody's, and not on the device: one may be dirty again while
+/// it is on its way.
+pub(super) fn to_come(chunk: &[u8]) -> u64 {
+    let shares = size_of::<types::shares>();
+    let pages = |start: usize| {
+        let length = size_of::<[types::shares; CHUNK_PAGES]>();
+        let pages = chunk.get(start..start + length).unwrap_or_default().chunks(shares);
+        pages.filter(|page| page.iter().any(|byte| *byte != 0)).count() as u64
+    };
+    PAGE * (pages(offset_of!(types::chunk, dirty)) + pages(offset_of!(types::chunk, flying)))
 }
 
 pub(super) fn bucket_key(key: &[u8]) -> Option<(u32, u32)> {

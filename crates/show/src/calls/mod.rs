@@ -68,8 +68,22 @@ fn headline(report: &CallsReport) -> Line {
         (1, _) => "of one thread".to_string(),
         (threads, _) => format!("of {threads} threads"),
     };
-    let text = format!("{} calls {whose} in {}", report.calls_total, seconds(report.wall_seconds));
+    let calls = report.calls_total;
+    let text =
+        format!("{calls} calls {whose} in {}{}", seconds(report.wall_seconds), written(report));
     Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
+}
+
+/// What came of them on storage.
+fn written(report: &CallsReport) -> String {
+    let bytes = |bytes: Option<u64>| show_amount(bytes.unwrap_or(0) as f64, Unit::Bytes);
+    match (report.storage_written_bytes_total, report.storage_to_come_bytes) {
+        (None | Some(0), _) => String::new(),
+        (total, None | Some(0)) => format!(", {} written to storage", bytes(total)),
+        (total, to_come) => {
+            format!(", {} written to storage, {} of it not yet", bytes(total), bytes(to_come))
+        }
+    }
 }
 
 fn title(kind: &CallKind) -> String {

@@ -8,6 +8,7 @@ mod files;
 mod footprint;
 mod gpu;
 mod hardware;
+mod written;
 
 use std::collections::BTreeMap;
 
@@ -117,7 +118,8 @@ const KINDS: &[Kind] =
 
 /// A collector that was started.
 pub struct Started {
-    kind: &'static Kind,
+    metrics: &'static [&'static str],
+    mechanism: Mechanism,
     /// The collector.
     pub collector: Box<dyn JobCollector>,
 }
@@ -125,13 +127,13 @@ pub struct Started {
 impl Started {
     /// What it knows of its metrics before the job has ended.
     pub fn so_far(&self) -> impl Iterator<Item = (String, Value)> + '_ {
-        self.kind.metrics.iter().filter_map(|name| {
+        self.metrics.iter().filter_map(|name| {
             let unit = metric(name)?.unit;
             let value = match self.collector.value(name) {
                 Some(value) => Value {
                     value: Some(unit.number(value)),
                     unit,
-                    source: self.kind.mechanism,
+                    source: self.mechanism,
                     quality: Quality::Sampled,
                     reason: Some("as last looked at before this moment".to_string()),
                 },
@@ -152,7 +154,8 @@ pub fn start(
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     let group = Some((group, waiting.is_in_group));
     let mut start = Start { settings, pid, group, follower };
-    KINDS
+    let asked_for = settings.arguments.written.then(|| written::start(waiting));
+    let kinds = KINDS
         .iter()
         .map(|kind| {
             let absent = |state, reason| -> Box<dyn JobCollector> {
@@ -172,6 +175,10 @@ pub fn start(
                 .unwrap_or_else(|reason| absent(CollectorState::Unavailable, reason))
         })
         .zip(KINDS)
-        .map(|(collector, kind)| Started { kind, collector })
-        .collect()
+        .map(|(collector, kind)| Started {
+            metrics: kind.metrics,
+            mechanism: kind.mechanism,
+            collector,
+        });
+    kinds.chain(asked_for).collect()
 }

@@ -1,0 +1,77 @@
+//! What the job has had written to storage, page by page: by the same accounts as `weigh calls` has.
+//!
+//! Without it, or where it does not work, the metric is the kernel's own counter.
+
+use weigh_collect::calls::KernelCalls;
+use weigh_collect::job::JobError;
+use weigh_collect::spawn::Waiting;
+use weigh_schema::call::Written;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::{Unit, metric};
+
+use super::{Absent, Findings, JobCollector, Recorder, Started};
+
+const NAME: &str = "written";
+const WRITTEN: &str = "storage_written_bytes_total";
+
+/// Starts it on the command, which is created but not yet executed.
+pub(super) fn start(waiting: &Waiting) -> Started {
+    let open = || -> Result<KernelCalls, JobError> {
+        let mut calls = KernelCalls::open_for_writes()?;
+        calls.arm(waiting.pidfd())?;
+        Ok(calls)
+    };
+    let collector: Box<dyn JobCollector> = match open() {
+        Ok(calls) => Box::new(Pages(calls)),
+        Err(error) => Box::new(Absent {
+            name: NAME.to_string(),
+            mechanism: Mechanism::Bpf,
+            state: CollectorState::Unavailable,
+            reason: error.to_string(),
+            metrics: &[],
+        }),
+    };
+    // At other moments than the end it is the kernel's counter.
+    Started { metrics: &[], mechanism: Mechanism::Bpf, collector }
+}
+
+struct Pages(KernelCalls);
+
+impl JobCollector for Pages {
+    fn finish(mut self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
+        self.0.detach();
+        let lost = self.0.tally().lost;
+        let written = self.0.written();
+        if let Some(written) = written {
+            findings.given.insert(WRITTEN.to_string(), value(written, lost));
+        }
+        let missing = self.0.attached().iter().flat_map(|part| part.missing.iter().cloned());
+        let missing: Vec<String> = missing.collect();
+        let status = match (written, missing.is_empty()) {
+            (None, _) => CollectorState::Unavailable,
+            (_, false) => CollectorState::Degraded,
+            _ => CollectorState::Active,
+        };
+        let reason = (!missing.is_empty()).then(|| missing.join("; "));
+        CollectorStatus { name: NAME.to_string(), mechanism: Mechanism::Bpf, status, reason, lost }
+    }
+}
+
+fn value(written: Written, lost: u64) -> Value {
+    let unit = metric(WRITTEN).map_or(Unit::Bytes, |m| m.unit);
+    let mut reasons = Vec::new();
+    if written.to_come > 0 {
+        reasons.push(format!("{} bytes of it are not on the device yet", written.to_come));
+    }
+    if lost > 0 {
+        reasons.push(format!("{lost} times there was no room to follow what was written"));
+    }
+    Value {
+        value: Some(unit.number(written.total() as f64)),
+        unit,
+        source: Mechanism::Bpf,
+        quality: if lost > 0 { Quality::Estimated } else { Quality::Exact },
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+    }
+}

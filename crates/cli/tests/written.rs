@@ -1,0 +1,119 @@
+//! What a job had written to storage: `weigh run --written` and `weigh calls` have it from the same
+//! accounts, to the byte.
+
+mod support;
+
+use serde_json::Value;
+use support::run::{Scratch, weigh};
+
+/// Pages that 1,000,003 bytes lie in.
+const PAGES: u64 = 245 * 4096;
+
+/// By `weigh calls`: all of it, and what of it was in memory still.
+#[track_caller]
+fn by_calls(script: &str) -> (u64, u64) {
+    let scratch = Scratch::new();
+    let json = scratch.path("calls.json").display().to_string();
+    let options = ["calls", "-q", "-s", "pagecache,block", "--json", &json, "--"];
+    let output = weigh(&scratch, &[&options, &["sh", "-ec", script][..]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_str(&scratch.text("calls.json")).expect("JSON");
+    assert_eq!(report["lost_total"], 0);
+    let number = |key: &str| report[key].as_u64().unwrap_or_else(|| panic!("{key} of {report}"));
+    (number("storage_written_bytes_total"), number("storage_to_come_bytes"))
+}
+
+/// By `weigh run`.
+#[track_caller]
+fn by_run(script: &str) -> Value {
+    let scratch = Scratch::new();
+    let recording = scratch.path("recording").display().to_string();
+    let options = ["run", "--written", "-o", &recording, "--"];
+    let output = weigh(&scratch, &[&options, &["sh", "-ec", script][..]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let summary = scratch.text("recording/summary.json");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    let collectors = summary["collectors"].as_array().expect("collectors");
+    let collector = collectors.iter().find(|collector| collector["name"] == "written");
+    assert_eq!(collector.expect("it is named")["status"], "active", "{summary}");
+    let written = &summary["metrics"]["storage_written_bytes_total"];
+    assert_eq!(written["quality"], "exact", "{written}");
+    written.clone()
+}
+
+/// Both, for a script that says how it is done in the present folder.
+#[track_caller]
+fn both(script: &str, expected: u64) {
+    let (written, to_come) = by_calls(script);
+    assert_eq!(written, expected, "weigh calls: {script}, {to_come} of it to come");
+    let written = by_run(script);
+    assert_eq!(written["value"], expected, "weigh run: {script}: {written}");
+}
+
+const WRITE: &str = "head -c 1000003 /dev/zero >written-file";
+
+/// Whether what is written there goes to storage at some time.
+fn is_stored() -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    let scratch = Scratch::new();
+    let is_stored = rustix::fs::statfs(scratch.mark()).expect("a file system").f_type != TMPFS;
+    if !is_stored {
+        println!("ignored: files for temporary use are in memory here");
+    }
+    is_stored
+}
+
+#[test]
+fn what_somebody_else_flushes_is_the_writers() {
+    needs_root!();
+    if is_stored() {
+        // The command that flushes is of the job, but wrote nothing; a kernel thread may be faster.
+        both(&format!("{WRITE}; sync written-file; {WRITE}; sync"), 2 * PAGES);
+    }
+}
+
+#[test]
+fn what_is_in_memory_at_the_end_is_counted_and_said() {
+    needs_root!();
+    if is_stored() {
+        both(WRITE, PAGES);
+    }
+}
+
+#[test]
+fn what_is_deleted_before_it_is_flushed_is_not_written() {
+    needs_root!();
+    if is_stored() {
+        both(&format!("{WRITE}; : >written-file; {WRITE}; rm written-file"), 0);
+    }
+}
+
+#[test]
+fn each_time_that_a_page_is_written_counts() {
+    needs_root!();
+    if is_stored() {
+        let direct = "dd if=/dev/zero of=direct bs=4096 count=123 oflag=direct status=none";
+        // Each has one page and a half.
+        let at_once = "dd if=/dev/zero of=at-once bs=6144 count=50 oflag=sync status=none";
+        let again = format!("{WRITE}; sync written-file");
+        let pages = 3 * PAGES + (123 + 100) * 4096;
+        both(&format!("{again}; {again}; {again}; {direct}; {at_once}"), pages);
+    }
+}
+
+/// Without being asked it is the kernel's own counter, as before: nobody else pays for it.
+#[test]
+fn unasked_it_is_the_kernel_s_counter() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let recording = scratch.path("recording").display().to_string();
+    let script = format!("{WRITE}; sync written-file");
+    let output = weigh(&scratch, &["run", "-o", &recording, "--", "sh", "-ec", &script]);
+    assert!(output.status.success(), "{output:?}");
+    let summary: Value =
+        serde_json::from_str(&scratch.text("recording/summary.json")).expect("JSON");
+    let named = |c: &Value| c["name"] == "written";
+    assert!(!summary["collectors"].as_array().expect("collectors").iter().any(named));
+    let written = summary["metrics"]["storage_written_bytes_total"]["value"].as_u64();
+    assert!(written.is_some_and(|bytes| bytes >= PAGES), "{written:?}");
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What threads of the job do between calls: stores to mapped memory. Where nobody tells where calls
+ * begin and end, it is all that they do.
+ */
+#ifndef WEIGH_CALLS_STORES_H
+#define WEIGH_CALLS_STORES_H
+
+#include "pages.h"
+
+/* Makes a thread's stores a cause; none if it is not of the job, or in a call. */
+static __always_inline struct cell *stores_of(struct cause *cause, struct window *window)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cell_key key = { .number = STORES };
+	struct cell *cell;
+	__u32 index;
+
+	if (window->stage != STAGE_MEMBER || window->inside)
+		return 0;
+	if (grouping == BY_THREAD) {
+		key.of[0] = task->tgid;
+		key.of[1] = task->pid;
+	}
+	__builtin_memset(cause, 0, sizeof(*cause));
+	cause->cell = cell_number(&key);
+	index = cause->cell - 1;
+	cell = bpf_map_lookup_elem(&cells, &index);
+	if (!cell) {
+		count_lost();
+		return 0;
+	}
+	barrier_var(cell);
+	__sync_fetch_and_or(&cell->account.touched, BIT(WEIGH_PAGECACHE));
+	return cell;
+}
+
+/* The same for a call of which nobody told that it began. */
+static __always_inline struct window *untold_call(struct cause *cause)
+{
+	struct window *window;
+
+	if (follows_calls)
+		return 0;
+	window = bpf_task_storage_get(&windows, bpf_get_current_task_btf(), 0, 0);
+	return window && stores_of(cause, window) ? window : 0;
+}
+
+#endif
