@@ -31,7 +31,7 @@ enum weigh_subsystem {
 	WEIGH_SOCKET = 9,
 	/* TCP: what was handed to it, and what it had to send again at once */
 	WEIGH_TCP = 10,
-	/* devices and their queues; time is that of the driver's transmission */
+	/* devices and their queues; time is that of the driver's transmission, which loopback has none of */
 	WEIGH_NET = 11,
 	/* work that is left to kernel threads */
 	WEIGH_WORKQUEUE = 12,

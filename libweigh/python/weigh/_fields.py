@@ -358,7 +358,7 @@ class Tcp(_Numbers):
 
 
 class Net(_Numbers):
-    """Devices and their queues; time is that of the driver's transmission."""
+    """Devices and their queues; time is that of the driver's transmission, which loopback has none of."""
 
     __slots__ = ()
 
@@ -537,7 +537,7 @@ class Later(_Numbers):
         return self._of._number(121) / 1e9
 
 
-LAYOUT = 0xe26a3fb8352813d3
+LAYOUT = 0x6c428f8afb08232a
 WORDS = 122
 TOUCHED = 2
 CALLS = 3
@@ -627,7 +627,7 @@ class Parts:
 
     @property
     def net(self) -> Net:
-        """Devices and their queues; time is that of the driver's transmission."""
+        """Devices and their queues; time is that of the driver's transmission, which loopback has none of."""
         return Net(self)
 
     @property

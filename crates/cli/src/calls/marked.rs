@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use weigh_account::{Owners, call_kinds};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::shim::{Shim, why_not};
+use weigh_collect::calls::shim::{CallSet, Shim, why_not};
 use weigh_collect::calls::{KernelCalls, Wanted};
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
@@ -38,6 +38,7 @@ pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
     if Grouping::from(arguments.by) != Grouping::Call || arguments.slowest > 0 {
         bail!("--mechanism preload has rows by call alone: --by and --slowest take bpf");
     }
+    CallSet::of(&arguments.only)?;
     if let Some(why) = why_not(command) {
         bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
     }
@@ -50,8 +51,10 @@ pub fn follow(
     wanted: &Wanted,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let wanted = Wanted { every_call: false, ..wanted.clone() };
+    let chosen = CallSet::of(&arguments.only)?;
     let shim = Shim::new()?;
     let mut calls = KernelCalls::open(&wanted)?;
+    shim.mark(chosen);
     let settings = Settings {
         programs: PROGRAMS,
         of_a_user: PROGRAMS,
@@ -68,7 +71,8 @@ pub fn follow(
         Err(error) => return Ok(Err(error)),
     };
     let end = arguments.duration.map(|duration| began + duration);
-    serve(&mut started, &mut server, &mut calls, end)?;
+    serve(&mut started, &mut server, &mut calls, &shim, end)?;
+    shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
     let (sums, tally) = (server.sums(), calls.tally());
@@ -101,6 +105,7 @@ fn serve(
     started: &mut Started,
     server: &mut Server,
     calls: &mut KernelCalls,
+    shim: &Shim,
     end: Option<Instant>,
 ) -> anyhow::Result<()> {
     loop {
@@ -108,6 +113,7 @@ fn serve(
         started.wait(end.map_or(look, |end| end.min(look)), &[server.descriptor()])?;
         started.attend(&|pid| calls.is_member(pid))?;
         server.handle(calls).context("serving the command's programs")?;
+        shim.keep_time();
         let is_time = end.is_some_and(|end| Instant::now() >= end);
         if calls.tally().living == 0 || started.is_interrupted() || is_time {
             return Ok(());
