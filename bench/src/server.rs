@@ -184,7 +184,7 @@ fn leave_out_disturbed(samples: &mut Samples) -> String {
 pub fn write(bench: &Bench, page: &mut Page) -> Result<String> {
     eprintln!("server");
     let mut samples: [Samples; 2] = Default::default();
-    let (began, mut number) = (Instant::now(), 0);
+    let (began, load, mut number) = (Instant::now(), machine::load()?, 0);
     while number < bench.times(ROUNDS) && (number < LEAST || began.elapsed().as_secs() < SECONDS) {
         for (kind, samples) in Kind::ALL.into_iter().zip(&mut samples) {
             round(bench, kind, number, samples)?;
@@ -193,6 +193,11 @@ pub fn write(bench: &Bench, page: &mut Page) -> Result<String> {
     }
     page.heading(2, "A server whose requests are accounted");
     page.paragraph(&method());
+    page.paragraph(&format!(
+        "Load averages (1, 5, 15 minutes) of the machine: {load} before, {} after. Where others have \
+         the CPUs, too, the figures say little, as their intervals show.",
+        machine::load()?
+    ));
     for (kind, samples) in Kind::ALL.iter().zip(&mut samples) {
         let rounds = leave_out_disturbed(samples);
         page.heading(3, &format!("{}: {rounds}", kind.name()));
