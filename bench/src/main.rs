@@ -213,7 +213,8 @@ impl Session<'_> {
                 }
                 Part::Programs => probes::write(bench, page),
                 Part::Collectors => collectors::write(bench, page),
-                Part::Server => server::write(bench, page),
+                Part::Server => server::write(bench, page)
+                    .and_then(|picture| self.picture("latency.svg", &picture)),
                 Part::Accuracy | Part::Kinds | Part::CallCosts => Ok(()),
             };
             self.note(*part, done, page);

@@ -3,6 +3,8 @@
 //! They lie on a light ground of their own, so that a page may be dark. Colours say nothing that is
 //! not also written. Pure.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -190,6 +192,83 @@ pub fn errors(rows: &[(String, Vec<Option<f64>>)], cases: &[String]) -> Result<S
     Ok(picture)
 }
 
+/// How long requests took under one server.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// Which server.
+    pub title: String,
+    /// By way: how many took how many microseconds.
+    pub lines: Vec<(String, BTreeMap<u64, u64>)>,
+}
+
+/// A line for each way, over a logarithmic axis of time in steps of an eighth of a doubling.
+pub fn latencies(panels: &[Latencies]) -> Result<String> {
+    const HEIGHT: u32 = 240;
+    let mut picture = String::new();
+    {
+        let size = (WIDTH, HEIGHT * panels.len() as u32);
+        let root = SVGBackend::with_string(&mut picture, size).into_drawing_area();
+        root.fill(&GROUND).map_err(|error| anyhow!("drawing: {error}"))?;
+        for (area, panel) in root.split_evenly((panels.len().max(1), 1)).iter().zip(panels) {
+            draw_latencies(area, panel).map_err(|error| anyhow!("drawing: {error}"))?;
+        }
+        root.present().map_err(|error| anyhow!("drawing: {error}"))?;
+    }
+    Ok(picture)
+}
+
+/// Steps of a doubling.
+const STEPS: f64 = 8.0;
+
+fn step(microseconds: u64) -> i32 {
+    ((microseconds.max(1) as f64).log2() * STEPS).floor() as i32
+}
+
+/// Percent of the requests in each step.
+fn shares(latencies: &BTreeMap<u64, u64>) -> BTreeMap<i32, f64> {
+    let total: u64 = latencies.values().sum();
+    let mut shares = BTreeMap::new();
+    for (value, count) in latencies {
+        *shares.entry(step(*value)).or_insert(0.0) += *count as f64 / total as f64 * 100.0;
+    }
+    shares
+}
+
+fn draw_latencies(area: &Area<'_>, panel: &Latencies) -> Result<(), Box<dyn std::error::Error>> {
+    let lines: Vec<_> = panel.lines.iter().map(|(name, of)| (name, shares(of))).collect();
+    let steps = || lines.iter().flat_map(|(_, shares)| shares.keys().copied());
+    let (first, last) = (steps().min().unwrap_or(0), steps().max().unwrap_or(1));
+    let most = lines.iter().flat_map(|(_, shares)| shares.values()).copied().fold(1.0, f64::max);
+    let caption = format!("{}: latency, percent of requests, with rests", panel.title);
+    let mut chart = ChartBuilder::on(area)
+        .caption(caption, ("sans-serif", 14).into_font().color(&INK))
+        .margin(8)
+        .x_label_area_size(28)
+        .y_label_area_size(44)
+        .build_cartesian_2d(f64::from(first)..f64::from(last), 0.0..most * 1.05)?;
+    chart
+        .configure_mesh()
+        .axis_style(FAINT)
+        .bold_line_style(FAINT)
+        .light_line_style(GROUND)
+        .label_style(("sans-serif", 11).into_font().color(&INK))
+        .x_label_formatter(&|step| format!("{:.0} µs", (step / STEPS).exp2()))
+        .y_label_formatter(&|share| format!("{share:.0} %"))
+        .draw()?;
+    for (number, (name, shares)) in lines.iter().enumerate() {
+        let colour = [INK, RGBColor(120, 130, 140), WEIGH, PEER][number % 4];
+        let share = |step: &i32| shares.get(step).copied().unwrap_or(0.0);
+        let points: Vec<_> = (first..=last).map(|step| (f64::from(step), share(&step))).collect();
+        chart
+            .draw_series([PathElement::new(points, colour.stroke_width(2))])?
+            .label(name.as_str())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+    }
+    let font = ("sans-serif", 12).into_font().color(&INK);
+    chart.configure_series_labels().label_font(font).background_style(GROUND).draw()?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +287,19 @@ mod tests {
         for words in ["copying", "bpf 2", "+0.5 %", "strace", "+700 % →"] {
             assert!(picture.contains(words), "{words}");
         }
+    }
+
+    #[test]
+    fn every_way_is_in_the_picture_of_latencies() {
+        let line = |name: &str| (name.to_string(), BTreeMap::from([(100, 90), (800, 10)]));
+        let lines = vec![line("not watched"), line("accounted")];
+        let panel = Latencies { title: "nginx".into(), lines };
+        let picture = latencies(&[panel]).unwrap();
+        for words in ["nginx", "not watched", "accounted"] {
+            assert!(picture.contains(words), "{words}");
+        }
+        let shares = shares(&BTreeMap::from([(100, 1), (101, 2), (1000, 1)]));
+        assert_eq!(shares.values().copied().collect::<Vec<_>>(), [75.0, 25.0]);
     }
 
     #[test]

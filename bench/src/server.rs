@@ -1,374 +1,356 @@
-//! A server of small files, its calls followed and not, under load: requests a second and latency.
+//! Servers of small files under load, their requests accounted and not: requests a second, CPU time,
+//! latency, and what a program beside them pays.
 //!
-//! Reads what wrk says of nginx, and the report of `weigh calls`; refuses a round in which weigh did
-//! not see the requests that were made.
+//! Refuses a round in which weigh did not see the requests that were made.
 
-use std::fs;
-use std::net::TcpListener;
+mod load;
+mod site;
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, getppid, kill_process};
 
+use crate::machine;
 use crate::page::{Page, Table};
+use crate::plot;
 use crate::runs::Bench;
 use crate::spread::Spread;
+use load::{CONNECTIONS, Histogram, Load, Pace, percentile};
+use site::{FILE_BYTES, Kind, Server};
 
-/// How the server is watched.
+/// How a server is watched.
 #[derive(Clone, Copy)]
 enum Watched {
     Not,
-    /// Another process is, so that the server pays only for the probes.
-    Beside(&'static str),
-    Followed(&'static str),
-    /// It was started with the library that marks its calls.
-    Marked(&'static str),
+    /// It has the library in it, and an agent runs, but nobody asks for anything.
+    Idle,
+    /// Accounts of these parts of the kernel, for each call that takes, receives or sends.
+    Accounted(&'static str),
 }
 
 struct Way {
     name: &'static str,
     watched: Watched,
-    /// By how many percent there may be fewer requests, and median and 99th percentile be longer.
-    targets: Option<[f64; 3]>,
+    /// By how many percent there may be fewer requests a second.
+    fewer: Option<f64>,
+    /// By how many percent median and 99th percentile of the latency may be longer.
+    longer: Option<[f64; 2]>,
 }
 
-const NETWORK: &str = "sched,irq,socket,tcp,net,memory,lock";
-const FEW: &str = "sched,socket";
-
-const WAYS: [Way; 7] = [
-    Way { name: "not watched", watched: Watched::Not, targets: None },
+const WAYS: [Way; 4] = [
+    Way { name: "not watched", watched: Watched::Not, fewer: None, longer: None },
+    Way { name: "attached, idle", watched: Watched::Idle, fewer: Some(1.0), longer: None },
     Way {
-        name: "calls of another process, sched and socket",
-        watched: Watched::Beside(FEW),
-        targets: Some([1.0, 3.0, 5.0]),
+        name: "sched and socket",
+        watched: Watched::Accounted("sched,socket"),
+        fewer: Some(3.0),
+        longer: None,
     },
     Way {
-        name: "calls, sched and socket",
-        watched: Watched::Followed(FEW),
-        targets: Some([3.0, 3.0, 5.0]),
+        name: "all of the network",
+        watched: Watched::Accounted("sched,irq,socket,tcp,net"),
+        fewer: Some(10.0),
+        longer: Some([3.0, 5.0]),
     },
-    Way {
-        name: "calls, all of the network",
-        watched: Watched::Followed(NETWORK),
-        targets: Some([10.0, 3.0, 5.0]),
-    },
-    Way {
-        name: "calls by preload, sched and socket",
-        watched: Watched::Marked(FEW),
-        targets: Some([3.0, 3.0, 5.0]),
-    },
-    Way {
-        name: "calls by preload, all of the network",
-        watched: Watched::Marked(NETWORK),
-        targets: Some([10.0, 3.0, 5.0]),
-    },
-    Way { name: "calls, every part", watched: Watched::Followed("all"), targets: None },
 ];
 
-/// How long wrk asks in each way and round.
-const LOAD_SECONDS: u64 = 2;
-const SECONDS: u64 = 150;
-const FILE_BYTES: usize = 1009;
+/// Nanoseconds that a getppid() beside may take longer.
+const BESIDE_NS: f64 = 10.0;
 
-/// What wrk says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Load {
-    requests: f64,
-    per_second: f64,
-    median_us: f64,
-    p99_us: f64,
-    /// CPU time of the server for each request.
+/// What one round says of one way.
+struct Sample {
+    /// Whether another weigh ran on the machine.
+    disturbed: bool,
+    full: Load,
+    slow: Load,
+    /// CPU time of the server for each request, at full load.
     cpu_us: f64,
+    getppid_ns: f64,
 }
 
-/// Reads the report of `wrk --latency`.
-fn read_wrk(text: &str) -> Option<Load> {
-    let after = |what: &str| {
-        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(what));
-        line.map(str::trim)
-    };
-    let requests =
-        text.lines().find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok());
-    Some(Load {
-        requests: requests?,
-        per_second: after("Requests/sec:")?.parse().ok()?,
-        median_us: microseconds(after("50%")?)?,
-        p99_us: microseconds(after("99%")?)?,
-        cpu_us: 0.0,
-    })
-}
+/// The rounds of a server, by way.
+type Samples = [Vec<Sample>; WAYS.len()];
 
-fn microseconds(text: &str) -> Option<f64> {
-    for (unit, factor) in [("us", 1.0), ("ms", 1e3), ("s", 1e6)] {
-        if let Some(number) = text.strip_suffix(unit) {
-            return Some(number.trim().parse::<f64>().ok()? * factor);
-        }
-    }
-    None
-}
+const SECONDS: u64 = 420;
+const ROUNDS: usize = 21;
+/// Fewer say nothing.
+const LEAST: usize = 6;
 
-/// nginx, in one process.
-struct Server {
-    child: Child,
-    port: u16,
-    /// nginx itself, where the child is weigh.
-    pid: u32,
-}
+/// An agent that nobody asks for anything.
+struct Agent(Child);
 
-impl Server {
-    /// Starts it, by weigh if it is to be marked for these parts of the kernel.
-    fn start(bench: &Bench, marked: Option<&str>) -> Result<Server> {
-        let folder = bench.path(if marked.is_some() { "marked" } else { "server" });
-        fs::create_dir_all(folder.join("logs")).context("a folder for the server")?;
-        fs::write(folder.join("small"), vec![b'x'; FILE_BYTES]).context("a file to serve")?;
-        // Free a moment ago; nobody else on the machine takes ports at random.
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let configuration = format!(
-            "master_process off; daemon off; user root; pid {0}/pid; error_log {0}/error;\n\
-             events {{ worker_connections 512; }}\n\
-             http {{ access_log off; sendfile on; keepalive_requests 1000000;\n\
-             client_body_temp_path {0}/a; proxy_temp_path {0}/b; fastcgi_temp_path {0}/c;\n\
-             uwsgi_temp_path {0}/d; scgi_temp_path {0}/e;\n\
-             server {{ listen 127.0.0.1:{port}; root {0}; }} }}\n",
-            folder.display()
-        );
-        let file = folder.join("nginx.conf");
-        fs::write(&file, configuration).context("the server's configuration")?;
-        let mut command = match marked {
-            None => Command::new("nginx"),
-            Some(subsystems) => {
-                let mut command = Command::new(bench.weigh_path());
-                command.args(["calls", "-q", "--mechanism", "preload", "-s", subsystems, "--json"]);
-                command.arg(bench.path("calls.json")).args(["--", "nginx"]);
-                command
-            }
-        };
-        command.env("PATH", bench.search_path() + ":/usr/sbin");
-        command.arg("-p").arg(&folder).arg("-c").arg(&file).arg("-e").arg(folder.join("error"));
-        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut server = Server { child: child.context("nginx")?, port, pid: 0 };
-        let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            ensure!(server.child.try_wait()?.is_none(), "nginx has ended at once");
-            ensure!(began.elapsed() < Duration::from_secs(10), "nginx does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let pid = fs::read_to_string(folder.join("pid")).context("the server's pid")?;
-        server.pid = pid.trim().parse().context("the server's pid")?;
-        Ok(server)
-    }
-
-    fn ask(&self, bench: &Bench) -> Result<Load> {
-        let address = format!("http://127.0.0.1:{}/small", self.port);
-        let duration = format!("-d{LOAD_SECONDS}s");
-        let words = ["wrk", "-t1", "-c8", &duration, "--latency", &address].map(String::from);
-        let mut command = bench.command(&words)?;
-        let before = self.cpu_us()?;
-        let output = command.stdout(Stdio::piped()).output().context("wrk")?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(!text.contains("Non-2xx"), "the server refused: {text}");
-        let mut load = read_wrk(&text).with_context(|| format!("wrk said: {text}"))?;
-        load.cpu_us = (self.cpu_us()? - before) / load.requests;
-        Ok(load)
-    }
-
-    /// Its CPU time so far.
-    fn cpu_us(&self) -> Result<f64> {
-        let stat =
-            fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).context("its CPU time")?;
-        let nanoseconds =
-            stat.split_whitespace().next().and_then(|first| first.parse::<f64>().ok());
-        Ok(nanoseconds.context("its CPU time")? / 1e3)
-    }
-
-    /// Ends one that was marked. How many calls weigh saw.
-    fn end_marked(mut self, bench: &Bench) -> Result<f64> {
-        let pid = Pid::from_raw(self.pid as i32).context("a PID")?;
-        kill_process(pid, Signal::TERM).context("nginx")?;
-        self.child.wait().context("weigh calls")?;
-        seen(bench)
+impl Agent {
+    fn start(bench: &Bench) -> Result<Agent> {
+        let socket = bench.path("agent.sock");
+        let mut command = Command::new(bench.weigh_path());
+        command.arg("agent").arg("--socket").arg(socket);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let agent = Agent(command.spawn().context("weigh agent")?);
+        std::thread::sleep(Duration::from_millis(500));
+        Ok(agent)
     }
 }
 
-impl Drop for Server {
+impl Drop for Agent {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.0.wait();
     }
 }
 
-/// `weigh calls` on a process that runs.
-struct Watch {
-    weigh: Child,
+/// The middle of many short series.
+fn getppid_ns() -> f64 {
+    const CALLS: u32 = 5000;
+    let series = (0..41).map(|_| {
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            std::hint::black_box(getppid());
+        }
+        began.elapsed().as_nanos() as f64 / f64::from(CALLS)
+    });
+    Spread::of(series).median
 }
 
-impl Watch {
-    fn start(bench: &Bench, pid: u32, subsystems: &str) -> Result<Watch> {
-        let report = bench.path("calls.json");
-        let mut words = vec![bench.weigh_path(), "calls".into(), "-q".into(), "--json".into()];
-        words.push(report.display().to_string());
-        words.extend(["--subsystems".into(), subsystems.into(), "--pid".into(), pid.to_string()]);
-        let weigh = bench.command(&words)?.spawn().context("weigh calls")?;
-        // Until everything is attached it may have begun already: that only helps it.
-        std::thread::sleep(Duration::from_millis(800));
-        Ok(Watch { weigh })
-    }
-
-    /// How many calls it saw.
-    fn end(mut self, bench: &Bench) -> Result<f64> {
-        let pid = Pid::from_raw(self.weigh.id() as i32).context("a PID")?;
-        kill_process(pid, Signal::INT).context("weigh calls")?;
-        ensure!(self.weigh.wait()?.success(), "weigh calls failed");
-        seen(bench)
-    }
-}
-
-/// How many calls the report tells of.
-fn seen(bench: &Bench) -> Result<f64> {
-    let text = fs::read_to_string(bench.path("calls.json")).context("the report")?;
-    let report: Value = serde_json::from_str(&text).context("the report")?;
-    ensure!(report["lost_total"] == 0, "weigh lost {} calls", report["lost_total"]);
-    report["calls_total"].as_f64().context("calls_total")
-}
-
-/// A server of its own, for the library is in it from its beginning.
-fn marked_round(bench: &Bench, subsystems: &str) -> Result<Load> {
-    let server = Server::start(bench, Some(subsystems))?;
-    let load = server.ask(bench)?;
-    let seen = server.end_marked(bench)?;
-    ensure!(seen >= 2.0 * load.requests, "weigh saw {seen} calls of {} requests", load.requests);
-    Ok(load)
-}
-
-fn round(bench: &Bench, server: &Server, watched: Watched) -> Result<Load> {
-    let (subsystems, whom) = match watched {
-        Watched::Not => return server.ask(bench),
-        Watched::Followed(subsystems) => (subsystems, server.child.id()),
-        Watched::Beside(subsystems) => (subsystems, std::process::id()),
-        Watched::Marked(subsystems) => return marked_round(bench, subsystems),
+/// One way of one round.
+fn sample(bench: &Bench, kind: Kind, watched: Watched) -> Result<Sample> {
+    let (server, _agent, own) = match watched {
+        Watched::Not => (Server::start(bench, kind, None)?, None, 0),
+        Watched::Idle => {
+            let options = ["--subsystems", "sched,socket", "--for", "1ms"];
+            let mut server = Server::start(bench, kind, Some(&options))?;
+            let began = Instant::now();
+            while !server.is_alone()? {
+                ensure!(
+                    began.elapsed() < Duration::from_secs(20),
+                    "weigh calls --for does not end"
+                );
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            (server, Some(Agent::start(bench)?), 1)
+        }
+        Watched::Accounted(subsystems) => {
+            let options = ["--only", "network", "--subsystems", subsystems];
+            (Server::start(bench, kind, Some(&options))?, None, 1)
+        }
     };
-    let watch = Watch::start(bench, whom, subsystems)?;
-    let load = server.ask(bench);
-    let seen = watch.end(bench)?;
-    let load = load?;
-    let is_followed = matches!(watched, Watched::Followed(_));
-    // Each request is read and answered, by at least two calls.
-    if is_followed && seen < 2.0 * load.requests {
-        bail!("weigh saw {seen} calls of {} requests", load.requests);
-    }
-    Ok(load)
+    let before = server.cpu_us()?;
+    let full = Load::put(bench, server.port, Pace::Full)?;
+    let cpu_us = (server.cpu_us()? - before) / full.requests;
+    let slow = Load::put(bench, server.port, Pace::Slow)?;
+    let getppid_ns = getppid_ns();
+    let disturbed = machine::weighs_running()? > own;
+    let requests = full.requests + slow.requests;
+    let seen = server.end(bench)?;
+    // Each is received and answered, by at least two calls.
+    ensure!(
+        !matches!(watched, Watched::Accounted(_)) || seen >= 2.0 * requests,
+        "weigh saw {seen} calls of {requests} requests"
+    );
+    Ok(Sample { disturbed, full, slow, cpu_us, getppid_ns })
 }
 
-/// Takes the figures, and writes them.
-pub fn write(bench: &Bench, page: &mut Page) -> Result<()> {
-    eprintln!("server");
-    let server = Server::start(bench, None)?;
-    let mut loads: Vec<Vec<Load>> = WAYS.iter().map(|_| Vec::new()).collect();
-    let begin = Instant::now();
-    server.ask(bench)?;
-    for number in 0..bench.times(15) {
-        if number >= 6 && begin.elapsed().as_secs() > SECONDS {
-            break;
-        }
-        for offset in 0..WAYS.len() {
-            let which = (number + offset) % WAYS.len();
-            loads[which].push(round(bench, &server, WAYS[which].watched)?);
-        }
+/// All ways, one right after the other, and each round begins with another one.
+fn round(bench: &Bench, kind: Kind, number: usize, samples: &mut Samples) -> Result<()> {
+    for offset in 0..WAYS.len() {
+        let which = (number + offset) % WAYS.len();
+        samples[which].push(sample(bench, kind, WAYS[which].watched)?);
     }
-    page.heading(2, "A server whose calls are followed");
-    page.paragraph(&format!(
-        "nginx in one process serves a file of {FILE_BYTES} bytes to wrk (8 connections that stay \
-         open, one thread, {LOAD_SECONDS} s at a time), with `weigh calls --pid` on it and \
-         without, in turn; {} rounds. Changes are medians of the ratios to the round's unwatched \
-         part. Server and wrk share the machine, so each pays for what the other is slowed by.",
-        loads[0].len()
-    ));
-    page.table(&table(&loads));
     Ok(())
 }
 
-fn table(loads: &[Vec<Load>]) -> Table {
+/// Leaves out the rounds in which another weigh ran, if enough others are left. How many did.
+fn leave_out_disturbed(samples: &mut Samples) -> String {
+    let disturbed: Vec<bool> =
+        (0..samples[0].len()).map(|round| samples.iter().any(|way| way[round].disturbed)).collect();
+    let (all, left) = (disturbed.len(), disturbed.iter().filter(|is| !**is).count());
+    if left == all {
+        return format!("{all} rounds");
+    }
+    if left < LEAST {
+        return format!("{all} rounds, another weigh ran in {} of them", all - left);
+    }
+    for way in samples {
+        let mut rounds = disturbed.iter();
+        way.retain(|_| rounds.next() == Some(&false));
+    }
+    format!("{left} rounds, and {} in which another weigh ran are left out", all - left)
+}
+
+/// Takes the figures, and writes them. The picture of the latencies.
+pub fn write(bench: &Bench, page: &mut Page) -> Result<String> {
+    eprintln!("server");
+    let mut samples: [Samples; 2] = Default::default();
+    let (began, load, mut number) = (Instant::now(), machine::load()?, 0);
+    while number < bench.times(ROUNDS) && (number < LEAST || began.elapsed().as_secs() < SECONDS) {
+        for (kind, samples) in Kind::ALL.into_iter().zip(&mut samples) {
+            round(bench, kind, number, samples)?;
+        }
+        number += 1;
+    }
+    page.heading(2, "A server whose requests are accounted");
+    page.paragraph(&method());
+    page.paragraph(&format!(
+        "Load averages (1, 5, 15 minutes) of the machine: {load} before, {} after. Where others have \
+         the CPUs, too, the figures say little, as their intervals show.",
+        machine::load()?
+    ));
+    for (kind, samples) in Kind::ALL.iter().zip(&mut samples) {
+        let rounds = leave_out_disturbed(samples);
+        page.heading(3, &format!("{}: {rounds}", kind.name()));
+        page.table(&throughput(samples));
+        page.table(&latency(samples));
+        page.table(&beside(samples));
+    }
+    page.picture("Latency of requests, not watched and accounted", "images/latency.svg");
+    plot::latencies(&Kind::ALL.iter().zip(&samples).map(panel).collect::<Vec<_>>())
+}
+
+fn method() -> String {
+    format!(
+        "Debian's nginx and lighttpd, each in one process, serve a file of {FILE_BYTES} bytes to wrk \
+         ({CONNECTIONS} connections that stay open, one thread, the same machine), with what their \
+         packages' configurations say. “Accounted” is `weigh calls --mechanism preload --only network \
+         --subsystems …`: for each call by which the server takes a connection, receives or sends, its \
+         time, and what it does in these parts of the kernel. “Idle” is a server that has weigh's \
+         library in it, and an agent beside it, when nobody asks for anything any more. In each round \
+         each way has a server of its own, one right after the other: first for 1 s at full load, then \
+         for 1 s with rests of 1 to 3 ms at each connection. At full load a request waits for those \
+         before it, so its latency follows from the throughput; the latencies that targets are about \
+         are those with rests. Changes are medians of the ratios to the round's unwatched server, \
+         with their 95 % interval. libweigh itself is not measured apart: the library in the server is libweigh, \
+         with one account for each kind of call, and the clocks and histograms of `weigh calls` on \
+         top."
+    )
+}
+
+/// By how many percent a figure is greater than that of the unwatched server.
+fn change(samples: &Samples, way: usize, figure: fn(&Sample) -> f64) -> Spread {
+    let pairs = samples[way].iter().zip(&samples[0]);
+    Spread::of(pairs.map(|(own, bare)| (figure(own) / figure(bare) - 1.0) * 100.0))
+}
+
+fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> f64 {
+    Spread::of(samples.iter().map(figure)).median
+}
+
+fn percent(spread: &Spread) -> String {
+    match spread.interval {
+        Some((low, high)) => format!("{:+.1} % ({low:+.1} … {high:+.1})", spread.median),
+        None => format!("{:+.1} %", spread.median),
+    }
+}
+
+fn throughput(samples: &Samples) -> Table {
     let mut table = Table::new([
         "watched",
         "requests/s",
-        "change",
-        "95 % interval",
-        "median",
-        "change",
-        "p99",
-        "change",
-        "CPU/request",
-        "change",
-        "targets",
+        "fewer",
+        "target",
         "verdict",
+        "CPU/request",
+        "more",
+        "CPU of wrk/request",
+        "more",
     ]);
-    for (way, own) in WAYS.iter().zip(loads) {
-        let change = |figure: fn(&Load) -> f64| {
-            let pairs = own.iter().zip(&loads[0]);
-            Spread::of(pairs.map(|(load, bare)| (figure(load) / figure(bare) - 1.0) * 100.0))
-        };
-        let median = |figure: fn(&Load) -> f64| Spread::of(own.iter().map(figure)).median;
-        let (rate, middle, tail) =
-            (change(|l| l.per_second), change(|l| l.median_us), change(|l| l.p99_us));
-        let verdict = match way.targets {
-            None => "–".to_string(),
-            Some(targets) => verdict(targets, [-rate.median, middle.median, tail.median]),
-        };
-        let interval = |spread: &Spread| {
-            spread.interval.map_or("–".into(), |(low, high)| format!("{low:+.1} … {high:+.1} %"))
-        };
-        let is_bare = matches!(way.watched, Watched::Not);
-        let changed = |spread: &Spread| match is_bare {
-            true => "–".to_string(),
-            false => format!("{:+.1} %", spread.median),
+    for (index, way) in WAYS.iter().enumerate() {
+        let own = &samples[index];
+        let pairs = own.iter().zip(&samples[0]);
+        let fewer = Spread::of(
+            pairs.map(|(own, bare)| (1.0 - own.full.per_second / bare.full.per_second) * 100.0),
+        );
+        let more = |figure| match index {
+            0 => "–".to_string(),
+            _ => percent(&change(samples, index, figure)),
         };
         table.row([
             way.name.to_string(),
-            format!("{:.0}", median(|l| l.per_second)),
-            changed(&rate),
-            if is_bare { "–".into() } else { interval(&rate) },
-            format!("{:.0} µs", median(|l| l.median_us)),
-            changed(&middle),
-            format!("{:.0} µs", median(|l| l.p99_us)),
-            changed(&tail),
-            format!("{:.1} µs", median(|l| l.cpu_us)),
-            changed(&change(|l| l.cpu_us)),
-            way.targets.map_or("–".into(), |[a, b, c]| format!("-{a} %, +{b} %, +{c} %")),
-            verdict,
+            format!("{:.0}", median(own, |s| s.full.per_second)),
+            if index == 0 { "–".into() } else { percent(&fewer) },
+            way.fewer.map_or("–".into(), |target| format!("≤ {target} %")),
+            way.fewer.map_or("–".into(), |target| fewer.against(target).to_string()),
+            format!("{:.2} µs", median(own, |s| s.cpu_us)),
+            more(|s| s.cpu_us),
+            format!("{:.2} µs", median(own, |s| s.full.own_cpu_us)),
+            more(|s| s.full.own_cpu_us),
         ]);
     }
     table
 }
 
-fn verdict(targets: [f64; 3], worse: [f64; 3]) -> String {
-    let names = ["requests", "median", "p99"];
-    let missed: Vec<&str> = (0..3).filter(|i| worse[*i] > targets[*i]).map(|i| names[i]).collect();
-    match missed.is_empty() {
-        true => "medians within".to_string(),
-        false => format!("missed: {}", missed.join(", ")),
-    }
+fn middle(latencies: &Histogram) -> f64 {
+    percentile(latencies, 50.0).unwrap_or(f64::NAN)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn tail(latencies: &Histogram) -> f64 {
+    percentile(latencies, 99.0).unwrap_or(f64::NAN)
+}
 
-    #[test]
-    fn what_wrk_says() {
-        let said = "Running 2s test @ http://127.0.0.1:1/small\n  1 threads and 8 connections\n  \
-                    Latency Distribution\n     50%  304.00us\n     75%  371.00us\n     99%    1.20ms\n  \
-                    49871 requests in 2.00s, 59.1MB read\nRequests/sec:  24920.13\nTransfer/sec: 29MB\n";
-        let load = read_wrk(said).unwrap();
-        assert_eq!((load.requests, load.per_second), (49871.0, 24920.13));
-        assert_eq!((load.median_us, load.p99_us), (304.0, 1200.0));
-        assert_eq!(read_wrk("nothing"), None);
+fn latency(samples: &Samples) -> Table {
+    let mut table = Table::new([
+        "watched",
+        "median, with rests",
+        "longer",
+        "target",
+        "verdict",
+        "p99, with rests",
+        "longer",
+        "target",
+        "verdict",
+        "median, full load",
+        "longer",
+    ]);
+    let figures: [fn(&Sample) -> f64; 3] =
+        [|s| middle(&s.slow.latencies), |s| tail(&s.slow.latencies), |s| middle(&s.full.latencies)];
+    for (index, way) in WAYS.iter().enumerate() {
+        let mut row = vec![way.name.to_string()];
+        for (number, figure) in figures.into_iter().enumerate() {
+            let longer = change(samples, index, figure);
+            let target = way.longer.and_then(|targets| targets.get(number).copied());
+            row.push(format!("{:.0} µs", median(&samples[index], figure)));
+            row.push(if index == 0 { "–".into() } else { percent(&longer) });
+            if number < 2 {
+                row.push(target.map_or("–".into(), |target| format!("≤ {target} %")));
+                row.push(target.map_or("–".into(), |target| longer.against(target).to_string()));
+            }
+        }
+        table.row(row);
     }
+    table
+}
 
-    #[test]
-    fn what_is_worse_than_promised_is_named() {
-        assert_eq!(verdict([3.0, 3.0, 5.0], [2.0, 3.0, -1.0]), "medians within");
-        assert_eq!(verdict([3.0, 3.0, 5.0], [4.0, 3.0, 6.0]), "missed: requests, p99");
+fn beside(samples: &Samples) -> Table {
+    let mut table =
+        Table::new(["watched", "getppid() of a program beside", "longer", "target", "verdict"]);
+    for (index, way) in WAYS.iter().enumerate() {
+        let pairs = samples[index].iter().zip(&samples[0]);
+        let longer = Spread::of(pairs.map(|(own, bare)| own.getppid_ns - bare.getppid_ns));
+        let (low, high) = longer.interval.unwrap_or((longer.least, longer.greatest));
+        let is_bare = index == 0;
+        let unless_bare = |text: String| if is_bare { "–".to_string() } else { text };
+        table.row([
+            way.name.to_string(),
+            format!("{:.1} ns", median(&samples[index], |s| s.getppid_ns)),
+            unless_bare(format!("{:+.1} ns ({low:+.1} … {high:+.1})", longer.median)),
+            unless_bare(format!("≤ {BESIDE_NS} ns")),
+            unless_bare(longer.against(BESIDE_NS).to_string()),
+        ]);
     }
+    table
+}
+
+/// The latencies of all rounds, by way.
+fn panel((kind, samples): (&Kind, &Samples)) -> plot::Latencies {
+    let all = |samples: &Vec<Sample>| {
+        let mut sum = Histogram::new();
+        for (value, count) in samples.iter().flat_map(|sample| &sample.slow.latencies) {
+            *sum.entry(*value).or_default() += count;
+        }
+        sum
+    };
+    let lines = WAYS.iter().zip(samples).map(|(way, of)| (way.name.to_string(), all(of)));
+    plot::Latencies { title: kind.name().to_string(), lines: lines.collect() }
 }

@@ -36,6 +36,8 @@ fn main() {
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("page.h"), weigh_schema::library::page_header())
         .expect("OUT_DIR is writable");
+    std::fs::write(out.join("weigh_account.h"), weigh_schema::library::public_header())
+        .expect("OUT_DIR is writable");
     for object in ["job", "functions", "calls", "trace"] {
         build(object, &out);
     }
@@ -88,12 +90,19 @@ fn build_library(level: &str, out: &Path) {
     );
 }
 
-/// The library that marks calls: none of libweigh's names is to be seen in it.
+/// The library that marks calls: none of libweigh's names is to be seen in it. It has the headers as
+/// they are derived now: by older ones of libweigh's folder it would be a library of another layout,
+/// which weigh serves as little as any other version's.
 fn build_calls_library(out: &Path) {
+    let derived = ["weigh_account.h", "page.h"].map(|name| out.join(name).display().to_string());
+    let [account, page] = &derived;
     let own = CALLS.iter().map(|name| format!("{CALLS_LIBRARY}/{name}.c"));
     let library = LIBWEIGH_PARTS.iter().map(|name| format!("{LIBWEIGH}/src/{name}.c"));
-    let options =
-        ["-s", "-DWEIGH_INSIDE", "-D_GNU_SOURCE", "-pthread", "-Wl,-z,nodelete", "-I", LIBWEIGH];
+    let options = [
+        ["-s", "-DWEIGH_INSIDE", "-D_GNU_SOURCE", "-pthread", "-Wl,-z,nodelete"].as_slice(),
+        &["-I", LIBWEIGH, "-include", account, "-include", page],
+    ]
+    .concat();
     compile(&out.join("libweigh_calls.so"), &options, out, own.chain(library));
 }
 
@@ -129,7 +138,7 @@ fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item 
 }
 
 /// The parts of the library for calls, and those of libweigh that it has a use for.
-const CALLS: &[&str] = &["span", "transfers", "files", "waits"];
+const CALLS: &[&str] = &["span", "stripe", "transfers", "files", "waits"];
 const LIBWEIGH_PARTS: &[&str] = &["accounts", "interval", "parts", "process", "talk", "threads"];
 
 /// The parts of the library that both have.

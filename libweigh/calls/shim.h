@@ -20,14 +20,38 @@
 
 /* A call that is being made: in its wrapper's frame, so that a jump out of it leaves nothing. */
 struct span {
-	uint64_t began;
+	uint64_t began; /* in ticks, see clock.h */
+	uint64_t scale;
 	unsigned call;
 	bool counts;
 	struct weigh_account *account; /* a null pointer where its time is not split */
 };
 
-void span_begin(struct span *span, unsigned call);
-void span_end(const struct span *span, bool failed, uint64_t bytes);
+/* Of the file that is shared with weigh; all zero where there is none. */
+extern struct shim_head *shim_head;
+
+void span_open(struct span *span);
+void span_close(const struct span *span, bool failed, uint64_t bytes);
+
+/* A call that weigh does not ask for costs this test. */
+static inline bool is_asked_for(unsigned call)
+{
+	return shim_head->chosen[call / 64] >> call % 64 & 1;
+}
+
+static inline void span_begin(struct span *span, unsigned call)
+{
+	span->counts = is_asked_for(call);
+	span->call = call;
+	if (span->counts)
+		span_open(span);
+}
+
+static inline void span_end(const struct span *span, bool failed, uint64_t bytes)
+{
+	if (span->counts)
+		span_close(span, failed, bytes);
+}
 
 /* Whether a descriptor is the library's own, which the program can not know of. */
 bool is_own(int descriptor);
@@ -63,15 +87,18 @@ int own_descriptor(void);
 	REAL(type, name, UNPACK parameters)                                                        \
 	WRAPPER type name(UNPACK parameters)                                                       \
 	{                                                                                          \
+		name##_type function = real_##name();                                              \
 		struct span span;                                                                  \
 		type result;                                                                       \
                                                                                                    \
-		if (!real_##name()) {                                                              \
+		if (!LIKELY(function)) {                                                           \
 			errno = ENOSYS;                                                            \
 			return (type)-1;                                                           \
 		}                                                                                  \
+		if (!is_asked_for(CALL_##call))                                                    \
+			return function(__VA_ARGS__);                                              \
 		span_begin(&span, CALL_##call);                                                    \
-		result = real_##name()(__VA_ARGS__);                                               \
+		result = function(__VA_ARGS__);                                                    \
 		span_end(&span, result == (type)-1, moved);                                        \
 		return result;                                                                     \
 	}

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A call from its beginning to its end: counted in the file that is shared with weigh, and marked
- * for the kernel side, which splits its time.
+ * A call from its beginning to its end: counted in the file that is shared with weigh (stripe.c), and
+ * marked for the kernel side, which splits its time.
  *
  * A thread has at most one call that is split. A signal handler's calls while one is open, and those
  * of a program whose parent waits for its exec, are counted without being split.
  */
 #include "shim.h"
+#include "stripe.h"
+#include "ticks.h"
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Programs close what they find from 3 on, and expect the lowest free number. */
 #define HIGH_DESCRIPTOR 1000
 
-static struct stripe *stripe;
+/* Of the calls that were made so far: a token's is found once, and the library gives none back. */
+static struct weigh_account *accounts[N_CALLS];
 
 static __thread struct {
 	weigh *handle;
@@ -33,7 +35,7 @@ int own_descriptor(void)
 
 bool is_own(int descriptor)
 {
-	return descriptor >= 0 && descriptor == weigh_process.socket && !self.is_busy && stripe &&
+	return descriptor >= 0 && descriptor == weigh_process.socket && !self.is_busy && has_file() &&
 	       weigh_identity(descriptor) == weigh_process.socket_identity;
 }
 
@@ -59,10 +61,24 @@ static void open_thread(void)
 	int kept = errno;
 
 	self.is_busy = true;
+	if (!is_ours())
+		memset(accounts, 0, sizeof(accounts));
 	self.handle = weigh_open();
 	move_up();
 	self.is_busy = false;
 	errno = kept;
+}
+
+/* The account of a call, which all threads share. */
+static struct weigh_account *account_for(unsigned call)
+{
+	struct weigh_account *account = __atomic_load_n(&accounts[call], __ATOMIC_RELAXED);
+
+	if (LIKELY(account))
+		return account;
+	account = weigh_take(call + 1);
+	__atomic_store_n(&accounts[call], account, __ATOMIC_RELAXED);
+	return account;
 }
 
 /* Marks a call for the kernel side, unless the thread is not measured. */
@@ -74,7 +90,7 @@ static void mark(struct span *span)
 
 	if (weigh_reason_now(self.handle))
 		return;
-	account = weigh_take(span->call + 1);
+	account = account_for(span->call);
 	if (!account)
 		return;
 	span->account = account;
@@ -83,19 +99,19 @@ static void mark(struct span *span)
 	store(&slot->wanted, WEIGH_ALL);
 	store(&slot->calls, 0);
 	/* What the kernel side splits lies within the time that is told: the clock comes first. */
-	span->began = clock_now();
+	span->began = ticks_now(span->scale);
 	store(&slot->request, (number + 1) | (uint64_t)++self.handle->running << 32);
 }
 
-void span_begin(struct span *span, unsigned call)
+void span_open(struct span *span)
 {
 	uintptr_t here = (uintptr_t)span;
 
-	span->counts = stripe && !self.is_busy;
+	span->counts = !self.is_busy;
 	span->account = 0;
 	if (!span->counts)
 		return;
-	span->call = call;
+	span->scale = shim_head->scale;
 	/* One that is further out was jumped out of, or this is a handler on a stack of its own. */
 	if (!self.open || here > self.open) {
 		if (!self.handle || !is_ours())
@@ -104,75 +120,20 @@ void span_begin(struct span *span, unsigned call)
 		mark(span);
 	}
 	if (!span->account)
-		span->began = clock_now();
+		span->began = ticks_now(span->scale);
 }
 
-static unsigned bucket_of(uint64_t time)
-{
-	unsigned high;
-
-	if (time < 1 << BUCKET_BITS)
-		return (unsigned)time;
-	high = 63 - (unsigned)__builtin_clzll(time);
-	return ((high - BUCKET_BITS + 1) << BUCKET_BITS) +
-	       (unsigned)((time >> (high - BUCKET_BITS)) & ((1 << BUCKET_BITS) - 1));
-}
-
-static void count(unsigned call, uint64_t time, bool failed, uint64_t bytes)
-{
-	struct call_counts *counts = &stripe->calls[call];
-	uint64_t bound;
-
-	add(&counts->time_ns, time);
-	if (failed)
-		add(&counts->errors, 1);
-	else if (bytes)
-		add(&counts->bytes, bytes);
-	add(&counts->times[bucket_of(time)], 1);
-	bound = __atomic_load_n(&counts->longest_ns, __ATOMIC_RELAXED);
-	while (time > bound && !__atomic_compare_exchange_n(&counts->longest_ns, &bound, time, true,
-							    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-	bound = __atomic_load_n(&counts->shortest_ns, __ATOMIC_RELAXED);
-	while ((!bound || time < bound) &&
-	       !__atomic_compare_exchange_n(&counts->shortest_ns, &bound, time, true,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-}
-
-void span_end(const struct span *span, bool failed, uint64_t bytes)
+void span_close(const struct span *span, bool failed, uint64_t bytes)
 {
 	bool is_open = self.open == (uintptr_t)span;
 	/* A child of fork() must not touch its parent's page. */
 	bool is_split = is_open && span->account && is_ours();
-	uint64_t time;
 
-	if (!span->counts)
-		return;
 	if (is_split)
 		store(&slot_of(self.handle)->request, 0);
-	time = clock_now() - span->began;
 	if (is_open)
 		self.open = 0;
-	if (!is_split)
-		add(&stripe->calls[span->call].not_split, 1);
-	count(span->call, time, failed, bytes);
-}
-
-/* The part of the shared file that this process counts in. */
-static struct stripe *map_stripe(const char *path)
-{
-	size_t at = (size_t)((unsigned)getpid() % STRIPES) * sizeof(struct stripe);
-	int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	void *map = MAP_FAILED;
-	struct stat about;
-
-	if (file < 0)
-		return 0;
-	if (!fstat(file, &about) && (size_t)about.st_size == STRIPES * sizeof(struct stripe))
-		map = mmap(0, sizeof(struct stripe), PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)at);
-	syscall(SYS_close, file);
-	return map == MAP_FAILED ? 0 : map;
+	count(span->call, nanoseconds_since(span->began, span->scale), failed, bytes, is_split);
 }
 
 /* After all functions have been looked up. */
@@ -181,11 +142,8 @@ __attribute__((constructor)) static void load_into_program(void)
 	const char *path = secure_getenv(SHIM_VARIABLE);
 	int kept = errno;
 
-	if (path && *path) {
-		stripe = map_stripe(path);
-		/* So that weigh knows that the library is in this program, whatever it does. */
-		if (stripe)
-			open_thread();
-	}
+	/* So that weigh knows that the library is in this program, whatever it does. */
+	if (path && *path && map_file(path))
+		open_thread();
 	errno = kept;
 }

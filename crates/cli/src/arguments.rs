@@ -226,6 +226,11 @@ pub struct CallsArguments {
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
     pub subsystems: Vec<String>,
 
+    /// Mark these calls only, by their names in the table, or `network`: accept, receive, send, read
+    /// and write in all their forms. The others cost nothing. With --mechanism preload.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<String>,
+
     /// Leave out parts of the kernel, or define others by the functions at their borders, as this
     /// file says: see docs/subsystems.md.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

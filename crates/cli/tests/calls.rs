@@ -216,7 +216,11 @@ fn what_is_wrong_is_said_before_the_command_runs() {
     needs_root!();
     let scratch = Scratch::new();
     let marker = scratch.path("has-run").display().to_string();
-    let cases: [(&[&str], &str); 4] = [
+    let library = ["calls", "--mechanism", "preload", "--only"];
+    let unknown = [&library[..], &["fsink", "--", "touch", &marker]].concat();
+    let cases: [(&[&str], &str); 6] = [
+        (&unknown, "no call 'fsink'"),
+        (&["calls", "--only", "fsync", "--", "touch", &marker], "--only takes --mechanism preload"),
         (&["calls", "-s", "blok", "--", "touch", &marker], "did you mean block?"),
         (&["calls"], "expected either a command"),
         (&["calls", "--pid", "4194303", "--for", "1s"], "there is no process 4194303"),
@@ -280,6 +284,56 @@ fn the_library_counts_every_call_of_a_function() {
     let waited = slept["parts"]["sched"]["waiting_seconds"].as_f64().expect("seconds");
     assert!(waited > 7.0 * 0.019, "{slept}");
     parts_add_up(&report);
+}
+
+#[test]
+fn only_the_calls_that_are_asked_for_are_marked() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/file").display().to_string();
+    let options = ["-q", "--mechanism", "preload", "--only", "fsync,network", "-s", "sched,socket"];
+    let (output, report) = calls(&scratch, &options, &[&workload("calls"), &file]);
+    assert!(output.status.success(), "{output:?}");
+    let said = scratch.text("truth");
+    for call in ["read", "fsync"] {
+        assert_eq!(number(&report, call, "calls_total"), truth(&said, call), "{call}");
+    }
+    for call in ["pwrite64", "clock_nanosleep", "openat", "close"] {
+        assert!(rows(&report, call).is_empty(), "{call}: {report}");
+    }
+    // No interrupt takes part in what these two see.
+    let parts = report["subsystems"].as_array().expect("parts").iter();
+    assert_eq!(parts.map(|part| part["name"].clone()).collect::<Vec<_>>(), ["sched", "socket"]);
+    parts_add_up(&report);
+}
+
+/// Forks before it has made a call, and while it makes some; each process writes.
+const FAMILY: &str = "
+import os
+null = os.open('/dev/null', os.O_WRONLY)
+children = []
+for child in range(60):
+    pid = os.fork()
+    if not pid:
+        for i in range(500):
+            os.write(null, b'12345')
+        os._exit(0)
+    children.append(pid)
+    for i in range(50):
+        os.write(null, b'12345')
+for pid in children:
+    os.waitpid(pid, 0)
+";
+
+#[test]
+fn the_calls_of_many_processes_at_once_are_all_counted() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = ["-q", "--mechanism", "preload", "--only", "write", "-s", "sched"];
+    let (output, report) = calls(&scratch, &options, &["python3", "-c", FAMILY]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(number(&report, "write", "calls_total"), 60 * (500 + 50), "{report}");
+    assert_eq!(number(&report, "write", "bytes_total"), 60 * (500 + 50) * 5, "{report}");
 }
 
 #[test]

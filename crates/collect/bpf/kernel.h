@@ -447,6 +447,10 @@ struct sk_buff {
 	__u16 transport_header;
 };
 
+struct net_device {
+	unsigned int flags;
+};
+
 struct tcp_sock {
 	__u32 write_seq;
 };

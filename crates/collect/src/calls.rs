@@ -37,8 +37,12 @@ pub use names::{STORES, name};
 /// What tells whose pages reach a device.
 const WRITES: [&str; 2] = ["pagecache", "block"];
 
-/// Always attached: without them the time of the others would be wrong.
-const ALWAYS: [&str; 2] = ["sched", "irq"];
+/// Always attached: without it the time of the others would be wrong.
+const ALWAYS: &str = "sched";
+/// Attached but where only those are asked for that no interrupt has a part in: what the others see
+/// while one runs is not the thread's doing.
+const INTERRUPTS: &str = "irq";
+const WITHOUT_INTERRUPTS: [&str; 2] = [ALWAYS, "socket"];
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -123,7 +127,7 @@ impl KernelCalls {
             sharing: Sharing::Bytes,
             every_call: false,
         };
-        let mut chosen = Chosen::of(&wanted, Telling::PLAIN);
+        let mut chosen = Chosen::of(&wanted, Telling::PLAIN, &Functions::default());
         // No time is split.
         chosen.parts.retain(|part| WRITES.contains(&part.subsystem.as_str()));
         let functions = Functions::default();
@@ -145,7 +149,8 @@ impl KernelCalls {
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
-        KernelCalls::load_chosen(Chosen::of(wanted, telling), wanted, telling, functions)
+        let chosen = Chosen::of(wanted, telling, functions);
+        KernelCalls::load_chosen(chosen, wanted, telling, functions)
     }
 
     fn load_chosen(
@@ -159,7 +164,6 @@ impl KernelCalls {
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
-        chosen.functions = !functions.is_empty() && function_probes().is_ok();
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -401,9 +405,15 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn of(wanted: &Wanted, telling: Telling) -> Chosen {
-        let is_wanted =
-            |s: &&Subsystem| ALWAYS.contains(&s.name) || wanted.subsystems.iter().any(|w| w == s);
+    fn of(wanted: &Wanted, telling: Telling, functions: &Functions) -> Chosen {
+        let functions = !functions.is_empty() && function_probes().is_ok();
+        let interrupts = functions
+            || wanted.subsystems.iter().any(|part| !WITHOUT_INTERRUPTS.contains(&part.name));
+        let is_wanted = |s: &&Subsystem| {
+            s.name == ALWAYS
+                || s.name == INTERRUPTS && interrupts
+                || wanted.subsystems.iter().any(|w| w == s)
+        };
         let part = |subsystem: &Subsystem| Attached {
             subsystem: subsystem.name.to_string(),
             probes: 0,
@@ -413,16 +423,17 @@ impl Chosen {
         Chosen {
             parts,
             every_call: wanted.every_call,
-            functions: false,
+            functions,
             rivals: telling.rivals,
             loaded: Vec::new(),
             lacking: Vec::new(),
         }
     }
 
-    fn part(&mut self, program: &str) -> Option<&mut Attached> {
-        let (subsystem, _) = program.split_once("__")?;
-        self.parts.iter_mut().find(|part| part.subsystem == subsystem)
+    /// The parts that are asked for of those that a program is of.
+    fn parts(&mut self, program: &str) -> impl Iterator<Item = &mut Attached> {
+        let names: Vec<String> = owners(program).map(String::from).collect();
+        self.parts.iter_mut().filter(move |part| names.contains(&part.subsystem))
     }
 
     /// Whether a program is to be loaded; one whose tracepoint this kernel lacks is noted.
@@ -436,7 +447,7 @@ impl Chosen {
         if program.starts_with(OWN) {
             return self.functions;
         }
-        if self.part(program).is_none() || (program.contains("__rival_") && !self.rivals) {
+        if self.parts(program).next().is_none() || (program.contains("__rival_") && !self.rivals) {
             return false;
         }
         let tracepoint = section.rsplit('/').next().unwrap_or_default();
@@ -462,20 +473,26 @@ impl Chosen {
             // Of the programs for different kernels one is enough.
             let twin = |other: &str| root_of(other) == root_of(&program);
             self.lacking.retain(|(lacking, _)| !twin(lacking));
-            if let Some(part) = self.part(&program) {
+            for part in self.parts(&program) {
                 part.probes += 1;
             }
         }
         let mut twins = HashSet::new();
         for (program, reason) in std::mem::take(&mut self.lacking) {
-            if twins.insert(root_of(&program).to_string())
-                && let Some(part) = self.part(&program)
-            {
-                part.missing.push(reason);
+            if twins.insert(root_of(&program).to_string()) {
+                for part in self.parts(&program) {
+                    part.missing.push(reason.clone());
+                }
             }
         }
         self.parts
     }
+}
+
+/// Whose a program is: of one part, or of several, `net_and_tcp__queue`. A second program at one
+/// tracepoint costs twice as much as the first.
+fn owners(program: &str) -> impl Iterator<Item = &str> {
+    program.split("__").next().unwrap_or_default().split("_and_")
 }
 
 /// The name of a program without the kernel that it is for: `uring__submit_before_6_4`.

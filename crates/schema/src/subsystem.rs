@@ -295,7 +295,7 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     },
     Subsystem {
         name: "net",
-        help: "devices and their queues; time is that of the driver's transmission",
+        help: "devices and their queues; time is that of the driver's transmission, which loopback has none of",
         busy: "in network drivers",
         waits: "waiting in network drivers",
         fields: &[

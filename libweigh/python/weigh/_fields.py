@@ -331,8 +331,8 @@ class Fuse(_Numbers):
         return self._of._number(109) / 1e9
 
 
-class Block(_Numbers):
-    """Block devices: waiting for them, and requests that were done while the call lasted."""
+class Net(_Numbers):
+    """Devices and their queues; time is that of the driver's transmission, which loopback has none of."""
 
     __slots__ = ()
 
@@ -741,8 +741,8 @@ class Later(_Numbers):
         return self._of._number(160) / 1e9
 
 
-LAYOUT = 0x1daf366023a2f954
-WORDS = 161
+LAYOUT = 0x6c428f8afb08232a
+WORDS = 122
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4
@@ -857,7 +857,7 @@ class Parts:
 
     @property
     def net(self) -> Net:
-        """Devices and their queues; time is that of the driver's transmission."""
+        """Devices and their queues; time is that of the driver's transmission, which loopback has none of."""
         return Net(self)
 
     @property

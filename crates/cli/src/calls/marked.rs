@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use weigh_account::{Owners, call_kinds};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::shim::{Shim, why_not};
+use weigh_collect::calls::shim::{CallSet, Shim, why_not};
 use weigh_collect::calls::{ANYTHING, Functions, KernelCalls, Telling, Wanted};
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
@@ -36,6 +36,7 @@ pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
     if Grouping::from(arguments.by) != Grouping::Call || arguments.slowest > 0 {
         bail!("--mechanism preload has rows by call alone: --by and --slowest take bpf");
     }
+    CallSet::of(&arguments.only)?;
     if let Some(why) = why_not(command) {
         bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
     }
@@ -48,11 +49,13 @@ pub fn follow(
     wanted: &Wanted,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let wanted = Wanted { every_call: false, ..wanted.clone() };
+    let chosen = CallSet::of(&arguments.only)?;
     let shim = Shim::new()?;
     let mut calls = KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default())?;
     // Who is of the job is seen from the beginning; parts are when a program with the library comes.
     calls.hold(ANYTHING);
     calls.attach_only(ANYTHING)?;
+    shim.mark(chosen);
     let settings = Settings { adds_up: true, ..serving::settings() };
     let mut server = Server::new(&shim.socket(), settings)?;
     let foreground = Foreground::prepare()?;
@@ -63,7 +66,8 @@ pub fn follow(
         Err(error) => return Ok(Err(error)),
     };
     let end = arguments.duration.map(|duration| began + duration);
-    serve(&mut started, &mut server, &mut calls, end)?;
+    serve(&mut started, &mut server, &mut calls, &shim, end)?;
+    shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
     let (sums, tally) = (server.sums(), calls.tally());
@@ -98,6 +102,7 @@ fn serve(
     started: &mut Started,
     server: &mut Server,
     calls: &mut KernelCalls,
+    shim: &Shim,
     end: Option<Instant>,
 ) -> anyhow::Result<()> {
     loop {
@@ -105,6 +110,7 @@ fn serve(
         started.wait(end.map_or(look, |end| end.min(look)), &[server.descriptor()])?;
         started.attend(&|pid| calls.is_member(pid))?;
         server.handle(calls).context("serving the command's programs")?;
+        shim.keep_time();
         let is_time = end.is_some_and(|end| Instant::now() >= end);
         let is_over = calls.tally().living == 0 && started.is_reaped();
         if is_over || started.is_interrupted() || is_time {

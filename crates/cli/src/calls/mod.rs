@@ -38,6 +38,8 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     }
     if arguments.mechanism == CallsMechanism::Preload {
         marked::refuse(arguments)?;
+    } else if !arguments.only.is_empty() {
+        bail!("--only takes --mechanism preload: the kernel's tracepoints are of all calls");
     }
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
     let followed = if arguments.mechanism == CallsMechanism::Preload {

@@ -115,14 +115,17 @@ const volatile struct window window_layout;
 const volatile union element element_layout;
 
 #define BIT(subsystem) (1ULL << (subsystem))
+/* A constant once the programs are loaded: what is not asked for is not in them. */
+#define ASKED_FOR(subsystem) (chosen & BIT(subsystem))
 /* Without these the time of the others would be wrong: they are always attached. */
 #define ALWAYS (BIT(WEIGH_KERNEL) | BIT(WEIGH_SCHED) | BIT(WEIGH_IRQ))
 #define add(place, amount) __sync_fetch_and_add(place, amount)
 
-/* An account that is open, and the window it is open in. */
+/* An account that is open, the window it is open in, and the subsystems that it is asked of. */
 struct open {
 	struct window *window;
 	struct weigh_account *account;
+	__u64 wanted;
 };
 
 __u64 missed_returns; /* of functions: they have returned, and nobody was told */
@@ -137,6 +140,14 @@ static __always_inline __u32 functions_above(struct window *window, __u32 from)
 		if (i >= from && i < window->depth && window->frames[i])
 			functions++;
 	return functions;
+}
+
+/* The clock, which costs as much as a program: read where it is needed, and once for all who do. */
+static __always_inline __u64 read_once(__u64 *now)
+{
+	if (!*now)
+		*now = bpf_ktime_get_ns();
+	return *now;
 }
 
 /* Starts the splitting of time anew. */
@@ -155,34 +166,46 @@ static __always_inline void begin(struct window *window, struct task_struct *tas
 		forget_rivals(&window->rivals);
 }
 
-static __always_inline union element *element_of(__u32 client, __u32 index)
+static __always_inline void *page_of(__u32 client)
 {
 	__u32 number = client % MAX_CLIENTS;
-	void *page;
 
-	if (serials[number] != client)
-		return 0;
-	page = bpf_map_lookup_elem(&clients, &number);
+	return serials[number] == client ? bpf_map_lookup_elem(&clients, &number) : 0;
+}
+
+static __always_inline union element *element_of(__u32 client, __u32 index)
+{
+	void *page = page_of(client);
+
 	return page ? bpf_map_lookup_elem(page, &index) : 0;
+}
+
+static __always_inline struct slot *slot_in(void *page, __u32 slot)
+{
+	__u32 index = FIRST_SLOT_ELEMENT + slot / SLOTS_PER_ELEMENT % SLOT_ELEMENTS;
+	union element *element = bpf_map_lookup_elem(page, &index);
+
+	return element ? &element->slots[slot % SLOTS_PER_ELEMENT] : 0;
 }
 
 static __always_inline struct slot *slot_of(__u32 client, __u32 slot)
 {
-	union element *element =
-		element_of(client, FIRST_SLOT_ELEMENT + slot / SLOTS_PER_ELEMENT % SLOT_ELEMENTS);
+	void *page = page_of(client);
 
-	return element ? &element->slots[slot % SLOTS_PER_ELEMENT] : 0;
+	return page ? slot_in(page, slot) : 0;
 }
 
 /* The account that a thread of a program with libweigh asked for, if it did. */
 static __always_inline struct weigh_account *asked_for(struct window *window,
 							struct task_struct *task, __u64 *wanted)
 {
-	struct slot *slot = slot_of(window->client, window->slot);
+	void *page = page_of(window->client);
 	union element *element;
+	struct slot *slot;
 	__u64 request;
 	__u32 index;
 
+	slot = page ? slot_in(page, window->slot) : 0;
 	if (!slot)
 		return 0;
 	request = *(volatile __u64 *)&slot->request;
@@ -194,44 +217,56 @@ static __always_inline struct weigh_account *asked_for(struct window *window,
 	*wanted = *(volatile __u64 *)&slot->wanted;
 	if (request != window->request) {
 		window->request = request;
-		begin(window, task, bpf_ktime_get_ns());
+		/* When it was made only the program knows, and until a part is entered nobody asks. */
+		begin(window, task, 0);
 	}
 	index = (__u32)request - 1;
 	if (index >= MAX_ACCOUNTS)
 		return 0;
-	element = element_of(window->client, FIRST_ACCOUNT + index);
+	index += FIRST_ACCOUNT;
+	element = bpf_map_lookup_elem(page, &index);
 	return element ? &element->account : 0;
+}
+
+/* The account that is open for a thread, if one is. */
+static __always_inline bool has_open(struct open *open, struct task_struct *task)
+{
+	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+
+	if (!window)
+		return false;
+	open->window = window;
+	open->wanted = chosen;
+	if (window->inside)
+		open->account = &window->account;
+	else if (window->client)
+		open->account = asked_for(window, task, &open->wanted);
+	else
+		return false;
+	return open->account;
+}
+
+/* Whether the doings of this subsystem go to it, which it then has been touched by. */
+static __always_inline bool asks(struct open *open, __u32 subsystem)
+{
+	if (!((open->wanted | ALWAYS) & BIT(subsystem)))
+		return false;
+	if (!(open->account->touched & BIT(subsystem)))
+		__sync_fetch_and_or(&open->account->touched, BIT(subsystem));
+	return true;
 }
 
 /* The account that this subsystem's doings on behalf of a thread go to, if there is one. */
 static __always_inline bool opened(struct open *open, struct task_struct *task, __u32 subsystem)
 {
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
-	struct weigh_account *account;
-	__u64 wanted = chosen;
-
-	if (!window)
-		return false;
-	if (window->inside)
-		account = &window->account;
-	else if (window->client)
-		account = asked_for(window, task, &wanted);
-	else
-		return false;
-	if (!account || !((wanted | ALWAYS) & BIT(subsystem)))
-		return false;
-	if (!(account->touched & BIT(subsystem)))
-		__sync_fetch_and_or(&account->touched, BIT(subsystem));
-	open->window = window;
-	open->account = account;
-	return true;
+	return has_open(open, task) && asks(open, subsystem);
 }
 
 /* The same for what happens in the thread's own context, not in an interrupt on top of it. */
 static __always_inline bool mine(struct open *open, __u32 subsystem)
 {
-	return opened(open, bpf_get_current_task_btf(), subsystem) &&
-	       open->window->interrupted == NOT_INTERRUPTED;
+	return has_open(open, bpf_get_current_task_btf()) &&
+	       open->window->interrupted == NOT_INTERRUPTED && asks(open, subsystem);
 }
 
 /* Whose the time is now. */
@@ -282,11 +317,16 @@ static __always_inline void split(struct open *open, struct task_struct *task, _
 
 	settle_wait(open, task);
 	/* An interrupt may come at any point of this, and split for itself up to a later time. */
+	if (part == WEIGH_KERNEL && !window->inside && !window->bounded) {
+		if ((__s64)(now - window->last) > 0)
+			window->last = now;
+		return;
+	}
 	before = __sync_lock_test_and_set(&window->last, now);
 	passed = now - before;
 	if ((__s64)passed < 0)
 		window->last = before;
-	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS && (part != WEIGH_KERNEL || window->inside || window->bounded))
+	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS)
 		add(&open->account->parts[part].time_ns, passed);
 }
 

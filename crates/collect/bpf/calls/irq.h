@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Interrupts and softirqs on top of a thread with an open account. They are attached whatever is
- * asked for: what other programs see while one of them runs is not the thread's doing.
+ * Interrupts and softirqs on top of a thread with an open account: what other programs see while one
+ * of them runs is not the thread's doing. So they are attached for all parts but those that no
+ * interrupt takes part in. The end of a softirq is in segments.h.
  */
 #ifndef WEIGH_CALLS_IRQ_H
 #define WEIGH_CALLS_IRQ_H
@@ -26,7 +27,7 @@ static __always_inline void stolen(struct open *open, struct task_struct *task, 
 	window->last = now;
 }
 
-static __always_inline void interrupt(bool begins, bool soft)
+static __always_inline void interrupt(bool begins, bool soft, __u64 *now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	enum interrupted state;
@@ -38,7 +39,7 @@ static __always_inline void interrupt(bool begins, bool soft)
 	/* The window was opened in the middle of it. */
 	if (!begins && state == NOT_INTERRUPTED)
 		return;
-	stolen(&open, task, bpf_ktime_get_ns());
+	stolen(&open, task, read_once(now));
 	if (begins) {
 		add(&open.account->parts[WEIGH_IRQ].entries, 1);
 		state = soft ? IN_SOFTIRQ : state == IN_SOFTIRQ ? IN_INTERRUPT_OF_SOFTIRQ : IN_INTERRUPT;
@@ -51,28 +52,27 @@ static __always_inline void interrupt(bool begins, bool soft)
 SEC("?tp_btf/softirq_entry")
 int BPF_PROG(irq__softirq_entry)
 {
-	interrupt(true, true);
-	return 0;
-}
+	__u64 now = 0;
 
-SEC("?tp_btf/softirq_exit")
-int BPF_PROG(irq__softirq_exit)
-{
-	interrupt(false, true);
+	interrupt(true, true, &now);
 	return 0;
 }
 
 SEC("?tp_btf/irq_handler_entry")
 int BPF_PROG(irq__entry)
 {
-	interrupt(true, false);
+	__u64 now = 0;
+
+	interrupt(true, false, &now);
 	return 0;
 }
 
 SEC("?tp_btf/irq_handler_exit")
 int BPF_PROG(irq__exit)
 {
-	interrupt(false, false);
+	__u64 now = 0;
+
+	interrupt(false, false, &now);
 	return 0;
 }
 

@@ -26,7 +26,7 @@ static __always_inline __u32 cause_of_wait(struct window *window, struct task_st
 	return window->awaits == AWAITS_WRITER ? WEIGH_WRITEBACK : WEIGH_SCHED;
 }
 
-static __always_inline void leaves(struct task_struct *task, bool preempt, __u64 now)
+static __always_inline void leaves(struct task_struct *task, bool preempt, __u64 *now)
 {
 	struct window *window;
 	struct open open;
@@ -34,8 +34,8 @@ static __always_inline void leaves(struct task_struct *task, bool preempt, __u64
 	if (!opened(&open, task, WEIGH_SCHED))
 		return;
 	window = open.window;
-	split(&open, task, now);
-	window->off = now;
+	split(&open, task, read_once(now));
+	window->off = *now;
 	window->preempted = preempt || !task->__state;
 	window->waits_for = cause_of_wait(window, task);
 	if (window->preempted)
@@ -44,7 +44,7 @@ static __always_inline void leaves(struct task_struct *task, bool preempt, __u64
 		add(&open.account->sched.switches, 1);
 }
 
-static __always_inline void arrives(struct task_struct *task, __u64 now)
+static __always_inline void arrives(struct task_struct *task, __u64 *now)
 {
 	struct window *window;
 	struct open open;
@@ -56,14 +56,14 @@ static __always_inline void arrives(struct task_struct *task, __u64 now)
 	window = open.window;
 	if (!window->off)
 		return;
-	passed = now - window->off;
+	passed = read_once(now) - window->off;
 	part = window->waits_for = awaited_by(window, task);
 	window->off = 0;
-	window->last = now;
+	window->last = *now;
 	if ((__s64)passed <= 0 || part >= WEIGH_SUBSYSTEMS)
 		return;
 	if (names_rivals)
-		window->rivals.arrived = now;
+		window->rivals.arrived = *now;
 	if (window->preempted) {
 		if (names_rivals)
 			was_behind(&window->rivals, passed);
@@ -80,12 +80,12 @@ static __always_inline void arrives(struct task_struct *task, __u64 now)
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(sched__switch, bool preempt, struct task_struct *before, struct task_struct *next)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = 0;
 
-	leaves(before, preempt, now);
+	leaves(before, preempt, &now);
 	if (names_rivals)
-		had_turn(before, now);
-	arrives(next, now);
+		had_turn(before, read_once(&now));
+	arrives(next, &now);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #define WEIGH_CALLS_SEGMENTS_H
 
 #include "causes.h"
+#include "irq.h"
 
 #define MAX_RANGES 16
 
@@ -24,6 +25,7 @@ struct sent_range {
 
 struct sent {
 	__u32 oldest, next; /* running numbers of ranges */
+	__u32 acknowledged; /* all ranges before this one are, and pend no more */
 	__u32 high; /* behind what was handed to the network */
 	struct sent_range ranges[MAX_RANGES];
 };
@@ -74,6 +76,8 @@ static __always_inline void begin_range(struct sock *sk, struct open *open, __u3
 				count_lost();
 			end_range(range);
 			sent->oldest++;
+			if (before(sent->acknowledged, sent->oldest))
+				sent->acknowledged = sent->oldest;
 		}
 		sent->next++;
 		range->from = from;
@@ -83,12 +87,16 @@ static __always_inline void begin_range(struct sock *sk, struct open *open, __u3
 	if (!range->pends) {
 		range->pends = 1;
 		pends(&cause, 1);
+		if (sent->acknowledged == sent->next)
+			sent->acknowledged = sent->next - 1;
 	}
 }
 
 static __always_inline __u32 written_to(struct sock *sk)
 {
-	return BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+
+	return tcp ? tcp->write_seq : 0;
 }
 
 SEC("?tp_btf/tcp_sendmsg_locked")
@@ -111,15 +119,15 @@ struct segment {
 
 static __always_inline bool segment_of(struct segment *segment, struct sk_buff *packet)
 {
-	unsigned char *head = BPF_CORE_READ(packet, head);
-	__u32 header = BPF_CORE_READ(packet, transport_header);
-	__u32 before_it = head + header - BPF_CORE_READ(packet, data);
+	unsigned char *head = packet->head;
+	__u32 header = packet->transport_header;
+	__u32 before_it = head + header - packet->data;
 	__u8 tcp[14];
 	__u32 bytes;
 
 	if (bpf_probe_read_kernel(tcp, sizeof(tcp), head + header))
 		return false;
-	bytes = BPF_CORE_READ(packet, len) - before_it - (tcp[12] >> 4) * 4;
+	bytes = packet->len - before_it - (tcp[12] >> 4) * 4;
 	if ((__s32)bytes <= 0)
 		return false;
 	segment->from = (__u32)tcp[4] << 24 | (__u32)tcp[5] << 16 | (__u32)tcp[6] << 8 | tcp[7];
@@ -139,12 +147,14 @@ static __always_inline void charge_segment(struct segment *segment, struct cause
 	}
 	if (segment->account && same_call(cause, &segment->now)) {
 		add(&segment->account->tcp.transmitted_bytes, bytes);
-		add(&segment->account->tcp.retransmitted_bytes, again);
+		if (again)
+			add(&segment->account->tcp.retransmitted_bytes, again);
 		return;
 	}
 	each_later(later, cause) {
 		add(&later->tcp_transmitted_bytes, bytes);
-		add(&later->tcp_retransmitted_bytes, again);
+		if (again)
+			add(&later->tcp_retransmitted_bytes, again);
 	}
 }
 
@@ -166,47 +176,64 @@ static long share_segment(__u32 number, struct segment *segment)
 	return from == segment->from;
 }
 
-SEC("?tp_btf/net_dev_queue")
-int BPF_PROG(tcp__queue, struct sk_buff *packet)
+/* Nobody's, if no account is open. */
+static __always_inline void charge_packet(struct sk_buff *packet, struct open *open)
 {
 	struct sock *sk = packet->sk;
 	struct segment segment = {};
-	struct open open;
 	__u32 end;
 
 	if (!sk || sk->sk_protocol != IPPROTO_TCP)
-		return 0;
+		return;
 	segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
 	if (!segment.sent && bpf_core_type_exists(btf_trace_tcp_sendmsg_locked))
-		return 0;
+		return;
 	if (!segment_of(&segment, packet))
-		return 0;
+		return;
 	end = segment.to;
-	if (mine(&open, WEIGH_TCP)) {
-		name_cause(&segment.now, &open);
-		segment.account = open.account;
+	if (open->account && asks(open, WEIGH_TCP)) {
+		name_cause(&segment.now, open);
+		segment.account = open->account;
 		if (!bpf_core_type_exists(btf_trace_tcp_sendmsg_locked) &&
 		    (!segment.sent || before(segment.sent->high, end))) {
-			begin_range(sk, &open, segment.sent ? segment.sent->high : segment.from);
+			begin_range(sk, open, segment.sent ? segment.sent->high : segment.from);
 			segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
 		}
 	}
 	if (!segment.sent)
-		return 0;
-	bpf_loop(MAX_RANGES, share_segment, &segment, 0);
+		return;
+	/* Most are of what was written last alone. */
+	if (!share_segment(0, &segment))
+		bpf_loop(MAX_RANGES, share_segment, &segment, 0);
 	if (before(segment.sent->high, end))
 		segment.sent->high = end;
+}
+
+SEC("?tp_btf/net_dev_queue")
+int BPF_PROG(net_and_tcp__queue, struct sk_buff *packet)
+{
+	struct open open = {};
+
+	if (!has_open(&open, bpf_get_current_task_btf()) ||
+	    open.window->interrupted != NOT_INTERRUPTED)
+		open.account = 0;
+	if (ASKED_FOR(WEIGH_NET) && open.account && asks(&open, WEIGH_NET)) {
+		add(&open.account->net.packets, 1);
+		add(&open.account->net.transmitted_bytes, packet->len);
+	}
+	if (ASKED_FOR(WEIGH_TCP))
+		charge_packet(packet, &open);
 	return 0;
 }
 
 static __always_inline void end_ranges(struct sent *sent, __u32 until)
 {
 	for (__u32 i = 0; i < MAX_RANGES; i++) {
-		__u32 number = sent->oldest + i;
+		__u32 number = sent->acknowledged;
 		__u32 next = (number + 1) % MAX_RANGES;
 		__u32 end = sent->ranges[next].from;
 
-		if (number == sent->next)
+		if (!before(number, sent->next))
 			return;
 		/* The last one's end is not known: it is where all is acknowledged. */
 		if (number + 1 == sent->next)
@@ -214,6 +241,7 @@ static __always_inline void end_ranges(struct sent *sent, __u32 until)
 		if (before(until, end))
 			return;
 		end_range(&sent->ranges[number % MAX_RANGES]);
+		sent->acknowledged = number + 1;
 	}
 }
 
@@ -242,21 +270,20 @@ struct {
 #define NET_TX_SOFTIRQ 2
 #define NET_RX_SOFTIRQ 3
 
-static __always_inline void serve(struct cause *cause)
+static __always_inline void serve(struct cause *cause, __u64 *now)
 {
 	__u32 key = 0;
 	struct serving *serving = bpf_map_lookup_elem(&servings, &key);
 	struct weigh_later *later;
-	__u64 now;
 
 	if (!serving || (!serving->known && !cause))
 		return;
-	now = bpf_ktime_get_ns();
-	if (serving->known && now > serving->since) {
+	read_once(now);
+	if (serving->known && *now > serving->since) {
 		each_later(later, &serving->cause)
-			add(&later->softirq_ns, now - serving->since);
+			add(&later->softirq_ns, *now - serving->since);
 	}
-	serving->since = now;
+	serving->since = *now;
 	serving->known = cause != 0;
 	if (cause)
 		serving->cause = *cause;
@@ -265,15 +292,20 @@ static __always_inline void serve(struct cause *cause)
 SEC("?tp_btf/netif_receive_skb")
 int BPF_PROG(tcp__next_packet)
 {
-	serve(0);
+	__u64 now = 0;
+
+	serve(0, &now);
 	return 0;
 }
 
 SEC("?tp_btf/softirq_exit")
-int BPF_PROG(tcp__softirq_exit, unsigned int number)
+int BPF_PROG(irq_and_tcp__softirq_exit, unsigned int number)
 {
-	if (number == NET_RX_SOFTIRQ || number == NET_TX_SOFTIRQ)
-		serve(0);
+	__u64 now = 0;
+
+	if (ASKED_FOR(WEIGH_TCP) && (number == NET_RX_SOFTIRQ || number == NET_TX_SOFTIRQ))
+		serve(0, &now);
+	interrupt(false, true, &now);
 	return 0;
 }
 
@@ -283,12 +315,13 @@ int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
 {
 	struct sent *sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
 	struct tcp_skb_cb *control;
+	__u64 now = 0;
 
 	if (!sent) {
-		serve(0);
+		serve(0, &now);
 		return 0;
 	}
-	serve(last_sender(sent));
+	serve(last_sender(sent), &now);
 	control = (void *)packet + bpf_core_field_offset(packet->cb);
 	end_ranges(sent, BPF_CORE_READ(control, ack_seq));
 	return 0;

@@ -11,21 +11,18 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
-use super::{ALWAYS, JOIN, KernelCalls, OWN, root_of};
+use super::{ALWAYS, INTERRUPTS, JOIN, KernelCalls, OWN, WITHOUT_INTERRUPTS, owners, root_of};
 use crate::job::{JobError, bpf};
 
 /// Stands for whoever asks for anything: the job's threads, and calls where they are followed. The
 /// parts that others' time depends on come with it.
 pub const ANYTHING: u64 = 1;
 
-/// The links of each part that is attached, by its number.
+/// The programs that are attached.
 #[derive(Default)]
-pub(super) struct Links(BTreeMap<usize, Vec<Link>>);
-
-impl Links {
-    fn parts(&self) -> u64 {
-        self.0.keys().map(|number| 1 << number).fold(0, |set, bit: u64| set | bit)
-    }
+pub(super) struct Links {
+    by_program: BTreeMap<String, Link>,
+    parts: u64,
 }
 
 impl KernelCalls {
@@ -33,25 +30,27 @@ impl KernelCalls {
     /// by itself stays. What has been attached goes on undisturbed.
     pub fn attach_only(&mut self, parts: u64) -> Result<(), JobError> {
         let target = with_always(parts | self.held);
-        let before = self.links.parts();
+        let mut links = std::mem::take(&mut self.links.by_program);
         let mut failed: Vec<(String, String)> = Vec::new();
         for program in self.skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let Some(number) = part_of(&program, &name) else { continue };
-            if (target & !before) >> number & 1 == 0 {
+            if parts_of(&program, &name) & target == 0 {
                 continue;
             }
-            let links = self.links.0.entry(number).or_default();
-            match program.attach() {
-                Ok(link) => links.push(link),
+            let link = match links.remove(&name) {
+                Some(link) => Ok(link),
+                None => program.attach(),
+            };
+            match link {
+                Ok(link) => drop(self.links.by_program.insert(name, link)),
                 Err(error) if is_needed(&name) => {
-                    self.links.0.retain(|number, _| before >> number & 1 == 1);
+                    self.detach();
                     return Err(bpf("attach")(error));
                 }
                 Err(error) => failed.push((name, error.to_string())),
             }
         }
-        self.links.0.retain(|number, _| target >> number & 1 == 1);
+        self.links.parts = target;
         failed.into_iter().for_each(|(program, reason)| self.lacks(&program, reason));
         Ok(())
     }
@@ -69,13 +68,13 @@ impl KernelCalls {
     /// Stops following: what is in the table stays readable.
     pub fn detach(&mut self) {
         self.held = 0;
-        self.links.0.clear();
+        self.links = Links::default();
         self.functions.clear();
     }
 
     /// The parts that are attached now, as bits.
     pub fn attached_parts(&self) -> u64 {
-        self.links.parts() & self.available_parts()
+        self.links.parts & self.available_parts()
     }
 
     /// The parts that can be seen here, as bits. The remainder is one where the ends of calls are
@@ -91,34 +90,43 @@ impl KernelCalls {
         let is_twin = |other: &str| other != program && root_of(other) == root_of(program);
         let mut loaded = self.skeleton.object().progs().filter(|p| p.autoload());
         let has_twin = loaded.any(|p| is_twin(&p.name().to_string_lossy()));
-        let Some((part, _)) = program.split_once("__") else { return };
-        if let Some(part) = self.attached.iter_mut().find(|known| known.subsystem == part)
-            && !part.missing.contains(&reason)
-        {
-            part.probes = part.probes.saturating_sub(1);
-            if !has_twin {
-                part.missing.push(reason);
+        for part in owners(program) {
+            if let Some(part) = self.attached.iter_mut().find(|known| known.subsystem == part)
+                && !part.missing.contains(&reason)
+            {
+                part.probes = part.probes.saturating_sub(1);
+                if !has_twin {
+                    part.missing.push(reason.clone());
+                }
             }
         }
     }
 }
 
+/// The bits of parts with these names.
+fn bits<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
+    let known = names.into_iter().filter_map(Subsystem::named).map(Subsystem::bit);
+    known.fold(0, |set, bit| set | bit)
+}
+
+/// With what has to be there for the times of these parts to be right.
 fn with_always(parts: u64) -> u64 {
-    let always = || ALWAYS.iter().filter_map(|name| Subsystem::named(name)).map(Subsystem::bit);
-    if parts == 0 { 0 } else { always().fold(parts | ANYTHING, |set, bit| set | bit) }
+    let interrupts = match parts & !(bits(WITHOUT_INTERRUPTS) | ANYTHING) {
+        0 => 0,
+        _ => bits([INTERRUPTS]),
+    };
+    if parts == 0 { 0 } else { parts | ANYTHING | bits([ALWAYS]) | interrupts }
 }
 
 fn is_needed(program: &str) -> bool {
-    let first = program.split("__").next().unwrap_or_default();
-    matches!(first, "member" | "call") || ALWAYS.contains(&first)
+    owners(program).any(|of| ["member", "call", ALWAYS, INTERRUPTS].contains(&of))
 }
 
-/// The number of the part that a program is attached for; none if it is not, or was not loaded.
-fn part_of(program: &ProgramMut<'_>, name: &str) -> Option<usize> {
+/// The parts that a program is attached for, as bits; none if it is not, or was not loaded.
+fn parts_of(program: &ProgramMut<'_>, name: &str) -> u64 {
     if !program.autoload() || name == JOIN || name.starts_with(OWN) {
-        return None;
+        return 0;
     }
-    let first = name.split("__").next()?;
-    let known = SUBSYSTEMS.iter().position(|subsystem| subsystem.name == first);
-    known.or_else(|| matches!(first, "member" | "call").then_some(0))
+    let anything = owners(name).any(|of| matches!(of, "member" | "call"));
+    bits(owners(name)) | if anything { ANYTHING } else { 0 }
 }

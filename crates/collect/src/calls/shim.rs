@@ -6,6 +6,7 @@
 //! the kernel side. Refuses commands that the library can not be loaded into, with the reason.
 
 pub mod layout;
+mod ticks;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,16 +21,67 @@ use weigh_schema::call::Cell;
 use weigh_schema::subsystem::Account;
 
 use crate::preload::{Folder, PreloadError, why_blind_in};
-use layout::{CALLS, COUNTS, NUMBERS, STRIPE_BYTES, STRIPE_NUMBERS, STRIPES, VARIABLE};
+use layout::{
+    CALLS, CHOSEN, COUNTS, HEAD_BYTES, NETWORK, NUMBERS, STRIPE_BYTES, STRIPE_NUMBERS, STRIPES,
+    VARIABLE, head_at,
+};
+use ticks::Ticks;
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_calls.so"));
 
-const BYTES: usize = STRIPES * STRIPE_BYTES;
+const BYTES: usize = HEAD_BYTES + STRIPES * STRIPE_BYTES;
 
 /// The library, and what it has counted.
 pub struct Shim {
     folder: Folder,
     counts: NonNull<AtomicU64>,
+    ticks: Ticks,
+}
+
+/// A name that is no call's of those that the library has functions for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the library marks no call '{0}'; there are network (those that take connections, receive and send), {known}", known = CALLS.join(", "))]
+pub struct UnknownCall(String);
+
+/// A set of the library's calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallSet([u64; CHOSEN]);
+
+impl CallSet {
+    /// All of them.
+    pub fn all() -> CallSet {
+        let mut set = CallSet::none();
+        (0..CALLS.len()).for_each(|number| set.add(number));
+        set
+    }
+
+    /// None: the library does nothing any more.
+    pub fn none() -> CallSet {
+        CallSet([0; CHOSEN])
+    }
+
+    /// Those of these names, of which `network` stands for several. All, if there is no name.
+    pub fn of(names: &[String]) -> Result<CallSet, UnknownCall> {
+        if names.is_empty() {
+            return Ok(CallSet::all());
+        }
+        let mut set = CallSet::none();
+        for name in names {
+            let is_meant =
+                |call: &&str| call == name || name == "network" && NETWORK.contains(call);
+            let meant = (0..CALLS.len()).filter(|number| is_meant(&CALLS[*number]));
+            let before = set;
+            meant.for_each(|number| set.add(number));
+            if set == before && !CALLS.contains(&name.as_str()) {
+                return Err(UnknownCall(name.clone()));
+            }
+        }
+        Ok(set)
+    }
+
+    fn add(&mut self, number: usize) {
+        self.0[number / 64] |= 1 << (number % 64);
+    }
 }
 
 /// Why the library can not be in a command; none if it can, as far as is known.
@@ -49,7 +101,22 @@ impl Shim {
         let map = map.map_err(|error| no_place(error.into()))?;
         let counts =
             NonNull::new(map.cast()).ok_or_else(|| no_place(io::ErrorKind::OutOfMemory.into()))?;
-        Ok(Shim { folder, counts })
+        Ok(Shim { folder, counts, ticks: Ticks::begin() })
+    }
+
+    /// Says which calls are to be marked; none are before.
+    pub fn mark(&self, calls: CallSet) {
+        self.keep_time();
+        for (place, bits) in self.head("chosen").iter().zip(calls.0) {
+            place.store(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the library how fast its counter runs: the better, the longer that is known.
+    pub fn keep_time(&self) {
+        if let (Some(place), Some(scale)) = (self.head("scale").first(), self.ticks.scale()) {
+            place.store(scale, Ordering::Relaxed);
+        }
     }
 
     /// A place for a socket that the command's programs can reach, and nobody who was not told.
@@ -77,6 +144,14 @@ impl Shim {
         unsafe { std::slice::from_raw_parts(self.counts.as_ptr(), BYTES / 8) }
     }
 
+    fn head(&self, name: &str) -> &[AtomicU64] {
+        head_at(name).map_or(&[], |at| &self.words()[at..])
+    }
+
+    fn stripes(&self) -> impl Iterator<Item = &[AtomicU64]> {
+        self.words()[HEAD_BYTES / 8..].chunks(STRIPE_NUMBERS)
+    }
+
     /// The name of a cell's call.
     pub fn name(number: u64) -> String {
         let known = usize::try_from(number).ok().and_then(|number| CALLS.get(number));
@@ -90,7 +165,7 @@ impl Shim {
             let calls = stripe.chunks_exact(NUMBERS).take(CALLS.len());
             calls.map(|numbers| numbers[at].load(Ordering::Relaxed)).sum()
         };
-        self.words().chunks(STRIPE_NUMBERS).map(of).sum()
+        self.stripes().map(of).sum()
     }
 
     /// The calls that were made, with the accounts of those that the kernel side has split, by
@@ -108,7 +183,7 @@ impl Shim {
                 times: BTreeMap::new(),
             };
             let (mut calls, mut time) = (0u64, 0u64);
-            for stripe in self.words().chunks(STRIPE_NUMBERS) {
+            for stripe in self.stripes() {
                 let numbers = &stripe[number * NUMBERS..(number + 1) * NUMBERS];
                 let (counts, times) = numbers.split_at(COUNTS.len());
                 let of = |name: &str| {
@@ -146,5 +221,23 @@ impl Drop for Shim {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
         let _ = unsafe { munmap(self.counts.as_ptr().cast(), BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_chosen_by_name_or_all_of_the_network() {
+        let of =
+            |names: &[&str]| CallSet::of(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+        let count = |set: CallSet| set.0.iter().map(|word| word.count_ones()).sum::<u32>() as usize;
+        assert_eq!(of(&[]), Ok(CallSet::all()));
+        assert_eq!(count(CallSet::all()), CALLS.len());
+        assert_eq!(count(of(&["writev"]).unwrap()), 1);
+        assert_eq!(of(&["network", "writev"]), of(&["network"]));
+        assert_eq!(count(of(&["network", "fsync"]).unwrap()), NETWORK.len() + 1);
+        assert!(of(&["getpid"]).unwrap_err().to_string().contains("getpid"));
     }
 }

@@ -69,7 +69,8 @@ pub const CALLS: &[&str] = &[
     "writev",
 ];
 
-/// Processes count in one of so many places, by their numbers, so that few share one.
+/// Processes count in one of so many places: half of them are for one process each, the first ones
+/// that come, the others are shared by the processes' numbers.
 pub const STRIPES: usize = 64;
 
 /// The same as of `weigh_schema::call::bucket_start`.
@@ -95,6 +96,32 @@ pub const STRIPE_BYTES: usize = (CALLS.len() * NUMBERS * 8).next_multiple_of(PAG
 /// The largest page of the machines that weigh runs on.
 const PAGE: usize = 65_536;
 
+/// What the file begins with: nanoseconds for each 2^32 ticks of the processor's counter (0: the
+/// library asks the kernel's clock), the calls that are asked for as a bit set, and which stripes
+/// have been taken by a process for itself alone.
+pub const HEAD: &[(&str, usize)] = &[("scale", 1), ("chosen", CHOSEN), ("taken", STRIPES)];
+
+/// Numbers of a set of calls.
+pub const CHOSEN: usize = 2;
+
+const _: () = assert!(CALLS.len() <= CHOSEN * 64);
+
+/// The calls by which a server takes connections, receives and sends; through them it may do other
+/// things, too.
+pub const NETWORK: &[&str] = &[
+    "accept", "accept4", "read", "readv", "recvfrom", "recvmmsg", "recvmsg", "sendfile",
+    "sendmmsg", "sendmsg", "sendto", "splice", "write", "writev",
+];
+
+/// Bytes of it: whole pages.
+pub const HEAD_BYTES: usize = PAGE;
+
+/// Where a number of it lies, counted in numbers.
+pub fn head_at(name: &str) -> Option<usize> {
+    let at = HEAD.iter().position(|(field, _)| *field == name)?;
+    Some(HEAD[..at].iter().map(|(_, numbers)| numbers).sum())
+}
+
 /// The same for the library.
 pub fn c_header() -> String {
     let mut text = String::from("/* Derived from crates/collect/src/calls/shim/layout.rs. */\n");
@@ -105,7 +132,12 @@ pub fn c_header() -> String {
     for call in CALLS {
         let _ = writeln!(text, "\tCALL_{call},");
     }
-    let _ = writeln!(text, "\tN_CALLS\n}};\nstruct call_counts {{");
+    let _ = writeln!(text, "\tN_CALLS\n}};\nstruct shim_head {{");
+    for (name, numbers) in HEAD {
+        let array = if *numbers > 1 { format!("[{numbers}]") } else { String::new() };
+        let _ = writeln!(text, "\tuint64_t {name}{array};");
+    }
+    let _ = writeln!(text, "}} __attribute__((aligned({PAGE})));\nstruct call_counts {{");
     for count in COUNTS {
         let _ = writeln!(text, "\tuint64_t {count};");
     }
