@@ -84,7 +84,7 @@ fn what_is_in_memory_at_the_end_is_counted_and_said() {
 fn what_is_deleted_before_it_is_flushed_is_not_written() {
     needs_root!();
     if is_stored() {
-        both(&format!("{WRITE}; : >written-file; {WRITE}; rm written-file"), 0);
+        both(&format!("{WRITE}; rm written-file; {WRITE}; : >written-file"), 0);
     }
 }
 
