@@ -6,14 +6,16 @@
 //! with the reason, where the rights are missing; is not there where a job is followed without the
 //! kernel all the same, for the helper would be taken for the job's.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
 use weigh_agent::{Server, Settings, is_served, listen_at, turn_all_away};
 use weigh_collect::apart::start_itself;
@@ -46,9 +48,11 @@ impl Place {
         if std::env::var_os(SOCKET_VARIABLE).is_some() || is_served(Path::new(SOCKET)) {
             return None;
         }
-        let unguessable = RandomState::new().build_hasher().finish();
-        let folder = std::env::temp_dir().join(format!("weigh-{}", std::process::id()));
-        let socket = folder.join(format!("{unguessable:016x}"));
+        let unguessable = || RandomState::new().build_hasher().finish();
+        // A weigh that was killed may have left one of the same process's number.
+        let folder = format!("weigh-{}-{:08x}", std::process::id(), unguessable() >> 32);
+        let folder = std::env::temp_dir().join(folder);
+        let socket = folder.join(format!("{:016x}", unguessable()));
         // Programs of other users, too, which the command may start; who is not told does not find it.
         std::fs::DirBuilder::new().mode(0o711).create(&folder).ok()?;
         let place = Place { folder, socket };
@@ -137,6 +141,8 @@ pub fn be_helper() -> ExitCode {
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else {
         return ExitCode::FAILURE;
     };
+    // If weigh has been killed, nobody else takes it away.
+    let _place = place_of(&listener);
     let served = match KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()) {
         Ok(mut calls) => Server::at(listener, settings()).is_ok_and(|mut server| {
             while wait(server.descriptor()) {
@@ -154,6 +160,12 @@ pub fn be_helper() -> ExitCode {
         }
     };
     if served { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn place_of(listener: &OwnedFd) -> Option<Place> {
+    let address = SocketAddrUnix::try_from(getsockname(listener).ok()?).ok()?;
+    let socket = PathBuf::from(OsStr::from_bytes(address.path_bytes()?));
+    Some(Place { folder: socket.parent()?.to_owned(), socket })
 }
 
 /// Whether there is something to do; not when weigh has ended.
