@@ -100,7 +100,8 @@ fn worst(row: &Row, runs: &[Run]) -> Option<Both> {
 }
 
 fn amount(row: &Row, figure: f64) -> String {
-    if row.is_time() { format!("{:.3} ms", figure * 1e3) } else { figure.to_string() }
+    // A sum of nothing is -0.
+    if row.is_time() { format!("{:.3} ms", figure * 1e3) } else { (figure + 0.0).to_string() }
 }
 
 fn said(row: &Row, both: Both) -> String {

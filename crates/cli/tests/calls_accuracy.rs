@@ -19,9 +19,10 @@ const BUSY: f64 = 4.0;
 /// One at a time: their times say more when they do not wait for each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A kernel may pass over a program in an interrupt, and with it a wait. That is no rule: it has to
+/// A kernel may pass over a program, and with it a switch: the more is going on beside, the more often. That
+/// is no rule: it has to
 /// agree in one of so many runs.
-const RUNS: usize = 3;
+const RUNS: usize = 6;
 
 #[track_caller]
 fn agrees(program: &str, mechanism: &str) {

@@ -110,12 +110,19 @@ fn who_has_the_cpu_meanwhile_is_named() {
     let scratch = Scratch::new();
     // Greedier than whatever else has the CPU on this machine.
     let spin = workload("spin");
-    let spinner = Beside::start(&["nice", "-n", "-5", "taskset", "-c", "0", &spin, "60000"]);
+    let spinner = Beside::start(&["nice", "-n", "-10", "taskset", "-c", "0", &spin, "120000"]);
     // Each read is longer than a turn on the CPU.
     let reads = ["taskset", "-c", "0", "dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=40"];
-    let (_, rows) = per_call(&scratch, "--slowest 3", &reads);
-    let behind = met(&rows, "behind", spinner.pid());
-    assert!(behind > 0, "nobody waited for {}: {}", spinner.pid(), names(&rows));
+    // On a busy machine the longest wait of each read may be one for somebody else.
+    let mut others = Vec::new();
+    let rows = loop {
+        let (_, rows) = per_call(&scratch, "--slowest 3", &reads);
+        if met(&rows, "behind", spinner.pid()) > 0 {
+            break rows;
+        }
+        others.push(names(&rows));
+        assert!(others.len() < 4, "nobody waited for {}: {others:?}", spinner.pid());
+    };
     let run_queue = COST_COLUMNS.iter().find(|c| c.name == "sched_run_queue_seconds");
     let run_queue = run_queue.expect("a column");
     for row in &rows {

@@ -436,15 +436,25 @@ fn a_fork_bomb_is_outrun_from_outside() {
         return;
     }
     for options in ["", "--on-limit kill --grace 300ms"] {
-        let begun = Instant::now();
-        let measured = Weigh::workload("bomb 20000")
-            .options(&format!("--mechanism poll --limit processes_peak=200 {options}"))
-            .end();
-        assert_eq!(measured.status.code(), Some(124), "{}", measured.everything());
-        assert_eq!(measured.scratch.survivors(), Vec::<u32>::new());
-        assert!(begun.elapsed() < patience(5.0), "it took {:?}", begun.elapsed());
-        measured.is_between("processes_peak", 201.0, 5_000.0);
-        measured.is_between("processes_total", 201.0, 5_000.0);
+        // Who bears thousands of processes a second takes the CPUs from weigh too, beside other tests
+        // now and then until all are born.
+        let mut others = Vec::new();
+        loop {
+            let begun = Instant::now();
+            let measured = Weigh::workload("bomb 20000")
+                .options(&format!("--mechanism poll --limit processes_peak=200 {options}"))
+                .end();
+            assert_eq!(measured.scratch.survivors(), Vec::<u32>::new());
+            let took = begun.elapsed();
+            let born = measured.value("processes_total").number().expect("a number");
+            let is_ended = measured.status.code() == Some(124);
+            if is_ended && (201.0..=5_000.0).contains(&born) && took < patience(5.0) {
+                measured.is_between("processes_peak", 201.0, 5_000.0);
+                break;
+            }
+            others.push((born, took, measured.status.code()));
+            assert!(others.len() < 3, "{options}: born, how long it took, status: {others:?}");
+        }
     }
 }
 
