@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut};
-use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::Subsystem;
 
 use super::{ALWAYS, INTERRUPTS, JOIN, KernelCalls, OWN, WITHOUT_INTERRUPTS, owners, root_of};
 use crate::job::{JobError, bpf};
@@ -44,7 +44,7 @@ impl KernelCalls {
             match link {
                 Ok(link) => drop(self.links.by_program.insert(name, link)),
                 Err(error) if is_needed(&name) => {
-                    self.detach();
+                    self.links = Links::default();
                     return Err(bpf("attach")(error));
                 }
                 Err(error) => failed.push((name, error.to_string())),
