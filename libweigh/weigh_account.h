@@ -36,9 +36,13 @@ enum weigh_subsystem {
 	/* payload through sockets (tracepoints of Linux 6.3) */
 	WEIGH_SOCKET = 12,
 	/* TCP: what was handed to it, and what it had to send again at once */
-	WEIGH_TCP = 10,
+	WEIGH_TCP = 13,
+	/* UDP, of what socket has (tracepoints of Linux 6.3) */
+	WEIGH_UDP = 14,
 	/* devices and their queues; time is that of the driver's transmission, which loopback has none of */
-	WEIGH_NET = 11,
+	WEIGH_NET = 15,
+	/* queues before devices (traffic control); a packet that need not wait passes them by */
+	WEIGH_QDISC = 16,
 	/* work that is left to kernel threads */
 	WEIGH_WORKQUEUE = 17,
 	/* timers that were set */

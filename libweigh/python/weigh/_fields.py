@@ -60,17 +60,17 @@ class Sched(_Numbers):
     @property
     def run_queue_seconds(self) -> float:
         """Runnable, but another thread had the CPU."""
-        return self._of._number(75) / 1e9
+        return self._of._number(90) / 1e9
 
     @property
     def switches_total(self) -> int:
         """Times the thread left the CPU to wait."""
-        return self._of._number(76)
+        return self._of._number(91)
 
     @property
     def preemptions_total(self) -> int:
         """Times the CPU was taken from it."""
-        return self._of._number(77)
+        return self._of._number(92)
 
 
 class Irq(_Numbers):
@@ -96,12 +96,12 @@ class Irq(_Numbers):
     @property
     def hard_seconds(self) -> float:
         """In handlers of interrupts."""
-        return self._of._number(78) / 1e9
+        return self._of._number(93) / 1e9
 
     @property
     def soft_seconds(self) -> float:
         """In softirqs."""
-        return self._of._number(79) / 1e9
+        return self._of._number(94) / 1e9
 
 
 class Lock(_Numbers):
@@ -148,17 +148,17 @@ class Memory(_Numbers):
     @property
     def allocations_total(self) -> int:
         """Objects taken from kmalloc and the slab caches."""
-        return self._of._number(80)
+        return self._of._number(95)
 
     @property
     def allocated_bytes_total(self) -> int:
         """Their sizes, as the caches round them."""
-        return self._of._number(81)
+        return self._of._number(96)
 
     @property
     def pages_total(self) -> int:
         """Pages taken from the page allocator."""
-        return self._of._number(82)
+        return self._of._number(97)
 
 
 class Fault(_Numbers):
@@ -184,12 +184,12 @@ class Fault(_Numbers):
     @property
     def user_total(self) -> int:
         """Faults of the program's own code."""
-        return self._of._number(83)
+        return self._of._number(98)
 
     @property
     def kernel_total(self) -> int:
         """Faults of kernel code on the program's memory."""
-        return self._of._number(84)
+        return self._of._number(99)
 
 
 class Pagecache(_Numbers):
@@ -215,12 +215,12 @@ class Pagecache(_Numbers):
     @property
     def added_pages_total(self) -> int:
         """Pages put into it: misses, read-ahead, new pages."""
-        return self._of._number(85)
+        return self._of._number(100)
 
     @property
     def dirtied_pages_total(self) -> int:
         """Pages that became dirty."""
-        return self._of._number(86)
+        return self._of._number(101)
 
 
 class Writeback(_Numbers):
@@ -246,22 +246,22 @@ class Writeback(_Numbers):
     @property
     def pauses_total(self) -> int:
         """Times it was held back because too much was dirty."""
-        return self._of._number(101)
+        return self._of._number(102)
 
     @property
     def inodes_total(self) -> int:
         """Inodes that the call wrote itself, as the kernel's own writers do."""
-        return self._of._number(102)
+        return self._of._number(103)
 
     @property
     def pages_total(self) -> int:
         """Pages that the call itself sent on their way (ext4)."""
-        return self._of._number(103)
+        return self._of._number(104)
 
     @property
     def awaited_total(self) -> int:
         """Waits for one folio on its way; their time is of block."""
-        return self._of._number(104)
+        return self._of._number(105)
 
 
 class Fs(_Numbers):
@@ -282,108 +282,11 @@ class Fs(_Numbers):
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(34)
-
-    @property
-    def handles_total(self) -> int:
-        """Changes begun, each to be in the journal as a whole."""
-        return self._of._number(105)
-
-    @property
-    def dirtied_blocks_total(self) -> int:
-        """Blocks of metadata that they changed."""
-        return self._of._number(106)
-
-    @property
-    def restarts_total(self) -> int:
-        """Times one was too large and went on in the next transaction."""
-        return self._of._number(107)
+        return self._of._number(32)
 
 
-class Fuse(_Numbers):
-    """File systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(35) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(36) / 1e9
-
-    @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(37)
-
-    @property
-    def requests_total(self) -> int:
-        """Requests sent to the server."""
-        return self._of._number(108)
-
-    @property
-    def server_seconds(self) -> float:
-        """From one to its answer, of those answered while the call lasted."""
-        return self._of._number(109) / 1e9
-
-
-class Net(_Numbers):
-    """Devices and their queues; time is that of the driver's transmission, which loopback has none of."""
-
-    __slots__ = ()
-
-    @property
-    def time_seconds(self) -> float:
-        """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(38) / 1e9
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(39) / 1e9
-
-    @property
-    def entries_total(self) -> int:
-        """Times it was entered."""
-        return self._of._number(40)
-
-    @property
-    def requests_total(self) -> int:
-        """Parts of requests to a device that were the call's."""
-        return self._of._number(87)
-
-    @property
-    def transferred_bytes_total(self) -> int:
-        """Bytes of them."""
-        return self._of._number(88)
-
-    @property
-    def carried_bytes_total(self) -> int:
-        """Of these, pages that others, or earlier calls, made dirty."""
-        return self._of._number(89)
-
-    @property
-    def written_bytes_total(self) -> int:
-        """Bytes written of pages that the call made dirty itself, and of direct writes."""
-        return self._of._number(113)
-
-    @property
-    def queue_seconds(self) -> float:
-        """From the request to its issue to the device."""
-        return self._of._number(114) / 1e9
-
-    @property
-    def device_seconds(self) -> float:
-        """From its issue to its completion, shared by bytes."""
-        return self._of._number(115) / 1e9
-
-
-class Socket(_Numbers):
-    """Payload through sockets (tracepoints of Linux 6.3)."""
+class Journal(_Numbers):
+    """The journal of ext4 (jbd2): changes that the call makes, and waiting for a commit."""
 
     __slots__ = ()
 
@@ -403,14 +306,132 @@ class Socket(_Numbers):
         return self._of._number(35)
 
     @property
+    def handles_total(self) -> int:
+        """Changes begun, each to be in the journal as a whole."""
+        return self._of._number(106)
+
+    @property
+    def dirtied_blocks_total(self) -> int:
+        """Blocks of metadata that they changed."""
+        return self._of._number(107)
+
+    @property
+    def restarts_total(self) -> int:
+        """Times one was too large and went on in the next transaction."""
+        return self._of._number(108)
+
+
+class Fuse(_Numbers):
+    """File systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(36) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(37) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(38)
+
+    @property
+    def requests_total(self) -> int:
+        """Requests sent to the server."""
+        return self._of._number(109)
+
+    @property
+    def server_seconds(self) -> float:
+        """From one to its answer, of those answered while the call lasted."""
+        return self._of._number(110) / 1e9
+
+
+class Block(_Numbers):
+    """Block devices: waiting for them, and requests that were done while the call lasted."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(39) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(40) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(41)
+
+    @property
+    def requests_total(self) -> int:
+        """Parts of requests to a device that were the call's."""
+        return self._of._number(111)
+
+    @property
+    def transferred_bytes_total(self) -> int:
+        """Bytes of them."""
+        return self._of._number(112)
+
+    @property
+    def carried_bytes_total(self) -> int:
+        """Of these, pages that others, or earlier calls, made dirty."""
+        return self._of._number(113)
+
+    @property
+    def written_bytes_total(self) -> int:
+        """Bytes written of pages that the call made dirty itself, and of direct writes."""
+        return self._of._number(114)
+
+    @property
+    def queue_seconds(self) -> float:
+        """From the request to its issue to the device."""
+        return self._of._number(115) / 1e9
+
+    @property
+    def device_seconds(self) -> float:
+        """From its issue to its completion, shared by bytes."""
+        return self._of._number(116) / 1e9
+
+
+class Socket(_Numbers):
+    """Payload through sockets (tracepoints of Linux 6.3)."""
+
+    __slots__ = ()
+
+    @property
+    def time_seconds(self) -> float:
+        """On a CPU in this part, less what other parts took that it called."""
+        return self._of._number(42) / 1e9
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Off the CPU for this part, less waiting for a CPU."""
+        return self._of._number(43) / 1e9
+
+    @property
+    def entries_total(self) -> int:
+        """Times it was entered."""
+        return self._of._number(44)
+
+    @property
     def sent_bytes_total(self) -> int:
         """Payload accepted by sockets."""
-        return self._of._number(116)
+        return self._of._number(117)
 
     @property
     def received_bytes_total(self) -> int:
         """Payload taken from sockets."""
-        return self._of._number(117)
+        return self._of._number(118)
 
 
 class Tcp(_Numbers):
@@ -436,17 +457,17 @@ class Tcp(_Numbers):
     @property
     def retransmits_total(self) -> int:
         """Segments sent again while the call lasted."""
-        return self._of._number(118)
+        return self._of._number(119)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Of its payload, handed to the network by itself."""
-        return self._of._number(119)
+        return self._of._number(120)
 
     @property
     def retransmitted_bytes_total(self) -> int:
         """Of these, sent again."""
-        return self._of._number(120)
+        return self._of._number(121)
 
 
 class Udp(_Numbers):
@@ -472,53 +493,53 @@ class Udp(_Numbers):
     @property
     def datagrams_total(self) -> int:
         """Sends that were accepted; one may be cut into several later."""
-        return self._of._number(121)
+        return self._of._number(122)
 
     @property
     def sent_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(122)
+        return self._of._number(123)
 
     @property
     def receipts_total(self) -> int:
         """Datagrams that were taken from sockets."""
-        return self._of._number(123)
+        return self._of._number(124)
 
     @property
     def received_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(124)
+        return self._of._number(125)
 
 
 class Net(_Numbers):
-    """Devices and their queues; time is that of the driver's transmission."""
+    """Devices and their queues; time is that of the driver's transmission, which loopback has none of."""
 
     __slots__ = ()
 
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(50) / 1e9
+        return self._of._number(51) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(51) / 1e9
+        return self._of._number(52) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(52)
+        return self._of._number(53)
 
     @property
     def packets_total(self) -> int:
         """Packets handed to a device."""
-        return self._of._number(125)
+        return self._of._number(126)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Their lengths, headers included."""
-        return self._of._number(126)
+        return self._of._number(127)
 
 
 class Qdisc(_Numbers):
@@ -529,32 +550,32 @@ class Qdisc(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(53) / 1e9
+        return self._of._number(54) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(54) / 1e9
+        return self._of._number(55) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(55)
+        return self._of._number(56)
 
     @property
     def packets_total(self) -> int:
         """Packets that the call itself put into a queue."""
-        return self._of._number(127)
+        return self._of._number(128)
 
     @property
     def dropped_total(self) -> int:
         """Packets that a queue threw away because the call's came, most often those."""
-        return self._of._number(128)
+        return self._of._number(129)
 
     @property
     def queue_seconds(self) -> float:
         """In a queue, of those that the call itself took out again."""
-        return self._of._number(129) / 1e9
+        return self._of._number(130) / 1e9
 
 
 class Workqueue(_Numbers):
@@ -565,22 +586,22 @@ class Workqueue(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(56) / 1e9
+        return self._of._number(57) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(57) / 1e9
+        return self._of._number(58) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(58)
+        return self._of._number(59)
 
     @property
     def queued_total(self) -> int:
         """Work items handed over."""
-        return self._of._number(130)
+        return self._of._number(131)
 
 
 class Timer(_Numbers):
@@ -591,22 +612,22 @@ class Timer(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(59) / 1e9
+        return self._of._number(60) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(60) / 1e9
+        return self._of._number(61) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(61)
+        return self._of._number(62)
 
     @property
     def started_total(self) -> int:
         """Timers and high-resolution timers started."""
-        return self._of._number(131)
+        return self._of._number(132)
 
 
 class Uring(_Numbers):
@@ -617,27 +638,27 @@ class Uring(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(62) / 1e9
+        return self._of._number(63) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(63) / 1e9
+        return self._of._number(64) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(64)
+        return self._of._number(65)
 
     @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(132)
+        return self._of._number(133)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(133)
+        return self._of._number(134)
 
 
 class Later(_Numbers):
@@ -648,101 +669,101 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(142)
+        return self._of._number(143)
 
     @property
     def block_requests_total(self) -> int:
         """Parts of requests to a device that were its own, or carried its pages."""
-        return self._of._number(143)
+        return self._of._number(144)
 
     @property
     def block_bytes_total(self) -> int:
         """Bytes of these, at completion."""
-        return self._of._number(144)
+        return self._of._number(145)
 
     @property
     def block_written_bytes_total(self) -> int:
         """Bytes written of its pages, and of direct writes."""
-        return self._of._number(145)
+        return self._of._number(146)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(146) / 1e9
+        return self._of._number(147) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(147) / 1e9
+        return self._of._number(148) / 1e9
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(148)
+        return self._of._number(149)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(149)
+        return self._of._number(150)
 
     @property
     def udp_dropped_total(self) -> int:
         """Datagrams for the socket it read last that found no room."""
-        return self._of._number(150)
+        return self._of._number(151)
 
     @property
     def qdisc_packets_total(self) -> int:
         """Packets it put into a queue that others took out."""
-        return self._of._number(151)
+        return self._of._number(152)
 
     @property
     def qdisc_seconds(self) -> float:
         """How long those were in it."""
-        return self._of._number(152) / 1e9
+        return self._of._number(153) / 1e9
 
     @property
     def qdisc_dropped_total(self) -> int:
         """Packets that others made it throw away."""
-        return self._of._number(153)
+        return self._of._number(154)
 
     @property
     def fuse_requests_total(self) -> int:
         """Requests to a file system's server that were answered."""
-        return self._of._number(154)
+        return self._of._number(155)
 
     @property
     def fuse_seconds(self) -> float:
         """From them to their answers."""
-        return self._of._number(155) / 1e9
+        return self._of._number(156) / 1e9
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(156) / 1e9
+        return self._of._number(157) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(157)
+        return self._of._number(158)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(158) / 1e9
+        return self._of._number(159) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(159)
+        return self._of._number(160)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(160) / 1e9
+        return self._of._number(161) / 1e9
 
 
-LAYOUT = 0x6c428f8afb08232a
-WORDS = 122
+LAYOUT = 0x51c5cc90435a9665
+WORDS = 162
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4

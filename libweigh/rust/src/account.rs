@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0xdd88384532583b15;
+pub(crate) const LAYOUT: u64 = 0x51c5cc90435a9665;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,22 +23,32 @@ pub enum Subsystem {
     Fault = 5,
     /// The page cache: what had to be put in and what was made dirty.
     Pagecache = 6,
+    /// Writing dirty pages back: files that the call writes itself, waiting for the threads that write for it, and being held back because too much is dirty.
+    Writeback = 7,
     /// The file system (ext4): synchronising, mapping, truncating, allocating, writing pages.
-    Fs = 7,
+    Fs = 8,
+    /// The journal of ext4 (jbd2): changes that the call makes, and waiting for a commit.
+    Journal = 9,
+    /// File systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers.
+    Fuse = 10,
     /// Block devices: waiting for them, and requests that were done while the call lasted.
-    Block = 8,
+    Block = 11,
     /// Payload through sockets (tracepoints of Linux 6.3).
-    Socket = 9,
+    Socket = 12,
     /// TCP: what was handed to it, and what it had to send again at once.
-    Tcp = 10,
-    /// Devices and their queues; time is that of the driver's transmission.
-    Net = 11,
+    Tcp = 13,
+    /// UDP, of what socket has (tracepoints of Linux 6.3).
+    Udp = 14,
+    /// Devices and their queues; time is that of the driver's transmission, which loopback has none of.
+    Net = 15,
+    /// Queues before devices (traffic control); a packet that need not wait passes them by.
+    Qdisc = 16,
     /// Work that is left to kernel threads.
-    Workqueue = 12,
+    Workqueue = 17,
     /// Timers that were set.
-    Timer = 13,
+    Timer = 18,
     /// Io_uring: requests that were handed in and completed.
-    Uring = 14,
+    Uring = 19,
 }
 
 impl Subsystem {
@@ -191,6 +201,42 @@ pub struct Pagecache {
     pub dirtied_pages: Number,
 }
 
+/// Writing dirty pages back: files that the call writes itself, waiting for the threads that write for it, and being held back because too much is dirty.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Writeback {
+    /// Times it was held back because too much was dirty.
+    pub pauses: Number,
+    /// Inodes that the call wrote itself, as the kernel's own writers do.
+    pub inodes: Number,
+    /// Pages that the call itself sent on their way (ext4).
+    pub pages: Number,
+    /// Waits for one folio on its way; their time is of block.
+    pub awaited: Number,
+}
+
+/// The journal of ext4 (jbd2): changes that the call makes, and waiting for a commit.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Journal {
+    /// Changes begun, each to be in the journal as a whole.
+    pub handles: Number,
+    /// Blocks of metadata that they changed.
+    pub dirtied_blocks: Number,
+    /// Times one was too large and went on in the next transaction.
+    pub restarts: Number,
+}
+
+/// File systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Fuse {
+    /// Requests sent to the server.
+    pub requests: Number,
+    /// From one to its answer, of those answered while the call lasted.
+    pub server_ns: Number,
+}
+
 /// Block devices: waiting for them, and requests that were done while the call lasted.
 #[derive(Debug)]
 #[repr(C)]
@@ -201,6 +247,8 @@ pub struct Block {
     pub transferred_bytes: Number,
     /// Of these, pages that others, or earlier calls, made dirty.
     pub carried_bytes: Number,
+    /// Bytes written of pages that the call made dirty itself, and of direct writes.
+    pub written_bytes: Number,
     /// From the request to its issue to the device.
     pub queue_ns: Number,
     /// From its issue to its completion, shared by bytes.
@@ -229,7 +277,21 @@ pub struct Tcp {
     pub retransmitted_bytes: Number,
 }
 
-/// Devices and their queues; time is that of the driver's transmission.
+/// UDP, of what socket has (tracepoints of Linux 6.3).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Udp {
+    /// Sends that were accepted; one may be cut into several later.
+    pub datagrams: Number,
+    /// Their payload.
+    pub sent_bytes: Number,
+    /// Datagrams that were taken from sockets.
+    pub receipts: Number,
+    /// Their payload.
+    pub received_bytes: Number,
+}
+
+/// Devices and their queues; time is that of the driver's transmission, which loopback has none of.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Net {
@@ -237,6 +299,18 @@ pub struct Net {
     pub packets: Number,
     /// Their lengths, headers included.
     pub transmitted_bytes: Number,
+}
+
+/// Queues before devices (traffic control); a packet that need not wait passes them by.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Qdisc {
+    /// Packets that the call itself put into a queue.
+    pub packets: Number,
+    /// Packets that a queue threw away because the call's came, most often those.
+    pub dropped: Number,
+    /// In a queue, of those that the call itself took out again.
+    pub queue_ns: Number,
 }
 
 /// Work that is left to kernel threads.
@@ -271,10 +345,12 @@ pub struct Uring {
 pub struct Later {
     /// Things it caused that have not come to an end.
     pub pending: Number,
-    /// Parts of requests to a device that carried its pages.
+    /// Parts of requests to a device that were its own, or carried its pages.
     pub block_requests: Number,
-    /// Bytes of its pages that were written, at completion.
+    /// Bytes of these, at completion.
     pub block_bytes: Number,
+    /// Bytes written of its pages, and of direct writes.
+    pub block_written_bytes: Number,
     /// From the request to its issue, shared by bytes.
     pub block_queue_ns: Number,
     /// From issue to completion, shared by bytes.
@@ -283,6 +359,18 @@ pub struct Later {
     pub tcp_transmitted_bytes: Number,
     /// Payload that TCP sent again.
     pub tcp_retransmitted_bytes: Number,
+    /// Datagrams for the socket it read last that found no room.
+    pub udp_dropped: Number,
+    /// Packets it put into a queue that others took out.
+    pub qdisc_packets: Number,
+    /// How long those were in it.
+    pub qdisc_ns: Number,
+    /// Packets that others made it throw away.
+    pub qdisc_dropped: Number,
+    /// Requests to a file system's server that were answered.
+    pub fuse_requests: Number,
+    /// From them to their answers.
+    pub fuse_ns: Number,
     /// In softirqs on its behalf.
     pub softirq_ns: Number,
     /// Work items it queued that have run.
@@ -312,7 +400,7 @@ pub struct Account {
     /// From their beginnings to their ends.
     pub time_ns: Number,
     /// By the number of [`Subsystem`].
-    pub parts: [Part; 23],
+    pub parts: [Part; 28],
     /// Waiting that no other part asked for, and the scheduler's doings.
     pub sched: Sched,
     /// Interrupts and softirqs that ran on top of the thread: work of others, most of it.
@@ -323,14 +411,24 @@ pub struct Account {
     pub fault: Fault,
     /// The page cache: what had to be put in and what was made dirty.
     pub pagecache: Pagecache,
+    /// Writing dirty pages back: files that the call writes itself, waiting for the threads that write for it, and being held back because too much is dirty.
+    pub writeback: Writeback,
+    /// The journal of ext4 (jbd2): changes that the call makes, and waiting for a commit.
+    pub journal: Journal,
+    /// File systems that a program serves (Linux 6.1 has no tracepoints for it): waiting for its answers.
+    pub fuse: Fuse,
     /// Block devices: waiting for them, and requests that were done while the call lasted.
     pub block: Block,
     /// Payload through sockets (tracepoints of Linux 6.3).
     pub socket: Socket,
     /// TCP: what was handed to it, and what it had to send again at once.
     pub tcp: Tcp,
-    /// Devices and their queues; time is that of the driver's transmission.
+    /// UDP, of what socket has (tracepoints of Linux 6.3).
+    pub udp: Udp,
+    /// Devices and their queues; time is that of the driver's transmission, which loopback has none of.
     pub net: Net,
+    /// Queues before devices (traffic control); a packet that need not wait passes them by.
+    pub qdisc: Qdisc,
     /// Work that is left to kernel threads.
     pub workqueue: Workqueue,
     /// Timers that were set.
