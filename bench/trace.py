@@ -50,6 +50,8 @@ def traced(weigh, count, events, options, output):
         options = []
         fields = ["skb->len == 3", "ret == 3", "skb->len == 3", "skb->len == 3"]
         chosen = [f"{event} if {test}" for event, test in zip(chosen, fields)]
+    # Room for all: what is lost would be cheaper than what is kept.
+    options = [*options, "--buffer", "64MiB"]
     asked = [word for event in chosen for word in ("-e", event)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     cost, said = datagrams(count, [weigh, "trace", *asked, *options, *scope, "-o", output, "--"])
