@@ -7,7 +7,7 @@ Each round runs every way once, in an order that turns; what is told is the medi
 the sender's CPU time per datagram, as a ratio to the same round without weigh (paired), and the spread
 between the quartiles. Needs root, and tests/workloads/bin/datagrams.
 """
-import argparse, os, re, resource, statistics, subprocess, tempfile, time
+import argparse, os, re, resource, statistics, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SENDS = os.path.join(HERE, "../tests/workloads/bin/datagrams")
@@ -50,6 +50,8 @@ def traced(weigh, count, events, options, output):
         options = []
         fields = ["skb->len == 3", "ret == 3", "skb->len == 3", "skb->len == 3"]
         chosen = [f"{event} if {test}" for event, test in zip(chosen, fields)]
+    # Room for all: what is lost would be cheaper than what is kept.
+    options = [*options, "--buffer", "64MiB"]
     asked = [word for event in chosen for word in ("-e", event)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     cost, said = datagrams(count, [weigh, "trace", *asked, *options, *scope, "-o", output, "--"])
@@ -83,6 +85,7 @@ def main():
                 ratios[way].append(cost / bare[-1])
                 added[way].append(cost - bare[-1])
                 lost += gone
+            print(f"round {turn + 1} of {asked.rounds}", file=sys.stderr, flush=True)
         print(f"bare: {statistics.median(bare):.0f} ns a datagram; {lost} events lost")
         for way, found in ratios.items():
             low, middle, high = statistics.quantiles(found, n=4)

@@ -40,7 +40,7 @@ pub(super) fn load(name: &str, point: &Point, code: &[u64]) -> Result<OwnedFd, T
         load_once(point, code, &mut log).map_err(|error| TraceError::Load {
             probe: name.to_string(),
             error,
-            said: last_words(&log),
+            said: last_words(&log) + hint(point),
         })
     })
 }
@@ -76,6 +76,17 @@ fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd>
     })
 }
 
+/// What may be the reason.
+fn hint(point: &Point) -> &'static str {
+    match point {
+        Point::Tracepoint { .. } => "",
+        Point::Function { .. } => {
+            "; not every kernel lets functions be probed, nor every function: `weigh doctor` says \
+             whether this one does"
+        }
+    }
+}
+
 fn last_words(log: &[u8]) -> String {
     let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
     let text = String::from_utf8_lossy(text);
@@ -91,13 +102,7 @@ pub(super) fn attach(
 ) -> Result<Link, TraceError> {
     // SAFETY: the program is loaded; its point was given when it was.
     let link = unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
-    let hint = match point {
-        Point::Tracepoint { .. } => "",
-        Point::Function { .. } => {
-            "; not every kernel lets functions be probed, nor every function: `weigh doctor` says \
-             whether this one does"
-        }
-    };
+    let hint = hint(point);
     let probe = || name.to_string();
     descriptor(link).map_err(|error| TraceError::Attach { probe: probe(), error, hint })
 }

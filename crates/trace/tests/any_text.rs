@@ -1,0 +1,87 @@
+//! Whatever is written is read or refused, and what is refused is shown where it stands.
+
+use proptest::prelude::*;
+use weigh_trace::error::Refusal;
+use weigh_trace::event::Event;
+use weigh_trace::filter::Filter;
+use weigh_trace::sampling::Sampling;
+
+const WORDS: &[&str] = &[
+    "net",
+    ":",
+    "fn:",
+    "user:",
+    "%return",
+    "{",
+    "}",
+    ",",
+    "=",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "&&",
+    "||",
+    "!",
+    "(",
+    ")",
+    "[",
+    "]",
+    "->",
+    ".",
+    "..",
+    "in",
+    "if",
+    "sample",
+    "1/",
+    "at most",
+    "every",
+    "10ms",
+    "/s",
+    "str(",
+    "bytes(",
+    "stack",
+    "skb",
+    "len",
+    "0x1f",
+    "99999999999999999999",
+    "-1",
+    "\"",
+    "\"a\"",
+    "\\",
+    "ä",
+    " ",
+    "|",
+    "&",
+];
+
+fn is_shown(refusal: &Refusal, text: &str) {
+    assert!(refusal.to_string().contains('^'));
+    assert!(refusal.at + refusal.length <= text.len() + 1, "{refusal:?}");
+    assert!(text.is_char_boundary(refusal.at.min(text.len())), "{refusal:?}");
+}
+
+fn is_read_or_refused(text: &str) {
+    if let Err(refusal) = Event::parse(text) {
+        is_shown(&refusal, text);
+    }
+    if let Err(refusal) = Filter::parse(text) {
+        is_shown(&refusal, text);
+    }
+    if let Err(refusal) = Sampling::parse(text) {
+        is_shown(&refusal, text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn words_in_any_order(words in prop::collection::vec(prop::sample::select(WORDS), 0..24)) {
+        is_read_or_refused(&words.concat());
+        is_read_or_refused(&words.join(" "));
+    }
+
+    #[test]
+    fn any_characters(text in ".{0,40}") {
+        is_read_or_refused(&text);
+    }
+}

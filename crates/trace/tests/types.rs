@@ -1,0 +1,234 @@
+//! Events checked against types that the test makes itself: paths, bits, structures without a name,
+//! constants; and what is refused.
+#![allow(clippy::unwrap_used)]
+
+use weigh_trace::btf::{Btf, BtfError};
+use weigh_trace::condition::{Right, Source, Test};
+use weigh_trace::event::Event;
+use weigh_trace::generate::{Access, Maps, program};
+use weigh_trace::probe::{Content, Probe};
+use weigh_trace::state::State;
+use weigh_trace::walk::{Bits, End, Hop, Place};
+
+/// Type information that is being made.
+#[derive(Default)]
+struct Types {
+    types: Vec<u8>,
+    strings: Vec<u8>,
+    count: u32,
+}
+
+impl Types {
+    fn name(&mut self, name: &str) -> u32 {
+        if self.strings.is_empty() {
+            self.strings.push(0);
+        }
+        if name.is_empty() {
+            return 0;
+        }
+        let at = self.strings.len() as u32;
+        self.strings.extend(name.bytes().chain([0]));
+        at
+    }
+
+    fn add(&mut self, name: &str, kind: u32, count: u32, size: u32, rest: &[u32]) -> u32 {
+        let name = self.name(name);
+        for word in [name, kind << 24 | count, size].iter().chain(rest) {
+            self.types.extend(word.to_le_bytes());
+        }
+        self.count += 1;
+        self.count
+    }
+
+    /// Members: name, type, first bit, bits.
+    fn members(&mut self, name: &str, kind: u32, size: u32, of: &[(&str, u32, u32, u32)]) -> u32 {
+        let has_bits = u32::from(of.iter().any(|member| member.3 > 0)) << 7;
+        let mut rest = Vec::new();
+        for (name, kind, bit, bits) in of {
+            rest.extend([self.name(name), *kind, *bit | bits << 24]);
+        }
+        self.add(name, kind | has_bits, of.len() as u32, size, &rest)
+    }
+
+    fn finish(self) -> Vec<u8> {
+        let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
+        let mut bytes = vec![0x9f, 0xeb, 1, 0];
+        for word in [24, 0, types, types, strings] {
+            bytes.extend(u32::to_le_bytes(word));
+        }
+        bytes.extend(self.types);
+        bytes.extend(self.strings);
+        bytes
+    }
+}
+
+/// `TRACE(x)(struct outer *o, int n)`, and a function `f(int n)` that returns an int.
+fn sample() -> Vec<u8> {
+    let mut types = Types::default();
+    let int = types.add("int", 1, 0, 4, &[1 << 24 | 32]);
+    let unsigned = types.add("u32", 1, 0, 4, &[32]);
+    let character = types.add("char", 1, 0, 1, &[1 << 24 | 8]);
+    let name = types.add("", 3, 0, 0, &[character, int, 16]);
+    let (a, b) = (types.name("RED"), types.name("GREEN"));
+    let color = types.add("color", 6, 2, 4, &[a, 1, b, 7]);
+    let inner = types.members(
+        "inner",
+        4,
+        32,
+        &[("low", unsigned, 0, 3), ("high", unsigned, 3, 10), ("name", name, 32, 0)],
+    );
+    let to_inner = types.add("", 2, 0, inner, &[]);
+    let pair = types.add("", 3, 0, 0, &[to_inner, int, 2]);
+    let either = types.members("", 5, 8, &[("word", unsigned, 0, 0), ("sign", int, 0, 0)]);
+    let outer = types.members(
+        "outer",
+        4,
+        40,
+        &[
+            ("", either, 0, 0),
+            ("in", to_inner, 64, 0),
+            ("two", pair, 128, 0),
+            ("color", color, 256, 0),
+        ],
+    );
+    let to_outer = types.add("", 2, 0, outer, &[]);
+    let (data, o, n) = (types.name("__data"), types.name("o"), types.name("n"));
+    let bare = types.add("", 13, 3, 0, &[0, to_outer, 0, to_outer, 0, int]);
+    let to_bare = types.add("", 2, 0, bare, &[]);
+    types.add("btf_trace_x", 8, 0, to_bare, &[]);
+    let named = types.add("", 13, 3, int, &[data, to_outer, o, to_outer, n, int]);
+    types.add("__traceiter_x", 12, 0, named, &[]);
+    let function = types.add("", 13, 1, int, &[n, int]);
+    types.add("f", 12, 0, function, &[]);
+    types.finish()
+}
+
+fn check(text: &str) -> Result<Probe, String> {
+    let btf = Btf::new(sample()).unwrap();
+    let event = Event::parse(text).map_err(|refusal| refusal.to_string())?;
+    Probe::check(&btf, &event, &[]).map_err(|refusal| refusal.to_string())
+}
+
+fn place(text: &str) -> Place {
+    let probe = check(&format!("x{{v={text}}}")).unwrap();
+    match &probe.fields[0].content {
+        Content::Number(Source::Place(place)) => place.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+const fn typed(offset: u32) -> Hop {
+    Hop { offset, is_typed: true }
+}
+
+#[test]
+fn paths_are_followed_to_the_bit() {
+    let word = place("o->sign");
+    assert_eq!((word.slot, &word.hops[..], word.bytes, word.is_signed), (0, &[][..], 4, true));
+    assert_eq!(word.end, End::Loaded { hop: typed(0), bits: None });
+    let bits = place("o.in.high");
+    assert_eq!(bits.hops, [typed(8)]);
+    let expected = Some(Bits { first: 3, count: 10 });
+    assert_eq!((bits.end, bits.bytes), (End::Loaded { hop: typed(0), bits: expected }, 2));
+    let low = place("o->two[1]->low");
+    assert_eq!((&low.hops[..], low.bytes), (&[typed(24)][..], 1));
+    assert_eq!(place("n").slot, 8);
+    assert_eq!(place("arg1").slot, 8);
+    assert_eq!(place("o[1].color").end, End::Loaded { hop: typed(72), bits: None });
+}
+
+#[test]
+fn what_is_wrong_is_named_with_what_exists() {
+    for (text, words) in [
+        ("y", &["no tracepoint 'y'"][..]),
+        ("x{o->wrod}", &["struct outer", "'wrod'", "word"]),
+        ("x{p->word}", &["no argument 'p'", "n, o"]),
+        ("x{n->word}", &["int", "no members"]),
+        ("x{o->two[2]}", &["2", "has 2"]),
+        ("x{o->in->name[16]}", &["16"]),
+        ("x if n == 2147483648", &["-2147483648 to 2147483647"]),
+        ("x if o->in->low == 8", &["0 to 7"]),
+        ("x if o->color == GREE", &["GREEN"]),
+        ("x if o->in->name == 3", &["text"]),
+        ("x if o->in->name < \"a\"", &["== or !="]),
+        ("x if n == \"a\"", &["no text"]),
+        ("x if o->in->name == \"0123456789abcdef\"", &["15 bytes"]),
+        ("fn:g", &["no function 'g'"]),
+    ] {
+        let said = check(text).unwrap_err();
+        for word in words {
+            assert!(said.contains(word), "{text} lacks {word:?}: {said}");
+        }
+        assert!(said.contains('^'), "{said}");
+    }
+}
+
+#[test]
+fn constants_and_what_a_function_returns_are_known() {
+    let probe = check("x if o->color == GREEN").unwrap();
+    let Some(Test::Number { right: Right::Constant(7), .. }) = probe.test else {
+        panic!("{:?}", probe.test)
+    };
+    let probe = check("fn:f%return{n, ret}").unwrap();
+    let slots: Vec<_> = probe
+        .fields
+        .iter()
+        .map(|field| match &field.content {
+            Content::Number(Source::Place(place)) => place.slot,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(slots, [0, 8], "what it returns lies behind its arguments");
+    assert!(check("fn:f{ret}").is_err(), "it has not returned yet");
+}
+
+#[test]
+fn fields_lie_behind_the_header_without_gaps() {
+    let probe = check("x{n, o, o->in->low, t=str(o->in->name), stack(2)}").unwrap();
+    let mut places: Vec<_> = probe.fields.iter().map(|f| (f.offset, f.bytes)).collect();
+    places.sort_unstable();
+    let mut end = 40;
+    for (offset, bytes) in places {
+        assert_eq!(offset, end);
+        end += bytes;
+    }
+    assert_eq!(probe.record_bytes, end.next_multiple_of(8));
+}
+
+#[test]
+fn every_program_ends_and_jumps_within_itself() {
+    let state = State { probes: 2, cpus: 4 };
+    for text in [
+        "x",
+        "x{o->in->high} if o->in->name != \"a\" every 1ms",
+        "x if !(n in (1, 3..5)) at most 9/s",
+    ] {
+        let probe = check(text).unwrap();
+        for access in [Access::Direct, Access::Helpers] {
+            for (is_ring_per_cpu, members) in [(false, None), (true, Some(5))] {
+                let maps = Maps { state: 3, ring: 4, is_ring_per_cpu, members };
+                let code = program(&probe, 1, &state, &maps, access).unwrap();
+                assert_eq!(code.last().map(|last| last & 0xff), Some(0x95), "{text}: exit is last");
+                let mut at = 0;
+                while at < code.len() {
+                    let kind = code[at] & 0xff;
+                    if kind & 7 == 5 && ![0x85, 0x95].contains(&kind) {
+                        let far = i64::from((code[at] >> 16) as u16 as i16);
+                        let to = at as i64 + 1 + far;
+                        assert!((0..code.len() as i64).contains(&to), "{text}: {at} to {to}");
+                    }
+                    at += if kind == 0x18 { 2 } else { 1 };
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_cut_are_refused() {
+    let whole = sample();
+    for length in 0..whole.len() {
+        assert!(Btf::new(whole[..length].to_vec()).is_err(), "{length}");
+    }
+    assert_eq!(Btf::new(b"\x7fELF".to_vec()).err(), Some(BtfError::NoBtf));
+}
