@@ -131,7 +131,8 @@ impl KernelCalls {
         // No time is split.
         chosen.parts.retain(|part| WRITES.contains(&part.subsystem.as_str()));
         let functions = Functions::default();
-        KernelCalls::load_chosen(chosen, &wanted, Telling::PLAIN, &functions)?.attach_all(&functions)
+        KernelCalls::load_chosen(chosen, &wanted, Telling::PLAIN, &functions)?
+            .attach_all(&functions)
     }
 
     fn attach_all(mut self, functions: &Functions) -> Result<KernelCalls, JobError> {
@@ -296,6 +297,11 @@ impl KernelCalls {
     /// Returns of functions that the kernel missed: the time after them went to where they are.
     pub fn missed_returns(&self) -> u64 {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.missed_returns)
+    }
+
+    /// Times that threads came back to a CPU unseen: a little of what followed is in the wait.
+    pub fn missed_arrivals(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.missed_arrivals)
     }
 
     /// What was written to devices on behalf of the job; none if what tells it is not attached.

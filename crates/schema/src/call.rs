@@ -264,6 +264,10 @@ pub struct CallsReport {
     /// callers may have gone to the functions' part.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed_returns_total: u64,
+    /// Times that a thread came back to a CPU, and the kernel side was not told: what followed up to
+    /// the next border is in the wait.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missed_arrivals_total: u64,
     /// Calls that are counted, but came too fast to be told one by one.
     pub untold_total: u64,
     /// What is not in the table, and why.

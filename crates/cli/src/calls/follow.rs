@@ -100,6 +100,7 @@ pub fn follow(
         lost_total: tally.lost,
         untold_total: tally.untold,
         missed_returns_total: calls.missed_returns(),
+        missed_arrivals_total: calls.missed_arrivals(),
         notes: Vec::new(),
     };
     Ok(Ok(Followed { report, status }))

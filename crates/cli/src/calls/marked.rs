@@ -89,6 +89,7 @@ pub fn follow(
         lost_total: tally.lost,
         untold_total: 0,
         missed_returns_total: 0,
+        missed_arrivals_total: calls.missed_arrivals(),
         notes: notes(&calls, total(&cells), shim.not_split()),
     };
     Ok(Ok(Followed { report, status: started.status() }))

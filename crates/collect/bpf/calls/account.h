@@ -129,6 +129,7 @@ struct open {
 };
 
 __u64 missed_returns; /* of functions: they have returned, and nobody was told */
+__u64 missed_arrivals; /* of threads on a CPU: they ran, and nobody was told */
 
 /* How many of the levels from this one on were entered by a function. */
 static __always_inline __u32 functions_above(struct window *window, __u32 from)
@@ -154,6 +155,8 @@ static __always_inline __u64 read_once(__u64 *now)
 static __always_inline void begin(struct window *window, struct task_struct *task, __u64 now)
 {
 	window->last = now;
+	if (window->off)
+		add(&missed_arrivals, 1);
 	window->off = 0;
 	window->waited = 0;
 	if (window->depth)
@@ -305,6 +308,43 @@ static __always_inline void settle_wait(struct open *open, struct task_struct *t
 		was_behind(&window->rivals, delay);
 }
 
+/* The thread was off the CPU for so long, and has come back. */
+static __always_inline void was_off(struct window *window, struct weigh_account *account,
+				    __u64 passed)
+{
+	__u32 part = window->waits_for;
+
+	window->waited = 0;
+	if ((__s64)passed <= 0 || part >= WEIGH_SUBSYSTEMS)
+		return;
+	if (window->preempted) {
+		if (names_rivals)
+			was_behind(&window->rivals, passed);
+		add(&account->sched.run_queue_ns, passed);
+		return;
+	}
+	if (!(account->touched & BIT(part)))
+		__sync_fetch_and_or(&account->touched, BIT(part));
+	add(&account->parts[part].waiting_ns, passed);
+	window->waited = passed;
+}
+
+/*
+ * Some kernels run no program while a certain thread is the current one, and at a switch that still is
+ * the one that leaves. A thread that meets a border is on a CPU: if it is not known to have come back, it
+ * came unseen, and all that has passed is taken for the wait. Global, for the verifier's sake: see pends().
+ */
+__noinline int came_unseen(struct window *window, struct weigh_account *account, __u64 now)
+{
+	if (!window || !account)
+		return 0;
+	add(&missed_arrivals, 1);
+	was_off(window, account, now - window->off);
+	window->off = 0;
+	window->last = now;
+	return 0;
+}
+
 /*
  * Gives the time since the last border to whose it was. Outside of system calls what is left over
  * is the program's own, mixed with the kernel's, and not told apart here.
@@ -315,6 +355,8 @@ static __always_inline void split(struct open *open, struct task_struct *task, _
 	__u32 part = innermost(window);
 	__u64 before, passed;
 
+	if (window->off)
+		came_unseen(window, open->account, now);
 	settle_wait(open, task);
 	/* An interrupt may come at any point of this, and split for itself up to a later time. */
 	if (part == WEIGH_KERNEL && !window->inside && !window->bounded) {

@@ -49,7 +49,6 @@ static __always_inline void arrives(struct task_struct *task, __u64 *now)
 	struct window *window;
 	struct open open;
 	__u64 passed;
-	__u32 part;
 
 	if (!opened(&open, task, WEIGH_SCHED))
 		return;
@@ -57,24 +56,12 @@ static __always_inline void arrives(struct task_struct *task, __u64 *now)
 	if (!window->off)
 		return;
 	passed = read_once(now) - window->off;
-	part = window->waits_for = awaited_by(window, task);
+	window->waits_for = awaited_by(window, task);
 	window->off = 0;
 	window->last = *now;
-	if ((__s64)passed <= 0 || part >= WEIGH_SUBSYSTEMS)
-		return;
 	if (names_rivals)
 		window->rivals.arrived = *now;
-	if (window->preempted) {
-		if (names_rivals)
-			was_behind(&window->rivals, passed);
-		add(&open.account->sched.run_queue_ns, passed);
-		window->waited = 0;
-		return;
-	}
-	if (!(open.account->touched & BIT(part)))
-		__sync_fetch_and_or(&open.account->touched, BIT(part));
-	add(&open.account->parts[part].waiting_ns, passed);
-	window->waited = passed;
+	was_off(window, open.account, passed);
 }
 
 SEC("?tp_btf/sched_switch")

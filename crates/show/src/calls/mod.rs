@@ -332,6 +332,13 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
             report.missed_returns_total
         ));
     }
+    if report.missed_arrivals_total > 0 {
+        texts.push(format!(
+            "missed: {} times a thread came back to a CPU and the kernel did not tell; a little of what \
+             followed is in its waits",
+            report.missed_arrivals_total
+        ));
+    }
     // What is missing for the same reason is named together.
     let mut missing: Vec<(Vec<&str>, String)> = Vec::new();
     for subsystem in report.subsystems.iter().filter(|s| !s.missing.is_empty()) {
