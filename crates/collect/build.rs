@@ -36,7 +36,9 @@ fn main() {
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("page.h"), weigh_schema::library::page_header())
         .expect("OUT_DIR is writable");
-    for object in ["job", "functions", "calls"] {
+    std::fs::write(out.join("io_numbers.h"), weigh_schema::io::c_header())
+        .expect("OUT_DIR is writable");
+    for object in ["job", "functions", "calls", "io"] {
         build(object, &out);
     }
     std::fs::write(out.join("layout.h"), layout::c_header()).expect("OUT_DIR is writable");

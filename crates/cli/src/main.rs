@@ -13,6 +13,7 @@ mod doctor;
 mod explain;
 mod foreground;
 mod generate;
+mod io;
 mod kernel;
 mod run;
 mod show;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.verb {
         Verb::Run(run) => run::execute(*run),
         Verb::Calls(calls) => calls::execute(&calls),
+        Verb::Io(io) => io::execute(&io),
         Verb::Explain(explain) => explain::execute(&explain),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),

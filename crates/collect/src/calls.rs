@@ -6,7 +6,7 @@
 
 pub mod clients;
 mod functions;
-mod join;
+pub(crate) mod join;
 mod layout;
 mod names;
 pub mod shim;
