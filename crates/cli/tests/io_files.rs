@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use support::run::{Scratch, set_surroundings, weigh};
+use support::terminal::Terminal;
 use support::{wait_until, weigh_binary, workload};
 
 const BYTES: u64 = 1_000_003;
@@ -409,6 +410,26 @@ fn a_job_outlives_weigh() {
     let _ = following.wait();
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert_eq!(scratch.survivors().len(), 1);
+}
+
+/// No older than half a second, on a terminal that is smaller than the table.
+#[test]
+fn the_table_is_on_the_terminal_while_the_command_runs() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let binary = weigh_binary().display().to_string();
+    let command = [binary.as_str(), "io", "--live", "--", &workload("access"), "wait", &from];
+    let terminal = Terminal::start(&scratch, 9, 120, &command);
+    // The row of the file that is still open: ten reads, all of them where the last one ended.
+    terminal.wait_for("on 100 %", 3);
+    let shown = terminal.shown();
+    assert!(shown.contains("100 B       10"), "{shown}");
+    for pid in scratch.survivors() {
+        support::processes::signal(pid, 15);
+    }
+    let (status, shown) = terminal.end();
+    assert_eq!(status.signal(), Some(15), "{shown}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use weigh_schema::io::IoReport;
 
-use crate::show::{color, width};
+use crate::show::{color, height, width};
 
 /// How often it is drawn.
 const PACE: Duration = Duration::from_millis(250);
@@ -33,7 +33,10 @@ impl Live {
         let began = Instant::now();
         let err = std::io::stderr();
         let columns = if err.is_terminal() { width(&err) } else { return };
+        // What scrolls out of the terminal can not be drawn over.
+        let room = height(&err).saturating_sub(1);
         let text = weigh_show::io::render(report, self.rows, columns, color(&err));
+        let text: String = text.split_inclusive('\n').take(room).collect();
         let mut out = err.lock();
         let _ = write!(out, "{}{}", self.erasing(), text);
         self.lines = text.lines().count();
