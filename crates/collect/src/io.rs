@@ -31,6 +31,9 @@ const JOIN: &str = "member__join";
 /// So many entries are taken out of a table by one call.
 const BATCH: u32 = 256;
 
+/// So much of what was told is taken in at once.
+const EVENTS: usize = 1024;
+
 /// A job whose reads and writes are followed by the kernel itself.
 pub struct KernelIo {
     skeleton: skeleton::IoSkel<'static>,
@@ -123,10 +126,10 @@ impl KernelIo {
         self.skeleton.maps.told.as_fd()
     }
 
-    /// What was told since the last time.
+    /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.
     pub fn events(&mut self) -> Vec<Event> {
         // It fails where a callback does, and these do not.
-        let _ = self.ring.consume();
+        let _ = self.ring.consume_raw_n(EVENTS);
         std::mem::take(&mut *self.arrived.borrow_mut()).into()
     }
 

@@ -8,7 +8,7 @@ use weigh_schema::io::{Direction, Event, Field, FileId, Named, Numbers, Object, 
 use super::seen;
 
 /// So many files and processes are kept apart.
-const MOST_ROWS: usize = 50_000;
+const MOST_ROWS: usize = 16_384;
 
 /// What one process did with one file, all together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

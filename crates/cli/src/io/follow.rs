@@ -87,10 +87,24 @@ impl Following<'_> {
         }
     }
 
+    /// Takes in what has come, but for no longer than until somebody should look elsewhere.
     fn take_in(&mut self) {
-        for event in self.io.events() {
+        let until = Instant::now() + LOOK;
+        while self.take_in_a_batch() && Instant::now() < until {}
+    }
+
+    /// Whether there was anything.
+    fn take_in_a_batch(&mut self) -> bool {
+        let events = self.io.events();
+        let is_something = !events.is_empty();
+        for event in events {
             self.book.add(event);
         }
+        self.make_room();
+        is_something
+    }
+
+    fn make_room(&mut self) {
         let old = self.book.make_room();
         if old.is_empty() {
             return;
@@ -135,7 +149,7 @@ impl Following<'_> {
             std::thread::sleep(LAST_LOOK);
         }
         self.io.detach();
-        self.take_in();
+        while self.take_in_a_batch() {}
         take_in_open(&mut self.book, &self.io);
         if let Some(rest) = self.io.rest() {
             self.book.add_rest(&rest);
