@@ -38,7 +38,9 @@ fn main() {
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("weigh_account.h"), weigh_schema::library::public_header())
         .expect("OUT_DIR is writable");
-    for object in ["job", "functions", "calls", "trace"] {
+    std::fs::write(out.join("io_numbers.h"), weigh_schema::io::c_header())
+        .expect("OUT_DIR is writable");
+    for object in ["job", "functions", "calls", "io", "trace"] {
         build(object, &out);
     }
     std::fs::write(out.join("layout.h"), layout::c_header()).expect("OUT_DIR is writable");

@@ -8,6 +8,7 @@
 
 mod calls;
 mod explain;
+pub mod io;
 mod limits;
 mod marks;
 mod memory;

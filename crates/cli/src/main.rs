@@ -13,6 +13,7 @@ mod doctor;
 mod explain;
 mod foreground;
 mod generate;
+mod io;
 mod kernel;
 mod run;
 mod serving;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Run(run) => run::execute(*run),
         Verb::Calls(calls) => calls::execute(&calls),
         Verb::Trace(trace) => trace::execute(&trace),
+        Verb::Io(io) => io::execute(&io),
         Verb::Explain(explain) => explain::execute(&explain),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),

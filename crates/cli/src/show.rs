@@ -24,6 +24,14 @@ pub fn width(stream: impl std::os::fd::AsFd) -> usize {
     }
 }
 
+/// How many lines fit on a terminal.
+pub fn height(stream: impl std::os::fd::AsFd) -> usize {
+    match rustix::termios::tcgetwinsize(stream) {
+        Ok(size) if size.ws_row > 0 => usize::from(size.ws_row),
+        _ => 24,
+    }
+}
+
 /// Whether a stream wants colour: it is a terminal, and nobody said no (see no-color.org).
 pub fn color(stream: &impl std::io::IsTerminal) -> bool {
     stream.is_terminal()

@@ -7,7 +7,7 @@
 mod attaching;
 pub mod clients;
 mod functions;
-mod join;
+pub(crate) mod join;
 mod layout;
 mod names;
 pub mod shim;

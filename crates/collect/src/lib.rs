@@ -22,6 +22,7 @@ pub mod gpu;
 pub mod hardware;
 pub mod host;
 pub mod inspect;
+pub mod io;
 pub mod job;
 mod layout;
 mod optional;

@@ -6,7 +6,8 @@
 //! ended, [`RecordingWriter::finish`] makes of it the tables (Parquet) and `summary.json`, and
 //! removes the journal. [`Recording`] reads both kinds.
 //!
-//! The file of `weigh calls --per-call` is a table of the same make, and no recording.
+//! The files of `weigh calls --per-call` and `weigh io --parquet` are tables of the same make, and no
+//! recordings.
 //!
 //! Takes rows and summaries from the schema crate and gives them back; knows nothing of how they
 //! were measured. Refuses a directory that is taken, and files that are not what they should be.
@@ -17,6 +18,7 @@ mod column;
 mod describe;
 mod error;
 mod finite;
+mod io;
 pub mod journal;
 mod place;
 mod provisional;
@@ -30,6 +32,7 @@ mod writer;
 pub use calls::{CallsNote, CallsWriter, calls_note, each_call};
 pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
 pub use error::KeepError;
+pub use io::{IoWriter, each_use};
 pub use journal::Entry;
 pub use place::{default_directory, new_job_id};
 pub use recording::{Recording, Rows};

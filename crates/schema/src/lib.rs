@@ -10,6 +10,7 @@
 //! * [`summary`] and [`recording`]: what `account` hands to `keep`, and `keep` to `show`.
 //! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
 //!   side share.
+//! * [`io`]: what is kept of each file and process.
 //! * [`amount`]: the sizes and durations people write.
 
 pub mod amount;
@@ -21,6 +22,7 @@ mod counter;
 pub mod event;
 pub mod explain;
 pub mod following;
+pub mod io;
 pub mod library;
 pub mod limit;
 mod metric;

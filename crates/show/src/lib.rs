@@ -8,6 +8,7 @@
 //! * [`progress`][]: one line while the job runs.
 //! * [`report`][]: `report.html`.
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
+//! * [`io`][]: the table of files.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -15,6 +16,7 @@ pub mod calls;
 pub mod docs;
 mod document;
 pub mod explain;
+pub mod io;
 mod moments;
 pub mod outcome;
 pub mod progress;

@@ -27,6 +27,7 @@ type Reference = (&'static str, fn() -> String);
 const REFERENCES: &[Reference] = &[
     ("metrics.md", weigh_show::docs::metrics_markdown),
     ("calls.md", weigh_show::calls::docs::markdown),
+    ("io.md", crate::io::markdown),
     ("mechanisms.md", mechanisms::markdown),
     ("recording.md", recording::markdown),
 ];

@@ -8,7 +8,7 @@ use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys as sys;
 
 /// Runs the program for each thread of a process.
-pub(super) fn process(program: &ProgramMut<'_>, pid: u32) -> io::Result<()> {
+pub(crate) fn process(program: &ProgramMut<'_>, pid: u32) -> io::Result<()> {
     let tasks = sys::bpf_iter_link_info__bindgen_ty_3 { tid: 0, pid, pid_fd: 0 };
     run(program, tasks)
 }

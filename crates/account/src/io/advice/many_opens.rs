@@ -1,0 +1,38 @@
+//! The same file opened again and again.
+
+use weigh_schema::Number;
+use weigh_schema::amount::show_seconds;
+use weigh_schema::io::Field;
+
+use super::{File, Found, Rule};
+
+const OPENS: u64 = 1000;
+const EACH: u64 = 4;
+
+pub const RULE: Rule = Rule {
+    name: "many_opens",
+    threshold: "1000 opens of one file, with fewer than four reads and writes for each",
+    reason: "An open and its close are two calls that walk the path, and on a network file system ask the server. \
+             With four reads and writes for each they are a third of the calls at most. Keep the file open.",
+    apply,
+};
+
+fn apply(file: &File<'_>) -> Option<Found> {
+    let opens = file.get(Field::Opens);
+    let moves = file.numbers.calls_of(0) + file.numbers.calls_of(1);
+    let metadata = file.get(Field::Metadata) + file.get(Field::Seeks);
+    (file.is_of_disk() && opens >= OPENS && moves < EACH * opens).then(|| Found {
+        text: format!(
+            "opened {opens} times by {} processes for {moves} reads and writes, with {metadata} calls of metadata and \
+             seeks; opens and metadata took {}. Keep it open",
+            file.rows.len(),
+            show_seconds(file.seconds(Field::MetadataTime)),
+        ),
+        seconds: file.seconds(Field::MetadataTime),
+        figures: vec![
+            ("opens_total", Number::Whole(opens)),
+            ("moves_total", Number::Whole(moves)),
+            ("metadata_calls_total", Number::Whole(metadata)),
+        ],
+    })
+}

@@ -1,0 +1,111 @@
+//! What could be better. Each rule has a file of its own, with its threshold, the reason for it, and the
+//! figures that it follows from; there is no advice without figures.
+
+mod fsync_each_write;
+mod many_opens;
+mod many_readers;
+mod random_reads;
+mod reread;
+mod small_calls;
+mod unaligned_direct;
+
+use std::collections::{BTreeMap, HashMap};
+
+use weigh_schema::Number;
+use weigh_schema::io::{Advice, Field, FileId, Numbers, Object};
+
+use super::book::{IoBook, Row};
+use super::numbers::seconds;
+
+/// A rule.
+pub struct Rule {
+    /// Its name.
+    pub name: &'static str,
+    /// When it speaks.
+    pub threshold: &'static str,
+    /// Why that is the threshold, and what to do.
+    pub reason: &'static str,
+    apply: fn(&File<'_>) -> Option<Found>,
+}
+
+/// All rules.
+pub const RULES: &[Rule] = &[
+    small_calls::RULE,
+    reread::RULE,
+    random_reads::RULE,
+    many_opens::RULE,
+    fsync_each_write::RULE,
+    unaligned_direct::RULE,
+    many_readers::RULE,
+];
+
+/// A file and all who used it.
+struct File<'a> {
+    object: Object,
+    numbers: Numbers,
+    rows: Vec<&'a Row>,
+}
+
+impl File<'_> {
+    fn get(&self, field: Field) -> u64 {
+        self.numbers.get(field)
+    }
+
+    /// Time in a kind of calls, in seconds.
+    fn seconds(&self, field: Field) -> f64 {
+        seconds(self.get(field))
+    }
+
+    fn is_of_disk(&self) -> bool {
+        matches!(self.object, Object::Regular | Object::Disk)
+    }
+}
+
+/// What a rule found.
+struct Found {
+    /// What was seen and what to do; the file is named before it.
+    text: String,
+    seconds: f64,
+    figures: Vec<(&'static str, Number)>,
+}
+
+/// What the rules have to say, what took most time first.
+pub fn advice(book: &IoBook) -> Vec<Advice> {
+    let mut files: HashMap<FileId, Vec<&Row>> = HashMap::new();
+    for ((file, _), row) in &book.rows {
+        files.entry(*file).or_default().push(row);
+    }
+    let mut all = Vec::new();
+    for (id, rows) in files {
+        let mut numbers = Numbers::default();
+        rows.iter().for_each(|row| numbers.fold(&row.numbers));
+        let object = rows.iter().map(|row| row.object).max().unwrap_or_default();
+        let file = File { object, numbers, rows };
+        for rule in RULES {
+            let Some(found) = (rule.apply)(&file) else { continue };
+            all.push(Advice {
+                rule: rule.name.to_string(),
+                file: book.name(id).unwrap_or("a file without a name").to_string(),
+                text: found.text,
+                seconds: found.seconds,
+                figures: found
+                    .figures
+                    .iter()
+                    .map(|(k, v)| (k.to_string(), *v))
+                    .collect::<BTreeMap<_, _>>(),
+            });
+        }
+    }
+    all.sort_by(|a, b| {
+        b.seconds.total_cmp(&a.seconds).then_with(|| (&a.file, &a.rule).cmp(&(&b.file, &b.rule)))
+    });
+    all
+}
+
+/// How many of a hundred.
+fn percent(part: u64, whole: u64) -> u64 {
+    (100 * part).checked_div(whole).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What is known of each file and process so far.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use weigh_schema::io::{Direction, Event, Field, FileId, Named, Numbers, Object, Process, Use};
+
+use super::seen;
+
+/// So many files and processes are kept apart.
+const MOST_ROWS: usize = 16_384;
+
+/// What one process did with one file, all together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// What the file is.
+    pub object: Object,
+    /// Whether it had been deleted when it was told of last.
+    pub is_deleted: bool,
+    /// The numbers.
+    pub numbers: Numbers,
+    /// Reads and writes.
+    pub directions: [Direction; 2],
+    /// The slowest call: its time, its number, when it ended.
+    pub slowest: (u64, u64, u64),
+}
+
+impl Row {
+    /// Takes in what was done later: what it has in common with before was read, or written, again.
+    pub fn fold(&mut self, more: &Use) {
+        let again = [Field::Reread, Field::Rewritten];
+        self.numbers.fold(&more.numbers);
+        for (which, field) in again.into_iter().enumerate() {
+            let (mine, theirs) = (&mut self.directions[which], &more.directions[which]);
+            let twice = self.numbers.get(field) + seen::common(&mine.seen, &theirs.seen);
+            self.numbers.set(field, twice);
+            let forgotten = seen::join(&mut mine.seen, &theirs.seen);
+            let forgotten = self.numbers.get(Field::Forgotten) + forgotten;
+            self.numbers.set(Field::Forgotten, forgotten);
+            fold_strides(&mut mine.strides, &theirs.strides);
+        }
+        if more.object != Object::Unknown {
+            self.object = more.object;
+        }
+        self.is_deleted |= more.is_deleted;
+        self.slowest = self.slowest.max(more.slowest);
+    }
+}
+
+fn fold_strides(mine: &mut Vec<(i64, u64)>, theirs: &[(i64, u64)]) {
+    for (bytes, times) in theirs {
+        match mine.iter_mut().find(|(known, _)| known == bytes) {
+            Some((_, sum)) => *sum += times,
+            None => mine.push((*bytes, *times)),
+        }
+    }
+    mine.sort_by_key(|(bytes, times)| (std::cmp::Reverse(*times), *bytes));
+    mine.truncate(weigh_schema::io::STRIDES);
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct IoBook {
+    pub(super) rows: HashMap<(FileId, u32), Row>,
+    pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
+    pub(super) processes: BTreeMap<u32, Process>,
+    pub(super) rest: Row,
+    pub(super) rest_uses: u64,
+}
+
+impl IoBook {
+    /// Takes one thing in.
+    pub fn add(&mut self, event: Event) {
+        match event {
+            Event::Named(Named { file, object, name }) => {
+                self.names.insert(file, (object, name.into()));
+            }
+            Event::Used(used) => self.add_use(&used),
+            Event::Ended(process) => self.add_process(process),
+        }
+    }
+
+    /// Takes in what was done.
+    pub fn add_use(&mut self, used: &Use) {
+        self.rows.entry((used.file, used.pid)).or_default().fold(used);
+    }
+
+    /// Takes a process in; of one that is known already, what is newer.
+    pub fn add_process(&mut self, process: Process) {
+        self.processes.insert(process.pid, process);
+    }
+
+    /// Takes in what the kernel side could not keep by file.
+    pub fn add_rest(&mut self, rest: &Use) {
+        self.rest.fold(rest);
+    }
+
+    /// Where too many files are kept apart: takes out half of them, those that were used longest ago,
+    /// to the rest. Returns them.
+    pub fn make_room(&mut self) -> Vec<((FileId, u32), Row)> {
+        if self.rows.len() < MOST_ROWS {
+            return Vec::new();
+        }
+        let mut lasts: Vec<u64> = self.rows.values().map(last).collect();
+        let middle = lasts.len() / 2;
+        let (_, bar, _) = lasts.select_nth_unstable(middle);
+        let bar = *bar;
+        let old: Vec<_> = self.rows.extract_if(|_, row| last(row) <= bar).collect();
+        for ((file, pid), row) in &old {
+            self.rest.numbers.fold(&row.numbers);
+            self.rest.slowest = self.rest.slowest.max(row.slowest);
+            self.rest_uses += 1;
+            debug_assert!(!self.rows.contains_key(&(*file, *pid)));
+        }
+        old
+    }
+
+    /// Files that have no row any more are not known by name either; returns them.
+    pub fn forget_names(&mut self) -> Vec<FileId> {
+        let used: std::collections::HashSet<FileId> =
+            self.rows.keys().map(|(file, _)| *file).collect();
+        self.names.extract_if(|file, _| !used.contains(file)).map(|(file, _)| file).collect()
+    }
+
+    /// What a file is called.
+    pub fn name(&self, file: FileId) -> Option<&str> {
+        self.names.get(&file).map(|(_, name)| &**name)
+    }
+
+    /// Processes' names by their PIDs.
+    pub fn process_name(&self, pid: u32) -> &str {
+        self.processes.get(&pid).map_or("", |process| process.name.as_str())
+    }
+}
+
+fn last(row: &Row) -> u64 {
+    row.numbers.get(Field::Last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::io::Stretch;
+
+    fn read(from: u64, to: u64, at: u64) -> Use {
+        let mut used = Use { pid: 7, ..Use::default() };
+        used.numbers.bytes[0][0] = to - from;
+        used.numbers.set(Field::Last, at);
+        used.directions[0].seen.push(Stretch { from, to });
+        used
+    }
+
+    #[test]
+    fn what_is_read_again_after_a_new_open_is_known() {
+        let mut book = IoBook::default();
+        for used in [read(0, 100, 1), read(50, 150, 2), read(0, 150, 3)] {
+            book.add(Event::Used(Box::new(used)));
+        }
+        let row = &book.rows[&(FileId::default(), 7)];
+        assert_eq!(row.numbers.bytes[0][0], 350);
+        assert_eq!(row.numbers.get(Field::Reread), 50 + 150);
+        assert_eq!(row.directions[0].seen, [Stretch { from: 0, to: 150 }]);
+    }
+
+    #[test]
+    fn too_many_files_go_to_the_rest_and_none_is_lost() {
+        let mut book = IoBook::default();
+        for inode in 0..MOST_ROWS as u64 {
+            let file = FileId { inode, ..FileId::default() };
+            book.add_use(&Use { file, ..read(0, 3, inode + 1) });
+        }
+        let old = book.make_room();
+        assert_eq!(old.len() + book.rows.len(), MOST_ROWS);
+        assert!(old.iter().all(|((file, _), _)| file.inode <= MOST_ROWS as u64 / 2));
+        let kept: u64 = book.rows.values().map(|row| row.numbers.bytes[0][0]).sum();
+        assert_eq!(kept + book.rest.numbers.bytes[0][0], 3 * MOST_ROWS as u64);
+        assert_eq!(book.rest_uses as usize, old.len());
+        assert!(book.make_room().is_empty());
+    }
+}

@@ -1,0 +1,54 @@
+//! Numbers as they are told: in base units, without what is nothing.
+
+use std::collections::BTreeMap;
+
+use weigh_schema::io::{FIELDS, Fold, Numbers, Totals, Transfer, Transferred, bucket_start};
+use weigh_schema::{Number, Unit};
+
+/// The numbers of a file and process, or of several.
+pub fn totals(numbers: &Numbers) -> Totals {
+    let of_kind = |kind: Transfer| Transferred {
+        read_bytes: numbers.bytes[kind as usize][0],
+        read_calls: numbers.calls[kind as usize][0],
+        written_bytes: numbers.bytes[kind as usize][1],
+        write_calls: numbers.calls[kind as usize][1],
+    };
+    let kinds = Transfer::ALL.iter().map(|kind| (kind.name().to_string(), of_kind(*kind)));
+    let sizes = |direction: usize| -> BTreeMap<u64, u64> {
+        let counts = numbers.sizes[direction].iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(|(bucket, count)| (bucket_start(bucket), *count)).collect()
+    };
+    let known = FIELDS.iter().filter_map(|field| Some((*field, numbers.known(*field)?)));
+    let number = |(field, raw): (weigh_schema::io::Field, u64)| {
+        let number = match field.unit() {
+            Unit::Seconds => Number::Real(seconds(raw)),
+            _ => Number::Whole(raw),
+        };
+        (field.key(), number)
+    };
+    Totals {
+        by_calls: by_calls(numbers),
+        by_kind: kinds.filter(|(_, kind)| *kind != Transferred::default()).collect(),
+        read_sizes: sizes(0),
+        write_sizes: sizes(1),
+        numbers: known
+            .filter(|(field, raw)| *raw > 0 || field.fold() == Fold::Least)
+            .map(number)
+            .collect(),
+    }
+}
+
+/// Bytes and calls without what is mapped.
+pub fn by_calls(numbers: &Numbers) -> Transferred {
+    Transferred {
+        read_bytes: numbers.bytes_by_calls(0),
+        read_calls: numbers.calls_of(0),
+        written_bytes: numbers.bytes_by_calls(1),
+        write_calls: numbers.calls_of(1),
+    }
+}
+
+/// Nanoseconds in the base unit.
+pub fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

@@ -1,0 +1,167 @@
+//! The report: what is known, as it is told.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use weigh_schema::io::{
+    Direction, Field, FileId, FileUse, IoReport, Numbers, Object, Process, ProcessUse, REPORT,
+    Rest, Slowest, Stride, Tally, Transferred,
+};
+use weigh_schema::{Mechanism, Quality};
+
+use super::book::{IoBook, Row};
+use super::numbers::{by_calls, seconds, totals};
+use super::{advice, flow};
+
+/// What is known of the run besides its files.
+pub struct Run {
+    /// The command.
+    pub command: Vec<String>,
+    /// Or the process that was followed.
+    pub pid: Option<u32>,
+    /// For how long.
+    pub wall_seconds: f64,
+    /// How much was seen and lost.
+    pub tally: Tally,
+    /// What is missing for other reasons.
+    pub notes: Vec<String>,
+}
+
+/// The report of what is in the book.
+pub fn report(book: &IoBook, run: Run, call: &dyn Fn(u64) -> String) -> IoReport {
+    let mut all = Numbers::default();
+    for row in book.rows.values().chain([&book.rest]) {
+        all.fold(&row.numbers);
+    }
+    let mut rows: Vec<_> = book.rows.iter().collect();
+    rows.sort_by_cached_key(|(key, row)| {
+        let bytes: u64 = row.numbers.bytes.iter().flatten().sum();
+        (Reverse(row.numbers.time_ns()), Reverse(bytes), **key)
+    });
+    let notes = notes(book, &run);
+    IoReport {
+        schema: REPORT.to_string(),
+        command: run.command,
+        pid: run.pid,
+        wall_seconds: run.wall_seconds,
+        mechanism: Mechanism::Bpf,
+        totals: totals(&all),
+        files: rows.iter().map(|(key, row)| file_use(book, **key, row, call)).collect(),
+        processes: processes(book),
+        flows: flow::flows(book),
+        advice: advice::advice(book),
+        rest: rest(book, &run.tally),
+        notes,
+    }
+}
+
+/// What one process did with one file.
+pub fn file_use(
+    book: &IoBook,
+    (file, pid): (FileId, u32),
+    row: &Row,
+    call: &dyn Fn(u64) -> String,
+) -> FileUse {
+    let (known, name) = match book.names.get(&file) {
+        Some((object, name)) => (*object, name.to_string()),
+        None => (Object::Unknown, unnamed(file)),
+    };
+    let slowest = Slowest {
+        call: call(row.slowest.1),
+        seconds: seconds(row.slowest.0),
+        at_seconds: seconds(row.slowest.2),
+    };
+    FileUse {
+        name,
+        object: if row.object == Object::Unknown { known } else { row.object },
+        pid,
+        process: book.process_name(pid).to_string(),
+        device: file.device,
+        inode: file.inode,
+        is_deleted: row.is_deleted,
+        totals: totals(&row.numbers),
+        read_strides: strides(&row.directions[0]),
+        write_strides: strides(&row.directions[1]),
+        again_quality: again_quality(row),
+        slowest: (row.slowest.0 > 0).then_some(slowest),
+    }
+}
+
+fn unnamed(file: FileId) -> String {
+    let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
+    format!("(inode {} of device {major}:{minor})", file.inode)
+}
+
+/// Bytes read or written again are known where every access was at a known place, and none forgotten.
+fn again_quality(row: &Row) -> Quality {
+    let accesses = row.numbers.calls_of(0) + row.numbers.calls_of(1);
+    match (row.object, row.numbers.get(Field::Placed)) {
+        (Object::Regular | Object::Disk, placed) if placed < accesses => Quality::Estimated,
+        (Object::Regular | Object::Disk, _) if row.numbers.get(Field::Forgotten) > 0 => {
+            Quality::Estimated
+        }
+        (Object::Regular | Object::Disk, _) => Quality::Exact,
+        _ => Quality::Unavailable,
+    }
+}
+
+fn strides(direction: &Direction) -> Vec<Stride> {
+    let strides = direction.strides.iter();
+    let mut strides: Vec<Stride> =
+        strides.map(|(bytes, times)| Stride { bytes: *bytes, times: *times }).collect();
+    strides.sort_by_key(|stride| (Reverse(stride.times), stride.bytes));
+    strides
+}
+
+fn processes(book: &IoBook) -> Vec<ProcessUse> {
+    let mut sums: HashMap<u32, (Transferred, u64)> = HashMap::new();
+    for ((_, pid), row) in &book.rows {
+        let (sum, time) = sums.entry(*pid).or_default();
+        let more = by_calls(&row.numbers);
+        sum.read_bytes += more.read_bytes;
+        sum.read_calls += more.read_calls;
+        sum.written_bytes += more.written_bytes;
+        sum.write_calls += more.write_calls;
+        *time += row.numbers.time_ns();
+    }
+    let of = |process: &Process| {
+        let (by_calls, time) = sums.get(&process.pid).copied().unwrap_or_default();
+        ProcessUse {
+            pid: process.pid,
+            parent: process.parent,
+            name: process.name.clone(),
+            started_seconds: seconds(process.started_ns),
+            ended_seconds: (process.ended_ns > 0).then(|| seconds(process.ended_ns)),
+            by_calls,
+            io_seconds: seconds(time),
+            path_calls_total: process.path_calls,
+            path_seconds: seconds(process.path_ns),
+            failed_opens_total: process.failed_opens,
+        }
+    };
+    book.processes.values().map(of).collect()
+}
+
+fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
+    let is_any = book.rest_uses > 0 || tally.rest_calls > 0;
+    is_any.then(|| Rest {
+        uses_total: book.rest_uses,
+        unkept_calls_total: tally.rest_calls,
+        totals: totals(&book.rest.numbers),
+    })
+}
+
+/// What is not in the numbers.
+fn notes(book: &IoBook, run: &Run) -> Vec<String> {
+    let foreign: u64 = book.processes.values().map(|process| process.foreign_calls).sum();
+    let lost = [
+        (foreign, "calls of 32-bit programs are not followed: their numbers are other calls'"),
+        (run.tally.lost_threads, "threads found no room: their calls are missing"),
+        (run.tally.lost_processes, "processes found no room: they have no name"),
+        (run.tally.lost_names, "names of files could not be told when they were first used"),
+        (run.tally.lost_requests, "AIO requests found no room: their bytes are missing"),
+        (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
+    ];
+    let lost = lost.iter().filter(|(count, _)| *count > 0);
+    lost.map(|(count, what)| format!("{count} {what}")).chain(run.notes.iter().cloned()).collect()
+}

@@ -1,0 +1,65 @@
+//! `weigh io`: what a command, or a process that runs, reads and writes, by file.
+//!
+//! Reads what the kernel side keeps; emits a table on standard error (standard output is the command's),
+//! JSON and Parquet where that is wanted. Refuses what it can before the command is started.
+
+mod follow;
+mod live;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use weigh_schema::io::IoReport;
+
+use crate::arguments::IoArguments;
+use crate::destination::Destination;
+use crate::foreground;
+use crate::show::{color, print, width};
+
+/// Where nobody's terminal has to hold it.
+const WIDE: usize = 160;
+
+/// Follows, and tells.
+pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
+    if arguments.command.is_empty() == arguments.pid.is_none() {
+        bail!("expected either a command (weigh io -- COMMAND) or a process (--pid PID)");
+    }
+    if arguments.live && !std::io::stderr().is_terminal() {
+        bail!("--live: standard error is no terminal");
+    }
+    let json = arguments.json.as_deref().map(Destination::open).transpose()?;
+    let followed = match follow::follow(arguments)? {
+        Ok(followed) => followed,
+        Err(error) => {
+            eprintln!("weigh: {error}");
+            return Ok(ExitCode::from(error.exit_status()));
+        }
+    };
+    if !arguments.quiet {
+        tell(&followed.report, arguments)?;
+    }
+    if let Some(json) = json {
+        json.write(&(serde_json::to_string_pretty(&followed.report)? + "\n"))?;
+    }
+    Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
+}
+
+/// The table: where the command can not have anything to do with it.
+fn tell(report: &IoReport, arguments: &IoArguments) -> anyhow::Result<()> {
+    let (err, out) = (std::io::stderr(), std::io::stdout());
+    if arguments.pid.is_some() {
+        let columns = if out.is_terminal() { width(&out) } else { WIDE };
+        return print(&weigh_show::io::render(report, arguments.rows, columns, color(&out)));
+    }
+    let columns = if err.is_terminal() { width(&err) } else { WIDE };
+    eprint!("{}", weigh_show::io::render(report, arguments.rows, columns, color(&err)));
+    Ok(())
+}
+
+/// `docs/io.md`.
+pub fn markdown() -> String {
+    let rules = weigh_account::io::RULES.iter();
+    let rules: Vec<_> = rules.map(|rule| (rule.name, rule.threshold, rule.reason)).collect();
+    weigh_show::io::docs::markdown(&rules)
+}

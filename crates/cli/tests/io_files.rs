@@ -1,0 +1,453 @@
+//! `weigh io`, against what the programs themselves know, to the byte (of mapped memory to the page).
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use support::run::{Scratch, set_surroundings, weigh};
+use support::terminal::Terminal;
+use support::{wait_until, weigh_binary, workload};
+
+const BYTES: u64 = 1_000_003;
+const CHUNK: u64 = 1021;
+const CALLS: u64 = 980;
+const PAGE: u64 = 4096;
+
+/// Follows a command; what it ended with, and the report.
+#[track_caller]
+fn io(scratch: &Scratch, options: &[&str], command: &[&str]) -> (Output, Value) {
+    let json = scratch.path("io.json").display().to_string();
+    let arguments = [&["io", "--json", &json][..], options, &["--"], command].concat();
+    let output = weigh(scratch, &arguments);
+    let report = serde_json::from_str(&scratch.text("io.json"));
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Value = report.unwrap_or_else(|error| panic!("{error}: {}", said()));
+    assert!(report.get("notes").is_none(), "{}", report["notes"]);
+    assert!(report.get("rest").is_none(), "{}", report["rest"]);
+    (output, report)
+}
+
+/// The rows of the file of that name.
+fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
+    report["files"].as_array().expect("files").iter().filter(|row| row["name"] == name).collect()
+}
+
+#[track_caller]
+fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let rows = rows(report, name);
+    assert_eq!(rows.len(), 1, "{name} in {report}");
+    rows[0]
+}
+
+fn number(row: &Value, key: &str) -> u64 {
+    row["numbers"][key].as_u64().unwrap_or(0)
+}
+
+/// Read bytes and calls, written bytes and calls, of a kind.
+fn moved(row: &Value, kind: &str) -> [u64; 4] {
+    let of = |key: &str| row["by_kind"][kind][key].as_u64().unwrap_or(0);
+    [of("read_bytes"), of("read_calls"), of("written_bytes"), of("write_calls")]
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A file to read, of odd length, of which the page cache holds nothing.
+fn source(scratch: &Scratch) -> String {
+    let path = scratch.path("work/source");
+    let bytes: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
+    std::fs::write(&path, bytes).expect("a file");
+    text(&path)
+}
+
+/// Its pages are written, and leave the page cache.
+fn make_cold(path: &str) {
+    let file = std::fs::File::open(path).expect("it is there");
+    file.sync_all().expect("it is written");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it leaves");
+}
+
+#[test]
+fn every_kind_is_counted_to_the_byte() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (from, to) = (source(&scratch), text(&scratch.path("work/target")));
+    let (reads, writes) = ([BYTES, CALLS, 0, 0], [0, 0, BYTES, CALLS]);
+    let kinds: [(&str, &str, bool, bool); 21] = [
+        ("read", "plain", true, false),
+        ("pread", "positioned", true, false),
+        ("readv", "vectored", true, false),
+        ("preadv", "vectored", true, false),
+        ("preadv2", "vectored", true, false),
+        ("write", "plain", false, true),
+        ("pwrite", "positioned", false, true),
+        ("writev", "vectored", false, true),
+        ("pwritev", "vectored", false, true),
+        ("pwritev2", "vectored", false, true),
+        ("sendfile", "copied", true, true),
+        ("splice", "copied", true, true),
+        ("copy_file_range", "copied", true, true),
+        ("aio-read", "aio", true, false),
+        ("aio-write", "aio", false, true),
+        ("uring-read", "uring", true, false),
+        ("uring-readv", "uring", true, false),
+        ("uring-async-read", "uring", true, false),
+        ("uring-sqpoll-read", "uring", true, false),
+        ("uring-write", "uring", false, true),
+        ("uring-writev", "uring", false, true),
+    ];
+    // One job: what is wrong is told by the process that it is of.
+    for program in ["io", "io-static"] {
+        let program = workload(program);
+        let line = |(kind, _, is_read, is_write): &(&str, &str, bool, bool)| {
+            let paths = [(is_read, &from), (is_write, &to)].into_iter().filter(|(is, _)| **is);
+            let paths: Vec<&str> = paths.map(|(_, path)| path.as_str()).collect();
+            // The last one in a shell may be executed in its place: the PID is told before.
+            format!(
+                "sh -c 'echo $$ >&5; exec {program} {kind} {BYTES} {CHUNK} {}'\n",
+                paths.join(" ")
+            )
+        };
+        let script: String = kinds.iter().map(line).collect();
+        let pids = text(&scratch.path("pids"));
+        let script = format!("set -e; exec 5>{pids}\n{script}");
+        let (output, report) = io(&scratch, &["-q"], &["bash", "-c", &script]);
+        assert!(output.status.success(), "{output:?}");
+        let pids = scratch.text("pids");
+        let pids: Vec<u64> = pids.lines().map(|pid| pid.parse().expect("a PID")).collect();
+        assert_eq!(pids.len(), kinds.len());
+        for (pid, (kind, transfer, is_read, is_write)) in pids.iter().zip(kinds) {
+            for (is, path, expected) in [(is_read, &from, reads), (is_write, &to, writes)] {
+                let row = rows(&report, path).into_iter().find(|row| row["pid"] == *pid);
+                let Some(row) = row.filter(|_| is) else {
+                    assert!(!is, "{program} {kind}: no row of {path}");
+                    continue;
+                };
+                assert_eq!(moved(row, transfer), expected, "{program} {kind} {path}");
+                assert_eq!(row["by_kind"].as_object().expect("kinds").len(), 1, "{kind}: {row}");
+                let sizes = if path == &from { &row["read_sizes"] } else { &row["write_sizes"] };
+                assert_eq!((&sizes["512"], &sizes["256"]), (&979.into(), &1.into()), "{kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pipes_and_sockets_are_objects_of_their_own() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let of = |report: &Value, object: &str| -> Vec<[u64; 4]> {
+        let files = report["files"].as_array().expect("files").iter();
+        let kinds = ["plain", "message", "copied"];
+        let sum = |row: &Value| {
+            kinds
+                .map(|kind| moved(row, kind))
+                .into_iter()
+                .fold([0; 4], |sum, kind| std::array::from_fn(|i| sum[i] + kind[i]))
+        };
+        let mut all: Vec<_> = files.filter(|row| row["object"] == object).map(sum).collect();
+        all.sort_unstable();
+        all
+    };
+    let bytes = BYTES.to_string();
+    for kind in ["send", "sendto", "sendmsg", "sendmmsg", "socket-write"] {
+        let (_, report) =
+            io(&scratch, &["-q"], &[&workload("io"), kind, &bytes, &CHUNK.to_string()]);
+        let ends = of(&report, "socket");
+        assert_eq!(ends, [[0, 0, BYTES, CALLS], [BYTES, CALLS, 0, 0]], "{kind}");
+    }
+    let (_, report) = io(&scratch, &["-q"], &[&workload("io"), "vmsplice", &bytes, "1021"]);
+    assert_eq!(of(&report, "pipe"), [[BYTES, CALLS, BYTES, CALLS]]);
+}
+
+#[test]
+fn opens_metadata_and_failures_are_counted() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let access = workload("access");
+    let (_, report) = io(&scratch, &["-q"], &[&access, "opens", &from, "23"]);
+    let file = row(&report, &from);
+    assert_eq!((number(file, "opens_total"), number(file, "closes_total")), (23, 23));
+    assert_eq!(moved(file, "plain"), [161, 23, 0, 0]);
+    // After the first open each byte is read again.
+    assert_eq!(number(file, "reread_bytes"), 161 - 7);
+    let (_, report) = io(&scratch, &["-q"], &[&access, "metadata", &from]);
+    let file = row(&report, &from);
+    let seen = ["seeks_total", "metadata_calls_total", "truncates_total", "failed_total"];
+    assert_eq!(seen.map(|key| number(file, key)), [23, 19, 3, 5]);
+    assert_eq!(moved(file, "plain"), [0; 4]);
+}
+
+#[test]
+fn the_order_of_reads_is_known() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let access = workload("access");
+    let patterns = ["consecutive", "strided", "sequential", "random"];
+    let of = |row: &Value| patterns.map(|kind| number(row, &format!("{kind}_reads_total")));
+    let (_, report) = io(&scratch, &["-q"], &[&access, "strided", &from, "200", "4999"]);
+    let file = row(&report, &from);
+    assert_eq!(of(file), [0, 198, 1, 0]);
+    let stride = &file["read_strides"];
+    assert_eq!(stride, &serde_json::json!([{ "bytes": 4999, "times": 199 }]));
+    assert_eq!(number(file, "lowest_bytes"), 0);
+    assert_eq!(number(file, "highest_bytes"), 199 * 4999 + 100);
+    let (_, report) = io(&scratch, &["-q"], &[&workload("io"), "read", "1000003", "1021", &from]);
+    assert_eq!(of(row(&report, &from)), [CALLS - 1, 0, 0, 0]);
+}
+
+#[test]
+fn what_is_read_again_is_known_to_the_byte() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    for way in ["again", "reopened"] {
+        let (_, report) = io(&scratch, &["-q"], &[&workload("access"), way, &from, "3"]);
+        let file = row(&report, &from);
+        assert_eq!(moved(file, "plain")[0], 3 * BYTES, "{way}");
+        assert_eq!(number(file, "reread_bytes"), 2 * BYTES, "{way}");
+        assert_eq!(file["again_quality"], "exact");
+    }
+}
+
+#[test]
+fn mapped_memory_is_seen_to_the_page() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let access = workload("access-static");
+    let pages = BYTES.div_ceil(PAGE) * PAGE;
+    let (_, report) = io(&scratch, &["-q"], &[&access, "map", &from]);
+    assert_eq!(moved(row(&report, &from), "mapped")[..1], [0], "the page cache has all of it");
+    make_cold(&from);
+    let (_, report) = io(&scratch, &["-q"], &[&access, "map", &from]);
+    let file = row(&report, &from);
+    assert_eq!(moved(file, "mapped")[0], pages);
+    assert_eq!((number(file, "maps_total"), moved(file, "plain")), (1, [0; 4]));
+    // Every third of 300 pages; where the file system has large folios, all pages of each.
+    let to = text(&scratch.path("work/target"));
+    let (_, report) = io(&scratch, &["-q"], &[&access, "store", &to, "300"]);
+    let [_, _, dirtied, folios] = moved(row(&report, &to), "mapped");
+    assert!((100 * PAGE..=300 * PAGE).contains(&dirtied), "{dirtied}");
+    assert!(dirtied == folios * PAGE || folios < 100, "{dirtied} in {folios}");
+    let hole = text(&scratch.path("work/hole"));
+    let (_, report) = io(&scratch, &["-q"], &[&access, "sparse", &hole, "77"]);
+    assert_eq!(moved(row(&report, &hole), "mapped")[0], 77 * PAGE);
+}
+
+#[test]
+fn what_calls_bring_into_the_page_cache_is_no_mapped_memory() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    make_cold(&from);
+    let (_, report) = io(&scratch, &["-q"], &[&workload("io"), "read", "1000003", "1021", &from]);
+    let file = row(&report, &from);
+    assert_eq!(number(file, "filled_bytes"), BYTES.div_ceil(PAGE) * PAGE);
+    assert_eq!(moved(file, "mapped"), [0; 4]);
+}
+
+#[test]
+fn children_that_share_a_position_each_have_their_own() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let (_, report) = io(&scratch, &["-q"], &[&workload("access"), "shared", &from, "9"]);
+    let mut seen: Vec<_> = rows(&report, &from)
+        .into_iter()
+        .map(|row| (number(row, "lowest_bytes"), moved(row, "plain")[0]))
+        .filter(|(_, bytes)| *bytes > 0)
+        .collect();
+    seen.sort_unstable();
+    let expected: Vec<_> = (0..9).map(|child| (child * 10_090, 10_090)).collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_file_without_a_name_and_one_that_many_read() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (from, gone) = (source(&scratch), text(&scratch.path("work/gone")));
+    let access = workload("access");
+    let script = format!(
+        "{access} deleted {gone}; for i in 1 2 3 4 5; do {access} reader {from} & done; wait"
+    );
+    let (_, report) = io(&scratch, &["-q"], &["bash", "-c", &script]);
+    let file = row(&report, &gone);
+    assert_eq!((&file["is_deleted"], moved(file, "plain")[2]), (&true.into(), 12_347));
+    let readers = rows(&report, &from);
+    assert_eq!(readers.len(), 5);
+    assert!(readers.iter().all(|row| moved(row, "plain")[0] == BYTES), "{readers:?}");
+    assert!(readers.iter().all(|row| row.get("is_deleted").is_none()), "{readers:?}");
+}
+
+#[test]
+fn who_wrote_what_others_read() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let to = text(&scratch.path("work/between"));
+    let io_program = workload("io");
+    let script =
+        format!("{io_program} write {BYTES} 4099 {to}; {io_program} read 500009 4099 {to}");
+    let (_, report) = io(&scratch, &["-q"], &["bash", "-c", &script]);
+    let flows = report["flows"].as_array().expect("flows").iter();
+    let flows: Vec<_> = flows.filter(|flow| flow["name"] == to.as_str()).collect();
+    assert_eq!(flows.len(), 1, "{flows:?}");
+    assert_eq!((&flows[0]["bytes"], &flows[0]["writer_name"]), (&500_009.into(), &"io".into()));
+    assert_ne!(flows[0]["writer"], flows[0]["reader"]);
+}
+
+#[test]
+fn ten_thousand_files_open_at_once_are_all_there() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let base = text(&scratch.path("work/f"));
+    for (way, files) in [("many", 10_000), ("each", 10_000)] {
+        let files_text = files.to_string();
+        let (output, report) =
+            io(&scratch, &["-q"], &[&workload("access-static"), way, &base, &files_text]);
+        assert!(output.status.success(), "{output:?}");
+        let found = report["files"].as_array().expect("files").iter();
+        let found = found.filter(|row| {
+            let is_one = row["name"].as_str().is_some_and(|name| name.starts_with(&base));
+            is_one && moved(row, "plain")[2] == 11
+        });
+        assert_eq!(found.count(), files, "{way}");
+    }
+}
+
+#[test]
+fn advice_has_its_figures() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let to = text(&scratch.path("work/log"));
+    let (output, report) = io(&scratch, &[], &[&workload("access"), "syncs", &to, "30"]);
+    let advice = report["advice"].as_array().expect("advice").iter();
+    let advice: Vec<_> = advice.filter(|advice| advice["file"] == to.as_str()).collect();
+    assert_eq!(advice.len(), 1, "{advice:?}");
+    assert_eq!(advice[0]["rule"], "fsync_each_write");
+    assert_eq!(advice[0]["figures"]["small_syncs_total"], 30);
+    assert_eq!(number(row(&report, &to), "syncs_total"), 30);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("fsync_each_write"), "{output:?}");
+}
+
+#[test]
+fn the_command_keeps_its_output_and_status() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (output, _) = io(&scratch, &[], &["sh", "-c", "echo out; exit 3"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"out\n"[..]));
+    let (output, _) = io(&scratch, &["-q"], &["sh", "-c", "kill -9 $$"]);
+    assert_eq!((output.status.signal(), output.stderr.as_slice()), (Some(9), &b""[..]));
+    let missing = weigh(&scratch, &["io", "--", "no-such-command-anywhere"]);
+    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+    let neither = weigh(&scratch, &["io"]);
+    assert_eq!(neither.status.code(), Some(125), "{neither:?}");
+    assert!(String::from_utf8_lossy(&neither.stderr).contains("--pid"), "{neither:?}");
+}
+
+/// How many BPF programs a process has attached.
+fn links_of(pid: u32) -> usize {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
+    let targets = descriptors.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    targets.filter(|target| text(target).contains("bpf_link")).count()
+}
+
+/// A process that runs and has its file open already.
+#[test]
+fn a_process_that_runs_is_followed_and_left_alone() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    // Reads by a shell that waits to be told.
+    let gate = scratch.path("gate");
+    let script = format!(
+        "exec 4<{from}; until [ -e {} ]; do sleep 0.05; done; head -c 777 <&4; touch done; exec sleep 100",
+        text(&gate)
+    );
+    let mut job = Command::new("bash");
+    set_surroundings(&mut job, &scratch);
+    let mut job = job.args(["-c", &script]).stdout(Stdio::null()).spawn().expect("a job");
+    let json = scratch.path("io.json");
+    let mut following = Command::new(weigh_binary());
+    set_surroundings(&mut following, &scratch);
+    following.args(["io", "-q", "--pid", &job.id().to_string(), "--json"]);
+    let mut following = following.arg(&json).spawn().expect("weigh");
+    // It has taken the process in soon after its programs are attached.
+    wait_until("it follows", 30.0, || links_of(following.id()) >= 8);
+    std::thread::sleep(support::patience(0.5));
+    std::fs::write(&gate, "").expect("the gate");
+    wait_until("the job has read", 20.0, || scratch.path("work/done").exists());
+    support::processes::signal(following.id(), 2);
+    assert!(following.wait().expect("it ends").success());
+    let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+    let read: u64 = rows(&report, &from).into_iter().map(|row| moved(row, "plain")[0]).sum();
+    assert_eq!(read, 777, "{report}");
+    assert!(job.try_wait().expect("its state").is_none(), "the job goes on");
+    job.kill().expect("it ends");
+    let _ = job.wait();
+}
+
+#[test]
+fn a_job_outlives_weigh() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let mut following = Command::new(weigh_binary());
+    set_surroundings(&mut following, &scratch);
+    let mut following = following
+        .args(["io", "-q", "--", &workload("access"), "wait", &from])
+        .spawn()
+        .expect("weigh");
+    wait_until("the job runs", 20.0, || scratch.survivors().len() == 1);
+    following.kill().expect("it ends");
+    let _ = following.wait();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(scratch.survivors().len(), 1);
+}
+
+/// No older than half a second, on a terminal that is smaller than the table.
+#[test]
+fn the_table_is_on_the_terminal_while_the_command_runs() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let binary = weigh_binary().display().to_string();
+    let command = [binary.as_str(), "io", "--live", "--", &workload("access"), "wait", &from];
+    let terminal = Terminal::start(&scratch, 9, 120, &command);
+    // The row of the file that is still open: ten reads, all of them where the last one ended.
+    terminal.wait_for("on 100 %", 3);
+    let shown = terminal.shown();
+    assert!(shown.contains("100 B       10"), "{shown}");
+    for pid in scratch.survivors() {
+        support::processes::signal(pid, 15);
+    }
+    let (status, shown) = terminal.end();
+    assert_eq!(status.signal(), Some(15), "{shown}");
+}
+
+#[test]
+fn rows_of_the_parquet_file_are_those_of_the_report() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let parquet = scratch.path("files.parquet");
+    let (_, report) = io(
+        &scratch,
+        &["-q", "--parquet", &text(&parquet)],
+        &[&workload("access"), "again", &from, "2"],
+    );
+    let mut found = Vec::new();
+    weigh_keep::each_use(&parquet, |row| found.push(row)).expect("a table");
+    assert_eq!(found.len(), report["files"].as_array().expect("files").len());
+    let own = found.iter().find(|row| row.name == from).expect("a row");
+    assert_eq!(own.totals.by_calls.read_bytes, 2 * BYTES);
+    let again = own.totals.numbers["reread_bytes"];
+    assert_eq!(again.as_f64() as u64, BYTES);
+}

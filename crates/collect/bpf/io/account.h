@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * One thing that was done with a file is added to what is kept of the file and process; and what is
+ * kept is told to user space when the process is done with the file.
+ */
+#ifndef WEIGH_IO_ACCOUNT_H
+#define WEIGH_IO_ACCOUNT_H
+
+#include "file.h"
+#include "pattern.h"
+
+#if defined(__TARGET_ARCH_x86)
+#define O_DIRECT_FLAG 040000
+#else
+#define O_DIRECT_FLAG 0200000
+#endif
+#define DIRECT_ALIGNMENT 4095
+#define SMALL_SYNC 65536
+#define PATIENCE 64
+
+static __always_inline void count_move(struct io_use *use, struct io_doing *did)
+{
+	struct io_numbers *numbers = &use->numbers;
+	__u32 transfer = did->transfer % IO_TRANSFERS, bucket;
+	__u64 bytes = did->bytes;
+
+	barrier_var(transfer);
+	if (transfer >= IO_TRANSFERS)
+		return;
+	bucket = size_bucket(bytes) % IO_SIZES;
+	barrier_var(bucket);
+	if (bucket >= IO_SIZES)
+		return;
+	if (did->wrote) {
+		numbers->bytes[transfer][1] += bytes;
+		numbers->calls[transfer][1] += did->calls;
+		numbers->write_ns += did->time_ns;
+		if (transfer != IO_MAPPED)
+			numbers->sizes[1][bucket] += did->calls;
+		use->unsynced += bytes;
+	} else {
+		numbers->bytes[transfer][0] += bytes;
+		numbers->calls[transfer][0] += did->calls;
+		numbers->read_ns += did->time_ns;
+		if (transfer != IO_MAPPED)
+			numbers->sizes[0][bucket] += did->calls;
+	}
+	if (did->is_direct) {
+		numbers->direct_calls++;
+		if (did->is_placed && (did->from | bytes) & DIRECT_ALIGNMENT)
+			numbers->unaligned_direct_calls++;
+	}
+	if (!did->is_placed || transfer == IO_MAPPED)
+		return;
+	if (did->wrote)
+		place_access(numbers, &use->directions[1], &numbers->consecutive_writes,
+			     &numbers->rewritten, did->from, bytes);
+	else
+		place_access(numbers, &use->directions[0], &numbers->consecutive_reads,
+			     &numbers->reread, did->from, bytes);
+}
+
+static __always_inline void count_other(struct io_use *use, struct io_doing *did)
+{
+	struct io_numbers *numbers = &use->numbers;
+
+	switch (did->deed) {
+	case DID_OPEN:
+		numbers->opens++;
+		numbers->truncates += did->truncates;
+		numbers->metadata_ns += did->time_ns;
+		break;
+	case DID_CLOSE:
+		numbers->closes++;
+		break;
+	case DID_SEEK:
+		numbers->seeks++;
+		numbers->metadata_ns += did->time_ns;
+		break;
+	case DID_SYNC:
+		numbers->syncs++;
+		if (use->unsynced && use->unsynced < SMALL_SYNC)
+			numbers->small_syncs++;
+		use->unsynced = 0;
+		numbers->sync_ns += did->time_ns;
+		break;
+	case DID_TRUNCATE:
+		numbers->truncates++;
+		numbers->metadata_ns += did->time_ns;
+		break;
+	case DID_MAP:
+		numbers->maps++;
+		numbers->metadata_ns += did->time_ns;
+		break;
+	case DID_FILL:
+		numbers->filled += did->bytes;
+		break;
+	default:
+		numbers->metadata_calls++;
+		numbers->metadata_ns += did->time_ns;
+	}
+}
+
+/* Under the lock; false if the use is about to leave the table. */
+static __always_inline bool count_in(struct io_use *use, struct io_doing *did)
+{
+	bool alive;
+
+	bpf_spin_lock(&use->lock);
+	alive = !use->dead;
+	if (alive) {
+		if (did->deed == DID_MOVE)
+			count_move(use, did);
+		else
+			count_other(use, did);
+		use->numbers.failed += did->failed;
+		if (!use->numbers.first_ns)
+			use->numbers.first_ns = did->at - did->time_ns;
+		use->numbers.last_ns = did->at;
+		if (did->time_ns > use->slowest_ns) {
+			use->slowest_ns = did->time_ns;
+			use->slowest_number = did->number;
+			use->slowest_at = did->at;
+		}
+	}
+	bpf_spin_unlock(&use->lock);
+	return alive;
+}
+
+struct attempt {
+	struct io_key *key;
+	struct io_doing *did;
+	__u32 done;
+};
+
+static long try_to_count(__u32 index, struct attempt *attempt)
+{
+	struct io_use *use = bpf_map_lookup_elem(&uses, attempt->key);
+
+	if (!use) {
+		bpf_map_update_elem(&uses, attempt->key, (void *)blank_use, BPF_NOEXIST);
+		use = bpf_map_lookup_elem(&uses, attempt->key);
+		if (!use)
+			return 1;
+	}
+	if (!count_in(use, attempt->did))
+		return 0;
+	attempt->done = 1;
+	return 1;
+}
+
+static __noinline int count_in_rest(struct io_doing *did)
+{
+	struct io_use *use;
+	__u32 zero = 0;
+
+	add(&tally.rest_calls, 1);
+	use = bpf_map_lookup_elem(&rest, &zero);
+	if (!use)
+		return 0;
+	/* It is of many files: no place in one means anything. */
+	did->is_placed = 0;
+	if (!count_in(use, did))
+		add(&tally.lost_calls, 1);
+	return 0;
+}
+
+/* What a new use has besides its numbers. */
+static __noinline int describe_use(struct io_file *file)
+{
+	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
+	struct inode___io *inode = (void *)file->inode;
+
+	if (!use)
+		return 0;
+	use->mode = file->mode;
+	if (inode) {
+		use->rdev = BPF_CORE_READ(inode, i_rdev);
+		use->links = BPF_CORE_READ(inode, i_nlink);
+	}
+	if (file->file) {
+		use->is_named = 1;
+		tell_name(file);
+	}
+	return 0;
+}
+
+/* Adds it to the use of this file, or to the rest. */
+static __noinline int did_with(struct io_file *file, struct io_doing *did)
+{
+	struct attempt attempt = { .key = &file->key, .did = did };
+	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
+	bool is_described = use && (use->is_named || !file->file);
+
+	if (!use || !count_in(use, did)) {
+		is_described = false;
+		bpf_loop(PATIENCE, try_to_count, &attempt, 0);
+		if (!attempt.done)
+			return count_in_rest(did);
+	}
+	return is_described ? 0 : describe_use(file);
+}
+
+/* Hands what is kept to user space, and keeps it no longer. Without room it stays. */
+static __noinline int tell_use(struct io_file *file)
+{
+	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
+	struct inode___io *inode = (void *)file->inode;
+	struct io_told_use *record;
+
+	if (!use)
+		return 0;
+	record = bpf_ringbuf_reserve(&told, sizeof(*record), 0);
+	if (!record)
+		return 0;
+	record->kind = TOLD_USE;
+	record->unused = 0;
+	record->key = file->key;
+	use->links = BPF_CORE_READ(inode, i_nlink);
+	bpf_spin_lock(&use->lock);
+	if (use->dead) {
+		bpf_spin_unlock(&use->lock);
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	use->dead = 1;
+	bpf_spin_unlock(&use->lock);
+	/* Nobody adds to it any more. */
+	bpf_probe_read_kernel(&record->use, sizeof(record->use), use);
+	bpf_map_delete_elem(&uses, &file->key);
+	bpf_ringbuf_submit(record, waking(sizeof(*record) + 8));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Linux native AIO: a request is remembered when it is submitted, and counted when io_getevents
+ * hands its result over. One whose result a program takes out of the ring by itself, without a
+ * call, is still remembered in the end; user space counts it as it was asked for, and says so.
+ */
+#ifndef WEIGH_IO_AIO_H
+#define WEIGH_IO_AIO_H
+
+#include "account.h"
+
+#define MAX_REQUESTS 65536
+#define MAX_BATCH 4096
+
+#define AIO_PREAD 0
+#define AIO_PWRITE 1
+#define AIO_PREADV 7
+#define AIO_PWRITEV 8
+
+/* As user space has them. */
+struct aio_control {
+	__u64 data;
+	__u32 key, flags;
+	__u16 operation;
+	__s16 priority;
+	__u32 descriptor;
+	__u64 buffer, bytes;
+	__s64 offset;
+};
+
+struct aio_event {
+	__u64 data, object;
+	__s64 result, second;
+};
+
+struct aio_key {
+	__u64 control; /* its address */
+	__u32 pid, unused;
+};
+
+struct aio_request {
+	struct io_key file;
+	__u64 bytes; /* asked for */
+	__u64 from;
+	__u32 wrote, mode, flags, unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_REQUESTS);
+	__type(key, struct aio_key);
+	__type(value, struct aio_request);
+} requests SEC(".maps");
+
+const volatile struct aio_request request_layout;
+
+struct aio_batch {
+	__u64 address;
+	__u32 pid, number;
+};
+
+static long submit_one(__u32 index, struct aio_batch *batch)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct aio_key key = { .pid = batch->pid };
+	struct aio_request request = {};
+	struct aio_control control;
+	struct io_file file = {};
+
+	if (bpf_probe_read_user(&key.control, sizeof(key.control),
+				(void *)(batch->address + index * sizeof(__u64))) ||
+	    bpf_probe_read_user(&control, sizeof(control), (void *)key.control))
+		return 1;
+	switch (control.operation) {
+	case AIO_PREAD:
+	case AIO_PREADV:
+		break;
+	case AIO_PWRITE:
+	case AIO_PWRITEV:
+		request.wrote = 1;
+		break;
+	default:
+		return 0;
+	}
+	if (!know_file(&file, file_at(task, control.descriptor), batch->pid))
+		return 0;
+	request.file = file.key;
+	/* Of a vector this is the number of its pieces: the result alone tells. */
+	if (control.operation == AIO_PREAD || control.operation == AIO_PWRITE)
+		request.bytes = control.bytes;
+	request.from = control.offset;
+	request.mode = file.mode;
+	request.flags = file.flags;
+	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY))
+		add(&tally.lost_requests, 1);
+	/* So that it is known by name, whatever becomes of it. */
+	tell_name(&file);
+	return 0;
+}
+
+static __always_inline void aio_submits(struct task_struct *task, __u64 count, __u64 address)
+{
+	struct aio_batch batch = { .address = address, .pid = task->tgid };
+
+	bpf_loop(count > MAX_BATCH ? MAX_BATCH : count, submit_one, &batch, 0);
+}
+
+static long complete_one(__u32 index, struct aio_batch *batch)
+{
+	struct aio_key key = { .pid = batch->pid };
+	struct io_doing did = { .transfer = IO_AIO, .calls = 1 };
+	struct aio_request *request;
+	struct aio_event event;
+	struct io_file file = {};
+
+	if (bpf_probe_read_user(&event, sizeof(event),
+				(void *)(batch->address + index * sizeof(event))))
+		return 1;
+	key.control = event.object;
+	request = bpf_map_lookup_elem(&requests, &key);
+	if (!request)
+		return 0;
+	did.number = batch->number;
+	did.at = bpf_ktime_get_ns();
+	did.wrote = request->wrote;
+	did.failed = event.result < 0;
+	did.calls = !did.failed;
+	did.bytes = did.failed ? 0 : event.result;
+	did.is_placed = !did.failed && has_offsets(request->mode);
+	did.from = request->from;
+	did.is_direct = !!(request->flags & O_DIRECT_FLAG);
+	file.key = request->file;
+	file.mode = request->mode;
+	did_with(&file, &did);
+	bpf_map_delete_elem(&requests, &key);
+	return 0;
+}
+
+static __always_inline void aio_completes(__u32 number, __u64 address, long result)
+{
+	struct aio_batch batch = {
+		.address = address,
+		.pid = bpf_get_current_task_btf()->tgid,
+		.number = number,
+	};
+
+	if (result > 0)
+		bpf_loop(result > MAX_BATCH ? MAX_BATCH : result, complete_one, &batch, 0);
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Which file a descriptor refers to, and what it is called. A file is known by device, inode and
+ * generation; user space is told its path, or its addresses, when it is first used.
+ */
+#ifndef WEIGH_IO_FILE_H
+#define WEIGH_IO_FILE_H
+
+#include "keep.h"
+#include "types.h"
+
+#define S_IFMT 00170000
+#define S_IFSOCK 0140000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+#define MAX_STEPS 512
+
+/* A file, as far as it is needed at each call. */
+struct io_file {
+	struct file *file; /* 0: known by its inode alone */
+	struct inode *inode;
+	__u32 mode;
+	__u32 flags;
+	__s64 position;
+	struct io_key key;
+};
+
+static __always_inline struct file *file_at(struct task_struct *task, __s32 descriptor)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files, *file = 0;
+
+	if (descriptor < 0 || !table || (__u32)descriptor >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	files = BPF_CORE_READ(table, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), files + descriptor);
+	return file;
+}
+
+static __always_inline struct inode *inode_at(struct task_struct *task, __s32 descriptor)
+{
+	struct file *file = file_at(task, descriptor);
+
+	return file ? BPF_CORE_READ(file, f_inode) : 0;
+}
+
+static __always_inline void know_inode(struct io_file *found, struct inode *inode, __u32 pid)
+{
+	found->inode = inode;
+	found->mode = BPF_CORE_READ(inode, i_mode);
+	found->key.inode = BPF_CORE_READ(inode, i_ino);
+	found->key.generation = BPF_CORE_READ(inode, i_generation);
+	found->key.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	found->key.pid = pid;
+	found->key.unused = 0;
+}
+
+static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid)
+{
+	struct inode *inode;
+
+	if (!file)
+		return false;
+	inode = BPF_CORE_READ(file, f_inode);
+	if (!inode)
+		return false;
+	found->file = file;
+	found->flags = BPF_CORE_READ((struct file___io *)file, f_flags);
+	found->position = BPF_CORE_READ((struct file___io *)file, f_pos);
+	know_inode(found, inode, pid);
+	return true;
+}
+
+/* Whether nobody else holds it open: what is closed now is closed for good. */
+static __always_inline bool is_last_reference(struct file *file)
+{
+	struct file___since_6_13 *newer = (void *)file;
+	struct file___before_6_13 *older = (void *)file;
+
+	if (bpf_core_field_exists(newer->f_ref))
+		return BPF_CORE_READ(newer, f_ref.refcnt.counter) == 0;
+	return BPF_CORE_READ(older, f_count.counter) == 1;
+}
+
+/* Reads and writes of it are at an offset. */
+static __always_inline bool has_offsets(__u32 mode)
+{
+	return (mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK;
+}
+
+struct climb {
+	struct io_told_name *name;
+	struct dentry *dentry;
+	struct mount *mount;
+};
+
+/* One component, or the step from the root of a file system to where it is mounted. */
+static long one_name(__u32 index, struct climb *climb)
+{
+	struct dentry *dentry = climb->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
+	struct mount *mount = climb->mount, *above;
+	__u32 at = climb->name->length;
+	long length;
+
+	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+		above = BPF_CORE_READ(mount, mnt_parent);
+		climb->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		if (above == mount || !above) {
+			climb->name->is_complete = 1;
+			return 1;
+		}
+		climb->mount = above;
+		return 0;
+	}
+	if (at >= PATH_BYTES)
+		return 1;
+	length = bpf_probe_read_kernel_str(climb->name->path + at, NAME_BYTES,
+					   BPF_CORE_READ(dentry, d_name.name));
+	if (length <= 0 || length > NAME_BYTES)
+		return 1;
+	climb->name->length = at + length;
+	climb->dentry = parent;
+	return 0;
+}
+
+static __always_inline void name_socket(struct io_told_name *name, struct file *file)
+{
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sock = BPF_CORE_READ(socket, sk);
+
+	if (!sock)
+		return;
+	name->family = BPF_CORE_READ(sock, __sk_common.skc_family);
+	name->protocol = BPF_CORE_READ(sock, sk_protocol);
+	name->local_port = BPF_CORE_READ(sock, __sk_common.skc_num);
+	name->remote_port = __builtin_bswap16(BPF_CORE_READ(sock, __sk_common.skc_dport));
+	if (name->family == AF_INET6) {
+		BPF_CORE_READ_INTO(&name->local, sock, __sk_common.skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO(&name->remote, sock, __sk_common.skc_v6_daddr);
+	} else if (name->family == AF_INET) {
+		bpf_core_read(&name->local, 4, &sock->__sk_common.skc_rcv_saddr);
+		bpf_core_read(&name->remote, 4, &sock->__sk_common.skc_daddr);
+	}
+}
+
+static __noinline int tell_name(struct io_file *found)
+{
+	struct io_key key = {
+		.inode = found->key.inode,
+		.device = found->key.device,
+		.generation = found->key.generation,
+	};
+	struct inode___io *inode = (void *)found->inode;
+	struct file *file = found->file;
+	struct io_told_name *name;
+	struct vfsmount *mount;
+	struct climb climb;
+	__u32 zero = 0, length;
+	__u8 yes = 1;
+
+	if (!file || bpf_map_lookup_elem(&named, &key))
+		return 0;
+	name = bpf_map_lookup_elem(&name_scratch, &zero);
+	if (!name)
+		return 0;
+	__builtin_memset(name, 0, NAME_HEAD);
+	name->kind = TOLD_NAME;
+	name->mode = found->mode;
+	name->key = key;
+	name->rdev = BPF_CORE_READ(inode, i_rdev);
+	if ((found->mode & S_IFMT) == S_IFSOCK) {
+		name_socket(name, file);
+	} else {
+		climb.name = name;
+		climb.dentry = BPF_CORE_READ(file, f_path.dentry);
+		mount = BPF_CORE_READ(file, f_path.mnt);
+		climb.mount = (void *)mount - bpf_core_field_offset(struct mount, mnt);
+		bpf_loop(MAX_STEPS, one_name, &climb, 0);
+	}
+	length = name->length;
+	if (length > PATH_BYTES + NAME_BYTES)
+		return 0;
+	if (bpf_ringbuf_output(&told, name, NAME_HEAD + length, waking(NAME_HEAD + length))) {
+		add(&tally.lost_names, 1);
+		return 0;
+	}
+	bpf_map_update_elem(&named, &key, &yes, BPF_ANY);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What is kept of each file and process, of each process and of each thread, and how user space is
+ * told. These types are the only declaration: user space gets them from the object's BTF, and the
+ * numbers come from the schema.
+ */
+#ifndef WEIGH_IO_KEEP_H
+#define WEIGH_IO_KEEP_H
+
+#include "../kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "io_numbers.h" /* derived from the schema by the build script */
+
+#define MAX_USES 32768
+#define MAX_PROCESSES 16384
+#define PATH_BYTES 4096
+#define NAME_BYTES 256
+
+enum io_stage {
+	STAGE_NONE,
+	STAGE_ARMED, /* a member from its exec on */
+	STAGE_MEMBER,
+};
+
+/* What a thing is that was done. */
+enum io_deed {
+	DID_MOVE,
+	DID_OPEN,
+	DID_CLOSE,
+	DID_SEEK,
+	DID_METADATA,
+	DID_SYNC,
+	DID_TRUNCATE,
+	DID_MAP,
+	DID_FILL,
+};
+
+struct io_doing {
+	enum io_deed deed;
+	enum io_transfer transfer;
+	__u32 wrote; /* of a move: the direction */
+	__u32 failed;
+	__u32 is_placed; /* 2: at the file's own position, which lies behind it when it is done */
+	__u32 is_direct;
+	__u32 truncates;
+	__u32 number; /* of the call */
+	__u64 calls, bytes, from;
+	__u64 time_ns, at;
+};
+
+struct io_window {
+	enum io_stage stage;
+	__u32 inside; /* what the call does that it is in; see calls.h */
+	__s32 descriptor; /* the call's first argument */
+	__u32 number;
+	__u64 began;
+	/*
+	 * What the call has done, and with which descriptors: one, or from one to the other. Here and
+	 * not on the stack to be hidden from the verifier, which would follow each kind of call.
+	 */
+	struct io_doing did[2];
+	__s32 ends[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct io_window);
+} windows SEC(".maps");
+
+struct io_key {
+	__u64 inode;
+	__u32 device, generation;
+	__u32 pid;
+	__u32 unused;
+};
+
+struct io_stretch {
+	__u64 from, to;
+};
+
+struct io_stride {
+	__s64 bytes;
+	__u64 times;
+};
+
+struct io_direction {
+	__u64 last_from, last_to;
+	__s64 last_stride;
+	__u64 accesses;
+	struct io_stretch seen[IO_SEEN];
+	struct io_stride strides[IO_STRIDES];
+};
+
+struct io_use {
+	struct bpf_spin_lock lock;
+	__u32 dead; /* it leaves the table in a moment */
+	__u32 mode, rdev, links;
+	__u32 is_named; /* or was tried: a file that is known by its inode alone has no name yet */
+	__u64 unsynced; /* bytes written since the last fsync */
+	__u64 slowest_ns, slowest_number, slowest_at;
+	struct io_numbers numbers;
+	struct io_direction directions[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_USES);
+	__type(key, struct io_key);
+	__type(value, struct io_use);
+} uses SEC(".maps");
+
+/* What found no room among them, all together. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct io_use);
+} rest SEC(".maps");
+
+const volatile __u8 blank_use[sizeof(struct io_use)];
+
+struct io_process {
+	__u32 pid, parent;
+	__u64 started, ended;
+	__u64 path_calls, path_ns, failed_opens, foreign_calls;
+	__u32 threads, unused;
+	char name[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct io_process);
+} processes SEC(".maps");
+
+/* Files whose names were told. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_USES);
+	__type(key, struct io_key); /* without the process */
+	__type(value, __u8);
+} named SEC(".maps");
+
+enum io_kind {
+	TOLD_NAME = 1,
+	TOLD_USE,
+	TOLD_PROCESS,
+};
+
+struct io_told_use {
+	enum io_kind kind;
+	__u32 unused;
+	struct io_key key;
+	struct io_use use;
+};
+
+struct io_told_process {
+	enum io_kind kind;
+	__u32 unused;
+	struct io_process process;
+};
+
+/* Components of a path from the last to the first, each with a zero behind it. */
+struct io_told_name {
+	enum io_kind kind;
+	__u32 mode;
+	struct io_key key;
+	__u32 rdev, length;
+	__u32 is_complete; /* whether the root was reached */
+	__u32 family, protocol;
+	__u16 local_port, remote_port;
+	__u8 local[16], remote[16];
+	char path[PATH_BYTES + NAME_BYTES];
+};
+
+#define NAME_HEAD __builtin_offsetof(struct io_told_name, path)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} told SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct io_told_name);
+} name_scratch SEC(".maps");
+
+struct io_tally {
+	__u64 threads, living;
+	__u64 lost_processes, lost_threads, lost_names, lost_requests, rest_calls, lost_calls;
+};
+
+struct io_tally tally;
+
+const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much is waiting */
+const volatile struct io_told_use use_layout;
+const volatile struct io_told_process process_layout;
+const volatile struct io_told_name name_layout;
+const volatile struct io_window window_layout;
+const volatile struct io_tally tally_layout;
+
+#define add(place, amount) __sync_fetch_and_add(place, amount)
+
+/* Wake the reader when the mark is crossed, not at each record past it. */
+static __always_inline __u64 waking(__u64 length)
+{
+	__u64 waiting = bpf_ringbuf_query(&told, BPF_RB_AVAIL_DATA);
+
+	return waiting <= told_mark && waiting + length > told_mark ? BPF_RB_FORCE_WAKEUP :
+								      BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline struct io_window *member(struct task_struct *task)
+{
+	struct io_window *window = bpf_task_storage_get(&windows, task, 0, 0);
+
+	return window && window->stage == STAGE_MEMBER ? window : 0;
+}
+
+static __always_inline struct io_process *process_of(__u32 pid)
+{
+	return bpf_map_lookup_elem(&processes, &pid);
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Who is of the job: inherited in the kernel at each fork. A process that ends is told, after what
+ * it did with the files that it still had open.
+ */
+#ifndef WEIGH_IO_MEMBER_H
+#define WEIGH_IO_MEMBER_H
+
+#include "account.h"
+
+#define MAX_DESCRIPTORS (1 << 20)
+
+/* A thread more of its process, which may be new. */
+static __always_inline void enroll(struct task_struct *task, __u32 parent)
+{
+	struct io_process fresh = { .pid = task->tgid, .parent = parent, .threads = 1 }, *known;
+
+	add(&tally.threads, 1);
+	add(&tally.living, 1);
+	known = process_of(task->tgid);
+	if (known) {
+		add(&known->threads, 1);
+		return;
+	}
+	fresh.started = bpf_ktime_get_ns();
+	bpf_probe_read_kernel(fresh.name, sizeof(fresh.name), task->comm);
+	if (bpf_map_update_elem(&processes, &fresh.pid, &fresh, BPF_NOEXIST)) {
+		known = process_of(task->tgid);
+		if (known)
+			add(&known->threads, 1);
+		else
+			add(&tally.lost_processes, 1);
+	}
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct io_window *window = member(parent);
+
+	if (!window)
+		return 0;
+	window = bpf_task_storage_get(&windows, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!window) {
+		add(&tally.lost_threads, 1);
+		return 0;
+	}
+	window->stage = STAGE_MEMBER;
+	enroll(child, parent->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(member__exec, struct task_struct *task)
+{
+	struct io_window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct io_process *process;
+
+	if (!window || window->stage == STAGE_NONE)
+		return 0;
+	if (window->stage == STAGE_ARMED) {
+		window->stage = STAGE_MEMBER;
+		enroll(task, 0);
+	}
+	process = process_of(task->tgid);
+	if (process)
+		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+	return 0;
+}
+
+/* Run by user space for each thread of a process that is to be followed from now on. */
+SEC("iter/task")
+int member__join(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct io_window *window;
+
+	if (!task)
+		return 0;
+	window = bpf_task_storage_get(&windows, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!window) {
+		add(&tally.lost_threads, 1);
+		return 0;
+	}
+	if (window->stage == STAGE_MEMBER)
+		return 0;
+	window->stage = STAGE_MEMBER;
+	enroll(task, 0);
+	return 0;
+}
+
+struct closing {
+	struct task_struct *task;
+	__u32 pid, unused;
+};
+
+static long close_one(__u32 descriptor, struct closing *closing)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_file file = {};
+
+	if (know_file(&file, file_at(task, descriptor), closing->pid))
+		tell_use(&file);
+	return 0;
+}
+
+static __always_inline void tell_process(struct io_process *process)
+{
+	struct io_told_process *record = bpf_ringbuf_reserve(&told, sizeof(*record), 0);
+	__u32 pid = process->pid;
+
+	/* Without room it stays where it is, and is found there. */
+	if (!record)
+		return;
+	record->kind = TOLD_PROCESS;
+	record->unused = 0;
+	__builtin_memcpy(&record->process, process, sizeof(*process));
+	bpf_ringbuf_submit(record, waking(sizeof(*record) + 8));
+	bpf_map_delete_elem(&processes, &pid);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(member__exit, struct task_struct *task)
+{
+	struct io_window *window = member(task);
+	struct closing closing = { .pid = task->tgid };
+	struct io_process *process;
+	__u32 descriptors;
+
+	if (!window)
+		return 0;
+	window->inside = 0;
+	process = process_of(task->tgid);
+	if (process && __sync_fetch_and_add(&process->threads, -1) == 1) {
+		descriptors = BPF_CORE_READ(task, files, fdt, max_fds);
+		if (descriptors > MAX_DESCRIPTORS)
+			descriptors = MAX_DESCRIPTORS;
+		bpf_loop(descriptors, close_one, &closing, 0);
+		process->ended = bpf_ktime_get_ns();
+		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+		tell_process(process);
+	}
+	/* Its memory is given back later: what it has mapped may become dirty by that. */
+	add(&tally.living, -1);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * How a process goes through a file, in one direction: where each access lies beside the last one,
+ * at which strides, and which bytes it had been at before. Under the lock of the file's use, so
+ * nothing is called from here.
+ */
+#ifndef WEIGH_IO_PATTERN_H
+#define WEIGH_IO_PATTERN_H
+
+#include "keep.h"
+
+static __always_inline __u32 size_bucket(__u64 size)
+{
+	__u32 bits = 0;
+
+	if (size >> (IO_SIZES - 2))
+		return IO_SIZES - 1;
+#pragma unroll
+	for (int step = 16; step; step /= 2) {
+		if (size >> step) {
+			size >>= step;
+			bits += step;
+		}
+	}
+	return bits + !!size;
+}
+
+/*
+ * What follows has no branches: the verifier follows each way through, and with them there would be
+ * more than it has patience for. A mask is all ones where something holds, else 0; offsets in files
+ * are below 2^63.
+ */
+static __always_inline __u64 is_less(__u64 one, __u64 other)
+{
+	__s64 difference = one - other;
+
+	barrier_var(difference);
+	return difference >> 63;
+}
+
+static __always_inline __u64 is_equal(__u64 one, __u64 other)
+{
+	__s64 difference = one ^ other;
+
+	barrier_var(difference);
+	return ~((difference | -difference) >> 63);
+}
+
+static __always_inline __u64 choose(__u64 mask, __u64 if_so, __u64 else_so)
+{
+	return else_so ^ ((if_so ^ else_so) & mask);
+}
+
+/* The commonest strides: one that is new takes the place of one that was counted down to nothing. */
+static __always_inline void count_stride(struct io_direction *direction, __u64 stride, __u64 mask)
+{
+	struct io_stride *strides = direction->strides;
+	__u64 done = ~mask, here;
+
+#pragma unroll
+	for (int i = 0; i < IO_STRIDES; i++) {
+		here = ~done & is_equal(strides[i].bytes, stride) & ~is_equal(strides[i].times, 0);
+		strides[i].times += here & 1;
+		done |= here;
+	}
+#pragma unroll
+	for (int i = 0; i < IO_STRIDES; i++) {
+		here = ~done & is_equal(strides[i].times, 0);
+		strides[i].bytes = choose(here, stride, strides[i].bytes);
+		strides[i].times += here & 1;
+		done |= here;
+	}
+#pragma unroll
+	for (int i = 0; i < IO_STRIDES; i++)
+		strides[i].times -= ~done & 1;
+}
+
+/* The bytes of a range that one stretch holds already; a stretch that it touches joins it. */
+static __always_inline __u64 join_stretch(struct io_stretch *seen, struct io_stretch *range,
+					  __u64 from, __u64 to)
+{
+	__u64 low = seen->from, high = seen->to, start, end;
+	__u64 joins = is_less(low, high) & ~is_less(to, low) & ~is_less(high, from);
+
+	start = choose(is_less(low, from), from, low);
+	end = choose(is_less(high, to), high, to);
+	range->from = choose(joins & is_less(low, range->from), low, range->from);
+	range->to = choose(joins & is_less(range->to, high), high, range->to);
+	seen->from &= ~joins;
+	seen->to &= ~joins;
+	return (end - start) & joins;
+}
+
+/*
+ * Takes note of a range; how many of its bytes were known. The stretch that was touched last comes
+ * first, and if there are too many, the one that was touched longest ago is forgotten.
+ */
+static __always_inline __u64 see(struct io_direction *direction, __u64 from, __u64 to,
+				 __u64 *forgotten)
+{
+	struct io_stretch *seen = direction->seen, range = { from, to }, carried, other;
+	__u64 again = 0, moves;
+
+	/* Nearly always: on from where it was, with nothing else to meet. */
+	if (seen[0].to == from && !seen[1].to) {
+		seen[0].to = to;
+		return 0;
+	}
+#pragma unroll
+	for (int i = 0; i < IO_SEEN; i++)
+		again += join_stretch(&seen[i], &range, from, to);
+	carried = seen[0];
+	seen[0] = range;
+#pragma unroll
+	for (int i = 1; i < IO_SEEN; i++) {
+		moves = ~is_equal(carried.to, 0);
+		other = seen[i];
+		seen[i].from = choose(moves, carried.from, other.from);
+		seen[i].to = choose(moves, carried.to, other.to);
+		carried.from = other.from & moves;
+		carried.to = other.to & moves;
+	}
+	*forgotten += ~is_equal(carried.to, 0) & 1;
+	return again;
+}
+
+/* An access at a known place. */
+static __always_inline void place_access(struct io_numbers *numbers,
+					 struct io_direction *direction, __u64 *patterns,
+					 __u64 *twice, __u64 from, __u64 bytes)
+{
+	__u64 to = from + bytes, stride = from - direction->last_from;
+	__u64 later = ~is_equal(direction->accesses, 0), follows, strided, ahead;
+
+	numbers->lowest = choose(is_equal(numbers->placed, 0) | is_less(from, numbers->lowest), from,
+				 numbers->lowest);
+	numbers->highest = choose(is_less(numbers->highest, to), to, numbers->highest);
+	numbers->placed++;
+	follows = is_equal(from, direction->last_to);
+	strided = ~follows & ~is_equal(stride, 0) & is_equal(stride, direction->last_stride);
+	ahead = ~follows & ~strided & is_less(direction->last_to, from);
+	patterns[0] += later & follows & 1;
+	patterns[1] += later & strided & 1;
+	patterns[2] += later & ahead & 1;
+	patterns[3] += later & ~follows & ~strided & ~ahead & 1;
+	count_stride(direction, stride, later & ~follows);
+	direction->last_stride = stride & later;
+	direction->accesses++;
+	direction->last_from = from;
+	direction->last_to = to;
+	if (bytes)
+		*twice += see(direction, from, to, &numbers->forgotten);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Parts of the kernel's types that only `weigh io` reads: see ../kernel.h, to which these are
+ * flavours.
+ */
+#ifndef WEIGH_IO_TYPES_H
+#define WEIGH_IO_TYPES_H
+
+#include "../kernel.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct file___io {
+	unsigned int f_flags;
+	long long f_pos;
+};
+
+struct file___before_6_13 {
+	atomic_long_t f_count;
+};
+
+typedef struct {
+	atomic_long_t refcnt;
+} file_ref_t;
+
+/* Since 6.13 (08ef26ea9ab3) a count of zero is one reference. */
+struct file___since_6_13 {
+	file_ref_t f_ref;
+};
+
+struct inode___io {
+	unsigned int i_nlink;
+	__u32 i_rdev;
+};
+
+struct mm_struct___io {
+	struct file *exe_file;
+};
+
+#pragma clang attribute pop
+
+#if defined(__TARGET_ARCH_x86)
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct pt_regs___io {
+	unsigned long r10;
+};
+#pragma clang attribute pop
+#endif
+
+#endif

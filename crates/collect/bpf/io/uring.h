@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * io_uring: what its requests read and write, where they complete, in whatever context. Programs
+ * that ask for no completion of a request that succeeds (IOSQE_CQE_SKIP_SUCCESS) hide it.
+ */
+#ifndef WEIGH_IO_URING_H
+#define WEIGH_IO_URING_H
+
+#include "account.h"
+
+enum uring_operation {
+	URING_READV = 1,
+	URING_WRITEV = 2,
+	URING_FSYNC = 3,
+	URING_READ_FIXED = 4,
+	URING_WRITE_FIXED = 5,
+	URING_SENDMSG = 9,
+	URING_RECVMSG = 10,
+	URING_READ = 22,
+	URING_WRITE = 23,
+	URING_SEND = 26,
+	URING_RECV = 27,
+	URING_SPLICE = 30,
+	URING_TEE = 33,
+	URING_SEND_ZC = 47,
+	URING_SENDMSG_ZC = 48,
+	URING_READ_MULTISHOT = 49,
+	URING_READV_FIXED = 60,
+	URING_WRITEV_FIXED = 61,
+};
+
+#define CQE_F_NOTIF 8 /* tells that a buffer is free again; its result is no number of bytes */
+#define ALL_READS                                                                                  \
+	(1ULL << URING_READV | 1ULL << URING_READ_FIXED | 1ULL << URING_RECVMSG |                  \
+	 1ULL << URING_READ | 1ULL << URING_RECV | 1ULL << URING_READ_MULTISHOT |                  \
+	 1ULL << URING_READV_FIXED)
+#define ALL_WRITES                                                                                 \
+	(1ULL << URING_WRITEV | 1ULL << URING_WRITE_FIXED | 1ULL << URING_SENDMSG |                \
+	 1ULL << URING_WRITE | 1ULL << URING_SEND | 1ULL << URING_SPLICE | 1ULL << URING_TEE |     \
+	 1ULL << URING_SEND_ZC | 1ULL << URING_SENDMSG_ZC | 1ULL << URING_WRITEV_FIXED)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct io_kiocb___io {
+	struct file *file;
+};
+#pragma clang attribute pop
+
+static __always_inline struct task_struct *task_of_request(struct io_kiocb *request)
+{
+	struct io_kiocb___since_6_12 *newer = (void *)request;
+	struct io_kiocb___before_6_12 *older = (void *)request;
+
+	if (bpf_core_field_exists(newer->tctx))
+		return BPF_CORE_READ(newer, tctx, task);
+	return BPF_CORE_READ(older, task);
+}
+
+static __always_inline void completed(struct io_kiocb *request, __s32 result, __u32 flags)
+{
+	struct io_doing did = { .transfer = IO_URING, .calls = 1, .number = -1 };
+	struct task_struct *task;
+	struct io_file file = {};
+	__u8 operation;
+	__u32 pid;
+
+	if (!request || flags & CQE_F_NOTIF)
+		return;
+	operation = BPF_CORE_READ(request, opcode);
+	if (operation > 63)
+		return;
+	if (operation == URING_FSYNC)
+		did.deed = DID_SYNC;
+	else if (!((ALL_READS | ALL_WRITES) >> operation & 1))
+		return;
+	task = task_of_request(request);
+	if (!task)
+		return;
+	pid = BPF_CORE_READ(task, tgid);
+	if (!process_of(pid))
+		return;
+	did.at = bpf_ktime_get_ns();
+	did.wrote = ALL_WRITES >> operation & 1;
+	did.failed = result < 0;
+	did.calls = !did.failed;
+	did.bytes = result < 0 ? 0 : result;
+	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid))
+		did_with(&file, &did);
+	else if (!did.failed)
+		count_in_rest(&did);
+}
+
+/* Since 6.12 or so the completion is handed over whole; before, in pieces. */
+SEC("?tp_btf/io_uring_complete")
+int BPF_PROG(uring__complete, void *ring, void *request, struct io_uring_cqe *completion)
+{
+	completed(request, BPF_CORE_READ(completion, res), BPF_CORE_READ(completion, flags));
+	return 0;
+}
+
+SEC("?tp_btf/io_uring_complete")
+int BPF_PROG(uring__complete_pieces, void *ring, void *request, __u64 user_data, int result,
+	     unsigned int flags)
+{
+	completed(request, result, flags);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,212 @@
+//! Follows what a job reads and writes in the kernel, by file and process.
+//!
+//! Loads the programs of `bpf/io.bpf.c`, attaches them while somebody asks, and reads what they keep.
+//! Emits [`Event`]s as processes are done with files, and at any time what they still hold open. Refuses
+//! to start where calls can not be followed; what else a kernel lacks is named with its reason.
+
+mod calls;
+mod layout;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use rustix::process::PidfdFlags;
+use weigh_schema::io::{Event, FileId, Process, Tally, Use};
+
+use crate::calls::join;
+use crate::job::{JobError, bpf, forever};
+use crate::optional::Offers;
+use crate::{clock, complaints, requirements};
+use layout::skeleton;
+
+pub use calls::name;
+
+/// Run on request, not attached.
+const JOIN: &str = "member__join";
+
+/// So many entries are taken out of a table by one call.
+const BATCH: u32 = 256;
+
+/// So much of what was told is taken in at once.
+const EVENTS: usize = 1024;
+
+/// A job whose reads and writes are followed by the kernel itself.
+pub struct KernelIo {
+    skeleton: skeleton::IoSkel<'static>,
+    links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    arrived: Rc<RefCell<VecDeque<Event>>>,
+    missing: Vec<String>,
+    began_ns: u64,
+}
+
+impl KernelIo {
+    /// Loads the programs and attaches them. Nobody is followed yet.
+    pub fn open() -> Result<KernelIo, JobError> {
+        requirements::check()?;
+        complaints::collect();
+        let offers = Offers::of_this_kernel();
+        let mut missing = Vec::new();
+        let mut open = skeleton::IoSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
+        let whole = offers.tracepoint_arguments("io_uring_complete") == Some(3);
+        for mut program in open.open_object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let section = program.section().to_string_lossy().into_owned();
+            let tracepoint = section.rsplit('/').next().unwrap_or_default();
+            let is_other = match name.as_str() {
+                "uring__complete" => !whole,
+                "uring__complete_pieces" => whole,
+                _ => false,
+            };
+            let is_there = name == JOIN || offers.tracepoint(tracepoint);
+            if !is_there && !is_other {
+                missing.push(format!("this kernel has no tracepoint {tracepoint}"));
+            }
+            program.set_autoload(is_there && !is_other);
+        }
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            calls::fill(&mut constants.calls);
+        }
+        let mut skeleton = open.load().map_err(bpf("load"))?;
+        let links = attach(&mut skeleton)?;
+        let began_ns = clock::monotonic_ns();
+        let arrived = Rc::default();
+        let ring = read_ring(&skeleton, &arrived, began_ns)?;
+        Ok(KernelIo { skeleton, links, ring, arrived, missing, began_ns })
+    }
+
+    /// What this kernel lacks.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// When the following began, by the monotonic clock; times are counted from there.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    /// This process, which waits for its exec, is followed from then on.
+    pub fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
+        let window = layout::armed();
+        self.skeleton
+            .maps
+            .windows
+            .update(&pidfd.as_raw_fd().to_ne_bytes(), &window, MapFlags::ANY)
+            .map_err(bpf("arming the command"))
+    }
+
+    /// All threads of a process that runs are followed from now on, and what they start.
+    pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
+        let before = self.tally().threads;
+        join::process(&self.skeleton.progs.member__join, pid)
+            .map_err(|error| bpf("joining a process")(error.into()))?;
+        match self.tally().threads > before {
+            true => Ok(()),
+            false => Err(JobError::NoProcess(pid)),
+        }
+    }
+
+    /// Whether a process is one that is followed.
+    pub fn is_member(&self, pid: u32) -> bool {
+        let window = || {
+            let pid = rustix::process::Pid::from_raw(pid as i32)?;
+            let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            let key = pidfd.as_raw_fd().to_ne_bytes();
+            self.skeleton.maps.windows.lookup(&key, MapFlags::ANY).ok()?
+        };
+        window().is_some_and(|window| layout::is_member(&window))
+    }
+
+    /// Is readable when much waits to be taken in.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.skeleton.maps.told.as_fd()
+    }
+
+    /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.
+    pub fn events(&mut self) -> Vec<Event> {
+        // It fails where a callback does, and these do not.
+        let _ = self.ring.consume_raw_n(EVENTS);
+        std::mem::take(&mut *self.arrived.borrow_mut()).into()
+    }
+
+    /// What is still kept: files that processes have open, and what there was no room to tell.
+    pub fn open_uses(&self) -> Vec<Use> {
+        let maps = &self.skeleton.maps;
+        each(&maps.uses, |key, value| layout::used(key, value, self.began_ns))
+    }
+
+    /// The processes that live, and those whose end there was no room to tell.
+    pub fn processes(&self) -> Vec<Process> {
+        let maps = &self.skeleton.maps;
+        each(&maps.processes, |_, value| layout::process(value, self.began_ns))
+    }
+
+    /// AIO requests whose results were never handed over by a call: as they were asked for.
+    pub fn open_requests(&self) -> Vec<Use> {
+        each(&self.skeleton.maps.requests, |_, value| layout::request(value))
+    }
+
+    /// What found no room by file and process, all together.
+    pub fn rest(&self) -> Option<Use> {
+        let slot = 0u32.to_ne_bytes();
+        let value = self.skeleton.maps.rest.lookup(&slot, MapFlags::ANY).ok()??;
+        layout::used(&layout::no_key(), &value, self.began_ns)
+    }
+
+    /// Has the names of these files told again when they are used again.
+    pub fn forget_names(&mut self, files: &[FileId]) {
+        for file in files {
+            // One that was never told is not there.
+            let _ = self.skeleton.maps.named.delete(&layout::key_of(*file));
+        }
+    }
+
+    /// How much was seen, and lost.
+    pub fn tally(&self) -> Tally {
+        let variables = self.skeleton.maps.bss_data.as_deref();
+        variables.map(|variables| layout::tally(&variables.tally)).unwrap_or_default()
+    }
+
+    /// Stops following: what is kept stays readable.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+}
+
+fn attach(skeleton: &mut skeleton::IoSkel<'static>) -> Result<Vec<Link>, JobError> {
+    let mut links = Vec::new();
+    for program in skeleton.object_mut().progs_mut() {
+        if program.autoload() && program.name() != JOIN {
+            links.push(program.attach().map_err(bpf("attach"))?);
+        }
+    }
+    Ok(links)
+}
+
+fn read_ring(
+    skeleton: &skeleton::IoSkel<'static>,
+    arrived: &Rc<RefCell<VecDeque<Event>>>,
+    began_ns: u64,
+) -> Result<RingBuffer<'static>, JobError> {
+    let sink = Rc::clone(arrived);
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&skeleton.maps.told, move |data| {
+            sink.borrow_mut().extend(layout::event(data, began_ns));
+            0
+        })
+        .map_err(bpf("ring buffer"))?;
+    builder.build().map_err(bpf("ring buffer"))
+}
+
+/// Every entry of a table, by batches: a table may have ten thousands.
+fn each<T>(map: &impl MapCore, read: impl Fn(&[u8], &[u8]) -> Option<T>) -> Vec<T> {
+    let Ok(entries) = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) else {
+        return Vec::new();
+    };
+    entries.filter_map(|(key, value)| read(&key, &value)).collect()
+}

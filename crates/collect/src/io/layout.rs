@@ -1,0 +1,276 @@
+//! From the kernel side's structures to the words of the schema: see `crate::layout`.
+
+use std::mem::{offset_of, size_of};
+use std::net::{IpAddr, SocketAddr};
+
+use weigh_schema::io::{
+    Direction, Event, FileId, Named, Numbers, Object, Process, SEEN, STRIDES, Stretch, Tally,
+    Transfer, Use,
+};
+
+/// The generated skeleton.
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+#[allow(dead_code, non_camel_case_types, non_snake_case, unreachable_patterns)]
+pub(super) mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/io.skel.rs"));
+}
+
+use skeleton::types;
+
+/// Numbers at their places; none where the bytes are too few.
+#[derive(Clone, Copy)]
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn from(self, at: usize) -> Option<Reader<'a>> {
+        self.0.get(at..).map(Reader)
+    }
+
+    fn u64(self, at: usize) -> Option<u64> {
+        Some(u64::from_ne_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
+    }
+
+    fn u32(self, at: usize) -> Option<u32> {
+        Some(u32::from_ne_bytes(self.0.get(at..at + 4)?.try_into().ok()?))
+    }
+
+    fn u16(self, at: usize) -> Option<u16> {
+        Some(u16::from_ne_bytes(self.0.get(at..at + 2)?.try_into().ok()?))
+    }
+}
+
+/// A thread that is followed from its exec on.
+pub(super) fn armed() -> Vec<u8> {
+    let mut window = vec![0; size_of::<types::io_window>()];
+    let stage = types::io_stage::STAGE_ARMED.0.to_ne_bytes();
+    let at = offset_of!(types::io_window, stage);
+    window[at..at + stage.len()].copy_from_slice(&stage);
+    window
+}
+
+/// Whether the thread that this is kept of is followed.
+pub(super) fn is_member(window: &[u8]) -> bool {
+    let member = types::io_stage::STAGE_MEMBER.0;
+    Reader(window).u32(offset_of!(types::io_window, stage)) == Some(member)
+}
+
+/// A key of no file.
+pub(super) fn no_key() -> Vec<u8> {
+    vec![0; size_of::<types::io_key>()]
+}
+
+/// The key of a file's name: of no process.
+pub(super) fn key_of(file: FileId) -> Vec<u8> {
+    let mut key = no_key();
+    let mut put = |at: usize, bytes: &[u8]| key[at..at + bytes.len()].copy_from_slice(bytes);
+    put(offset_of!(types::io_key, inode), &file.inode.to_ne_bytes());
+    put(offset_of!(types::io_key, device), &file.device.to_ne_bytes());
+    put(offset_of!(types::io_key, generation), &file.generation.to_ne_bytes());
+    key
+}
+
+pub(super) fn tally(tally: &types::io_tally) -> Tally {
+    Tally {
+        threads: tally.threads,
+        living: tally.living,
+        lost_processes: tally.lost_processes,
+        lost_threads: tally.lost_threads,
+        lost_names: tally.lost_names,
+        lost_requests: tally.lost_requests,
+        rest_calls: tally.rest_calls,
+        lost_calls: tally.lost_calls,
+    }
+}
+
+/// One record as the kernel side writes it; none if it is too short to be one.
+pub(super) fn event(record: &[u8], began_ns: u64) -> Option<Event> {
+    let reader = Reader(record);
+    match types::io_kind(reader.u32(0)?) {
+        types::io_kind::TOLD_NAME => named(reader).map(Event::Named),
+        types::io_kind::TOLD_USE => {
+            let key = reader.from(offset_of!(types::io_told_use, key))?;
+            let value = reader.from(offset_of!(types::io_told_use, r#use))?;
+            Some(Event::Used(Box::new(used(key.0, value.0, began_ns)?)))
+        }
+        types::io_kind::TOLD_PROCESS => {
+            let value = reader.from(offset_of!(types::io_told_process, process))?;
+            process(value.0, began_ns).map(Event::Ended)
+        }
+        _ => None,
+    }
+}
+
+fn file_id(key: Reader<'_>) -> Option<FileId> {
+    Some(FileId {
+        device: key.u32(offset_of!(types::io_key, device))?,
+        generation: key.u32(offset_of!(types::io_key, generation))?,
+        inode: key.u64(offset_of!(types::io_key, inode))?,
+    })
+}
+
+/// Moves a time of the monotonic clock to the beginning of the following; 0 is none.
+fn since(time: u64, began_ns: u64) -> u64 {
+    if time == 0 { 0 } else { time.saturating_sub(began_ns).max(1) }
+}
+
+/// What a process did with a file.
+pub(super) fn used(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> {
+    use weigh_schema::io::Field::{First, Last};
+    let (key, value) = (Reader(key), Reader(value));
+    let at = offset_of!(types::io_use, numbers);
+    let words: Option<Vec<u64>> = (0..Numbers::WORDS).map(|i| value.u64(at + 8 * i)).collect();
+    let mut words = words?;
+    for field in [First, Last] {
+        let place = Numbers::WORDS - weigh_schema::io::FIELDS.len() + field as usize;
+        words[place] = since(words[place], began_ns);
+    }
+    let mode = value.u32(offset_of!(types::io_use, mode))?;
+    let rdev = value.u32(offset_of!(types::io_use, rdev))?;
+    let object = if mode == 0 { Object::Unknown } else { Object::of_mode(mode, rdev) };
+    Some(Use {
+        file: file_id(key)?,
+        pid: key.u32(offset_of!(types::io_key, pid))?,
+        object,
+        is_deleted: object == Object::Regular && value.u32(offset_of!(types::io_use, links))? == 0,
+        numbers: Numbers::from_words(&words)?,
+        directions: [direction(value, 0)?, direction(value, 1)?],
+        slowest: (
+            value.u64(offset_of!(types::io_use, slowest_ns))?,
+            value.u64(offset_of!(types::io_use, slowest_number))?,
+            since(value.u64(offset_of!(types::io_use, slowest_at))?, began_ns),
+        ),
+    })
+}
+
+fn direction(value: Reader<'_>, which: usize) -> Option<Direction> {
+    let at = offset_of!(types::io_use, directions) + which * size_of::<types::io_direction>();
+    let direction = value.from(at)?;
+    let pair = |at: usize| Some((direction.u64(at)?, direction.u64(at + 8)?));
+    let seen = offset_of!(types::io_direction, seen);
+    let seen: Option<Vec<_>> = (0..SEEN).map(|i| pair(seen + 16 * i)).collect();
+    let strides = offset_of!(types::io_direction, strides);
+    let strides: Option<Vec<_>> = (0..STRIDES).map(|i| pair(strides + 16 * i)).collect();
+    let stretch = |(from, to)| Stretch { from, to };
+    Some(Direction {
+        seen: seen?.into_iter().map(stretch).filter(|s| s.from < s.to).collect(),
+        strides: strides?.into_iter().filter(|s| s.1 > 0).map(|(b, n)| (b as i64, n)).collect(),
+    })
+}
+
+/// A process, living or ended.
+pub(super) fn process(value: &[u8], began_ns: u64) -> Option<Process> {
+    let value = Reader(value);
+    let name = value.0.get(offset_of!(types::io_process, name)..)?.get(..16)?;
+    let u64 = |at: usize| value.u64(at);
+    Some(Process {
+        pid: value.u32(offset_of!(types::io_process, pid))?,
+        parent: value.u32(offset_of!(types::io_process, parent))?,
+        name: text(name),
+        started_ns: since(u64(offset_of!(types::io_process, started))?, began_ns),
+        ended_ns: since(u64(offset_of!(types::io_process, ended))?, began_ns),
+        path_calls: u64(offset_of!(types::io_process, path_calls))?,
+        path_ns: u64(offset_of!(types::io_process, path_ns))?,
+        failed_opens: u64(offset_of!(types::io_process, failed_opens))?,
+        foreign_calls: u64(offset_of!(types::io_process, foreign_calls))?,
+    })
+}
+
+/// An AIO request, as it was asked for.
+pub(super) fn request(value: &[u8]) -> Option<Use> {
+    let value = Reader(value);
+    let key = value.from(offset_of!(types::aio_request, file))?;
+    let mut numbers = Numbers::default();
+    let direction = value.u32(offset_of!(types::aio_request, wrote))? as usize & 1;
+    numbers.bytes[Transfer::Aio as usize][direction] =
+        value.u64(offset_of!(types::aio_request, bytes))?;
+    numbers.calls[Transfer::Aio as usize][direction] = 1;
+    let object = Object::of_mode(value.u32(offset_of!(types::aio_request, mode))?, 0);
+    let pid = key.u32(offset_of!(types::io_key, pid))?;
+    Some(Use { file: file_id(key)?, pid, object, numbers, ..Use::default() })
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The name of a file or socket.
+fn named(value: Reader<'_>) -> Option<Named> {
+    let file = file_id(value.from(offset_of!(types::io_told_name, key))?)?;
+    let mode = value.u32(offset_of!(types::io_told_name, mode))?;
+    let object = Object::of_mode(mode, value.u32(offset_of!(types::io_told_name, rdev))?);
+    let length = value.u32(offset_of!(types::io_told_name, length))? as usize;
+    let name = match object {
+        Object::Socket => addresses(value)?,
+        // It has no name in any directory.
+        Object::Pipe if length == 0 => format!("pipe:[{}]", file.inode),
+        Object::Anonymous => "anonymous inode".to_string(),
+        _ => path(value, length)?,
+    };
+    let name = if object == Object::Socket { format!("{name} [{}]", file.inode) } else { name };
+    Some(Named { file, object, name })
+}
+
+fn path(value: Reader<'_>, length: usize) -> Option<String> {
+    let at = offset_of!(types::io_told_name, path);
+    let components = value.0.get(at..at + length)?;
+    let components = components.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+    let mut parts: Vec<_> = components.map(String::from_utf8_lossy).collect();
+    parts.reverse();
+    let joined = parts.join("/");
+    Some(match value.u32(offset_of!(types::io_told_name, is_complete))? {
+        0 => format!("…/{joined}"),
+        _ => format!("/{joined}"),
+    })
+}
+
+const INET: u32 = 2;
+const INET6: u32 = 10;
+
+fn addresses(value: Reader<'_>) -> Option<String> {
+    let family = value.u32(offset_of!(types::io_told_name, family))?;
+    if family != INET && family != INET6 {
+        return Some(if family == 1 { "unix socket" } else { "socket" }.to_string());
+    }
+    let address = |at: usize| -> Option<IpAddr> {
+        let bytes: [u8; 16] = value.0.get(at..at + 16)?.try_into().ok()?;
+        Some(match family {
+            INET => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            _ => IpAddr::from(bytes),
+        })
+    };
+    let protocol = match value.u32(offset_of!(types::io_told_name, protocol))? {
+        6 => "tcp".to_string(),
+        17 => "udp".to_string(),
+        other => format!("protocol {other}"),
+    };
+    let local = address(offset_of!(types::io_told_name, local))?;
+    let remote = address(offset_of!(types::io_told_name, remote))?;
+    let local = SocketAddr::new(local, value.u16(offset_of!(types::io_told_name, local_port))?);
+    let remote = SocketAddr::new(remote, value.u16(offset_of!(types::io_told_name, remote_port))?);
+    Some(match remote.port() {
+        0 => format!("{protocol} {local}"),
+        _ => format!("{protocol} {local} -> {remote}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_records_are_refused() {
+        for kind in 1..=3u32 {
+            for length in 0..64 {
+                let mut record = kind.to_ne_bytes().to_vec();
+                record.resize(4 + length, 0);
+                assert_eq!(event(&record, 0), None, "{kind} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_numbers_are_as_long_as_the_kernel_side_has_them() {
+        assert_eq!(size_of::<types::io_numbers>(), 8 * Numbers::WORDS);
+    }
+}

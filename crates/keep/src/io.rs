@@ -1,0 +1,234 @@
+//! The file of `weigh io --parquet`: one row for each file and process, no recording around it.
+//!
+//! Writes rows a row group at a time, and gives the file its name when it is whole. A file that was taken
+//! out of memory to make room, and used again later, has several rows: they add up.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use weigh_schema::io::{FIELDS, FileUse, Object, Totals, Transfer, Transferred};
+use weigh_schema::{Number, Quality, Unit};
+
+use crate::column::{Column, column};
+use crate::error::KeepError;
+use crate::journal::Entry;
+use crate::table::Row;
+use crate::table_reader::read_table;
+use crate::table_writer::TableWriter;
+
+/// A file of uses that is being written.
+pub struct IoWriter {
+    table: TableWriter<FileUse>,
+}
+
+impl IoWriter {
+    /// Makes the file under a temporary name beside its own.
+    pub fn create(path: &Path) -> Result<IoWriter, KeepError> {
+        if path.is_dir() {
+            return Err(KeepError::write(path, std::io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(IoWriter { table: TableWriter::create_at(path)? })
+    }
+
+    /// Takes one row in.
+    pub fn push(&mut self, row: &FileUse) -> Result<(), KeepError> {
+        self.table.push(row)
+    }
+
+    /// Writes what is left, and gives the file its name; returns how many rows it has.
+    pub fn finish(mut self, command: &str) -> Result<u64, KeepError> {
+        self.table.note("weigh.command", command.to_string());
+        self.table.finish()
+    }
+}
+
+/// Shows every row of a file; returns how many there are.
+pub fn each_use(path: &Path, mut visit: impl FnMut(FileUse)) -> Result<u64, KeepError> {
+    read_table(path, &mut |row| {
+        visit(row);
+        ControlFlow::Continue(())
+    })
+}
+
+/// A number of one kind of transfer.
+struct KindColumn {
+    name: String,
+    help: String,
+    unit: Unit,
+    kind: &'static str,
+    place: usize,
+}
+
+static KINDS: LazyLock<Vec<KindColumn>> = LazyLock::new(|| {
+    let numbers = [
+        ("read_bytes", "bytes read", Unit::Bytes),
+        ("read_calls_total", "calls that read", Unit::Count),
+        ("written_bytes", "bytes written", Unit::Bytes),
+        ("write_calls_total", "calls that write", Unit::Count),
+    ];
+    let of_kind = |kind: &Transfer| {
+        let kind = kind.name();
+        numbers.into_iter().enumerate().map(move |(place, (name, help, unit))| KindColumn {
+            name: format!("{kind}_{name}"),
+            help: format!("{help}: {kind}"),
+            unit,
+            kind,
+            place,
+        })
+    };
+    Transfer::ALL.iter().flat_map(of_kind).collect()
+});
+
+static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| FIELDS.iter().map(|f| f.key()).collect());
+
+fn place(kind: &mut Transferred, place: usize) -> &mut u64 {
+    match place {
+        0 => &mut kind.read_bytes,
+        1 => &mut kind.read_calls,
+        2 => &mut kind.written_bytes,
+        _ => &mut kind.write_calls,
+    }
+}
+
+fn kind_column(column: &'static KindColumn) -> Column<FileUse> {
+    Column::computed(
+        &column.name,
+        &column.help,
+        Some(column.unit),
+        |row: &FileUse| {
+            let mut kind = row.totals.by_kind.get(column.kind).copied().unwrap_or_default();
+            Some(*place(&mut kind, column.place))
+        },
+        |row, number| {
+            if number > 0 {
+                let kind = row.totals.by_kind.entry(column.kind.to_string()).or_default();
+                *place(kind, column.place) = number;
+            }
+        },
+    )
+    .always()
+}
+
+/// A number of [`FIELDS`]; absent where it is nothing.
+fn field_columns() -> impl Iterator<Item = Column<FileUse>> {
+    FIELDS.iter().zip(KEYS.iter()).map(|(field, key)| {
+        let (help, unit) = (field.help(), Some(field.unit()));
+        let set = |row: &mut FileUse, number| {
+            row.totals.numbers.insert(key.clone(), number);
+        };
+        match field.unit() {
+            Unit::Seconds => Column::computed(
+                key,
+                help,
+                unit,
+                |row: &FileUse| row.totals.numbers.get(key).map(|number| number.as_f64()),
+                move |row, x| set(row, Number::Real(x)),
+            ),
+            _ => Column::computed(
+                key,
+                help,
+                unit,
+                |row: &FileUse| row.totals.numbers.get(key).map(|number| number.as_f64() as u64),
+                move |row, n| set(row, Number::Whole(n)),
+            ),
+        }
+    })
+}
+
+fn by_calls(name: &'static str, help: &'static str, unit: Unit, at: usize) -> Column<FileUse> {
+    Column::computed(
+        name,
+        help,
+        Some(unit),
+        move |row: &FileUse| Some(*place(&mut row.totals.by_calls.clone(), at)),
+        move |row, number| *place(&mut row.totals.by_calls, at) = number,
+    )
+    .always()
+}
+
+impl Row for FileUse {
+    const FILE: &'static str = "io_files.parquet";
+    const GROUP_ROWS: usize = 16 * 1024;
+
+    fn columns() -> Vec<Column<Self>> {
+        let object = Column::computed(
+            "object",
+            "what it is: regular, directory, pipe, socket, terminal, device, disk, anonymous",
+            None,
+            |row: &FileUse| Some(row.object.name().to_string()),
+            |row, name: String| {
+                let named = serde_json::from_value(serde_json::Value::String(name));
+                row.object = named.unwrap_or(Object::Unknown);
+            },
+        );
+        let deleted = Column::computed(
+            "is_deleted",
+            "1 if it had no name any more in the end",
+            None,
+            |row: &FileUse| Some(u32::from(row.is_deleted)),
+            |row, is: u32| row.is_deleted = is != 0,
+        );
+        let mut columns: Vec<Column<Self>> = vec![
+            column!("path" = name, "the path by which it was first seen, or addresses"),
+            object.always(),
+            column!(pid, "the process, in the initial PID namespace"),
+            column!(process, "the kernel's name for it"),
+            column!(device, "the file system's device: major * 2^20 + minor"),
+            column!(inode, "the inode"),
+            deleted.always(),
+            by_calls("read_bytes", "bytes read by calls: of all kinds but mapped", Unit::Bytes, 0),
+            by_calls("read_calls_total", "calls that read", Unit::Count, 1),
+            by_calls("written_bytes", "bytes written by calls", Unit::Bytes, 2),
+            by_calls("write_calls_total", "calls that write", Unit::Count, 3),
+        ];
+        columns.extend(KINDS.iter().map(kind_column));
+        columns.extend(field_columns());
+        columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
+        columns
+    }
+
+    fn blank() -> Self {
+        FileUse {
+            name: String::new(),
+            object: Object::Unknown,
+            pid: 0,
+            process: String::new(),
+            device: 0,
+            inode: 0,
+            is_deleted: false,
+            totals: Totals::default(),
+            read_strides: Vec::new(),
+            write_strides: Vec::new(),
+            again_quality: Quality::Unavailable,
+            slowest: None,
+        }
+    }
+
+    /// No journal holds them.
+    fn from_entry(_: Entry, _: &mut dyn FnMut(Self)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("files.parquet");
+        let mut row =
+            FileUse { name: "/a".into(), pid: 7, object: Object::Pipe, ..FileUse::blank() };
+        row.totals.by_calls.read_bytes = 1_000_003;
+        row.totals.by_kind.insert("vectored".into(), row.totals.by_calls);
+        row.totals.numbers.insert("opens_total".into(), Number::Whole(23));
+        row.totals.numbers.insert("read_seconds".into(), Number::Real(0.5));
+        let mut writer = IoWriter::create(&path).unwrap();
+        writer.push(&row).unwrap();
+        writer.push(&FileUse::blank()).unwrap();
+        assert_eq!(writer.finish("cat a").unwrap(), 2);
+        let mut rows = Vec::new();
+        each_use(&path, |row| rows.push(row)).unwrap();
+        assert_eq!(rows, [row, FileUse::blank()]);
+    }
+}

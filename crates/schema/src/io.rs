@@ -1,0 +1,31 @@
+//! What `weigh io` keeps of each file and process, declared once.
+//!
+//! From here come the structures of the BPF programs (`collect`'s build script writes a header), the
+//! keys of the JSON, the columns of the Parquet file and the reference in `docs/io.md`.
+//!
+//! * [`Transfer`]: the ways in which bytes are moved.
+//! * [`Field`]: what else is counted.
+//! * [`Numbers`]: all of it, of one file and process.
+//! * [`Use`], [`Event`]: what `collect` hands to `account`.
+//! * [`IoReport`]: what `account` hands to `show` and `keep`.
+
+mod field;
+mod header;
+mod object;
+mod report;
+mod transfer;
+mod uses;
+
+pub use field::{FIELDS, Field, Fold, bucket_start};
+pub use header::c_header;
+pub use object::Object;
+pub use report::{
+    Advice, FileUse, Flow, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals, Transferred,
+};
+pub use transfer::Transfer;
+pub use uses::{
+    Direction, Event, FileId, Named, Numbers, Process, SEEN, STRIDES, Stretch, Tally, Use,
+};
+
+/// Power-of-two buckets of sizes: 0, 1, 2-3, 4-7, and so on; the last has all that is greater.
+pub const SIZES: usize = 28;

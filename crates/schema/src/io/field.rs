@@ -1,0 +1,127 @@
+//! What is counted of a file and process besides the bytes of each kind of transfer.
+
+use crate::Unit;
+
+/// How two values become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// They add up.
+    Sum,
+    /// The greater one.
+    Greatest,
+    /// The smaller one; the greatest number of 64 bits stands for none.
+    Least,
+}
+
+macro_rules! fields {
+    ($($name:ident $slot:literal $unit:ident $fold:ident $help:literal;)*) => {
+        /// A number that is kept of each file and process.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)] // [`Field::help`] says it, and the reference has it from there
+        pub enum Field { $($name),* }
+
+        /// All of them, in the order in which they are kept.
+        pub const FIELDS: &[Field] = &[$(Field::$name),*];
+
+        impl Field {
+            /// Its name in the BPF programs.
+            pub const fn slot(self) -> &'static str {
+                match self { $(Field::$name => $slot),* }
+            }
+
+            /// Its unit.
+            pub const fn unit(self) -> Unit {
+                match self { $(Field::$name => Unit::$unit),* }
+            }
+
+            /// How two values become one.
+            pub const fn fold(self) -> Fold {
+                match self { $(Field::$name => Fold::$fold),* }
+            }
+
+            /// What it counts.
+            pub const fn help(self) -> &'static str {
+                match self { $(Field::$name => $help),* }
+            }
+        }
+    };
+}
+
+fields! {
+    ReadTime "read_ns" Seconds Sum "time in calls that read";
+    WriteTime "write_ns" Seconds Sum "time in calls that write";
+    MetadataTime "metadata_ns" Seconds Sum "time in opens, seeks and metadata calls";
+    SyncTime "sync_ns" Seconds Sum "time in fsync, fdatasync, sync_file_range and syncfs";
+    Opens "opens" Count Sum "times it was opened";
+    Closes "closes" Count Sum "times a descriptor of it was closed by close(2)";
+    Seeks "seeks" Count Sum "calls of lseek";
+    Metadata "metadata_calls" Count Sum
+        "calls about it that move no data: fstat, fallocate, fchmod, flock, getdents and their like, by descriptor";
+    Syncs "syncs" Count Sum "fsync, fdatasync, sync_file_range, syncfs";
+    SmallSyncs "small_syncs" Count Sum "those of them after less than 64 KiB written since the last one";
+    Truncates "truncates" Count Sum "ftruncate, and opens with O_TRUNC";
+    Maps "maps" Count Sum "times it was mapped by mmap(2)";
+    Failed "failed" Count Sum "calls on it that failed, ends of waiting (EAGAIN, EINTR) included";
+    ConsecutiveReads "consecutive_reads" Count Sum "reads that begin where the last one ended";
+    StridedReads "strided_reads" Count Sum "reads as far from the last one as that was from the one before";
+    SequentialReads "sequential_reads" Count Sum "other reads that begin behind the end of the last one";
+    RandomReads "random_reads" Count Sum "all other reads but the first";
+    ConsecutiveWrites "consecutive_writes" Count Sum "writes that begin where the last one ended";
+    StridedWrites "strided_writes" Count Sum "writes as far from the last one as that was from the one before";
+    SequentialWrites "sequential_writes" Count Sum "other writes that begin behind the end of the last one";
+    RandomWrites "random_writes" Count Sum "all other writes but the first";
+    Reread "reread" Bytes Sum "bytes read that the process had read before";
+    Rewritten "rewritten" Bytes Sum "bytes written that the process had written before";
+    Forgotten "forgotten" Count Sum
+        "stretches of the file that were forgotten for want of room: with any, bytes read or written again are a lower bound";
+    Direct "direct_calls" Count Sum "reads and writes past the page cache (O_DIRECT)";
+    Unaligned "unaligned_direct_calls" Count Sum
+        "those of them whose offset or length is no multiple of 4096";
+    Filled "filled" Bytes Sum
+        "bytes of whole pages that came into the page cache under its calls: what the cache did not have";
+    Placed "placed" Count Sum "reads and writes whose offset in the file is known";
+    Lowest "lowest" Bytes Least "where the first byte that was read or written lies";
+    Highest "highest" Bytes Greatest "where the last byte that was read or written ends";
+    First "first_ns" Seconds Least "when it was first used, since the following began";
+    Last "last_ns" Seconds Greatest "when it was last used, since the following began";
+}
+
+impl Field {
+    /// Its key in JSON and its column: the name, with the unit where it is one.
+    pub fn key(self) -> String {
+        match self.unit() {
+            Unit::Seconds => format!("{}_seconds", self.slot().trim_end_matches("_ns")),
+            Unit::Bytes => format!("{}_bytes", self.slot()),
+            _ => format!("{}_total", self.slot()),
+        }
+    }
+}
+
+/// The smallest size that is counted in a bucket.
+pub fn bucket_start(bucket: usize) -> u64 {
+    match bucket {
+        0 => 0,
+        _ => 1 << (bucket - 1).min(63),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_unique_and_have_their_units() {
+        let keys: std::collections::HashSet<String> = FIELDS.iter().map(|f| f.key()).collect();
+        assert_eq!(keys.len(), FIELDS.len());
+        assert_eq!(Field::ReadTime.key(), "read_seconds");
+        assert_eq!(Field::Reread.key(), "reread_bytes");
+        assert_eq!(Field::Opens.key(), "opens_total");
+    }
+
+    #[test]
+    fn a_field_is_its_place() {
+        for (place, field) in FIELDS.iter().enumerate() {
+            assert_eq!(*field as usize, place);
+        }
+    }
+}

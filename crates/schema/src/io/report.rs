@@ -1,0 +1,213 @@
+//! What `weigh io` found: what other software builds on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Object;
+use crate::quality::{Mechanism, Number, Quality};
+
+/// The schema of a report.
+pub const REPORT: &str = "weigh.io/1";
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_false(is: &bool) -> bool {
+    !*is
+}
+
+/// The report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IoReport {
+    /// [`REPORT`].
+    pub schema: String,
+    /// What was followed: the command, or nothing if it ran already.
+    pub command: Vec<String>,
+    /// The process that was followed from the time it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How long it was followed.
+    pub wall_seconds: f64,
+    /// How calls were seen.
+    pub mechanism: Mechanism,
+    /// Of all files together.
+    pub totals: Totals,
+    /// Each file and process, those that took most time first.
+    pub files: Vec<FileUse>,
+    /// The processes.
+    pub processes: Vec<ProcessUse>,
+    /// Who wrote what others read.
+    pub flows: Vec<Flow>,
+    /// What could be better, with the figures that say so.
+    pub advice: Vec<Advice>,
+    /// Files that have no row of their own, all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<Rest>,
+    /// What is not in the numbers, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Bytes and calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transferred {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Calls that read.
+    pub read_calls: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Calls that write.
+    pub write_calls: u64,
+}
+
+/// Of one file and process, or of many.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// By calls: all kinds but `mapped`.
+    #[serde(flatten)]
+    pub by_calls: Transferred,
+    /// By kind of transfer; those that did not happen are absent.
+    pub by_kind: BTreeMap<String, Transferred>,
+    /// Reads by size: from how many bytes on, and how many; powers of two.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub read_sizes: BTreeMap<u64, u64>,
+    /// Writes by size.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub write_sizes: BTreeMap<u64, u64>,
+    /// The other numbers, by [`super::Field::key`]; those that are 0 are absent.
+    pub numbers: BTreeMap<String, Number>,
+}
+
+/// A distance between accesses, and how often there was it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stride {
+    /// From the beginning of one access to the beginning of the next.
+    pub bytes: i64,
+    /// How often.
+    pub times: u64,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slowest {
+    /// Its name.
+    pub call: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// When it ended, in seconds since the following began.
+    pub at_seconds: f64,
+}
+
+/// What one process did with one file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileUse {
+    /// Path when it was first seen, or addresses.
+    pub name: String,
+    /// What it is.
+    pub object: Object,
+    /// The process.
+    pub pid: u32,
+    /// The kernel's name for it.
+    pub process: String,
+    /// The file system's device: major * 2^20 + minor.
+    pub device: u32,
+    /// The inode.
+    pub inode: u64,
+    /// Whether it had been deleted when it was last told of.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_deleted: bool,
+    /// The numbers.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The commonest strides of reads that do not begin where the last one ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_strides: Vec<Stride>,
+    /// The same of writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write_strides: Vec<Stride>,
+    /// How far the numbers of bytes read or written again can be trusted.
+    pub again_quality: Quality,
+    /// The slowest call on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowest: Option<Slowest>,
+}
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessUse {
+    /// In the initial PID namespace.
+    pub pid: u32,
+    /// Who started it.
+    pub parent: u32,
+    /// The kernel's name for it.
+    pub name: String,
+    /// Since the following began.
+    pub started_seconds: f64,
+    /// Absent while it lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_seconds: Option<f64>,
+    /// Bytes and calls, of all its files.
+    #[serde(flatten)]
+    pub by_calls: Transferred,
+    /// Time in calls on files.
+    pub io_seconds: f64,
+    /// Calls that name a file by its path and open nothing: stat, unlink, rename and their like.
+    pub path_calls_total: u64,
+    /// Time in them.
+    pub path_seconds: f64,
+    /// Opens that failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_opens_total: u64,
+}
+
+/// A file that one process wrote and another read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// The file.
+    pub name: String,
+    /// What it is.
+    pub object: Object,
+    /// Who wrote.
+    pub writer: u32,
+    /// The kernel's name for it.
+    pub writer_name: String,
+    /// Who read.
+    pub reader: u32,
+    /// The kernel's name for it.
+    pub reader_name: String,
+    /// Bytes that the one wrote and the other read: of files, those at the same place; of pipes and
+    /// sockets absent, for what was read may be another's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// What could be better.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The rule, as `docs/io.md` has it.
+    pub rule: String,
+    /// What it is about.
+    pub file: String,
+    /// What was seen, and what to do.
+    pub text: String,
+    /// The time of the calls that it is about.
+    pub seconds: f64,
+    /// The figures that it follows from.
+    pub figures: BTreeMap<String, Number>,
+}
+
+/// Files that have no row of their own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rest {
+    /// How many files and processes, if that is known: those that the kernel had no room for are not
+    /// told apart.
+    pub uses_total: u64,
+    /// Calls that the kernel had no room to keep by file.
+    pub unkept_calls_total: u64,
+    /// Their numbers.
+    #[serde(flatten)]
+    pub totals: Totals,
+}

@@ -1,0 +1,248 @@
+//! What `collect` hands to `account`: what was done with one file by one process, names, ends.
+
+use super::{FIELDS, Field, Fold, Object, SIZES, Transfer};
+
+/// So many stretches of a file are remembered in each direction.
+pub const SEEN: usize = 4;
+/// So many strides are counted in each direction.
+pub const STRIDES: usize = 4;
+
+/// Which file: numbers of inodes are given again, so its generation belongs to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// The file system's device, as the kernel has it.
+    pub device: u32,
+    /// The inode's generation.
+    pub generation: u32,
+    /// The inode's number.
+    pub inode: u64,
+}
+
+/// Bytes of a file, from the first to before the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stretch {
+    /// The first.
+    pub from: u64,
+    /// Where it ends.
+    pub to: u64,
+}
+
+/// What is remembered of the reads, or of the writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Direction {
+    /// What was read or written: stretches that do not touch each other.
+    pub seen: Vec<Stretch>,
+    /// The commonest distances between the beginnings of accesses, and how often each; one that gave
+    /// its place to another is counted from when it came back.
+    pub strides: Vec<(i64, u64)>,
+}
+
+/// Everything that is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// Bytes by kind of transfer: read, written.
+    pub bytes: [[u64; 2]; Transfer::ALL.len()],
+    /// Calls by kind of transfer.
+    pub calls: [[u64; 2]; Transfer::ALL.len()],
+    /// Calls by size: see [`super::bucket_start`].
+    pub sizes: [[u64; SIZES]; 2],
+    fields: [u64; FIELDS.len()],
+}
+
+impl Default for Numbers {
+    fn default() -> Numbers {
+        let mut fields = [0; FIELDS.len()];
+        for field in FIELDS.iter().filter(|field| field.fold() == Fold::Least) {
+            fields[*field as usize] = u64::MAX;
+        }
+        Numbers { bytes: [[0; 2]; 8], calls: [[0; 2]; 8], sizes: [[0; SIZES]; 2], fields }
+    }
+}
+
+impl Numbers {
+    /// How many numbers of 64 bits it is in the BPF programs.
+    pub const WORDS: usize = 4 * Transfer::ALL.len() + 2 * SIZES + FIELDS.len();
+
+    /// From the numbers of the BPF programs, in their order; none if they are too few.
+    pub fn from_words(words: &[u64]) -> Option<Numbers> {
+        let mut words = words.get(..Numbers::WORDS)?.iter().copied();
+        let mut next = || words.next().unwrap_or(0);
+        let mut numbers = Numbers::default();
+        numbers.bytes.iter_mut().flatten().for_each(|number| *number = next());
+        numbers.calls.iter_mut().flatten().for_each(|number| *number = next());
+        numbers.sizes.iter_mut().flatten().for_each(|number| *number = next());
+        numbers.fields.iter_mut().for_each(|number| *number = next());
+        // They begin at zero there.
+        if numbers.get(Field::Placed) == 0 {
+            numbers.set(Field::Lowest, u64::MAX);
+        }
+        if numbers.get(Field::First) == 0 {
+            numbers.set(Field::First, u64::MAX);
+        }
+        Some(numbers)
+    }
+
+    /// A number as it is kept: times in nanoseconds.
+    pub fn get(&self, field: Field) -> u64 {
+        self.fields[field as usize]
+    }
+
+    /// Puts a number in its place.
+    pub fn set(&mut self, field: Field, number: u64) {
+        self.fields[field as usize] = number;
+    }
+
+    /// A number, unless it stands for none.
+    pub fn known(&self, field: Field) -> Option<u64> {
+        Some(self.get(field)).filter(|n| field.fold() != Fold::Least || *n != u64::MAX)
+    }
+
+    /// Takes in what was counted elsewhere.
+    pub fn fold(&mut self, other: &Numbers) {
+        let sum = |to: &mut u64, from: &u64| *to = to.saturating_add(*from);
+        let pairs = |to: &mut [[u64; 2]; 8], from: &[[u64; 2]; 8]| {
+            to.iter_mut().flatten().zip(from.iter().flatten()).for_each(|(to, from)| sum(to, from));
+        };
+        pairs(&mut self.bytes, &other.bytes);
+        pairs(&mut self.calls, &other.calls);
+        let sizes = self.sizes.iter_mut().flatten().zip(other.sizes.iter().flatten());
+        sizes.for_each(|(to, from)| sum(to, from));
+        for field in FIELDS {
+            let (mine, theirs) = (self.get(*field), other.get(*field));
+            self.set(
+                *field,
+                match field.fold() {
+                    Fold::Sum => mine.saturating_add(theirs),
+                    Fold::Greatest => mine.max(theirs),
+                    Fold::Least => mine.min(theirs),
+                },
+            );
+        }
+    }
+
+    /// Bytes of calls in one direction: without what is mapped.
+    pub fn bytes_by_calls(&self, direction: usize) -> u64 {
+        let of = |transfer: &Transfer| self.bytes[*transfer as usize][direction];
+        Transfer::ALL.iter().filter(|t| **t != Transfer::Mapped).map(of).sum()
+    }
+
+    /// Calls in one direction: without what is mapped.
+    pub fn calls_of(&self, direction: usize) -> u64 {
+        let of = |transfer: &Transfer| self.calls[*transfer as usize][direction];
+        Transfer::ALL.iter().filter(|t| **t != Transfer::Mapped).map(of).sum()
+    }
+
+    /// Time in all calls, in nanoseconds.
+    pub fn time_ns(&self) -> u64 {
+        let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
+        times.iter().map(|field| self.get(*field)).sum()
+    }
+}
+
+/// What one process did with one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// The file.
+    pub file: FileId,
+    /// The process, in the initial PID namespace.
+    pub pid: u32,
+    /// What the file is.
+    pub object: Object,
+    /// Whether it had no name any more when this was told.
+    pub is_deleted: bool,
+    /// The numbers.
+    pub numbers: Numbers,
+    /// Reads and writes.
+    pub directions: [Direction; 2],
+    /// The call that took longest: its time, its number, and when it ended.
+    pub slowest: (u64, u64, u64),
+}
+
+/// A file, and what people call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The file.
+    pub file: FileId,
+    /// What it is.
+    pub object: Object,
+    /// Path, or addresses.
+    pub name: String,
+}
+
+/// A process, as it is told at its end or while it lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// In the initial PID namespace.
+    pub pid: u32,
+    /// Who started it.
+    pub parent: u32,
+    /// The kernel's name for it.
+    pub name: String,
+    /// When it began and ended, in nanoseconds since the following began.
+    pub started_ns: u64,
+    /// 0 while it lives.
+    pub ended_ns: u64,
+    /// Calls that name a file by its path and open nothing: stat, unlink, rename and their like.
+    pub path_calls: u64,
+    /// Time in them.
+    pub path_ns: u64,
+    /// Opens that failed.
+    pub failed_opens: u64,
+    /// Calls of 32-bit programs, which are not followed.
+    pub foreign_calls: u64,
+}
+
+/// One thing that the kernel side tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A file is called so.
+    Named(Named),
+    /// A process is done with a file, for now: what it did since this was told last.
+    Used(Box<Use>),
+    /// A process has ended.
+    Ended(Process),
+}
+
+/// How much was seen, and lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Threads that were followed.
+    pub threads: u64,
+    /// Those of them that have not ended.
+    pub living: u64,
+    /// Processes for which there was no room.
+    pub lost_processes: u64,
+    /// Threads for which there was no room: their calls are missing.
+    pub lost_threads: u64,
+    /// Names that could not be told.
+    pub lost_names: u64,
+    /// AIO requests that could not be remembered.
+    pub lost_requests: u64,
+    /// Calls whose file found no room: they are in the rest.
+    pub rest_calls: u64,
+    /// Calls whose numbers could not be added up at all.
+    pub lost_calls: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_from_words_in_their_order_and_add_up() {
+        let words: Vec<u64> = (1..=Numbers::WORDS as u64).collect();
+        let mut numbers = Numbers::from_words(&words).expect("enough");
+        assert_eq!(numbers.bytes[0], [1, 2]);
+        assert_eq!(numbers.calls[0], [17, 18]);
+        assert_eq!(numbers.sizes[0][0], 33);
+        assert_eq!(numbers.get(Field::ReadTime), 33 + 2 * SIZES as u64);
+        assert!(Numbers::from_words(&words[1..]).is_none());
+        let (lowest, highest) = (numbers.get(Field::Lowest), numbers.get(Field::Highest));
+        numbers.fold(&numbers.clone());
+        assert_eq!(numbers.bytes[0], [2, 4]);
+        assert_eq!((numbers.get(Field::Lowest), numbers.get(Field::Highest)), (lowest, highest));
+        let blank = Numbers::from_words(&vec![0; Numbers::WORDS]).expect("enough");
+        assert_eq!(blank, Numbers::default());
+        assert_eq!(blank.known(Field::Lowest), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! What a job reads and writes, as a table: the files that took most time, one line each, then who wrote
+//! what others read, what could be better, and what could not be seen.
+
+pub mod docs;
+
+use weigh_schema::Unit;
+use weigh_schema::amount::show_amount;
+use weigh_schema::io::{Advice, FileUse, Flow, IoReport, Totals, Transfer};
+
+use crate::text::{Line, Paint, cut, wrap};
+
+/// Below this width the table would be noise.
+const LEAST_WIDTH: usize = 60;
+/// The most lines a text below the table may take.
+const TEXT_LINES: usize = 5;
+/// So many flows and pieces of advice are shown.
+const MOST: usize = 8;
+
+const COLUMNS: [(&str, usize); 8] = [
+    ("time", 10),
+    ("read", 11),
+    ("reads", 9),
+    ("written", 11),
+    ("writes", 9),
+    ("mapped", 11),
+    ("opens", 7),
+    ("pattern", 14),
+];
+
+/// The report as text, with a line end after its last line. `rows` files at most.
+pub fn render(report: &IoReport, rows: usize, width: usize, color: bool) -> String {
+    let width = width.max(LEAST_WIDTH);
+    let mut lines = vec![headline(report), Line::new(), titles()];
+    lines.extend(report.files.iter().take(rows).flat_map(|file| file_lines(file, width)));
+    if report.files.len() > rows {
+        let more = format!("and {} more; --rows shows more", report.files.len() - rows);
+        lines.push(Line::new().add(more, Paint::Dim));
+    }
+    if let Some(rest) = &report.rest {
+        let by = &rest.totals.by_calls;
+        let text = format!(
+            "the rest: {} read, {} written by {} calls, on files that have no row of their own",
+            size(by.read_bytes),
+            size(by.written_bytes),
+            by.read_calls + by.write_calls
+        );
+        lines.push(Line::new().add(text, Paint::Warn));
+    }
+    lines.extend(section("who wrote what others read", report.flows.iter().map(flow), width));
+    lines.extend(section("what could be better", report.advice.iter().map(advice), width));
+    lines.extend(section("not seen", report.notes.iter().cloned(), width));
+    lines.iter().map(|line| line.render(width, color) + "\n").collect()
+}
+
+fn size(bytes: u64) -> String {
+    show_amount(bytes as f64, Unit::Bytes)
+}
+
+fn seconds(totals: &Totals, key: &str) -> f64 {
+    totals.numbers.get(key).map_or(0.0, |number| number.as_f64())
+}
+
+/// Time in all calls.
+fn time(totals: &Totals) -> f64 {
+    let keys = ["read_seconds", "write_seconds", "metadata_seconds", "sync_seconds"];
+    keys.iter().map(|key| seconds(totals, key)).sum()
+}
+
+fn mapped(totals: &Totals) -> u64 {
+    let mapped = totals.by_kind.get(Transfer::Mapped.name());
+    mapped.map_or(0, |mapped| mapped.read_bytes + mapped.written_bytes)
+}
+
+fn headline(report: &IoReport) -> Line {
+    let by = &report.totals.by_calls;
+    let text = format!(
+        "{} read by {} calls, {} written by {}, {} by mapped memory; {} in them, of {}",
+        size(by.read_bytes),
+        by.read_calls,
+        size(by.written_bytes),
+        by.write_calls,
+        size(mapped(&report.totals)),
+        show_amount(time(&report.totals), Unit::Seconds),
+        show_amount(report.wall_seconds, Unit::Seconds),
+    );
+    Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
+}
+
+fn titles() -> Line {
+    let columns = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}"));
+    Line::new().add(columns.collect::<String>(), Paint::Dim).add("  file", Paint::Dim)
+}
+
+fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
+    let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
+    let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
+    let by = &file.totals.by_calls;
+    let opens = file.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64);
+    let cells = [
+        show_amount(time(&file.totals), Unit::Seconds),
+        amount(by.read_bytes),
+        count(by.read_calls),
+        amount(by.written_bytes),
+        count(by.write_calls),
+        amount(mapped(&file.totals)),
+        count(opens),
+        pattern(&file.totals),
+    ];
+    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
+    let cells: String = cells.collect();
+    let deleted = if file.is_deleted { " (deleted)" } else { "" };
+    let by = format!("  {} {}", file.process, file.pid);
+    let name = format!("{}{deleted}", file.name);
+    let left = width.saturating_sub(cells.len() + 2 + by.chars().count());
+    let name = if name.chars().count() > left { ending(&name, left.max(16)) } else { name };
+    vec![
+        Line::new()
+            .add(cells, Paint::Plain)
+            .add("  ", Paint::Plain)
+            .add(name, Paint::Bold)
+            .add(by, Paint::Dim),
+    ]
+}
+
+/// The end of a path says more than its beginning.
+fn ending(name: &str, width: usize) -> String {
+    let reversed: String = name.chars().rev().collect();
+    cut(&reversed, width).chars().rev().collect()
+}
+
+/// The commonest way through the file, and its share.
+fn pattern(totals: &Totals) -> String {
+    let of = |kind: &str| {
+        let key = |what: &str| format!("{kind}_{what}_total");
+        ["reads", "writes"].iter().map(|what| seconds(totals, &key(what))).sum::<f64>()
+    };
+    let kinds = ["consecutive", "strided", "sequential", "random"].map(|kind| (of(kind), kind));
+    let all: f64 = kinds.iter().map(|(count, _)| count).sum();
+    let most = kinds.iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count > 0.0);
+    let short = |kind: &str| if kind == "consecutive" { "on" } else { kind }.to_string();
+    most.map_or_else(String::new, |(count, kind)| {
+        format!("{} {:.0} %", short(kind), 100.0 * count / all)
+    })
+}
+
+fn flow(flow: &Flow) -> String {
+    let bytes = flow.bytes.map_or_else(|| "some".to_string(), size);
+    format!(
+        "{} {} wrote, {} {} read: {bytes} of {}",
+        flow.writer_name, flow.writer, flow.reader_name, flow.reader, flow.name
+    )
+}
+
+fn advice(advice: &Advice) -> String {
+    format!("{}: {} [{}]", advice.file, advice.text, advice.rule)
+}
+
+fn section(title: &str, texts: impl Iterator<Item = String>, width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (place, text) in texts.enumerate() {
+        if place == 0 {
+            lines.push(Line::new());
+            lines.push(Line::new().add(title, Paint::Bold));
+        }
+        if place == MOST {
+            lines.push(Line::new().add("  and more, in --json", Paint::Dim));
+            break;
+        }
+        let wrapped = wrap(&text, width.saturating_sub(4), TEXT_LINES).into_iter().enumerate();
+        let indent = |i: usize| if i == 0 { "  " } else { "    " };
+        lines.extend(
+            wrapped
+                .map(|(i, text)| Line::new().add(indent(i), Paint::Plain).add(text, Paint::Plain)),
+        );
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::Number;
+
+    #[test]
+    fn the_end_of_a_long_path_stays() {
+        assert_eq!(ending("/a/very/long/path/name", 8), "…th/name");
+    }
+
+    #[test]
+    fn the_commonest_pattern_has_its_share() {
+        let mut totals = Totals::default();
+        totals.numbers.insert("consecutive_reads_total".into(), Number::Whole(3));
+        totals.numbers.insert("random_writes_total".into(), Number::Whole(1));
+        assert_eq!(pattern(&totals), "on 75 %");
+        assert_eq!(pattern(&Totals::default()), "");
+    }
+}
