@@ -164,12 +164,13 @@ pub fn call_row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::subsystem::{Account, account_length};
+    use weigh_schema::subsystem::{Account, HEAD, account_length};
 
     /// An account of so many calls and nanoseconds.
     fn account(calls: u64, time_ns: u64) -> Account {
+        let place = |of: &str| HEAD.iter().position(|(name, _)| *name == of).unwrap();
         let mut numbers = vec![0; account_length()];
-        (numbers[3], numbers[4]) = (calls, time_ns);
+        (numbers[place("calls")], numbers[place("time_ns")]) = (calls, time_ns);
         let bytes: Vec<u8> = numbers.iter().flat_map(|n: &u64| n.to_ne_bytes()).collect();
         Account::from_bytes(&bytes).unwrap()
     }

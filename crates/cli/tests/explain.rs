@@ -35,9 +35,10 @@ fn each_call_has_a_row_of_its_own() {
     needs_root!();
     let scratch = Scratch::new();
     let data = scratch.path("data").display().to_string();
-    let (report, rows) = per_call(&scratch, "--by file", &[&workload("calls"), &data, "100003"]);
+    let (report, rows) = per_call(&scratch, "--by file", &[&workload("calls"), &data, "70003"]);
     let count = |call: &str| rows.iter().filter(|row| row.call == call).count();
-    assert_eq!(count("getppid"), 100_003);
+    // As many as there is room for if nobody comes to read.
+    assert_eq!(count("getppid"), 70_003);
     let reads: Vec<&CallRow> =
         rows.iter().filter(|row| row.call == "read" && row.result.0 == 4099).collect();
     assert_eq!(reads.len(), 23);

@@ -60,7 +60,9 @@ fn the_parts_of_each_call_add_up_to_its_time() {
         let (seen, truth) =
             (followed.cell(call).account.time_ns(), followed.truth(&format!("{call}_ns")));
         assert!(seen <= truth, "{call}: {seen} of {truth}");
-        assert!(seen as f64 >= truth as f64 * 0.98, "{call}: {seen} of {truth}");
+        // Who has waited is often off the CPU again between the call's end and his clock.
+        let most = truth / 50 + 1_000_000;
+        assert!(truth - seen <= most, "{call}: {seen} of {truth}");
     }
     let slept = &followed.cell("clock_nanosleep").account;
     assert!(waiting(slept, "sched") >= 7 * 19_000_000, "{slept:?}");
