@@ -54,8 +54,8 @@ fn disagreement(program: &str, mechanism: &str) -> Option<String> {
     let truth = scratch.text("truth");
     let both = |row: &'static Row| Some((row, row.both(&report, &truth)?));
     let known: Vec<_> = ROWS.iter().filter_map(both).collect();
-    // The library does not see two of the calls; a kernel may lack a part.
-    assert!(known.len() * 4 >= ROWS.len() * 3, "only {} rows", known.len());
+    // The library does not see two of the calls; a kernel may lack parts (6.1 the bytes of sockets).
+    assert!(known.len() * 3 >= ROWS.len() * 2, "only {} rows", known.len());
     let slowness = BUSY * f64::from(slowness());
     let wrong = known.iter().filter(|(row, both)| !row.holds(*both, slowness));
     let wrong: Vec<String> = wrong

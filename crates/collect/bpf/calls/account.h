@@ -352,12 +352,14 @@ __noinline int came_unseen(struct window *window, struct weigh_account *account,
 static __always_inline void split(struct open *open, struct task_struct *task, __u64 now)
 {
 	struct window *window = open->window;
-	__u32 part = innermost(window);
 	__u64 before, passed;
+	__u32 part;
 
 	if (window->off)
 		came_unseen(window, open->account, now);
 	settle_wait(open, task);
+	/* Here, for old verifiers forget what is known of a number that is kept over a call. */
+	part = innermost(window);
 	/* An interrupt may come at any point of this, and split for itself up to a later time. */
 	if (part == WEIGH_KERNEL && !window->inside && !window->bounded) {
 		if ((__s64)(now - window->last) > 0)

@@ -79,39 +79,62 @@ int BPF_PROG(block__frontmerge, struct bio *bio)
 	return 0;
 }
 
+/* A completion, and what its present bio is charged for. */
 struct completion {
 	struct bio *bio;
 	__u64 left; /* bytes of the completion that no bio was found for yet */
 	struct transfer request; /* the whole one */
+	struct transfer transfer;
 	bool writes, moves;
 };
 
-static long complete_bio(__u32 index, struct completion *completion)
-{
-	struct bio *bio = completion->bio;
-	struct transfer transfer = { .requests = 1 };
-	__u64 key = (__u64)bio;
-	struct cause *found;
+/* Not on the stack: what carry() calls takes most of that. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct completion);
+} completions SEC(".maps");
 
-	if (!bio || !completion->left)
+static __always_inline struct completion *completion_now(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&completions, &key);
+}
+
+static long complete_bio(__u32 index, void *unused)
+{
+	struct completion *completion = completion_now();
+	struct transfer *transfer;
+	struct cause *found;
+	struct bio *bio;
+	__u64 key;
+
+	if (!completion || !completion->bio || !completion->left)
 		return 1;
+	bio = completion->bio;
+	key = (__u64)bio;
+	transfer = &completion->transfer;
+	__builtin_memset(transfer, 0, sizeof(*transfer));
+	transfer->requests = 1;
 	completion->bio = BPF_CORE_READ(bio, bi_next);
-	transfer.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
-	if (transfer.bytes > completion->left)
-		transfer.bytes = completion->left;
-	completion->left -= transfer.bytes;
+	transfer->bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	if (transfer->bytes > completion->left)
+		transfer->bytes = completion->left;
+	completion->left -= transfer->bytes;
 	/* What discards blocks has a length, and moves nothing. */
 	if (!completion->moves)
-		transfer.bytes = 0;
+		transfer->bytes = 0;
 	found = bpf_map_lookup_elem(&bios, &key);
 	if (completion->writes && live_chunks)
-		carry(bio, &transfer, &completion->request, found);
+		carry(bio, transfer, &completion->request, found);
 	if (!found)
 		return 0;
 	if (completion->writes && is_direct(bio))
-		transfer.written = transfer.bytes;
-	take_times(&transfer, &completion->request, transfer.bytes);
-	charge_transfer(found, &transfer);
+		transfer->written = transfer->bytes;
+	take_times(transfer, &completion->request, transfer->bytes);
+	charge_transfer(found, transfer);
 	pends(found, -1);
 	bpf_map_delete_elem(&bios, &key);
 	return 0;
@@ -120,28 +143,29 @@ static long complete_bio(__u32 index, struct completion *completion)
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(block__complete, struct request *request, int error, unsigned int bytes)
 {
-	struct completion completion = {};
+	struct completion *completion = completion_now();
 	__u64 now = bpf_ktime_get_ns(), made, issued;
 	struct bio *first = BPF_CORE_READ(request, bio);
 	__u32 operation;
 
 	/* What carries no data was not taken in. */
-	if (!first || !bytes)
+	if (!completion || !first || !bytes)
 		return 0;
-	completion.bio = first;
-	completion.left = bytes;
+	completion->bio = first;
+	completion->left = bytes;
 	operation = BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK;
-	completion.writes = operation == REQ_OP_WRITE;
-	completion.moves = completion.writes || operation == REQ_OP_READ;
-	completion.request.bytes = BPF_CORE_READ(request, __data_len);
+	completion->writes = operation == REQ_OP_WRITE;
+	completion->moves = completion->writes || operation == REQ_OP_READ;
+	__builtin_memset(&completion->request, 0, sizeof(completion->request));
+	completion->request.bytes = BPF_CORE_READ(request, __data_len);
 	made = BPF_CORE_READ(request, start_time_ns);
 	issued = BPF_CORE_READ(request, io_start_time_ns);
 	/* The kernel keeps them where statistics of the device are on, as by default. */
 	if (made && issued >= made)
-		completion.request.queue_ns = issued - made;
+		completion->request.queue_ns = issued - made;
 	if (issued && now > issued)
-		completion.request.device_ns = now - issued;
-	bpf_loop(MAX_BIOS_IN_REQUEST, complete_bio, &completion, 0);
+		completion->request.device_ns = now - issued;
+	bpf_loop(MAX_BIOS_IN_REQUEST, complete_bio, 0, 0);
 	return 0;
 }
 

@@ -32,6 +32,7 @@ struct gathered {
 struct carrying {
 	struct walk walk;
 	struct gathered gathered;
+	struct transfer transfer; /* of those gathered */
 };
 
 struct {
@@ -61,15 +62,17 @@ static __always_inline void charge_gathered(struct carrying *carrying)
 {
 	struct gathered *gathered = &carrying->gathered;
 	struct walk *walk = &carrying->walk;
-	struct transfer transfer = { .requests = 1 };
+	struct transfer *transfer = &carrying->transfer;
 
 	if (same_call(&gathered->cause, &walk->submitter)) {
 		walk->own += gathered->bytes;
 	} else if (gathered->bytes) {
-		take_times(&transfer, &walk->request, gathered->bytes);
-		transfer.bytes = gathered->bytes;
-		transfer.written = gathered->bytes;
-		charge_transfer(&gathered->cause, &transfer);
+		__builtin_memset(transfer, 0, sizeof(*transfer));
+		transfer->requests = 1;
+		take_times(transfer, &walk->request, gathered->bytes);
+		transfer->bytes = gathered->bytes;
+		transfer->written = gathered->bytes;
+		charge_transfer(&gathered->cause, transfer);
 		walk->others += gathered->bytes;
 	}
 	if (gathered->ended)

@@ -99,8 +99,9 @@ static long one_name(__u32 index, struct climb *climb)
 {
 	struct dentry *dentry = climb->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = climb->mount, *above;
-	__u32 at = climb->name->length;
+	const unsigned char *name;
 	long length;
+	__u32 at;
 
 	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
 		above = BPF_CORE_READ(mount, mnt_parent);
@@ -112,10 +113,12 @@ static long one_name(__u32 index, struct climb *climb)
 		climb->mount = above;
 		return 0;
 	}
+	name = BPF_CORE_READ(dentry, d_name.name);
+	/* Not before: old verifiers forget what is known of a number that is kept over a call. */
+	at = climb->name->length;
 	if (at >= PATH_BYTES)
 		return 1;
-	length = bpf_probe_read_kernel_str(climb->name->path + at, NAME_BYTES,
-					   BPF_CORE_READ(dentry, d_name.name));
+	length = bpf_probe_read_kernel_str(climb->name->path + at, NAME_BYTES, name);
 	if (length <= 0 || length > NAME_BYTES)
 		return 1;
 	climb->name->length = at + length;
