@@ -51,30 +51,6 @@ layer() {
 	report "$name" "$counted" "$status" $((SECONDS - began))
 }
 
-# beside NAME COMMAND...: begins a layer that the ones after it do not wait for, until `ends`. What
-# measures times is not run beside another.
-beside() {
-	local name=$1
-	shift
-	wanted "$name" || return 0
-	(
-		began=$SECONDS
-		"$@" >"$logs/$name.log" 2>&1 </dev/null
-		echo "$? $((SECONDS - began))" >"$scratch/$name.ended"
-	) &
-	beside_pid=$!
-}
-
-# ends NAME HOW-ITS-TESTS-ARE-COUNTED
-ends() {
-	local status=1 seconds=0
-	[[ -n ${beside_pid:-} ]] || return 0
-	wait "$beside_pid"
-	read -r status seconds <"$scratch/$1.ended"
-	printf '%-12s ' "$1"
-	report "$1" "$2" "$status" "$seconds"
-}
-
 # report NAME HOW-ITS-TESTS-ARE-COUNTED STATUS SECONDS
 report() {
 	local log=$logs/$1.log status=$3 ok bad
@@ -149,12 +125,10 @@ layer workloads command make -C tests/workloads
 layer rust cargo cargo test --locked --workspace --no-fail-fast
 layer build command cargo build --release --locked -p weigh
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-# An emulated machine takes one CPU for minutes. Its tests are patient, and none of these measures times.
-beside vm vm
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 layer fuzz lines scripts/fuzz.sh smoke
-ends vm tally
+layer vm tally vm
 
 [[ ${only[*]} != list ]] || exit 0
 echo
