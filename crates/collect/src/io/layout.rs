@@ -86,7 +86,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
 pub(super) fn event(record: &[u8], began_ns: u64) -> Option<Event> {
     let reader = Reader(record);
     match types::io_kind(reader.u32(0)?) {
-        types::io_kind::TOLD_NAME if record.len() < size_of::<types::io_told_name>() => None,
+        types::io_kind::TOLD_NAME if record.len() < offset_of!(types::io_told_name, path) => None,
         types::io_kind::TOLD_NAME => named(reader).map(Event::Named),
         types::io_kind::TOLD_USE => {
             let key = reader.from(offset_of!(types::io_told_use, key))?;
