@@ -104,7 +104,7 @@ browser() {
 # does not load there yet (docs/io.md).
 vm() {
 	local tests all
-	local elsewhere='/(errors|events|recording|terminal|transparent|agent_run|kernel|io_files)-[0-9a-f]+$'
+	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|io_files)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')

@@ -6,7 +6,7 @@ mod followed;
 #[path = "common/traced.rs"]
 mod traced;
 
-use followed::{Followed, field, later, settle, wanted};
+use followed::{Followed, field, later, settle, until_settled, wanted};
 use traced::workload;
 use weigh_collect::calls::{STORES, Wanted, name};
 use weigh_schema::call::{Grouping, Sharing};
@@ -18,10 +18,12 @@ const PAGE: u64 = 4096;
 fn writers(kind: &str, sharing: Sharing) -> Followed {
     // Each has the kernel write everything: pages of others, too, between two of their writes.
     let _alone = traced::alone();
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let wanted = Wanted { grouping: Grouping::Thread, sharing, ..wanted(&["pagecache", "block"]) };
-    let command = [&*workload("writers"), kind, folder.path().to_str().unwrap()];
-    let followed = followed::follow(&wanted, &command, settle);
+    let followed = until_settled(|settled| {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let command = [&*workload("writers"), kind, folder.path().to_str().unwrap()];
+        followed::follow(&wanted, &command, |calls| *settled = settle(calls))
+    });
     assert!(followed.status.success(), "{}", followed.truth);
     assert_eq!(followed.lost, 0);
     followed
@@ -130,7 +132,9 @@ fn connections(arguments: &[&str]) -> Followed {
     let wanted = Wanted { grouping: Grouping::Thread, ..wanted(&["tcp", "net", "socket"]) };
     let program = workload("segments");
     let command: Vec<&str> = [&*program].into_iter().chain(arguments.iter().copied()).collect();
-    let followed = followed::follow(&wanted, &command, settle);
+    let followed = until_settled(|settled| {
+        followed::follow(&wanted, &command, |calls| *settled = settle(calls))
+    });
     assert!(followed.status.success(), "{}", followed.truth);
     assert_eq!(followed.lost, 0);
     followed
