@@ -15,6 +15,9 @@
 #   --cpus N            (default 2)
 #   --kernel VMLINUZ    another kernel (ext4, NVMe and an 8250 console built in)
 #   --log FILE          keep the kernel's messages
+#   --in-turns          both processors in one thread: with two the emulator may go on with code that the
+#                       other one has just changed, as the kernel does where tracepoints are attached, and
+#                       the guest stands still
 #   --verbose           say what is done, with times, on stderr
 #
 # stdout is what the command says on stdout and stderr, byte by byte. The status is the command's;
@@ -40,7 +43,7 @@ progress() { [[ -z $verbose ]] || say "$(printf '%5.1f s  %s' "$(seconds_so_far)
 seconds_so_far() { awk -v a="$started" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }'; }
 
 started=$EPOCHREALTIME
-timeout=300 memory=2048 disk=512 cpus=2 kernel= log= verbose= append=
+timeout=300 memory=2048 disk=512 cpus=2 threads=multi kernel= log= verbose= append=
 files=() fetches=() environment=()
 
 is_number() { [[ $2 =~ ^[1-9][0-9]*$ ]] || misused "$1 must be a whole number above 0, not '$2'"; }
@@ -54,6 +57,11 @@ while (($#)); do
 		;;
 	--verbose)
 		verbose=1
+		shift
+		continue
+		;;
+	--in-turns)
+		threads=single
 		shift
 		continue
 		;;
@@ -282,12 +290,10 @@ machine=
 trap '[[ -z $machine ]] || kill "$machine" 2>/dev/null; exit 130' INT
 trap '[[ -z $machine ]] || kill "$machine" 2>/dev/null; exit 143' TERM
 
-# In the background, so that a signal ends it at once. Both processors in one thread: with two, the
-# emulator now and then goes on with code that the other one has just changed, as the kernel does when a
-# tracepoint is attached, and the guest stands still.
+# In the background, so that a signal ends it at once.
 status=0
 timeout -k 5 "$timeout" qemu-system-x86_64 \
-	-accel tcg,thread=single -cpu qemu64 -smp "$cpus" -m "$memory" -display none -nic none -no-reboot \
+	-accel "tcg,thread=$threads" -cpu qemu64 -smp "$cpus" -m "$memory" -display none -nic none -no-reboot \
 	-serial "file:$console" -serial stdio -monitor none \
 	-kernel "$kernel" -drive "if=none,id=root,file=$image,format=raw,cache=unsafe" -device nvme,drive=root,serial=1 \
 	-append "console=ttyS0 loglevel=5 root=/dev/nvme0n1 rw init=/init panic=-1 $append" </dev/null &

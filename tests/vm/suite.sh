@@ -3,21 +3,23 @@
 # programs and the same binary that the host's tests use. Shows each test's result as it comes and
 # closes with one line, `N passed, N failed`; the status is 1 if any failed.
 #
-# usage: suite.sh [--scale N] [--weigh FILE] [TEST-PROGRAM...] [-- FILTER...]
+# usage: suite.sh [--scale N] [--in-turns] [--weigh FILE] [TEST-PROGRAM...] [-- FILTER...]
 #   --weigh FILE    this binary; default: the release build, made now
 #   TEST-PROGRAM    these compiled tests; default: all tests of the package weigh, built now in the
 #                   release profile
 #   --scale N       how many times slower than a real machine to take the guest for (default 6)
+#   --in-turns      see run.sh
 #   FILTER          only tests whose names contain one of these; `--skip NAME` leaves some out
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 
-weigh= scale=6 tests=() filters=()
+weigh= scale=6 turns=() tests=() filters=()
 while (($#)); do
 	case $1 in
 	--weigh) weigh=$2 && shift 2 ;;
 	--scale) scale=$2 && shift 2 ;;
+	--in-turns) turns=(--in-turns) && shift ;;
 	--)
 		shift
 		filters=("$@")
@@ -88,7 +90,7 @@ bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)
 [[ -z $bpftool ]] || files+=(--file "$bpftool:/usr/local/bin/bpftool")
 
 status=0
-"$here/run.sh" --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
+"$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
 	--env WEIGH_TEST_KERNEL_IMAGE=1 "${files[@]}" \
 	-- /suite ${filters[@]+"${filters[@]}"} | tee "$scratch/said" || status=$?
 
