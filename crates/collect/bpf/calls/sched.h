@@ -35,6 +35,8 @@ static __always_inline void leaves(struct task_struct *task, bool preempt, __u64
 		return;
 	window = open.window;
 	split(&open, task, read_once(now));
+	/* Nobody is switched in an interrupt: if one seems to last, its end was missed. */
+	window->interrupted = NOT_INTERRUPTED;
 	window->off = *now;
 	window->preempted = preempt || !task->__state;
 	window->waits_for = cause_of_wait(window, task);
