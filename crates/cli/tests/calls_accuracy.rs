@@ -14,15 +14,14 @@ use weigh_schema::call::CallsReport;
 
 /// A time that an ordinary run on a busy machine does not exceed: what lies between a call and the
 /// program's clock is not the call's.
-const BUSY: f64 = 4.0;
+const BUSY: f64 = 2.0;
 
 /// One at a time: their times say more when they do not wait for each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A kernel may pass over a program, and with it a switch: the more is going on beside, the more often. That
-/// is no rule: it has to
+/// A kernel may pass over a program, the more often the more is going on beside. That is no rule: it has to
 /// agree in one of so many runs.
-const RUNS: usize = 6;
+const RUNS: usize = 3;
 
 #[track_caller]
 fn agrees(program: &str, mechanism: &str) {

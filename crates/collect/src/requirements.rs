@@ -31,7 +31,9 @@ pub enum Missing {
     UserNamespace,
     /// A capability is missing.
     #[error(
-        "not enough rights: {missing} missing. Run weigh as root, or have root start `weigh agent`, or give the binary the capabilities once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh)"
+        "not enough rights: {missing} missing. Run weigh as root, or give the binary the capabilities \
+         once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh); for `weigh run` and \
+         programs with libweigh it is enough that root starts `weigh agent`"
     )]
     Capability {
         /// Their names.
