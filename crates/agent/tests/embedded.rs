@@ -69,7 +69,7 @@ fn a_job_s_calls_are_in_its_table_and_in_its_program_s_accounts() {
         server.handle(&mut calls).unwrap();
     };
     assert_eq!(status.exit_status(), Some(0));
-    let cells = calls.cells();
+    let cells = calls.cells().expect("the table");
     let writes = cells.iter().find(|cell| name(cell.number) == "write").unwrap();
     let sent = writes.account.fields(Subsystem::named("socket").unwrap())[0];
     let by_threads: u64 = (1..=7).map(|i| 20 * (1009 + 2 * i + 501 + 77 + 33 + 34)).sum();

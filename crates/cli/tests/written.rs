@@ -94,10 +94,10 @@ fn each_time_that_a_page_is_written_counts() {
     if is_stored() {
         // `env` finds the real one where the shell has a smaller one in itself.
         let direct = "env dd if=/dev/zero of=direct bs=4096 count=123 oflag=direct status=none";
-        // Each has one page and a half.
-        let at_once = "env dd if=/dev/zero of=at-once bs=6144 count=50 oflag=sync status=none";
+        // 10,007 bytes each, three pages, at once on the device.
+        let at_once = format!("{} synced . 2>/dev/null", support::workload("writers"));
         let again = format!("{WRITE}; sync written-file");
-        let pages = 3 * PAGES + (123 + 100) * 4096;
+        let pages = 3 * PAGES + (123 + 100 * 3) * 4096;
         both(&format!("{again}; {again}; {again}; {direct}; {at_once}"), pages);
     }
 }
@@ -117,4 +117,22 @@ fn unasked_it_is_the_kernel_s_counter() {
     assert!(!summary["collectors"].as_array().expect("collectors").iter().any(named));
     let written = summary["metrics"]["storage_written_bytes_total"]["value"].as_u64();
     assert!(written.is_some_and(|bytes| bytes >= PAGES), "{written:?}");
+}
+
+/// Who asks for it without the rights has the kernel's counter, and is told so beside the value.
+#[test]
+fn without_rights_it_says_why_it_is_another_number() {
+    needs_root!();
+    let folder = support::library::folder();
+    let recording = folder.path().join("recording");
+    let mut run = std::process::Command::new("setpriv");
+    run.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    run.arg(support::weigh_for_everybody()).args(["run", "-q", "--written", "-o"]).arg(&recording);
+    support::library::must(run.args(["--", "true"]));
+    let summary = std::fs::read(recording.join("summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+    let written = &summary["metrics"]["storage_written_bytes_total"];
+    assert_eq!(written["quality"], "estimated", "{written}");
+    let reason = written["reason"].as_str().expect("a reason");
+    assert!(reason.contains("--written") && reason.contains("CAP_BPF"), "{reason}");
 }

@@ -26,6 +26,7 @@ use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
+use crate::table::{READING, entries};
 use crate::{complaints, requirements};
 use attaching::Links;
 use layout::skeleton;
@@ -277,15 +278,14 @@ impl KernelCalls {
 
     /// Programs that no library spoke for, and how often each was executed; none are counted where
     /// every call is followed.
-    pub fn unheard(&self) -> BTreeMap<String, u64> {
-        let map = &self.skeleton.maps.unheard;
-        let of = |key: Vec<u8>| {
-            let count = map.lookup(&key, MapFlags::ANY).ok()??;
+    pub fn unheard(&self) -> Result<BTreeMap<String, u64>, JobError> {
+        let unheard = entries(&self.skeleton.maps.unheard).map_err(bpf(READING))?;
+        let of = |(key, count): (Vec<u8>, Vec<u8>)| {
             let end = key.iter().position(|byte| *byte == 0).unwrap_or(key.len());
             let name = String::from_utf8_lossy(&key[..end]).into_owned();
             Some((name, count.try_into().map(u64::from_ne_bytes).ok()?))
         };
-        map.keys().filter_map(of).collect()
+        Ok(unheard.into_iter().filter_map(of).collect())
     }
 
     /// How much was seen, and lost.
@@ -305,38 +305,36 @@ impl KernelCalls {
     }
 
     /// What was written to devices on behalf of the job; none if what tells it is not attached.
-    pub fn written(&self) -> Option<Written> {
+    pub fn written(&self) -> Result<Option<Written>, JobError> {
         let is_attached = |name: &&str| {
             let mut parts = self.attached.iter().filter(|part| part.subsystem == **name);
             parts.any(|part| part.probes > 0)
         };
         if !WRITES.iter().all(is_attached) {
-            return None;
+            return Ok(None);
         }
         let maps = &self.skeleton.maps;
-        let chunk = |key: Vec<u8>| maps.chunks.lookup(&key, MapFlags::ANY).ok().flatten();
+        let chunks = entries(&maps.chunks).map_err(bpf(READING))?;
         let cells = (0..layout::cells_taken(self.tally())).filter_map(|number| {
             let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
             layout::cell(&value, BTreeMap::new())
         });
-        Some(Written {
+        Ok(Some(Written {
             done: cells.map(|cell| cell.account.written()).sum(),
-            to_come: maps.chunks.keys().filter_map(chunk).map(|c| layout::to_come(&c)).sum(),
-        })
+            to_come: chunks.iter().map(|(_, chunk)| layout::to_come(chunk)).sum(),
+        }))
     }
 
     /// The table as it stands.
-    pub fn cells(&self) -> Vec<Cell> {
+    pub fn cells(&self) -> Result<Vec<Cell>, JobError> {
         let maps = &self.skeleton.maps;
         let mut times: HashMap<u32, BTreeMap<u32, u64>> = HashMap::new();
-        for key in maps.buckets.keys() {
+        for (key, count) in entries(&maps.buckets).map_err(bpf(READING))? {
             let Some((cell, bucket)) = layout::bucket_key(&key) else { continue };
-            if let Ok(Some(count)) = maps.buckets.lookup(&key, MapFlags::ANY) {
-                let count = count.try_into().map(u64::from_ne_bytes).unwrap_or_default();
-                times.entry(cell).or_default().insert(bucket, count);
-            }
+            let count = count.try_into().map(u64::from_ne_bytes).unwrap_or_default();
+            times.entry(cell).or_default().insert(bucket, count);
         }
-        (0..layout::cells_taken(self.tally()))
+        let cells = (0..layout::cells_taken(self.tally()))
             .filter_map(|number| {
                 let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
                 layout::cell(&value, times.remove(&number).unwrap_or_default())
@@ -345,8 +343,8 @@ impl KernelCalls {
                 Some(own) => Cell { account: cell.account.with_own(own), ..cell },
                 None => cell,
             })
-            .filter(|cell| cell.account.calls() > 0)
-            .collect()
+            .filter(|cell| cell.account.calls() > 0);
+        Ok(cells.collect())
     }
 }
 

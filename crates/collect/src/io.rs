@@ -20,6 +20,7 @@ use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 use crate::calls::join;
 use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
+use crate::table::{READING, entries};
 use crate::{clock, complaints, requirements};
 use layout::skeleton;
 
@@ -27,9 +28,6 @@ pub use calls::name;
 
 /// Run on request, not attached.
 const JOIN: &str = "member__join";
-
-/// So many entries are taken out of a table by one call.
-const BATCH: u32 = 256;
 
 /// So much of what was told is taken in at once.
 const EVENTS: usize = 1024;
@@ -134,19 +132,19 @@ impl KernelIo {
     }
 
     /// What is still kept: files that processes have open, and what there was no room to tell.
-    pub fn open_uses(&self) -> Vec<Use> {
+    pub fn open_uses(&self) -> Result<Vec<Use>, JobError> {
         let maps = &self.skeleton.maps;
         each(&maps.uses, |key, value| layout::used(key, value, self.began_ns))
     }
 
     /// The processes that live, and those whose end there was no room to tell.
-    pub fn processes(&self) -> Vec<Process> {
+    pub fn processes(&self) -> Result<Vec<Process>, JobError> {
         let maps = &self.skeleton.maps;
         each(&maps.processes, |_, value| layout::process(value, self.began_ns))
     }
 
     /// AIO requests whose results were never handed over by a call: as they were asked for.
-    pub fn open_requests(&self) -> Vec<Use> {
+    pub fn open_requests(&self) -> Result<Vec<Use>, JobError> {
         each(&self.skeleton.maps.requests, |_, value| layout::request(value))
     }
 
@@ -203,10 +201,11 @@ fn read_ring(
     builder.build().map_err(bpf("ring buffer"))
 }
 
-/// Every entry of a table, by batches: a table may have ten thousands.
-fn each<T>(map: &impl MapCore, read: impl Fn(&[u8], &[u8]) -> Option<T>) -> Vec<T> {
-    let Ok(entries) = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) else {
-        return Vec::new();
-    };
-    entries.filter_map(|(key, value)| read(&key, &value)).collect()
+/// What each entry of a table says.
+fn each<T>(
+    map: &impl MapCore,
+    read: impl Fn(&[u8], &[u8]) -> Option<T>,
+) -> Result<Vec<T>, JobError> {
+    let entries = entries(map).map_err(bpf(READING))?;
+    Ok(entries.iter().filter_map(|(key, value)| read(key, value)).collect())
 }

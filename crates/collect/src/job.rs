@@ -6,7 +6,7 @@
 //! one, each with its reason in its statuses.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
@@ -180,9 +180,10 @@ impl KernelJob {
     fn kept(&self) -> Vec<ProcessEnd> {
         let started = self.raw_job().started;
         let maps = &self.skeleton.maps;
-        maps.processes
-            .keys()
-            .filter_map(|key| maps.processes.lookup(&key, MapFlags::ANY).ok().flatten())
+        // Where one goes meanwhile, the kernel begins with the first again.
+        let keys: BTreeSet<Vec<u8>> = maps.processes.keys().collect();
+        keys.iter()
+            .filter_map(|key| maps.processes.lookup(key, MapFlags::ANY).ok().flatten())
             .filter_map(|value| layout::from_bytes::<types::process>(&value))
             .map(|process| layout::process_end(&process, started))
             .collect()

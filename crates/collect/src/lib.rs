@@ -37,5 +37,6 @@ pub mod rusage;
 mod sentry;
 pub mod signals;
 pub mod spawn;
+mod table;
 pub mod trace;
 mod waited_io;

@@ -20,6 +20,7 @@ mod error;
 mod finite;
 mod io;
 pub mod journal;
+mod parquet_file;
 mod place;
 mod provisional;
 mod recording;

@@ -8,17 +8,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
+use crate::parquet_file;
 
 /// How many rows a Parquet file has; it is refused if it is not whole.
 pub fn count_rows(path: &Path) -> Result<u64, KeepError> {
@@ -295,18 +294,7 @@ fn open(
 ) -> Result<SerializedFileWriter<AtomicFile>, ParquetError> {
     let fields =
         columns.iter().map(|column| column.kind.field(&column.name, !column.always).map(Arc::new));
-    let schema =
-        Type::group_type_builder("weigh").with_fields(fields.collect::<Result<_, _>>()?).build()?;
-    let notes = notes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    let properties = WriterProperties::builder()
-        .set_created_by(concat!("weigh ", env!("CARGO_PKG_VERSION")).to_string())
-        .set_compression(Compression::SNAPPY)
-        .set_dictionary_enabled(true)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_offset_index_disabled(true)
-        .set_key_value_metadata(Some(notes.collect()))
-        .build();
-    SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))
+    parquet_file::open(fields.collect::<Result<_, _>>()?, notes.iter().cloned(), sink)
 }
 
 #[cfg(test)]

@@ -2,19 +2,16 @@
 //! in memory does not grow with the number of rows.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::Type;
 
 use crate::atomic::AtomicFile;
 use crate::column::{Cell, Column, Meaning};
 use crate::error::KeepError;
+use crate::parquet_file;
 use crate::table::Row;
 
 /// A row group ends also at so many bytes of text: one command line alone can have megabytes.
@@ -181,16 +178,6 @@ fn open_parquet<R: Row>(
 ) -> Result<SerializedFileWriter<AtomicFile>, ParquetError> {
     let fields =
         columns.iter().map(|(column, _)| column.parquet_type()).collect::<Result<_, _>>()?;
-    let schema = Type::group_type_builder("weigh").with_fields(fields).build()?;
-    let notes = R::notes().into_iter().map(|(key, value)| KeyValue::new(key, value));
-    let properties = WriterProperties::builder()
-        .set_created_by(concat!("weigh ", env!("CARGO_PKG_VERSION")).to_string())
-        .set_compression(Compression::SNAPPY)
-        .set_dictionary_enabled(true)
-        // Readers skip row groups by these; pages are too small to be worth statistics.
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_offset_index_disabled(true)
-        .set_key_value_metadata(Some(notes.collect()))
-        .build();
-    SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))
+    let notes = R::notes().into_iter().map(|(key, value)| (key.to_string(), value));
+    parquet_file::open(fields, notes, sink)
 }

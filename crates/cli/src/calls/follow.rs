@@ -79,7 +79,7 @@ pub fn follow(
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
     kept.take_in_the_rest(&mut calls);
-    let (cells, tally, written) = (calls.cells(), calls.tally(), calls.written());
+    let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
     if let Some(each) = kept.each {
         each.finish(arguments, tally)?;
     }

@@ -14,6 +14,7 @@ use weigh_account::{Owners, call_kinds};
 use weigh_agent::{Server, Settings};
 use weigh_collect::calls::shim::{CallSet, Shim, why_not};
 use weigh_collect::calls::{ANYTHING, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::job::JobError;
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT};
@@ -90,7 +91,7 @@ pub fn follow(
         untold_total: 0,
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
-        notes: notes(&calls, total(&cells), shim.not_split()),
+        notes: notes(&calls, total(&cells), shim.not_split())?,
     };
     Ok(Ok(Followed { report, status: started.status() }))
 }
@@ -120,10 +121,10 @@ fn serve(
     }
 }
 
-fn notes(calls: &KernelCalls, seen: u64, not_split: u64) -> Vec<String> {
+fn notes(calls: &KernelCalls, seen: u64, not_split: u64) -> Result<Vec<String>, JobError> {
     let mut notes = vec![UNSEEN.to_string()];
     let unheard: Vec<String> = calls
-        .unheard()
+        .unheard()?
         .into_iter()
         .map(|(program, times)| match times {
             1 => program,
@@ -143,5 +144,5 @@ fn notes(calls: &KernelCalls, seen: u64, not_split: u64) -> Vec<String> {
              signal handlers while another one was open, or of programs that weigh could not serve"
         ));
     }
-    notes
+    Ok(notes)
 }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use weigh_account::io::{IoBook, Run, file_use, report};
 use weigh_account::shell_words;
 use weigh_collect::io::{KernelIo, name};
+use weigh_collect::job::JobError;
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_keep::{IoWriter, KeepError};
 use weigh_schema::io::{FileId, IoReport};
@@ -79,7 +80,7 @@ impl Following<'_> {
             started.wait(end.map_or(look, |end| end.min(look)), &[self.io.wake_fd()])?;
             started.attend(&|pid| self.io.is_member(pid))?;
             self.take_in();
-            self.draw();
+            self.draw()?;
             let is_time = end.is_some_and(|end| Instant::now() >= end);
             if self.io.tally().living == 0 || started.is_interrupted() || is_time {
                 return Ok(started.status());
@@ -119,16 +120,17 @@ impl Following<'_> {
         self.io.forget_names(&forgotten);
     }
 
-    fn draw(&mut self) {
+    fn draw(&mut self) -> anyhow::Result<()> {
         if !self.live.as_ref().is_some_and(Live::is_due) {
-            return;
+            return Ok(());
         }
         let mut book = self.book.clone();
-        take_in_open(&mut book, &self.io);
+        take_in_open(&mut book, &self.io)?;
         let report = report(&book, self.run(Vec::new()), &name);
         if let Some(live) = &mut self.live {
             live.draw(&report);
         }
+        Ok(())
     }
 
     fn run(&self, notes: Vec<String>) -> Run {
@@ -150,11 +152,11 @@ impl Following<'_> {
         }
         self.io.detach();
         while self.take_in_a_batch() {}
-        take_in_open(&mut self.book, &self.io);
+        take_in_open(&mut self.book, &self.io)?;
         if let Some(rest) = self.io.rest() {
             self.book.add_rest(&rest);
         }
-        let requests = self.io.open_requests();
+        let requests = self.io.open_requests()?;
         for request in &requests {
             self.book.add_use(request);
         }
@@ -183,9 +185,10 @@ impl Following<'_> {
 }
 
 /// What processes have open still.
-fn take_in_open(book: &mut IoBook, io: &KernelIo) {
-    io.open_uses().iter().for_each(|used| book.add_use(used));
-    for process in io.processes() {
+fn take_in_open(book: &mut IoBook, io: &KernelIo) -> Result<(), JobError> {
+    io.open_uses()?.iter().for_each(|used| book.add_use(used));
+    for process in io.processes()? {
         book.add_process(process);
     }
+    Ok(())
 }

@@ -7,29 +7,8 @@
 #define WEIGH_IO_URING_H
 
 #include "account.h"
+#include "../uring_requests.h"
 
-enum uring_operation {
-	URING_READV = 1,
-	URING_WRITEV = 2,
-	URING_FSYNC = 3,
-	URING_READ_FIXED = 4,
-	URING_WRITE_FIXED = 5,
-	URING_SENDMSG = 9,
-	URING_RECVMSG = 10,
-	URING_READ = 22,
-	URING_WRITE = 23,
-	URING_SEND = 26,
-	URING_RECV = 27,
-	URING_SPLICE = 30,
-	URING_TEE = 33,
-	URING_SEND_ZC = 47,
-	URING_SENDMSG_ZC = 48,
-	URING_READ_MULTISHOT = 49,
-	URING_READV_FIXED = 60,
-	URING_WRITEV_FIXED = 61,
-};
-
-#define CQE_F_NOTIF 8 /* tells that a buffer is free again; its result is no number of bytes */
 #define ALL_READS                                                                                  \
 	(1ULL << URING_READV | 1ULL << URING_READ_FIXED | 1ULL << URING_RECVMSG |                  \
 	 1ULL << URING_READ | 1ULL << URING_RECV | 1ULL << URING_READ_MULTISHOT |                  \
@@ -44,16 +23,6 @@ struct io_kiocb___io {
 	struct file *file;
 };
 #pragma clang attribute pop
-
-static __always_inline struct task_struct *task_of_request(struct io_kiocb *request)
-{
-	struct io_kiocb___since_6_12 *newer = (void *)request;
-	struct io_kiocb___before_6_12 *older = (void *)request;
-
-	if (bpf_core_field_exists(newer->tctx))
-		return BPF_CORE_READ(newer, tctx, task);
-	return BPF_CORE_READ(older, task);
-}
 
 static __always_inline void completed(struct io_kiocb *request, __s32 result, __u32 flags)
 {

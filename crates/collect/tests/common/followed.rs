@@ -84,7 +84,7 @@ pub fn follow(
     let (pid, _) = waiting.go().unwrap();
     let status = wait_for(pid);
     afterwards(&calls);
-    let (cells, told, lost) = (calls.cells(), calls.told(), calls.tally().lost);
+    let (cells, told, lost) = (calls.cells().expect("the table"), calls.told(), calls.tally().lost);
     let truth = read(&said);
     Followed { cells, told, truth, status, lost }
 }
@@ -120,7 +120,7 @@ pub fn settle(calls: &KernelCalls) -> bool {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         rustix::fs::sync();
-        let cells = calls.cells();
+        let cells = calls.cells().expect("the table");
         let pending = |cell: &Cell| (name(cell.number), later(&cell.account, "pending"));
         let left: Vec<_> = cells.iter().map(pending).filter(|(_, pending)| *pending > 0).collect();
         if left.is_empty() {

@@ -6,11 +6,11 @@ use weigh_collect::calls::KernelCalls;
 use weigh_collect::job::JobError;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::call::Written;
-use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{Absent, Findings, JobCollector, Recorder, Started};
+use super::{Findings, JobCollector, Recorder, Started};
 
 const NAME: &str = "written";
 const WRITTEN: &str = "storage_written_bytes_total";
@@ -24,25 +24,47 @@ pub(super) fn start(waiting: &Waiting) -> Started {
     };
     let collector: Box<dyn JobCollector> = match open() {
         Ok(calls) => Box::new(Pages(calls)),
-        Err(error) => Box::new(Absent {
-            name: NAME.to_string(),
-            mechanism: Mechanism::Bpf,
-            state: CollectorState::Unavailable,
-            reason: error.to_string(),
-            metrics: &[],
-        }),
+        Err(error) => Box::new(NotSeen(error.to_string())),
     };
     // At other moments than the end it is the kernel's counter.
     Started { metrics: &[], mechanism: Mechanism::Bpf, collector }
 }
 
+/// Why the kernel's own counter has to do.
+struct NotSeen(String);
+
+impl JobCollector for NotSeen {
+    fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
+        findings.notes.push(Note {
+            metric: WRITTEN.to_string(),
+            quality: Quality::Estimated,
+            source: None,
+            reason: format!("the kernel's own counter, for --written was not possible: {}", self.0),
+        });
+        CollectorStatus {
+            name: NAME.to_string(),
+            mechanism: Mechanism::Bpf,
+            status: CollectorState::Unavailable,
+            reason: Some(self.0),
+            lost: 0,
+        }
+    }
+}
+
 struct Pages(KernelCalls);
 
 impl JobCollector for Pages {
-    fn finish(mut self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
+    fn finish(
+        mut self: Box<Self>,
+        findings: &mut Findings,
+        recorder: &mut Recorder,
+    ) -> CollectorStatus {
         self.0.detach();
         let lost = self.0.tally().lost;
-        let written = self.0.written();
+        let written = match self.0.written() {
+            Ok(written) => written,
+            Err(error) => return Box::new(NotSeen(error.to_string())).finish(findings, recorder),
+        };
         if let Some(written) = written {
             findings.given.insert(WRITTEN.to_string(), value(written, lost));
         }

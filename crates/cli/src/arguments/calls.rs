@@ -1,0 +1,228 @@
+//! What `weigh calls` and `weigh explain` are told.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, ValueHint};
+use weigh_schema::amount::parse_duration;
+use weigh_schema::call::{Grouping, Sharing};
+use weigh_schema::explain::{Of, SlowRule};
+use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
+
+const CALLS_EXAMPLES: &str = "\
+Exit status:
+  the command's own; if a signal ended the command, weigh ends by the same signal
+  125  weigh itself failed
+  126  the command was found but can not be executed
+  127  the command was not found
+
+Examples:
+  weigh calls -- dd if=/dev/zero of=file bs=64k count=1000 conv=fsync
+  weigh calls --slowest 20 -- ./server --once
+  weigh calls --per-call calls.parquet -- ./server --once; weigh explain calls.parquet
+  weigh calls --pid 4711 --for 10s --subsystems block,fs,lock --json -
+
+docs/calls.md says what each part of the kernel and each number is, and what following calls costs.";
+
+/// Options of `weigh calls`.
+#[derive(Args, Debug)]
+#[command(after_help = CALLS_EXAMPLES)]
+pub struct CallsArguments {
+    /// The command and its arguments.
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// Follow a process that runs, all of its threads, and what it starts from now on.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
+
+    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// How calls are bounded [default: auto, which docs/calls.md explains].
+    #[arg(long, value_enum, default_value_t = CallsMechanism::Auto, hide_default_value = true)]
+    pub mechanism: CallsMechanism,
+
+    /// The parts of the kernel to look into: the fewer, the less it costs.
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
+    pub subsystems: Vec<String>,
+
+    /// Mark these calls only, by their names in the table, or `network`: accept, receive, send, read
+    /// and write in all their forms. The others cost nothing. With --mechanism preload.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Leave out parts of the kernel, or define others by the functions at their borders, as this
+    /// file says: see docs/subsystems.md.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+
+    /// Tell the VFS and the socket layer from the rest, where the kernel lets functions be probed:
+    /// two probes at each of some thirty functions that calls begin with.
+    #[arg(long)]
+    pub functions: bool,
+
+    /// What has a row of its own in the table.
+    #[arg(long, value_enum, default_value_t = By::Call)]
+    pub by: By,
+
+    /// How those who wrote to one page share what it costs to write it to the device.
+    #[arg(long, value_enum, default_value_t = Share::Bytes)]
+    pub share: Share,
+
+    /// Tell for each of the N slowest calls where its time went.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub slowest: usize,
+
+    /// Write a row for each call to a Parquet file, which `weigh explain` reads.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub per_call: Option<PathBuf>,
+
+    /// Show so many rows of the table.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+
+    /// Print no table.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
+}
+
+/// How `weigh calls` learns where calls begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CallsMechanism {
+    /// bpf, for it misses nothing; it says what that costs.
+    Auto,
+    /// The kernel's own tracepoints: every call of every program, and a price for all on the machine.
+    Bpf,
+    /// A library in dynamic programs: functions of the C library alone; nobody else pays.
+    Preload,
+}
+
+/// What has a row of its own in the table of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// Each kind of call.
+    Call,
+    /// Each kind of call of each thread.
+    Thread,
+    /// Each kind of call on each file, or whatever else a descriptor refers to.
+    File,
+    /// Each kind of call on each socket.
+    Connection,
+}
+
+impl From<By> for Grouping {
+    fn from(by: By) -> Grouping {
+        match by {
+            By::Call => Grouping::Call,
+            By::Thread => Grouping::Thread,
+            By::File => Grouping::File,
+            By::Connection => Grouping::Connection,
+        }
+    }
+}
+
+/// How several who wrote to one page share its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Share {
+    /// By the bytes each wrote.
+    Bytes,
+    /// All the same.
+    Equal,
+    /// All to who wrote last.
+    Last,
+}
+
+impl From<Share> for Sharing {
+    fn from(share: Share) -> Sharing {
+        match share {
+            Share::Bytes => Sharing::Bytes,
+            Share::Equal => Sharing::Equal,
+            Share::Last => Sharing::Last,
+        }
+    }
+}
+
+pub(super) fn subsystem(text: &str) -> Result<&'static Subsystem, String> {
+    Subsystem::named(text).ok_or_else(|| {
+        let known: Vec<&str> = SUBSYSTEMS.iter().map(|subsystem| subsystem.name).collect();
+        format!("'{text}' is no part of the kernel; expected {}", known.join(", "))
+    })
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+The slow calls of a kind are compared with its ordinary ones, those between the quartiles: what they
+have more of, the greatest first, and who was in their way.
+
+Examples:
+  weigh calls --per-call calls.parquet --by file -- ./server --once
+  weigh explain calls.parquet
+  weigh explain calls.parquet --call fsync --slow 10ms --page explain.html
+  weigh explain calls.parquet --by interval";
+
+/// Options of `weigh explain`.
+#[derive(Args, Debug)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArguments {
+    /// What `weigh calls --per-call` wrote.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Look at this call alone; can be given several times.
+    #[arg(long = "call", value_name = "NAME")]
+    pub calls: Vec<String>,
+
+    /// What is compared: each call with others of its kind; each interval of libweigh (a request)
+    /// with all others; or with those of its token.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub by: CompareBy,
+
+    /// Which calls are slow: the slowest share of a kind, if they took twice the median; or all
+    /// that took so long.
+    #[arg(long, value_name = "SHARE|DURATION", default_value = "1%")]
+    pub slow: SlowRule,
+
+    /// Tell of so many kinds of calls.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub rows: usize,
+
+    /// Print nothing.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write a page with a histogram of each kind of calls, coloured by where the time went.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub page: Option<PathBuf>,
+
+    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
+}
+
+/// What `weigh explain` compares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CompareBy {
+    /// Calls.
+    #[default]
+    Call,
+    /// Intervals of libweigh.
+    Interval,
+    /// Intervals of libweigh, by their tokens.
+    Token,
+}
+
+impl From<CompareBy> for Of {
+    fn from(by: CompareBy) -> Of {
+        match by {
+            CompareBy::Call => Of::Call,
+            CompareBy::Interval => Of::Interval,
+            CompareBy::Token => Of::Token,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What `weigh io` is told.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use weigh_schema::amount::parse_duration;
+
+const IO_EXAMPLES: &str = "\
+Levels, and what they cost:
+  totals     weigh run, which takes the kernel's own counters: nothing
+  per file   weigh io: two probes at each system call of the machine while it runs, and more at those
+             that are about files; docs/io.md has what that cost where it was measured
+  each call  weigh calls --per-call FILE --by file
+
+Exit status:
+  the command's own; if a signal ended the command, weigh ends by the same signal
+  125  weigh itself failed
+  126  the command was found but can not be executed
+  127  the command was not found
+
+Examples:
+  weigh io -- make -j4
+  weigh io --live -- ./simulate input.nc
+  weigh io --pid 4711 --for 10s --json -
+  weigh io -q --parquet files.parquet -- python train.py
+
+docs/io.md says what each number is, what advice follows from what, and what can not be seen.";
+
+/// Options of `weigh io`.
+#[derive(Args, Debug)]
+#[command(after_help = IO_EXAMPLES)]
+pub struct IoArguments {
+    /// The command and its arguments.
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// Follow a process that runs, all of its threads, and what it starts from now on.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
+
+    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Show the table on the terminal while the command runs, anew four times a second.
+    #[arg(long)]
+    pub live: bool,
+
+    /// Show so many files.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+
+    /// Print no table.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
+
+    /// Write a row for each file and process to a Parquet file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub parquet: Option<PathBuf>,
+}

@@ -1,0 +1,132 @@
+//! What the verbs are told that measure no command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use weigh_schema::subsystem::Subsystem;
+
+use super::calls::subsystem;
+
+/// Options of `weigh show`.
+#[derive(Args, Debug)]
+pub struct ShowArguments {
+    /// The recording.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `weigh report`.
+#[derive(Args, Debug)]
+pub struct ReportArguments {
+    /// The recording.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// Where to write the page [default: report.html in the recording].
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `weigh doctor`.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct DoctorArguments {
+    /// What to look at instead.
+    #[command(subcommand)]
+    pub subject: Option<DoctorSubject>,
+    /// Print the findings as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the doctor can look at, other than weigh itself.
+#[derive(Subcommand, Debug)]
+pub enum DoctorSubject {
+    /// Analyse the kernel's image: where calls cross from one part of the kernel to another, and
+    /// which functions have to be probed to see it.
+    Kernel(KernelArguments),
+}
+
+const KERNEL_EXAMPLES: &str = "\
+Without --image the running kernel's own is looked for: its -dbg package's vmlinux, /boot/vmlinuz-RELEASE,
+/lib/modules/RELEASE. Its analysis is kept, by the kernel's build id, in /var/cache/weigh (root) or
+$XDG_CACHE_HOME/weigh.
+
+Examples:
+  weigh doctor kernel
+  weigh doctor kernel --calls read,write,fsync --probes
+  weigh doctor kernel --image vmlinuz --symbols System.map --json
+
+docs/kernel.md says what is read, how probes are chosen, and what can not be seen.";
+
+/// Options of `weigh doctor kernel`.
+#[derive(Args, Debug)]
+#[command(after_help = KERNEL_EXAMPLES)]
+pub struct KernelArguments {
+    /// Analyse this image, a vmlinuz or a vmlinux, instead of the running kernel's.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub image: Option<PathBuf>,
+
+    /// Take the names from this file, in the form of /proc/kallsyms or System.map [default: the
+    /// image's own].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "image")]
+    pub symbols: Option<PathBuf>,
+
+    /// Begin from these system calls only.
+    #[arg(long, value_name = "CALL,...", value_delimiter = ',')]
+    pub calls: Vec<String>,
+
+    /// List each probe.
+    #[arg(long)]
+    pub probes: bool,
+
+    /// Analyse again, even if an analysis is kept.
+    #[arg(long, conflicts_with = "image")]
+    pub fresh: bool,
+
+    /// Print the analysis as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AGENT_EXAMPLES: &str = "\
+It runs until TERM or INT. While no program uses it, nothing is attached to the kernel.
+
+Examples:
+  weigh agent
+  weigh agent --subsystems block,sched,socket
+  weigh agent --socket /tmp/weigh.sock & WEIGH_SOCKET=/tmp/weigh.sock ./server
+
+docs/libweigh.md has libweigh, and what the agent gives to whom.";
+
+/// Options of `weigh agent`.
+#[derive(Args, Debug)]
+#[command(after_help = AGENT_EXAMPLES)]
+pub struct AgentArguments {
+    /// Where programs find it.
+    #[arg(long, value_name = "PATH", default_value = weigh_schema::library::SOCKET, value_hint = ValueHint::FilePath)]
+    pub socket: PathBuf,
+    /// The parts of the kernel that programs may ask for [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = subsystem)]
+    pub subsystems: Vec<&'static Subsystem>,
+    /// Follow every system call, which makes weigh_next() exact; every process of the machine pays
+    /// for it at each of its calls.
+    #[arg(long)]
+    pub every_call: bool,
+    /// How many programs of a user, root apart, are served at once.
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    pub per_user: usize,
+}
+
+/// Writes man pages, completions, and the references that follow from declarations.
+///
+/// Not one of [`Verb`]: it is for whoever builds weigh, and completions would offer it.
+#[derive(Parser, Debug)]
+#[command(name = "weigh generate")]
+pub struct GenerateArguments {
+    /// Where to write to; man/ and completions/ are made there.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+}

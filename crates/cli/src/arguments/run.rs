@@ -1,0 +1,222 @@
+//! What `weigh run` is told.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum, ValueHint};
+use weigh_schema::amount::parse_duration;
+use weigh_schema::following::{FOLLOWINGS, Level};
+use weigh_schema::limit::{Limit, OnLimit};
+
+use crate::run::watched;
+
+const RUN_EXAMPLES: &str = "\
+Exit status:
+  the command's own; if a signal ended the command, weigh ends by the same signal
+  124  a limit ended the job (unless --preserve-status)
+  125  weigh itself failed
+  126  the command was found but can not be executed
+  127  the command was not found
+
+Examples:
+  weigh run -- make -j4
+  weigh run -o build.weigh --interval 100ms --progress -- ./simulate input.nc
+  weigh run --limit memory_peak_bytes=2GiB --limit wall_seconds=1h -- python train.py
+  weigh run --quiet --json - -- true | jq .metrics.cpu_seconds
+
+docs/metrics.md says exactly what each metric counts, docs/mechanisms.md what each mechanism sees and loses.";
+
+/// Options of `weigh run`.
+#[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArguments {
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// Leave the recording in DIR [default: a new directory under $XDG_STATE_HOME/weigh].
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+
+    /// Print no table.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write the summary as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
+
+    /// Show a live status line on the terminal.
+    #[arg(long)]
+    pub progress: bool,
+
+    /// Time between samples, from 10ms.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+
+    /// When the job ends: with its last process, or with the command itself.
+    #[arg(long, value_enum, default_value_t = WaitFor::All)]
+    pub wait_for: WaitFor,
+
+    /// Do not let METRIC grow past VALUE (sizes as 2GiB or 500MB, durations as 90s or 1h30m).
+    #[arg(long = "limit", value_name = "METRIC=VALUE", help_heading = "Limits")]
+    pub limits: Vec<Limit>,
+
+    /// Read limits from a TOML file: lines of `METRIC = VALUE`, on_limit and grace.
+    #[arg(long = "limits", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Limits")]
+    pub limits_file: Option<PathBuf>,
+
+    /// What to do when a limit is crossed [default: kill].
+    #[arg(long, value_name = "ACTION", value_parser = on_limit, help_heading = "Limits")]
+    pub on_limit: Option<OnLimit>,
+
+    /// Time between TERM and KILL when a limit ends the job [default: 5s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Limits")]
+    pub grace: Option<Duration>,
+
+    /// When a limit ended the job, exit with the command's status instead of 124.
+    #[arg(long, help_heading = "Limits")]
+    pub preserve_status: bool,
+
+    /// Note all metrics each time a line of FILE matches the regular expression PATTERN; without
+    /// PATTERN, when FILE is created.
+    #[arg(long = "snapshot", value_name = "LABEL=FILE[:PATTERN]", value_parser = watched::parse, help_heading = "Events")]
+    pub snapshots: Vec<watched::Watched>,
+
+    /// Read from a JSON file, in resource_monitor's format, which files to watch for snapshots.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Events")]
+    pub snapshot_events: Option<PathBuf>,
+
+    /// Run COMMAND (by sh -c) at each snapshot, warning, crossed limit, and at the end, with
+    /// WEIGH_EVENT, WEIGH_NAME, WEIGH_RECORDING and WEIGH_JOB in its environment and the whole as
+    /// JSON on its standard input. What it writes goes to standard error.
+    #[arg(long, value_name = "COMMAND", help_heading = "Events")]
+    pub on_event: Option<OsString>,
+
+    /// Follow the disk footprint of DIR [default: the working directory].
+    #[arg(long = "watch", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub watch: Vec<PathBuf>,
+
+    /// Say what kind of job this is.
+    #[arg(long, value_name = "NAME")]
+    pub category: Option<String>,
+
+    /// Attach a label to the recording.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+
+    /// How to follow the job; `auto` takes the best that works here and says which.
+    #[arg(long, value_name = "MECHANISM", default_value = AUTO, value_parser = mechanisms(), help_heading = "Mechanisms")]
+    pub mechanism: String,
+
+    /// How deep to look: 1 polls, 2 is told of each process, 3 sees calls and files too [default:
+    /// the deepest that the mechanism can, but 2 by ptrace].
+    #[arg(long, value_name = "LEVEL", value_parser = level, help_heading = "Mechanisms")]
+    pub level: Option<Level>,
+
+    /// With --mechanism ptrace --level 3: let only the calls of interest stop, by a seccomp filter
+    /// in the job. Cheaper, but the filter stays in the job: if weigh is killed, these calls fail
+    /// there with ENOSYS; programs that trace others fail; set-user-ID programs get no rights.
+    #[arg(long, help_heading = "Mechanisms")]
+    pub seccomp: bool,
+
+    /// Do without a collector.
+    #[arg(long = "without", value_enum, value_name = "COLLECTOR")]
+    pub without: Vec<Collector>,
+
+    /// Follow opened files by fanotify where functions can not be probed; every process of the
+    /// machine pays about a microsecond an open for it.
+    #[arg(long)]
+    pub files: bool,
+
+    /// Put the job into a control group of its own, for the peak that its memory controller records.
+    /// The job can see that; with control groups of version 1 all forks of the machine wait some
+    /// milliseconds for the move. Without BPF this is done unasked in a group delegated to the user.
+    #[arg(long)]
+    pub cgroup: bool,
+
+    /// Turn the kernel's delay accounting on for the time of the run (needs root).
+    #[arg(long)]
+    pub delays: bool,
+
+    /// Follow each page that the job makes dirty until it is on the device, whoever writes it there,
+    /// for storage_written_bytes_total (needs root); each write and each request to a device on the
+    /// machine pays for that meanwhile.
+    #[arg(long)]
+    pub written: bool,
+}
+
+/// When a job is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WaitFor {
+    /// When the command itself has ended.
+    Main,
+    /// When the last of its descendants has ended, however it was started.
+    All,
+}
+
+/// The collectors that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Collector {
+    /// The BPF programs: everything that follows the job in the kernel.
+    Bpf,
+    /// Hardware counters.
+    Hardware,
+    /// Sockets.
+    Network,
+    /// Opened files.
+    Files,
+    /// Disk footprint.
+    Footprint,
+    /// Control group of the job.
+    Cgroup,
+    /// Graphics processors.
+    Gpu,
+    /// Looks at shared pages.
+    Pages,
+    /// The kernel's delay accounting.
+    Delays,
+}
+
+impl Collector {
+    /// Its name in the summary.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text).map_err(|e| e.to_string())?;
+    if interval < Duration::from_millis(10) {
+        return Err(format!("'{text}' is too short: an interval is at least 10ms"));
+    }
+    Ok(interval)
+}
+
+/// Reads an action by its name in the schema.
+pub fn on_limit(text: &str) -> Result<OnLimit, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_string()))
+        .map_err(|_| format!("'{text}' is no action; expected kill, warn or stop"))
+}
+
+/// The mechanism that is none: the best that works.
+pub const AUTO: &str = "auto";
+
+fn mechanisms() -> PossibleValuesParser {
+    let names = FOLLOWINGS.iter().map(|following| following.name);
+    PossibleValuesParser::new(std::iter::once(AUTO).chain(names))
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    let found = Level::ALL.into_iter().find(|level| level.number().to_string() == text);
+    found.ok_or_else(|| format!("'{text}' is no level; expected 1, 2 or 3"))
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+        _ => Err(format!("'{text}' is no label; expected KEY=VALUE")),
+    }
+}

@@ -1,0 +1,110 @@
+//! What `weigh trace` is told.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueHint};
+use weigh_schema::amount::parse_duration;
+
+const TRACE_EXAMPLES: &str = "\
+Exit status:
+  the command's own; if a signal ended the command, weigh ends by the same signal
+  125  weigh itself failed, or not all events could be written
+  126  the command was found but can not be executed
+  127  the command was not found
+
+Examples:
+  weigh trace list 'net:*'
+  weigh trace -e net -- curl -s http://127.0.0.1/
+  weigh trace -e 'net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000' --for 10s
+  weigh trace -e sched:sched_switch --sampling 'sample 1/100' --system --for 1m -o switches.parquet
+
+docs/trace.md has the language of events and filters, what a record is, and what it costs.";
+
+/// Options of `weigh trace`.
+#[derive(Args, Debug)]
+#[command(after_help = TRACE_EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct TraceArguments {
+    /// What to do instead.
+    #[command(subcommand)]
+    pub subject: Option<TraceSubject>,
+
+    /// The command and its arguments: its events alone are followed, and of all that it starts.
+    #[arg(last = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// An event, GROUP:TRACEPOINT{FIELDS} or fn:FUNCTION{FIELDS}, or a named set; can be given
+    /// several times.
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    pub events: Vec<String>,
+
+    /// Take only events for which this holds, as `tgid == 42 && cpu in 0..3`; holds for all events,
+    /// beside what they say themselves.
+    #[arg(short = 'f', long = "filter", value_name = "FILTER")]
+    pub filters: Vec<String>,
+
+    /// Take not every one: 'sample 1/100', 'at most 1000/s' or 'every 10ms', of each event that does
+    /// not say otherwise itself.
+    #[arg(long, value_name = "RULE")]
+    pub sampling: Option<String>,
+
+    /// Write to FILE, whose name says the format (.parquet, .jsonl), or JSON lines to `-` [default:
+    /// lines on the terminal].
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// Follow a process that runs, all of its threads, and what it starts from now on.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
+
+    /// Follow everybody, also while a command runs [default where neither a command nor a PID is
+    /// given].
+    #[arg(long, conflicts_with = "pid")]
+    pub system: bool,
+
+    /// Stop after this time [default: when the last thread has ended, or Ctrl-C].
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// How large the ring is, a power of 2: what comes while it is full is lost, and counted.
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = ring_size, help_heading = "Buffers")]
+    pub buffer: usize,
+
+    /// A ring for each CPU: CPUs do not wait for each other, but events of different CPUs may come in
+    /// another order than they happened.
+    #[arg(long, help_heading = "Buffers")]
+    pub per_cpu: bool,
+
+    /// Wake weigh when a CPU has written so much; 0: for each event [default: an eighth of the ring].
+    #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size, help_heading = "Buffers")]
+    pub wake: Option<u64>,
+
+    /// Do not tell in the end what was counted.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// What `weigh trace` can do other than follow.
+#[derive(Subcommand, Debug)]
+pub enum TraceSubject {
+    /// Say which events this kernel has, with their arguments and types.
+    List(TraceListArguments),
+}
+
+/// Options of `weigh trace list`.
+#[derive(Args, Debug)]
+pub struct TraceListArguments {
+    /// Those whose name holds this; `*` stands for anything, `fn:` before it for functions.
+    #[arg(value_name = "PATTERN")]
+    pub pattern: Option<String>,
+}
+
+/// Rings are a power of 2, of whole pages, below what the kernel can address in one.
+fn ring_size(text: &str) -> Result<usize, String> {
+    let bytes = weigh_schema::amount::parse_size(text).map_err(|error| error.to_string())?;
+    match usize::try_from(bytes) {
+        Ok(size) if size.is_power_of_two() && (4096..=1 << 30).contains(&size) => Ok(size),
+        _ => Err(format!("'{text}' is no size of a ring; expected a power of 2, 4KiB to 1GiB")),
+    }
+}

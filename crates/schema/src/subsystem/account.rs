@@ -1,0 +1,269 @@
+//! An account: the numbers that a call, or a token, has in each part of the kernel, as all sides share
+//! them.
+//!
+//! Reads the bytes of the structure that [`super::c_header`] writes, and emits its numbers by their names in
+//! base units. Refuses bytes that are too few.
+
+use std::collections::BTreeMap;
+
+use super::{Field, HEAD, LATER, PART, SUBSYSTEMS, Subsystem};
+use crate::own::{OWN_NUMBERS, OWN_PARTS, Own, OwnNumber};
+use crate::quality::Number;
+
+/// How many parts an account has room for: the built-in ones, and those of a configuration.
+pub const PARTS: usize = SUBSYSTEMS.len() + OWN_PARTS;
+
+/// An account: the numbers of the shared structure, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    numbers: Vec<u64>,
+    own: Option<Own>,
+}
+
+/// How many numbers an account has.
+pub fn account_length() -> usize {
+    later_start() + LATER.len()
+}
+
+/// Where in an account it is told how many things are pending.
+pub fn pending_at() -> usize {
+    // Invariant: LATER has it.
+    later_start() + LATER.iter().position(|field| field.name == "pending").unwrap_or(0)
+}
+
+/// Where in an account its generation is.
+pub fn generation_at() -> usize {
+    // Invariant: HEAD has it.
+    HEAD.iter().position(|(name, _)| *name == "generation").unwrap_or(0)
+}
+
+pub(super) fn fields_start() -> usize {
+    HEAD.len() + PARTS * PART.len()
+}
+
+fn later_start() -> usize {
+    own_start() + OWN_NUMBERS
+}
+
+fn own_start() -> usize {
+    fields_start() + SUBSYSTEMS.iter().map(|s| s.fields.len()).sum::<usize>()
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account { numbers: vec![0; account_length()], own: None }
+    }
+}
+
+impl Account {
+    /// From the bytes of the shared structure; none if there are too few.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Account> {
+        let words = bytes.chunks_exact(8).take(account_length());
+        // Invariant: chunks_exact(8) gives eight bytes each.
+        let numbers: Vec<u64> =
+            words.map(|w| u64::from_ne_bytes(w.try_into().unwrap_or_default())).collect();
+        (numbers.len() == account_length()).then_some(Account { numbers, own: None })
+    }
+
+    /// With the names of the parts that a configuration defines.
+    pub fn with_own(self, own: &Own) -> Account {
+        Account { own: Some(Own::clone(own)), ..self }
+    }
+
+    /// Says how long the calls took.
+    pub fn set_time_ns(&mut self, time_ns: u64) {
+        self.set_head("time_ns", time_ns);
+    }
+
+    fn set_head(&mut self, name: &str, number: u64) {
+        if let Some(index) = HEAD.iter().position(|(n, _)| *n == name) {
+            self.numbers[index] = number;
+        }
+    }
+
+    pub(crate) fn number(&self, place: usize) -> u64 {
+        self.numbers[place]
+    }
+
+    pub(crate) fn set_number(&mut self, place: usize, number: u64) {
+        self.numbers[place] = number;
+    }
+
+    fn head(&self, name: &str) -> u64 {
+        HEAD.iter().position(|(n, _)| *n == name).map_or(0, |index| self.numbers[index])
+    }
+
+    /// The caller's number for it.
+    pub fn token(&self) -> u64 {
+        self.head("token")
+    }
+
+    /// Calls that are added up in it.
+    pub fn calls(&self) -> u64 {
+        self.head("calls")
+    }
+
+    /// Nanoseconds from their beginnings to their ends.
+    pub fn time_ns(&self) -> u64 {
+        self.head("time_ns")
+    }
+
+    /// Whether this subsystem was seen at all.
+    pub fn touched(&self, subsystem: &Subsystem) -> bool {
+        self.head("touched") & subsystem.bit() != 0
+    }
+
+    /// Whether it was wanted while nobody measured it: its numbers lack something.
+    pub fn unmeasured(&self, subsystem: &Subsystem) -> bool {
+        self.head("unmeasured") & subsystem.bit() != 0
+    }
+
+    /// Time in it, waiting for it, entries: in the order of [`PART`].
+    pub fn part(&self, subsystem: &Subsystem) -> &[u64] {
+        let start = subsystem.part_start();
+        &self.numbers[start..start + PART.len()]
+    }
+
+    /// Its own fields, in the order of their declaration.
+    pub fn fields(&self, subsystem: &Subsystem) -> &[u64] {
+        let start = subsystem.fields_start();
+        &self.numbers[start..start + subsystem.fields.len()]
+    }
+
+    /// What came after the calls, in the order of [`LATER`].
+    pub fn later(&self) -> &[u64] {
+        &self.numbers[later_start()..]
+    }
+
+    /// The numbers of each subsystem that was seen, by their names in base units; those that are 0
+    /// are left out, but for the times.
+    pub fn parts(&self) -> BTreeMap<String, BTreeMap<String, Number>> {
+        let seen = |s: &&Subsystem| self.touched(s) || self.part(s).iter().any(|n| *n != 0);
+        let numbers = |s: &Subsystem| {
+            let times = named(&PART[..2], &self.part(s)[..2], true);
+            let rest = named(&PART[2..], &self.part(s)[2..], false);
+            let own = named(s.fields, self.fields(s), false);
+            times.into_iter().chain(rest).chain(own).collect()
+        };
+        let built_in = SUBSYSTEMS.iter().filter(seen).map(|s| (s.name.to_string(), numbers(s)));
+        built_in.chain(self.own_parts()).collect()
+    }
+
+    /// The same of the parts that a configuration defines.
+    fn own_parts(&self) -> Vec<(String, BTreeMap<String, Number>)> {
+        let own = self.own.iter().flat_map(|own| own.iter()).zip(SUBSYSTEMS.len()..PARTS);
+        own.filter_map(|(part, index)| {
+            let start = HEAD.len() + index * PART.len();
+            let numbers = &self.numbers[start..start + PART.len()];
+            if self.head("touched") & (1 << index) == 0 && numbers.iter().all(|n| *n == 0) {
+                return None;
+            }
+            let times = named(&PART[..2], &numbers[..2], true);
+            let rest = named(&PART[2..], &numbers[2..], false);
+            let sums = self.own_numbers(&part.sums);
+            Some((part.name.clone(), times.into_iter().chain(rest).chain(sums).collect()))
+        })
+        .collect()
+    }
+
+    fn own_numbers(&self, numbers: &[OwnNumber]) -> Vec<(String, Number)> {
+        let known = numbers.iter().filter_map(|number| {
+            let raw = *self.numbers.get(own_start() + number.slot)?;
+            (raw != 0).then(|| (number.key.clone(), number.number(raw)))
+        });
+        known.collect()
+    }
+
+    /// What came after the calls, by its names in base units; zeros are left out.
+    pub fn later_numbers(&self) -> BTreeMap<String, Number> {
+        let own = self.own.iter().flat_map(|own| own.iter());
+        let own = own.flat_map(|part| self.own_numbers(&part.later));
+        named(LATER, self.later(), false).into_iter().chain(own).collect()
+    }
+
+    /// Makes it one of so many calls that took so long: what the parts do not have of it is the
+    /// remainder.
+    pub fn complete(&mut self, calls: u64, time_ns: u64) {
+        let (parts, fields) = self.numbers[HEAD.len()..].split_at_mut(PARTS * PART.len());
+        // Waiting for a CPU is the only time that is no part's own.
+        let run_queue =
+            SUBSYSTEMS.iter().flat_map(|s| s.fields.iter().map(move |f| (s.name, f.name)));
+        let run_queue = run_queue.zip(fields).find(|(name, _)| *name == ("sched", "run_queue"));
+        let others = parts.chunks(PART.len()).skip(1).flat_map(|part| &part[..2]);
+        let known = others.chain(run_queue.map(|(_, number)| &*number));
+        let known = known.fold(0u64, |sum, number| sum.wrapping_add(*number));
+        // A call that its thread ended in is known by its parts alone.
+        let time_ns = time_ns.max(known);
+        // The first part is the remainder.
+        (parts[0], parts[1]) = (time_ns - known, 0);
+        for (place, (name, _)) in self.numbers.iter_mut().zip(HEAD) {
+            match *name {
+                "calls" => *place = calls,
+                "time_ns" => *place = time_ns,
+                _ => {}
+            }
+        }
+    }
+
+    /// Bytes that were written to devices on its behalf: while its calls lasted, and later.
+    pub fn written(&self) -> u64 {
+        let block = SUBSYSTEMS.iter().find(|subsystem| subsystem.name == "block");
+        let fields = block.map(|block| block.fields.iter().zip(self.fields(block)));
+        let fields = fields.into_iter().flatten().filter(|(field, _)| field.name == "written");
+        let later =
+            LATER.iter().zip(self.later()).filter(|(field, _)| field.name == "block_written");
+        fields.chain(later).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Adds another one's numbers; whose token it is stays.
+    pub fn add(&mut self, other: &Account) {
+        let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);
+        for (place, (name, _)) in HEAD.iter().enumerate() {
+            if matches!(*name, "touched" | "unmeasured") {
+                self.numbers[place] |= other.numbers[place];
+            }
+        }
+        for (mine, more) in self.numbers[sums..].iter_mut().zip(&other.numbers[sums..]) {
+            *mine = mine.wrapping_add(*more);
+        }
+    }
+}
+
+fn named(fields: &[Field], numbers: &[u64], with_zeros: bool) -> Vec<(String, Number)> {
+    let pairs = fields.iter().zip(numbers).filter(|(_, number)| with_zeros || **number != 0);
+    pairs.map(|(field, raw)| (field.key(), field.unit.number(field.in_base_unit(*raw)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn an_account_is_read_by_the_order_of_the_header() {
+        let numbers: Vec<u64> = (0..account_length() as u64).collect();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
+        assert_eq!(Account::from_bytes(&bytes[..bytes.len() - 1]), None);
+        let account = Account::from_bytes(&bytes).unwrap();
+        assert_eq!(account.token(), 0);
+        assert_eq!(account.calls(), 4);
+        let sched = Subsystem::named("sched").unwrap();
+        assert_eq!(account.part(sched), [9, 10, 11]);
+        let first_field = 6 + 3 * PARTS as u64;
+        assert_eq!(account.fields(sched), [first_field, first_field + 1, first_field + 2]);
+        assert_eq!(account.later().len(), LATER.len());
+        assert_eq!(account.later().last(), numbers.last());
+    }
+
+    #[test]
+    fn adding_keeps_the_token_and_joins_what_was_touched() {
+        let with = |head: [u64; 6]| {
+            let mut account = Account::default();
+            account.numbers[..6].copy_from_slice(&head);
+            account
+        };
+        let mut sum = with([7, 1, 0b01, 0b100, 2, 100]);
+        sum.add(&with([9, 5, 0b10, 0b1000, 3, 50]));
+        assert_eq!(&sum.numbers[..6], [7, 1, 0b11, 0b1100, 5, 150]);
+    }
+}
