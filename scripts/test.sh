@@ -1,5 +1,5 @@
 #!/bin/bash
-# All tests, one layer after the other, but for the virtual machine, which runs beside the last ones;
+# All tests, one layer after the other, but for fuzzing, which takes what the virtual machine leaves;
 # every layer runs even if one before it failed. What each
 # says goes to target/test-logs/ and is shown if it fails. Ends with `N passed, N failed`, and with
 # status 1 if anything failed.
@@ -49,6 +49,24 @@ layer() {
 	"$@" >"$logs/$name.log" 2>&1 </dev/null
 	status=$?
 	report "$name" "$counted" "$status" $((SECONDS - began))
+}
+
+# beside NAME COMMAND...    begins a layer that gives way to others; ended NAME HOW-ITS-TESTS-ARE-COUNTED waits
+declare -A besides began_at
+beside() {
+	local name=$1
+	shift
+	wanted "$name" || return 0
+	began_at[$name]=$SECONDS
+	nice -n 19 "$@" >"$logs/$name.log" 2>&1 </dev/null &
+	besides[$name]=$!
+}
+ended() {
+	local status=0
+	[[ -n ${besides[$1]:-} ]] || return 0
+	wait "${besides[$1]}" || status=$?
+	printf '%-12s ' "$1"
+	report "$1" "$2" "$status" $((SECONDS - began_at[$1]))
 }
 
 # report NAME HOW-ITS-TESTS-ARE-COUNTED STATUS SECONDS
@@ -135,8 +153,9 @@ layer build command cargo build --release --locked -p weigh
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
-layer fuzz lines scripts/fuzz.sh smoke
+beside fuzz scripts/fuzz.sh smoke
 layer vm tally vm
+ended fuzz lines
 
 [[ ${only[*]} != list ]] || exit 0
 echo
