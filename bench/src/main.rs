@@ -21,6 +21,7 @@ mod page;
 mod peers;
 mod plot;
 mod probes;
+mod rewrite;
 mod rounds;
 mod runs;
 mod server;
@@ -100,6 +101,7 @@ enum Part {
     Fixed,
     Limits,
     Server,
+    Rewrite,
     Programs,
     Collectors,
     Accuracy,
@@ -213,6 +215,7 @@ impl Session<'_> {
                 }
                 Part::Programs => probes::write(bench, page),
                 Part::Collectors => collectors::write(bench, page),
+                Part::Rewrite => rewrite::write(bench, page),
                 Part::Server => server::write(bench, page)
                     .and_then(|picture| self.picture("latency.svg", &picture)),
                 Part::Accuracy | Part::Kinds | Part::CallCosts => Ok(()),

@@ -101,7 +101,7 @@ impl Account {
 }
 
 /// The value of a key in what a program told.
-fn told<'a>(truth: &'a str, key: &str) -> Option<&'a str> {
+pub fn told<'a>(truth: &'a str, key: &str) -> Option<&'a str> {
     truth.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
 }
 

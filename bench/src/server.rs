@@ -221,7 +221,7 @@ fn method() -> String {
          for 1 s with rests of 1 to 3 ms at each connection. At full load a request waits for those \
          before it, so its latency follows from the throughput; the latencies that targets are about \
          are those with rests. Changes are medians of the ratios to the round's unwatched server, \
-         with their 95 % interval. libweigh itself is not measured apart: the library in the server is libweigh, \
+         with their 95 % interval; “least” is the least of all rounds. libweigh itself is not measured apart: the library in the server is libweigh, \
          with one account for each kind of call, and the clocks and histograms of `weigh calls` on \
          top."
     )
@@ -235,6 +235,12 @@ fn change(samples: &Samples, way: usize, figure: fn(&Sample) -> f64) -> Spread {
 
 fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> f64 {
     Spread::of(samples.iter().map(figure)).median
+}
+
+/// What is added to a program's own time by others on the machine is never less than nothing: the least of
+/// all rounds is the closest to what a request costs.
+fn least(samples: &[Sample]) -> f64 {
+    Spread::of(samples.iter().map(|sample| sample.cpu_us)).least
 }
 
 fn percent(spread: &Spread) -> String {
@@ -252,6 +258,8 @@ fn throughput(samples: &Samples) -> Table {
         "target",
         "verdict",
         "CPU/request",
+        "more",
+        "its least",
         "more",
         "CPU of wrk/request",
         "more",
@@ -274,6 +282,11 @@ fn throughput(samples: &Samples) -> Table {
             way.fewer.map_or("–".into(), |target| fewer.against(target).to_string()),
             format!("{:.2} µs", median(own, |s| s.cpu_us)),
             more(|s| s.cpu_us),
+            format!("{:.2} µs", least(own)),
+            match index {
+                0 => "–".to_string(),
+                _ => format!("{:+.1} %", (least(own) / least(&samples[0]) - 1.0) * 100.0),
+            },
             format!("{:.2} µs", median(own, |s| s.full.own_cpu_us)),
             more(|s| s.full.own_cpu_us),
         ]);
