@@ -122,7 +122,7 @@ static void *fetch(void *argument)
 	SAME(weigh_read(w, 500)->block.requests + missed, 11);
 	SAME(weigh_read(w, 500)->socket.sent_bytes, 0);
 	CHECK(weigh_read(w, 500)->block.device_ns > 0);
-	CHECK(weigh_read(w, 500)->parts[WEIGH_BLOCK].waiting_ns > 0);
+	CHECK(weigh_read(w, 500)->parts[WEIGH_BLOCK].waiting_ns > 0 || !disk_takes_time());
 	SAME(weigh_settled(w, 500), !missed);
 	free(buffer);
 	return 0;

@@ -85,7 +85,7 @@ int main(int count, char **arguments)
 		CHECK(account->block.requests + account->later.block_requests >= 1);
 		late += account->later.block_bytes;
 	}
-	CHECK(late > 0);
+	CHECK(late > 0 || !disk_takes_time());
 	/* Once more, when nobody has looked for a while. */
 	sleep(1);
 	CHECK(!weigh_watch(w, 40));

@@ -81,7 +81,8 @@ fn who_has_a_place_already_keeps_it() {
     let recording = folder();
     let mut run = weigh("run");
     run.env("WEIGH_SOCKET", "/nowhere").args(["--level", "1", "-o"]);
-    let run = run.arg(recording.path().join("recording")).args(["--", "printenv", "WEIGH_SOCKET"]);
+    let run =
+        run.arg(recording.path().join("recording")).args(["--", "sh", "-c", "echo $WEIGH_SOCKET"]);
     assert_eq!(String::from_utf8_lossy(&must(run).stdout), "/nowhere\n");
 }
 

@@ -20,7 +20,7 @@
 #include "calls/block.h"
 #include "calls/network.h"
 #include "calls/segments.h"
-#include "calls/udp.h"
+#include "calls/sockets.h"
 #include "calls/qdisc.h"
 #include "calls/deferred.h"
 #include "calls/own.h"

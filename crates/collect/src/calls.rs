@@ -398,12 +398,17 @@ const OF_MODULES: [&str; 2] = ["f2fs_", "xfs_"];
 /// Run on request, not attached.
 const JOIN: &str = "member__join";
 
+/// Tell of all sockets, since 6.3.
+const SOCKETS: [&str; 2] = ["sock_send_length", "sock_recv_length"];
+
 /// Which programs are to be loaded, and what became of them.
 struct Chosen {
     parts: Vec<Attached>,
     every_call: bool,
     rivals: bool,
     functions: bool,
+    /// Whether functions can be probed, once that has been asked.
+    function_probes: Option<Result<(), String>>,
     loaded: Vec<String>,
     lacking: Vec<(String, String)>,
 }
@@ -428,6 +433,7 @@ impl Chosen {
             parts,
             every_call: wanted.every_call,
             functions,
+            function_probes: None,
             rivals: telling.rivals,
             loaded: Vec::new(),
             lacking: Vec::new(),
@@ -454,7 +460,17 @@ impl Chosen {
         if self.parts(program).next().is_none() || (program.contains("__rival_") && !self.rivals) {
             return false;
         }
-        let tracepoint = section.rsplit('/').next().unwrap_or_default();
+        let (kind, tracepoint) = section.rsplit_once('/').unwrap_or_default();
+        if kind.ends_with("fexit") {
+            // Only what comes through sockets is seen by functions, and only for want of tracepoints.
+            let is_loaded = !offers.tracepoint(SOCKETS[0])
+                && self.function_probes(offers).is_ok()
+                && offers.function(tracepoint);
+            if is_loaded {
+                self.loaded.push(program.to_string());
+            }
+            return is_loaded;
+        }
         if offers.tracepoint(tracepoint) {
             self.loaded.push(program.to_string());
             return true;
@@ -462,9 +478,19 @@ impl Chosen {
         if OF_MODULES.iter().any(|module| tracepoint.starts_with(module)) {
             return false;
         }
-        self.lacking
-            .push((program.to_string(), format!("this kernel has no tracepoint {tracepoint}")));
+        let mut reason = format!("this kernel has no tracepoint {tracepoint}");
+        if SOCKETS.contains(&tracepoint)
+            && let Err(refused) = self.function_probes(offers)
+        {
+            reason.push_str(&format!(" (since 6.3), and {refused}"));
+        }
+        self.lacking.push((program.to_string(), reason));
         false
+    }
+
+    /// Whether functions can be probed here; asked once.
+    fn function_probes(&mut self, offers: &Offers) -> Result<(), String> {
+        self.function_probes.get_or_insert_with(|| offers.function_probes()).clone()
     }
 
     fn bits(&self) -> u64 {

@@ -37,7 +37,7 @@ impl Offers {
 
     /// Whether functions can be probed here at all: tried with the smallest program there is,
     /// because no setting tells.
-    fn function_probes(&self) -> Result<(), String> {
+    pub(crate) fn function_probes(&self) -> Result<(), String> {
         let refused = |what: &str| format!("this kernel lets no function be probed ({what})");
         let btf = self.0.as_ref().ok_or_else(|| refused("it has no BTF"))?;
         let function = btf

@@ -265,11 +265,17 @@ static __always_inline bool opened(struct open *open, struct task_struct *task, 
 	return has_open(open, task) && asks(open, subsystem);
 }
 
-/* The same for what happens in the thread's own context, not in an interrupt on top of it. */
-static __always_inline bool mine(struct open *open, __u32 subsystem)
+/* Whether one is open, and this is the thread's own context, not an interrupt on top of it. */
+static __always_inline bool in_context(struct open *open)
 {
 	return has_open(open, bpf_get_current_task_btf()) &&
-	       open->window->interrupted == NOT_INTERRUPTED && asks(open, subsystem);
+	       open->window->interrupted == NOT_INTERRUPTED;
+}
+
+/* The same for the doings of a subsystem. */
+static __always_inline bool mine(struct open *open, __u32 subsystem)
+{
+	return in_context(open) && asks(open, subsystem);
 }
 
 /* Whose the time is now. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sockets, TCP, devices; what goes into a packet's queue is in segments.h.
+ * What TCP sends again, and devices; what goes into a packet's queue is in segments.h, what comes through
+ * sockets in sockets.h.
  */
 #ifndef WEIGH_CALLS_NETWORK_H
 #define WEIGH_CALLS_NETWORK_H
@@ -8,30 +9,6 @@
 #include "account.h"
 
 #define IFF_LOOPBACK 8
-
-SEC("?tp_btf/sock_send_length")
-int BPF_PROG(socket__send, struct sock *sk, int result)
-{
-	struct open open;
-
-	if (result <= 0 || !mine(&open, WEIGH_SOCKET))
-		return 0;
-	add(&open.account->parts[WEIGH_SOCKET].entries, 1);
-	add(&open.account->socket.sent_bytes, result);
-	return 0;
-}
-
-SEC("?tp_btf/sock_recv_length")
-int BPF_PROG(socket__receive, struct sock *sk, int result, int flags)
-{
-	struct open open;
-
-	if (result <= 0 || flags & MSG_PEEK || !mine(&open, WEIGH_SOCKET))
-		return 0;
-	add(&open.account->parts[WEIGH_SOCKET].entries, 1);
-	add(&open.account->socket.received_bytes, result);
-	return 0;
-}
 
 SEC("?tp_btf/tcp_retransmit_skb")
 int BPF_PROG(tcp__retransmit)

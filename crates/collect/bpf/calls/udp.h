@@ -15,38 +15,31 @@ struct {
 	__type(value, struct cause);
 } readers SEC(".maps");
 
-SEC("?tp_btf/sock_send_length")
-int BPF_PROG(udp__send, struct sock *sk, int result)
+static __always_inline void udp_sent(struct open *open, __s64 bytes)
 {
-	struct open open;
-
-	if (sk->sk_protocol != IPPROTO_UDP || result < 0 || !mine(&open, WEIGH_UDP))
-		return 0;
-	add(&open.account->parts[WEIGH_UDP].entries, 1);
-	add(&open.account->udp.datagrams, 1);
-	add(&open.account->udp.sent_bytes, result);
-	return 0;
+	if (!asks(open, WEIGH_UDP))
+		return;
+	add(&open->account->parts[WEIGH_UDP].entries, 1);
+	add(&open->account->udp.datagrams, 1);
+	add(&open->account->udp.sent_bytes, bytes);
 }
 
-SEC("?tp_btf/sock_recv_length")
-int BPF_PROG(udp__receive, struct sock *sk, int result, int flags)
+static __always_inline void udp_received(struct open *open, struct sock *sk, __s64 result, bool looked)
 {
 	struct cause *reader;
-	struct open open;
 
-	if (sk->sk_protocol != IPPROTO_UDP || !mine(&open, WEIGH_UDP))
-		return 0;
+	if (!asks(open, WEIGH_UDP))
+		return;
 	reader = bpf_sk_storage_get(&readers, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (reader)
-		name_cause(reader, &open);
+		name_cause(reader, open);
 	else
 		count_lost();
-	if (result < 0 || flags & MSG_PEEK)
-		return 0;
-	add(&open.account->parts[WEIGH_UDP].entries, 1);
-	add(&open.account->udp.receipts, 1);
-	add(&open.account->udp.received_bytes, result);
-	return 0;
+	if (result < 0 || looked)
+		return;
+	add(&open->account->parts[WEIGH_UDP].entries, 1);
+	add(&open->account->udp.receipts, 1);
+	add(&open->account->udp.received_bytes, result);
 }
 
 SEC("?tp_btf/udp_fail_queue_rcv_skb")
