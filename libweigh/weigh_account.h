@@ -33,11 +33,11 @@ enum weigh_subsystem {
 	WEIGH_FUSE = 10,
 	/* block devices: waiting for them, and requests that were done while the call lasted */
 	WEIGH_BLOCK = 11,
-	/* payload through sockets (tracepoints of Linux 6.3) */
+	/* payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets) */
 	WEIGH_SOCKET = 12,
 	/* TCP: what was handed to it, and what it had to send again at once */
 	WEIGH_TCP = 13,
-	/* UDP, of what socket has (tracepoints of Linux 6.3) */
+	/* UDP, of what socket has (tracepoints of Linux 6.3; before, functions) */
 	WEIGH_UDP = 14,
 	/* devices and their queues; time is that of the driver's transmission, which loopback has none of */
 	WEIGH_NET = 15,

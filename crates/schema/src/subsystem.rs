@@ -258,7 +258,7 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     },
     Subsystem {
         name: "socket",
-        help: "payload through sockets (tracepoints of Linux 6.3)",
+        help: "payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets)",
         busy: "in the socket layer",
         waits: "waiting in the socket layer",
         fields: &[
@@ -279,7 +279,7 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     },
     Subsystem {
         name: "udp",
-        help: "UDP, of what socket has (tracepoints of Linux 6.3)",
+        help: "UDP, of what socket has (tracepoints of Linux 6.3; before, functions)",
         busy: "in UDP",
         waits: "waiting in UDP",
         fields: &[

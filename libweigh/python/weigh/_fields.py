@@ -404,7 +404,7 @@ class Block(_Numbers):
 
 
 class Socket(_Numbers):
-    """Payload through sockets (tracepoints of Linux 6.3)."""
+    """Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets)."""
 
     __slots__ = ()
 
@@ -471,7 +471,7 @@ class Tcp(_Numbers):
 
 
 class Udp(_Numbers):
-    """UDP, of what socket has (tracepoints of Linux 6.3)."""
+    """UDP, of what socket has (tracepoints of Linux 6.3; before, functions)."""
 
     __slots__ = ()
 
@@ -762,7 +762,7 @@ class Later(_Numbers):
         return self._of._number(161) / 1e9
 
 
-LAYOUT = 0x51c5cc90435a9665
+LAYOUT = 0x926a3c3b64b2f936
 WORDS = 162
 TOUCHED = 2
 UNMEASURED = 3
@@ -863,7 +863,7 @@ class Parts:
 
     @property
     def socket(self) -> Socket:
-        """Payload through sockets (tracepoints of Linux 6.3)."""
+        """Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets)."""
         return Socket(self)
 
     @property
@@ -873,7 +873,7 @@ class Parts:
 
     @property
     def udp(self) -> Udp:
-        """UDP, of what socket has (tracepoints of Linux 6.3)."""
+        """UDP, of what socket has (tracepoints of Linux 6.3; before, functions)."""
         return Udp(self)
 
     @property

@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x51c5cc90435a9665;
+pub(crate) const LAYOUT: u64 = 0x926a3c3b64b2f936;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,11 +33,11 @@ pub enum Subsystem {
     Fuse = 10,
     /// Block devices: waiting for them, and requests that were done while the call lasted.
     Block = 11,
-    /// Payload through sockets (tracepoints of Linux 6.3).
+    /// Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets).
     Socket = 12,
     /// TCP: what was handed to it, and what it had to send again at once.
     Tcp = 13,
-    /// UDP, of what socket has (tracepoints of Linux 6.3).
+    /// UDP, of what socket has (tracepoints of Linux 6.3; before, functions).
     Udp = 14,
     /// Devices and their queues; time is that of the driver's transmission, which loopback has none of.
     Net = 15,
@@ -255,7 +255,7 @@ pub struct Block {
     pub device_ns: Number,
 }
 
-/// Payload through sockets (tracepoints of Linux 6.3).
+/// Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Socket {
@@ -277,7 +277,7 @@ pub struct Tcp {
     pub retransmitted_bytes: Number,
 }
 
-/// UDP, of what socket has (tracepoints of Linux 6.3).
+/// UDP, of what socket has (tracepoints of Linux 6.3; before, functions).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Udp {
@@ -419,11 +419,11 @@ pub struct Account {
     pub fuse: Fuse,
     /// Block devices: waiting for them, and requests that were done while the call lasted.
     pub block: Block,
-    /// Payload through sockets (tracepoints of Linux 6.3).
+    /// Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets).
     pub socket: Socket,
     /// TCP: what was handed to it, and what it had to send again at once.
     pub tcp: Tcp,
-    /// UDP, of what socket has (tracepoints of Linux 6.3).
+    /// UDP, of what socket has (tracepoints of Linux 6.3; before, functions).
     pub udp: Udp,
     /// Devices and their queues; time is that of the driver's transmission, which loopback has none of.
     pub net: Net,
