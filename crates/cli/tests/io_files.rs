@@ -368,7 +368,7 @@ fn a_process_that_runs_is_followed_and_left_alone() {
     // Reads by a shell that waits to be told.
     let gate = scratch.path("gate");
     let script = format!(
-        "exec 4<{from}; until [ -e {} ]; do sleep 0.05; done; head -c 777 <&4; touch done; exec sleep 100",
+        "exec 4<{from}; until [ -e {} ]; do sleep 0.05; done; dd bs=777 count=1 status=none <&4; touch done; exec sleep 100",
         text(&gate)
     );
     let mut job = Command::new("bash");

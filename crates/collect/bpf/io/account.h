@@ -101,8 +101,11 @@ static __always_inline void count_other(struct io_use *use, struct io_doing *did
 	}
 }
 
-/* Under the lock; false if the use is about to leave the table. */
-static __always_inline bool count_in(struct io_use *use, struct io_doing *did)
+/*
+ * Under the lock; false if the use is about to leave the table. Not inlined: the stacks of all who are
+ * on the way to here are added up, and there is little of it.
+ */
+static __noinline int count_in(struct io_use *use, struct io_doing *did)
 {
 	bool alive;
 

@@ -57,16 +57,16 @@ const volatile struct aio_request request_layout;
 
 struct aio_batch {
 	__u64 address;
-	__u32 pid, number;
+	struct io_window *window;
+	__u32 pid, unused;
 };
 
 static long submit_one(__u32 index, struct aio_batch *batch)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_file *file = &batch->window->file;
 	struct aio_key key = { .pid = batch->pid };
 	struct aio_request request = {};
 	struct aio_control control;
-	struct io_file file = {};
 
 	if (bpf_probe_read_user(&key.control, sizeof(key.control),
 				(void *)(batch->address + index * sizeof(__u64))) ||
@@ -83,25 +83,27 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	default:
 		return 0;
 	}
-	if (!know_file(&file, file_at(task, control.descriptor), batch->pid))
+	if (!know_file(file, file_at(bpf_get_current_task_btf(), control.descriptor),
+		       batch->pid))
 		return 0;
-	request.file = file.key;
+	request.file = file->key;
 	/* Of a vector this is the number of its pieces: the result alone tells. */
 	if (control.operation == AIO_PREAD || control.operation == AIO_PWRITE)
 		request.bytes = control.bytes;
 	request.from = control.offset;
-	request.mode = file.mode;
-	request.flags = file.flags;
+	request.mode = file->mode;
+	request.flags = file->flags;
 	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY))
 		add(&tally.lost_requests, 1);
 	/* So that it is known by name, whatever becomes of it. */
-	tell_name(&file);
+	tell_name(file);
 	return 0;
 }
 
-static __always_inline void aio_submits(struct task_struct *task, __u64 count, __u64 address)
+static __always_inline void aio_submits(struct io_window *window, __u32 pid, __u64 count,
+					__u64 address)
 {
-	struct aio_batch batch = { .address = address, .pid = task->tgid };
+	struct aio_batch batch = { .address = address, .window = window, .pid = pid };
 
 	bpf_loop(count > MAX_BATCH ? MAX_BATCH : count, submit_one, &batch, 0);
 }
@@ -109,10 +111,10 @@ static __always_inline void aio_submits(struct task_struct *task, __u64 count, _
 static long complete_one(__u32 index, struct aio_batch *batch)
 {
 	struct aio_key key = { .pid = batch->pid };
-	struct io_doing did = { .transfer = IO_AIO, .calls = 1 };
+	struct io_doing *did = &batch->window->did[0];
+	struct io_file *file = &batch->window->file;
 	struct aio_request *request;
 	struct aio_event event;
-	struct io_file file = {};
 
 	if (bpf_probe_read_user(&event, sizeof(event),
 				(void *)(batch->address + index * sizeof(event))))
@@ -121,29 +123,29 @@ static long complete_one(__u32 index, struct aio_batch *batch)
 	request = bpf_map_lookup_elem(&requests, &key);
 	if (!request)
 		return 0;
-	did.number = batch->number;
-	did.at = bpf_ktime_get_ns();
-	did.wrote = request->wrote;
-	did.failed = event.result < 0;
-	did.calls = !did.failed;
-	did.bytes = did.failed ? 0 : event.result;
-	did.is_placed = !did.failed && has_offsets(request->mode);
-	did.from = request->from;
-	did.is_direct = !!(request->flags & O_DIRECT_FLAG);
-	file.key = request->file;
-	file.mode = request->mode;
-	did_with(&file, &did);
+	__builtin_memset(did, 0, sizeof(*did));
+	did->transfer = IO_AIO;
+	did->number = batch->window->number;
+	did->at = bpf_ktime_get_ns();
+	did->wrote = request->wrote;
+	did->failed = event.result < 0;
+	did->calls = !did->failed;
+	did->bytes = did->failed ? 0 : event.result;
+	did->is_placed = !did->failed && has_offsets(request->mode);
+	did->from = request->from;
+	did->is_direct = !!(request->flags & O_DIRECT_FLAG);
+	__builtin_memset(file, 0, sizeof(*file));
+	file->key = request->file;
+	file->mode = request->mode;
+	did_with(file, did);
 	bpf_map_delete_elem(&requests, &key);
 	return 0;
 }
 
-static __always_inline void aio_completes(__u32 number, __u64 address, long result)
+static __always_inline void aio_completes(struct io_window *window, __u32 pid, __u64 address,
+					  long result)
 {
-	struct aio_batch batch = {
-		.address = address,
-		.pid = bpf_get_current_task_btf()->tgid,
-		.number = number,
-	};
+	struct aio_batch batch = { .address = address, .window = window, .pid = pid };
 
 	if (result > 0)
 		bpf_loop(result > MAX_BATCH ? MAX_BATCH : result, complete_one, &batch, 0);

@@ -15,16 +15,6 @@
 #define S_IFBLK 0060000
 #define MAX_STEPS 512
 
-/* A file, as far as it is needed at each call. */
-struct io_file {
-	struct file *file; /* 0: known by its inode alone */
-	struct inode *inode;
-	__u32 mode;
-	__u32 flags;
-	__s64 position;
-	struct io_key key;
-};
-
 static __always_inline struct file *file_at(struct task_struct *task, __s32 descriptor)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);

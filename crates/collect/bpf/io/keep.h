@@ -50,6 +50,23 @@ struct io_doing {
 	__u64 time_ns, at;
 };
 
+struct io_key {
+	__u64 inode;
+	__u32 device, generation;
+	__u32 pid;
+	__u32 unused;
+};
+
+/* A file, as far as it is needed at each call. */
+struct io_file {
+	struct file *file; /* 0: known by its inode alone */
+	struct inode *inode;
+	__u32 mode;
+	__u32 flags;
+	__s64 position;
+	struct io_key key;
+};
+
 struct io_window {
 	enum io_stage stage;
 	__u32 inside; /* what the call does that it is in; see calls.h */
@@ -58,9 +75,11 @@ struct io_window {
 	__u64 began;
 	/*
 	 * What the call has done, and with which descriptors: one, or from one to the other. Here and
-	 * not on the stack to be hidden from the verifier, which would follow each kind of call.
+	 * not on the stack to be hidden from the verifier, which would follow each kind of call, and
+	 * because the stack is too short for it on old kernels. A thread is in one call at a time.
 	 */
 	struct io_doing did[2];
+	struct io_file file;
 	__s32 ends[2];
 };
 
@@ -70,13 +89,6 @@ struct {
 	__type(key, int);
 	__type(value, struct io_window);
 } windows SEC(".maps");
-
-struct io_key {
-	__u64 inode;
-	__u32 device, generation;
-	__u32 pid;
-	__u32 unused;
-};
 
 struct io_stretch {
 	__u64 from, to;

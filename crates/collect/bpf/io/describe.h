@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What a call has done, by its arguments and its result: described in the thread's window, not yet
+ * added to any file.
+ */
+#ifndef WEIGH_IO_DESCRIBE_H
+#define WEIGH_IO_DESCRIBE_H
+
+#include "aio.h"
+#include "kinds.h"
+#include "messages.h"
+
+#define AT_FDCWD -100
+#define O_TRUNC 01000
+
+/* Where a transfer began that took its offset from a variable, if it took it from one. */
+static __always_inline void place_by(struct io_doing *did, __u64 pointer)
+{
+	__s64 offset = 0;
+
+	did->is_placed = 2;
+	if (!pointer)
+		return;
+	bpf_probe_read_user(&offset, sizeof(offset), (void *)pointer);
+	did->from = offset - did->bytes;
+	did->is_placed = 1;
+}
+
+/* From one descriptor to another. */
+static __always_inline void copied(struct io_window *window, __s32 in, __u64 in_at, __s32 out,
+				   __u64 out_at)
+{
+	window->did[0].transfer = IO_COPIED;
+	window->did[1] = window->did[0];
+	window->ends[0] = in;
+	place_by(&window->did[0], in_at);
+	/* The time is one call's. */
+	window->did[1].time_ns = 0;
+	window->did[1].wrote = 1;
+	window->ends[1] = out;
+	place_by(&window->did[1], out_at);
+}
+
+/* A call that moves bytes between memory and one descriptor. */
+static __always_inline void moved(struct io_doing *did, struct pt_regs *regs, __u32 call,
+				  long result)
+{
+	did->wrote = is_write(call);
+	did->is_placed = 2;
+	switch (call) {
+	case CALL_READ:
+	case CALL_WRITE:
+		did->transfer = IO_PLAIN;
+		break;
+	case CALL_PREAD:
+	case CALL_PWRITE:
+		did->transfer = IO_POSITIONED;
+		did->is_placed = 1;
+		did->from = ARGUMENT_4(regs);
+		break;
+	case CALL_READV:
+	case CALL_WRITEV:
+		did->transfer = IO_VECTORED;
+		break;
+	case CALL_PREADV:
+	case CALL_PWRITEV:
+		did->transfer = IO_VECTORED;
+		did->from = ARGUMENT_4(regs);
+		/* preadv2 and its like: -1 is the file's own position. */
+		if ((__s64)did->from >= 0)
+			did->is_placed = 1;
+		break;
+	case CALL_RECEIVE_MANY:
+	case CALL_SEND_MANY:
+		did->transfer = IO_MESSAGE;
+		move_many(did, ARGUMENT_2(regs), result);
+		break;
+	case CALL_VMSPLICE:
+		did->transfer = IO_COPIED;
+		break;
+	default:
+		did->transfer = IO_MESSAGE;
+	}
+}
+
+static __always_inline void opened(struct io_window *window, struct pt_regs *regs, __u32 call,
+				   long result, __u32 pid)
+{
+	struct io_doing *did = &window->did[0];
+	struct io_process *process;
+	__u64 flags = 0;
+
+	if (result < 0) {
+		process = process_of(pid);
+		if (process) {
+			add(&process->failed_opens, 1);
+			add(&process->path_ns, did->time_ns);
+		}
+		return;
+	}
+	if (call == CALL_OPEN)
+		flags = ARGUMENT_2(regs);
+	else if (call == CALL_OPENAT)
+		flags = ARGUMENT_3(regs);
+	else if (call == CALL_CREAT)
+		flags = O_TRUNC;
+	else
+		bpf_probe_read_user(&flags, sizeof(flags), (void *)ARGUMENT_3(regs));
+	did->deed = DID_OPEN;
+	did->truncates = !!(flags & O_TRUNC);
+	window->ends[0] = result;
+}
+
+/* A call that says what it is about by a path, unless that is empty. */
+static __always_inline bool is_by_path(struct pt_regs *regs, __u32 call, __s32 descriptor)
+{
+	char first = 0;
+
+	if (call == CALL_PATH)
+		return true;
+	if (call != CALL_STATAT)
+		return false;
+	if (descriptor == AT_FDCWD || !ARGUMENT_2(regs))
+		return descriptor == AT_FDCWD;
+	bpf_probe_read_user(&first, 1, (void *)ARGUMENT_2(regs));
+	return first;
+}
+
+static __always_inline void other(struct io_window *window, struct pt_regs *regs, __u32 call,
+				  __u32 pid)
+{
+	struct io_doing *did = &window->did[0];
+	struct io_process *process;
+
+	if (is_by_path(regs, call, window->descriptor)) {
+		process = process_of(pid);
+		if (process) {
+			add(&process->path_calls, 1);
+			add(&process->path_ns, did->time_ns);
+		}
+		return;
+	}
+	did->deed = DID_METADATA;
+	window->ends[0] = window->descriptor;
+	if (call == CALL_SEEK)
+		did->deed = DID_SEEK;
+	else if (call == CALL_SYNC)
+		did->deed = DID_SYNC;
+	else if (call == CALL_TRUNCATE)
+		did->deed = DID_TRUNCATE;
+	else if (call == CALL_MMAP) {
+		did->deed = DID_MAP;
+		window->ends[0] = ARGUMENT_5(regs);
+	}
+}
+
+/* What the call has done, but to whom it was done is looked up by the caller. */
+static __always_inline void describe(struct io_window *window, struct pt_regs *regs, __u32 call,
+				     long result, __u32 pid)
+{
+	switch (call) {
+	case CALL_SENDFILE:
+		copied(window, ARGUMENT_2(regs), ARGUMENT_3(regs), window->descriptor, 0);
+		break;
+	case CALL_SPLICE:
+	case CALL_COPY_RANGE:
+		copied(window, window->descriptor, ARGUMENT_2(regs), ARGUMENT_3(regs),
+		       ARGUMENT_4(regs));
+		break;
+	case CALL_TEE:
+		copied(window, window->descriptor, 0, ARGUMENT_2(regs), 0);
+		break;
+	case CALL_OPEN:
+	case CALL_OPENAT:
+	case CALL_OPENAT2:
+	case CALL_CREAT:
+		opened(window, regs, call, result, pid);
+		break;
+	case CALL_AIO_EVENTS:
+		aio_completes(window, pid, ARGUMENT_4(regs), result);
+		break;
+	case CALL_AIO_SUBMIT:
+	case CALL_URING:
+		break;
+	case CALL_SEEK:
+	case CALL_SYNC:
+	case CALL_TRUNCATE:
+	case CALL_METADATA:
+	case CALL_STATAT:
+	case CALL_PATH:
+	case CALL_MMAP:
+		other(window, regs, call, pid);
+		break;
+	default:
+		window->ends[0] = window->descriptor;
+		moved(&window->did[0], regs, call, result);
+	}
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Which calls are about files, by what they do, and where their arguments are.
+ */
+#ifndef WEIGH_IO_KINDS_H
+#define WEIGH_IO_KINDS_H
+
+#include "types.h"
+
+#define MAX_CALL_NUMBER 512
+
+#if defined(__TARGET_ARCH_x86)
+#define ARGUMENT_1(regs) ((regs)->di)
+#define ARGUMENT_2(regs) ((regs)->si)
+#define ARGUMENT_3(regs) ((regs)->dx)
+#define ARGUMENT_4(regs) BPF_CORE_READ((struct pt_regs___io *)(regs), r10)
+#define ARGUMENT_5(regs) ((regs)->r8)
+#else
+#define ARGUMENT_1(regs) ((regs)->regs[0])
+#define ARGUMENT_2(regs) ((regs)->regs[1])
+#define ARGUMENT_3(regs) ((regs)->regs[2])
+#define ARGUMENT_4(regs) ((regs)->regs[3])
+#define ARGUMENT_5(regs) ((regs)->regs[4])
+#endif
+
+/* What a call does, by its number. */
+enum io_call {
+	CALL_NONE,
+	CALL_READ,
+	CALL_WRITE,
+	CALL_PREAD,
+	CALL_PWRITE,
+	CALL_READV,
+	CALL_WRITEV,
+	CALL_PREADV,
+	CALL_PWRITEV,
+	CALL_RECEIVE,
+	CALL_SEND,
+	CALL_RECEIVE_MANY,
+	CALL_SEND_MANY,
+	CALL_SENDFILE,
+	CALL_SPLICE,
+	CALL_TEE,
+	CALL_VMSPLICE,
+	CALL_COPY_RANGE,
+	CALL_OPEN,
+	CALL_OPENAT,
+	CALL_OPENAT2,
+	CALL_CREAT,
+	CALL_CLOSE,
+	CALL_SEEK,
+	CALL_SYNC,
+	CALL_TRUNCATE,
+	CALL_METADATA, /* by descriptor */
+	CALL_STATAT, /* by descriptor with an empty path, else by path */
+	CALL_PATH,
+	CALL_MMAP,
+	CALL_AIO_SUBMIT,
+	CALL_AIO_EVENTS,
+	CALL_URING, /* the requests are told where they complete */
+};
+
+const volatile __u8 calls[MAX_CALL_NUMBER];
+const volatile enum io_call call_layout;
+
+static __always_inline bool is_compatible(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return task->thread_info.status & TS_COMPAT;
+#else
+	return false;
+#endif
+}
+
+static __always_inline bool is_write(__u32 call)
+{
+	return call == CALL_WRITE || call == CALL_PWRITE || call == CALL_WRITEV ||
+	       call == CALL_PWRITEV || call == CALL_SEND || call == CALL_SEND_MANY ||
+	       call == CALL_VMSPLICE;
+}
+
+#endif
