@@ -11,18 +11,22 @@ use serde_json::Value;
 use support::run::{Scratch, weigh, weigh_as};
 use support::workload;
 
-const SENDS: u64 = 100_003;
 const BYTES: u64 = 1400;
 const ODD: u64 = 23;
 /// Of Ethernet, IP and UDP.
 const HEADERS: u64 = 42;
+
+/// How many datagrams are sent.
+fn sent() -> u64 {
+    support::amount(100_003)
+}
 
 /// Follows while the workload sends its datagrams; the events, and what weigh said.
 #[track_caller]
 fn sends(options: &[&str]) -> (Vec<Value>, String) {
     let scratch = Scratch::new();
     let file = scratch.path("events.jsonl").display().to_string();
-    let numbers = [SENDS, BYTES, ODD].map(|number| number.to_string());
+    let numbers = [sent(), BYTES, ODD].map(|number| number.to_string());
     let program = workload("datagrams");
     let command = [&program, &numbers[0], &numbers[1], &numbers[2]].map(String::as_str);
     let arguments = [&["trace", "-o", &file][..], options, &["--"], &command].concat();
@@ -66,8 +70,8 @@ fn every_send_is_an_event_and_no_other_is() {
     let (events, said) =
         sends(&["-e", "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm}"]);
     other.kill().and_then(|()| other.wait()).expect("it can be ended");
-    assert_eq!(counted(&said), (SENDS, 0), "{said}");
-    assert_eq!(events.len() as u64, SENDS);
+    assert_eq!(counted(&said), (sent(), 0), "{said}");
+    assert_eq!(events.len() as u64, sent());
     for event in &events {
         let len = event["fields"]["len"].as_u64().expect("a number");
         assert!((BYTES + HEADERS..=BYTES + HEADERS + 1).contains(&len), "{event}");
@@ -102,12 +106,12 @@ fn a_filter_takes_exactly_those_it_says() {
 fn sampling_by_count_is_exact_and_by_time_is_bounded() {
     needs_root!();
     let (_, said) = sends(&["-e", "net:net_dev_queue", "--sampling", "sample 1/100"]);
-    assert_eq!(counted(&said), (SENDS.div_ceil(100), 0), "{said}");
-    assert!(said.contains(&format!("of {SENDS}")), "{said}");
+    assert_eq!(counted(&said), (sent().div_ceil(100), 0), "{said}");
+    assert!(said.contains(&format!("of {}", sent())), "{said}");
     let (events, said) =
         sends(&["-e", "net:net_dev_queue sample 1/7", "--sampling", "sample 1/100"]);
-    assert_eq!(counted(&said), (SENDS.div_ceil(7), 0), "its own rule goes before: {said}");
-    assert_eq!(events.len() as u64, SENDS.div_ceil(7));
+    assert_eq!(counted(&said), (sent().div_ceil(7), 0), "its own rule goes before: {said}");
+    assert_eq!(events.len() as u64, sent().div_ceil(7));
 
     let (events, _) = sends(&["-e", "net:net_dev_queue every 1ms"]);
     let times: Vec<i64> = events.iter().filter_map(|event| event["time_ns"].as_i64()).collect();
@@ -131,7 +135,7 @@ fn what_the_ring_had_no_room_for_is_counted() {
     needs_root!();
     let (events, said) = sends(&["-e", "net:net_dev_queue{len=skb->len}", "--buffer", "4KiB"]);
     let (taken, lost) = counted(&said);
-    assert_eq!(taken + lost, SENDS, "{said}");
+    assert_eq!(taken + lost, sent(), "{said}");
     assert_eq!(events.len() as u64, taken);
     assert!(lost > 0, "so small a ring holds them all? {said}");
 }
@@ -141,8 +145,8 @@ fn rings_for_each_cpu_hold_the_same() {
     needs_root!();
     let (events, said) =
         sends(&["-e", "net:net_dev_queue{len=skb->len}", "--per-cpu", "--wake", "0"]);
-    assert_eq!(counted(&said), (SENDS, 0), "{said}");
-    assert_eq!(events.len() as u64, SENDS);
+    assert_eq!(counted(&said), (sent(), 0), "{said}");
+    assert_eq!(events.len() as u64, sent());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use weigh_trace::record::Record;
 use weigh_trace::value::{Value, frames};
 
 use super::{Sink, Times};
-use crate::trace::session::Totals;
+use crate::trace::counts::Totals;
 
 /// A file of lines; without one, standard output.
 pub struct Jsonl {

@@ -10,12 +10,17 @@ use anyhow::bail;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 
-use super::session::Totals;
+use super::counts::Totals;
 
 /// Somewhere that records go to.
 pub trait Sink {
     /// Takes a record, where it lies in the ring.
     fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()>;
+
+    /// Records of another probe will come, with this number; an error if they can not be taken.
+    fn add(&mut self, _: usize, _: &Probe) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// All that are there for now have been taken.
     fn end_batch(&mut self) -> anyhow::Result<()> {
@@ -38,7 +43,7 @@ pub struct Times {
 const FORMATS: &str = ".parquet or .jsonl";
 
 /// A file, of the format that its name says.
-pub fn of_file(path: &Path, probes: &[Probe]) -> anyhow::Result<Box<dyn Sink>> {
+pub fn of_file(path: &Path, probes: &[&Probe]) -> anyhow::Result<Box<dyn Sink>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(jsonl::Jsonl::on_output()));
     }
