@@ -358,6 +358,19 @@ fn a_function_is_followed_as_it_is_called_and_as_it_returns() {
     assert_eq!(std::fs::metadata(scratch.path("written")).expect("a file").len(), 7 * 1003);
 }
 
+/// Packets of a Perfetto trace, if there is nothing else: a byte, a length of 4 bytes, a packet.
+#[track_caller]
+fn whole_packets(mut bytes: &[u8]) -> u64 {
+    let mut packets = 0;
+    while !bytes.is_empty() {
+        assert_eq!(bytes[0], 0x0a);
+        let part = |n: usize| usize::from(bytes[n + 1] & 0x7f) << (7 * n);
+        bytes = &bytes[5 + part(0) + part(1) + part(2) + part(3)..];
+        packets += 1;
+    }
+    packets
+}
+
 #[test]
 fn a_full_disk_leaves_whole_lines_and_a_status() {
     needs_root!();
@@ -367,7 +380,7 @@ fn a_full_disk_leaves_whole_lines_and_a_status() {
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("tmpfs", &place, "tmpfs", flags, c"size=1m").expect("a tmpfs");
     let program = workload("datagrams");
-    for name in ["events.jsonl", "events.parquet"] {
+    for name in ["events.jsonl", "events.parquet", "events.perfetto-trace"] {
         let file = place.join(name);
         let path = file.display().to_string();
         let event = "net:net_dev_queue{len=skb->len, bytes(skb->head, 64)}";
@@ -384,6 +397,7 @@ fn a_full_disk_leaves_whole_lines_and_a_status() {
                 assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
                 text.lines().count() as u64
             }
+            "events.perfetto-trace" => whole_packets(&std::fs::read(&file).expect("it is there")),
             _ => weigh_keep::count_rows(&file).expect("it is whole"),
         };
         assert!(left < 300_011, "{left}");

@@ -50,10 +50,14 @@ pub struct TraceArguments {
     #[arg(long, value_name = "RULE")]
     pub sampling: Option<String>,
 
-    /// Write to FILE, whose name says the format (.parquet, .jsonl), or JSON lines to `-` [default:
+    /// Write to FILE, whose name says the format (.parquet, .jsonl, .perfetto-trace), or JSON lines to `-` [default:
     /// lines on the terminal].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+
+    /// In a .perfetto-trace, draw the fields of this name as counters; can be given several times.
+    #[arg(long = "counter", value_name = "FIELD")]
+    pub counters: Vec<String>,
 
     /// Follow a process that runs, all of its threads, and what it starts from now on.
     #[arg(long, value_name = "PID", conflicts_with = "command")]

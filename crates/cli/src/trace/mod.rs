@@ -57,7 +57,7 @@ fn sink(
     probes: &[&weigh_trace::probe::Probe],
 ) -> anyhow::Result<Box<dyn Sink>> {
     match &arguments.output {
-        Some(path) => sinks::of_file(path, probes),
+        Some(path) => sinks::of_file(path, probes, &arguments.counters),
         None => Ok(sinks::of_terminal(arguments.command.is_empty())),
     }
 }
