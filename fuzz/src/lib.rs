@@ -146,7 +146,7 @@ fn is_shown(refusal: &weigh_trace::error::Refusal, text: &str) {
 
 /// The kernel's types, and events that are checked against them and made into programs.
 pub fn trace_types(data: &[u8]) {
-    use weigh_trace::generate::{Access, Maps, program};
+    use weigh_trace::generate::{Access, Maps, Slot, program};
     let Ok(btf) = weigh_trace::btf::Btf::new(data.to_vec()) else { return };
     let names: Vec<String> = btf.tracepoints().take(3).map(str::to_string).collect();
     for name in names {
@@ -158,7 +158,7 @@ pub fn trace_types(data: &[u8]) {
             let state = weigh_trace::state::State { probes: 1, cpus: 1 };
             let maps = Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None };
             for access in [Access::Direct, Access::Helpers] {
-                assert!(program(&probe, 0, &state, &maps, access).is_ok());
+                assert!(program(&probe, Slot { number: 0, gate: 0, flip: 0 }, &state, &maps, access).is_ok());
             }
         }
     }

@@ -268,6 +268,11 @@ impl Waiting {
         self.pidfd.as_fd()
     }
 
+    /// The child.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// Lets the child execute the command; returns once it has, or could not.
     pub fn go(self) -> Result<(Pid, OwnedFd), SpawnError> {
         let _ = rustix::io::write(&self.go, b"g");

@@ -101,12 +101,21 @@ pub struct Descriptors {
     pub members: Option<i32>,
 }
 
-/// A program that was loaded.
+/// A program, or the place of one that was removed.
 struct Program {
     name: String,
-    program: OwnedFd,
     point: Point,
+    loaded: Option<Loaded>,
+    /// What was missed until it was removed.
+    missed: u64,
+}
+
+/// What the kernel has of it. The first is let go of first: nothing is called after that.
+struct Loaded {
     link: Option<attach::Link>,
+    entry: OwnedFd,
+    /// Where the entry finds the program; when nobody has it any more, the kernel empties it.
+    table: MapHandle,
 }
 
 /// A stream of events.
@@ -168,6 +177,11 @@ impl KernelTrace {
         Ok(KernelTrace { programs: Vec::new(), state_map, state, rings, outer, waker, members })
     }
 
+    /// How many rings there are.
+    pub fn rings(&self) -> usize {
+        self.rings.len()
+    }
+
     /// The descriptors that programs name.
     pub fn descriptors(&self) -> Descriptors {
         let ring = match &self.outer {
@@ -184,35 +198,53 @@ impl KernelTrace {
     /// Has the kernel check a program; returns its number. It is not called yet.
     pub fn load(&mut self, name: &str, point: Point, code: &[u64]) -> Result<usize, TraceError> {
         let program = attach::load(name, &point, code)?;
-        self.programs.push(Program { name: name.to_string(), program, point, link: None });
+        let none = options(0, 0);
+        let table = MapHandle::create(MapType::ProgArray, Some("weigh_program"), 4, 4, 1, &none)
+            .map_err(made("the table of a program", 4))?;
+        let entry = attach::load(name, &point, &attach::entry(table.as_fd().as_raw_fd()))?;
+        put(&table, &program)?;
+        let loaded = Some(Loaded { link: None, entry, table });
+        self.programs.push(Program { name: name.to_string(), point, loaded, missed: 0 });
         Ok(self.programs.len() - 1)
+    }
+
+    /// Puts another program into the place of one: each event is still seen, and by one of them only.
+    pub fn replace(&mut self, number: usize, code: &[u64]) -> Result<(), TraceError> {
+        let program = &self.programs[number];
+        let Some(loaded) = &program.loaded else { return Ok(()) };
+        put(&loaded.table, &attach::load(&program.name, &program.point, code)?)
     }
 
     /// From now on a program is called.
     pub fn attach(&mut self, number: usize) -> Result<(), TraceError> {
-        let program = &mut self.programs[number];
-        if program.link.is_none() {
-            program.link =
-                Some(attach::attach(&program.name, program.program.as_fd(), &program.point)?);
+        let Program { name, point, loaded, .. } = &mut self.programs[number];
+        if let Some(Loaded { link: link @ None, entry, .. }) = loaded {
+            *link = Some(attach::attach(name, entry.as_fd(), point)?);
         }
         Ok(())
     }
 
-    /// From now on it is not called any more, and costs nobody anything.
-    pub fn detach(&mut self, number: usize) {
-        self.programs[number].link = None;
+    /// From now on it is not called any more, and the kernel has nothing left of it.
+    pub fn remove(&mut self, number: usize) {
+        // What is missed is known as long as it is loaded.
+        if let Some(Loaded { link, .. }) = &mut self.programs[number].loaded {
+            *link = None;
+        }
+        self.programs[number].missed = self.missed(number);
+        self.programs[number].loaded = None;
     }
 
     /// From now on none is called.
     pub fn detach_all(&mut self) {
-        for program in &mut self.programs {
-            program.link = None;
+        for loaded in self.programs.iter_mut().filter_map(|program| program.loaded.as_mut()) {
+            loaded.link = None;
         }
     }
 
     /// Events that the kernel did not call a program for, because it was at work on that CPU already.
     pub fn missed(&self, number: usize) -> u64 {
-        attach::missed(self.programs[number].program.as_fd())
+        let Program { loaded, missed, .. } = &self.programs[number];
+        loaded.as_ref().map_or(*missed, |loaded| attach::missed(loaded.entry.as_fd()))
     }
 
     /// A word of the shared array, by its place in bytes.
@@ -261,9 +293,9 @@ impl KernelTrace {
         self.waker.as_fd()
     }
 
-    /// Shows all records that are there, where they lie; returns how many. It ends also if more come
-    /// all the time.
-    pub fn drain(&mut self, mut visit: impl FnMut(&[u8])) -> u64 {
+    /// Shows the records that are there, where they lie, but not too many at once; returns how many, and
+    /// whether that was all. For what is left nobody is waked.
+    pub fn drain(&mut self, mut visit: impl FnMut(&[u8])) -> (u64, bool) {
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(0),
@@ -271,8 +303,17 @@ impl KernelTrace {
         let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
         // Only so that it is not ready any more: what it says is not needed.
         let _ = epoll::wait(&self.waker, &mut events[..], Some(&now));
-        self.rings.iter_mut().map(|ring| ring.drain(&mut visit)).sum()
+        let drained = self.rings.iter_mut().map(|ring| ring.drain(&mut visit));
+        drained.fold((0, true), |(sum, all), (records, is_all)| (sum + records, all && is_all))
     }
+}
+
+/// From now on this is the program.
+fn put(table: &MapHandle, program: &OwnedFd) -> Result<(), TraceError> {
+    let value = program.as_raw_fd().to_ne_bytes();
+    table
+        .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
+        .map_err(made("the table of a program", 4))
 }
 
 fn make_rings(settings: &Settings) -> Result<(Vec<Ring>, Option<MapHandle>), TraceError> {

@@ -34,6 +34,7 @@ pub(crate) enum Op {
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
     Modulo = 0x90,
+    ExclusiveOr = 0xa0,
     Move = 0xb0,
     ShiftRightSigned = 0xc0,
 }

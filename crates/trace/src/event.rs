@@ -104,6 +104,8 @@ pub struct Event {
     pub fields: Option<Vec<Field>>,
     /// Which of them.
     pub filter: Option<Filter>,
+    /// That, as it was written.
+    pub filter_text: String,
     /// How many of them.
     pub sampling: Option<Sampling>,
 }
@@ -114,13 +116,24 @@ impl Event {
         let mut cursor = Cursor::new(text)?;
         let (point, span) = point(&mut cursor)?;
         let fields = if cursor.eat("{") { Some(fields(&mut cursor)?) } else { None };
-        let filter = match cursor.eat_word("if") {
-            true => Some(Filter::take(&mut cursor)?),
-            false => None,
-        };
+        let mut filter_text = String::new();
+        let mut filter = None;
+        if cursor.eat_word("if") {
+            let from = cursor.at();
+            filter = Some(Filter::take(&mut cursor)?);
+            filter_text = text[from..cursor.at()].trim().to_string();
+        }
         let sampling = Sampling::take(&mut cursor)?;
         match cursor.is_at_end() {
-            true => Ok(Event { text: text.to_string(), point, span, fields, filter, sampling }),
+            true => Ok(Event {
+                text: text.to_string(),
+                point,
+                span,
+                fields,
+                filter,
+                filter_text,
+                sampling,
+            }),
             false => Err(cursor.expected("'{', 'if', 'sample', 'at most', 'every' or the end")),
         }
     }

@@ -12,10 +12,11 @@ mod test;
 mod value;
 
 use crate::assemble::{Assembler, Helper, Label, Op, R, TooFar, When};
+use crate::condition::Test;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::sampling::Sampling;
-use crate::state::{Count, State, WATERMARK};
+use crate::state::{BANK, CONSTANTS, Count, HOLDING, State, WATERMARK};
 
 /// The descriptors of the maps that programs use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,15 +40,27 @@ pub enum Access {
     Helpers,
 }
 
+/// Which of a stream's probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its number, which its records have.
+    pub number: u32,
+    /// Which of its two gates its sampling goes by.
+    pub gate: usize,
+    /// With 1 it takes the constants of its filter from the bank that does not hold: a program that
+    /// takes another one's place finds its own there from its first event on.
+    pub flip: usize,
+}
+
 /// The program of a probe.
 pub fn program(
     probe: &Probe,
-    number: u32,
+    slot: Slot,
     state: &State,
     maps: &Maps,
     access: Access,
 ) -> Result<Vec<u64>, TooFar> {
-    let mut writer = Writer::new(probe, number, state, maps, access);
+    let mut writer = Writer::new(probe, slot, state, maps, access);
     writer.write();
     writer.code.finish()
 }
@@ -74,13 +87,15 @@ const LOUDLY: i32 = 2;
 struct Writer<'p> {
     code: Assembler,
     probe: &'p Probe,
-    number: u32,
+    slot: Slot,
     state: &'p State,
     maps: &'p Maps,
     access: Access,
     end: Label,
     /// Code that is seldom reached and stands behind the rest: where it is reached, what it says.
     asides: Vec<Aside>,
+    /// Constants of the filter that have been met; none if they stand in the program itself.
+    constants: Option<usize>,
     knows_thread: bool,
     knows_cpu: bool,
     knows_time: bool,
@@ -98,7 +113,7 @@ struct Aside {
 impl<'p> Writer<'p> {
     fn new(
         probe: &'p Probe,
-        number: u32,
+        slot: Slot,
         state: &'p State,
         maps: &'p Maps,
         access: Access,
@@ -108,12 +123,13 @@ impl<'p> Writer<'p> {
         Writer {
             code,
             probe,
-            number,
+            slot,
             state,
             maps,
             access,
             end,
             asides: Vec::new(),
+            constants: None,
             knows_thread: false,
             knows_cpu: false,
             knows_time: false,
@@ -125,6 +141,7 @@ impl<'p> Writer<'p> {
         self.leave_strangers_out();
         if let Some(test) = &self.probe.test {
             self.learn_for(test);
+            self.find_constants(test);
             let passes = self.code.label();
             self.test(test, passes, self.end);
             self.code.place(passes);
@@ -140,6 +157,24 @@ impl<'p> Writer<'p> {
         self.submit();
         self.code.place(self.end);
         self.code.exit();
+    }
+
+    /// R9 is what lies before the filter's constants that hold now: weigh changes those that do not, and
+    /// then which do, so that each event is held to all of the old ones or to all of the new.
+    fn find_constants(&mut self, test: &Test) {
+        if !(1..=CONSTANTS).contains(&test.constants().len()) {
+            return;
+        }
+        self.constants = Some(0);
+        let place = self.state.probe(self.slot.number as usize) as u32;
+        let code = &mut self.code;
+        code.map_value(R::R9, self.maps.state, place);
+        code.load(R::R0, R::R9, HOLDING as i16, 8);
+        code.with_constant(Op::And, R::R0, BANK as i32);
+        if self.slot.flip % 2 == 1 {
+            code.with_constant(Op::ExclusiveOr, R::R0, BANK as i32);
+        }
+        code.with(Op::Add, R::R9, R::R0);
     }
 
     /// Only threads that are followed go on.
@@ -197,7 +232,7 @@ impl<'p> Writer<'p> {
 
     /// One more, of this CPU: nobody else writes there.
     fn count(&mut self, count: Count) {
-        let place = self.state.of_cpu(self.number as usize, count) as i32;
+        let place = self.state.of_cpu(self.slot.number as usize, count) as i32;
         let code = &mut self.code;
         // The offset of a load has 16 bits, which many probes exceed.
         code.with(Op::Move, R::R2, R::R8);
@@ -208,7 +243,7 @@ impl<'p> Writer<'p> {
     }
 
     fn sample(&mut self, sampling: Sampling) {
-        let gate = self.state.gate(self.number as usize) as u32;
+        let gate = self.state.gate(self.slot.number as usize, self.slot.gate) as u32;
         match sampling {
             Sampling::OneIn(n) => {
                 let code = &mut self.code;
@@ -297,7 +332,7 @@ impl<'p> Writer<'p> {
     }
 
     fn write_header(&mut self) {
-        let number = self.number;
+        let number = self.slot.number;
         let bytes = self.probe.record_bytes;
         self.put_constant(offset::event, u64::from(number), 4);
         self.put_constant(offset::size, u64::from(bytes), 4);

@@ -12,6 +12,7 @@
 mod assemble;
 pub mod btf;
 pub mod condition;
+mod constants;
 mod cursor;
 pub mod error;
 pub mod event;

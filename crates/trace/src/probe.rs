@@ -85,7 +85,17 @@ const MOST_RECORD_BYTES: u32 = 32 * 1024 - 8;
 impl Probe {
     /// Checks an event, and the filters that are said for all of them.
     pub fn check(btf: &Btf, event: &Event, filters: &[(String, Filter)]) -> Result<Probe, Refusal> {
-        let signature = signature_of(btf, event)?;
+        Probe::of(btf, event, &signature_of(btf, event)?, filters)
+    }
+
+    /// Checks one whose signature is known: looking for that among all of the kernel's takes longer than
+    /// the rest.
+    pub fn of(
+        btf: &Btf,
+        event: &Event,
+        signature: &Signature,
+        filters: &[(String, Filter)],
+    ) -> Result<Probe, Refusal> {
         let name = event.name();
         let own = Walker { btf, arguments: &signature.arguments, event: &name, text: &event.text };
         let mut test = event.filter.as_ref().map(|f| condition::check(&own, f)).transpose()?;
@@ -99,7 +109,7 @@ impl Probe {
         }
         let mut id = None;
         let mut fields = Vec::new();
-        for field in &chosen(btf, event, &signature) {
+        for field in &chosen(btf, event, signature) {
             match content(&own, field)? {
                 (Content::Number(source), ..) if field.name == ID => id = Some(source),
                 (content, shape, bytes) => {
@@ -129,11 +139,19 @@ impl Probe {
         }
         let id = id.or_else(|| first_argument(&own));
         let sampling = event.sampling;
-        Ok(Probe { name, attach: signature.attach, id, fields, test, sampling, record_bytes })
+        Ok(Probe {
+            name,
+            attach: signature.attach.clone(),
+            id,
+            fields,
+            test,
+            sampling,
+            record_bytes,
+        })
     }
 }
 
-/// What an event hands over.
+/// What the kernel hands over at an event.
 pub fn signature_of(btf: &Btf, event: &Event) -> Result<Signature, Refusal> {
     let found = match &event.point {
         Point::Tracepoint { name, .. } => signature::of_tracepoint(btf, name),

@@ -1,5 +1,7 @@
 //! How many of the events that a filter lets through become records.
 
+use std::fmt;
+
 use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
 
@@ -61,6 +63,21 @@ impl Sampling {
     }
 }
 
+/// As it is written.
+impl fmt::Display for Sampling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sampling::OneIn(n) => write!(f, "sample 1/{n}"),
+            Sampling::AtMost(most) => write!(f, "at most {most}/s"),
+            Sampling::Every(ns) => {
+                let unit = UNITS.iter().rev().find(|(_, unit)| ns % unit == 0);
+                let (name, unit) = unit.copied().unwrap_or(("ns", 1));
+                write!(f, "every {}{name}", ns / unit)
+            }
+        }
+    }
+}
+
 fn bounded(cursor: &mut Cursor<'_>, most: u64) -> Result<u64, Refusal> {
     let (number, span): (u64, Span) = cursor.need_number()?;
     if (1..=most).contains(&number) {
@@ -79,6 +96,9 @@ mod tests {
         assert_eq!(Sampling::parse("sample 1/100"), Ok(Sampling::OneIn(100)));
         assert_eq!(Sampling::parse("at most 1000/s"), Ok(Sampling::AtMost(1000)));
         assert_eq!(Sampling::parse("every 10ms"), Ok(Sampling::Every(10_000_000)));
+        for text in ["sample 1/100", "at most 1000/s", "every 10ms", "every 7ns", "every 2s"] {
+            assert_eq!(Sampling::parse(text).map(|rule| rule.to_string()).as_deref(), Ok(text));
+        }
         for text in ["sample 2/3", "sample 1/0", "at most 5", "every 10", "every 10 days", ""] {
             assert!(Sampling::parse(text).is_err(), "{text}");
         }

@@ -8,8 +8,16 @@
 pub const WATERMARK: usize = 0;
 /// Bytes before the probes.
 const HEAD: usize = 64;
-/// Bytes of a probe that all CPUs share.
-const PROBE: usize = 128;
+/// Bytes of a probe that all CPUs share: its gates, which bank of constants holds, and both banks.
+const PROBE: usize = 64 + 2 * BANK;
+/// Bytes of a bank.
+pub(crate) const BANK: usize = CONSTANTS * 8;
+/// Where the banks begin, behind the beginning of a probe.
+pub(crate) const BANKS: usize = 64;
+/// Where it says which bank holds: how many bytes behind the first it lies.
+pub(crate) const HOLDING: usize = 16;
+/// Constants of a filter that can be changed while the stream runs.
+pub const CONSTANTS: usize = 8;
 /// Bytes before the counts of a CPU.
 const CPU_HEAD: usize = 64;
 /// Bytes of what a CPU counts for a probe.
@@ -41,9 +49,30 @@ impl State {
         self.cpu(self.cpus)
     }
 
-    /// What the sampling of a probe counts by.
-    pub fn gate(&self, probe: usize) -> usize {
+    /// What belongs to a probe, over all CPUs.
+    pub(crate) fn probe(&self, probe: usize) -> usize {
         HEAD + probe * PROBE
+    }
+
+    /// What the sampling of a probe counts by. There are two: a new rule begins with the one that the
+    /// old rule does not use.
+    pub fn gate(&self, probe: usize, gate: usize) -> usize {
+        self.probe(probe) + gate % 2 * 8
+    }
+
+    /// Which of a filter's two banks of constants holds: 0, or the bytes of a bank.
+    pub fn holding(&self, probe: usize) -> usize {
+        self.probe(probe) + HOLDING
+    }
+
+    /// A constant of a probe's filter in one of its banks.
+    pub fn constant(&self, probe: usize, bank: usize, number: usize) -> usize {
+        self.probe(probe) + BANKS + bank % 2 * BANK + number * 8
+    }
+
+    /// What [`State::holding`] has to say so that a bank holds.
+    pub fn bank_word(bank: usize) -> u64 {
+        (bank % 2 * BANK) as u64
     }
 
     /// What a CPU has to itself: the first word is how much it has written since it waked anybody.
@@ -75,7 +104,12 @@ mod tests {
     fn nothing_lies_on_top_of_anything() {
         let state = State { probes: 3, cpus: 2 };
         let mut places = vec![WATERMARK];
-        places.extend((0..3).flat_map(|probe| [state.gate(probe), state.gate(probe) + 120]));
+        for probe in 0..3 {
+            places.extend([state.gate(probe, 0), state.gate(probe, 1), state.holding(probe)]);
+            for bank in 0..2 {
+                places.extend((0..CONSTANTS).map(|number| state.constant(probe, bank, number)));
+            }
+        }
         for cpu in 0..2 {
             places.push(state.cpu(cpu));
             for probe in 0..3 {

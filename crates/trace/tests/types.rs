@@ -5,7 +5,7 @@
 use weigh_trace::btf::{Btf, BtfError};
 use weigh_trace::condition::{Right, Source, Test};
 use weigh_trace::event::Event;
-use weigh_trace::generate::{Access, Maps, program};
+use weigh_trace::generate::{Access, Maps, Slot, program};
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::state::State;
 use weigh_trace::walk::{Bits, End, Hop, Place};
@@ -196,6 +196,17 @@ fn fields_lie_behind_the_header_without_gaps() {
 }
 
 #[test]
+fn filters_of_one_form_have_their_constants_in_order() {
+    let test = |text: &str| check(text).unwrap().test.unwrap();
+    let first = test("x if n in (1, 3..5) && !(n & 7 == 2)");
+    assert_eq!(first.constants(), [1, 3, 5, 2]);
+    assert!(first.has_form_of(&test("x if n in (9, 8..70) && !(n & 7 == 1)")));
+    for other in ["x if n in (9, 8..70) && !(n & 6 == 1)", "x if n == 1", "x if n in (1, 2)"] {
+        assert!(!first.has_form_of(&test(other)), "{other}");
+    }
+}
+
+#[test]
 fn every_program_ends_and_jumps_within_itself() {
     let state = State { probes: 2, cpus: 4 };
     for text in [
@@ -207,7 +218,9 @@ fn every_program_ends_and_jumps_within_itself() {
         for access in [Access::Direct, Access::Helpers] {
             for (is_ring_per_cpu, members) in [(false, None), (true, Some(5))] {
                 let maps = Maps { state: 3, ring: 4, is_ring_per_cpu, members };
-                let code = program(&probe, 1, &state, &maps, access).unwrap();
+                let code =
+                    program(&probe, Slot { number: 1, gate: 1, flip: 1 }, &state, &maps, access)
+                        .unwrap();
                 assert_eq!(code.last().map(|last| last & 0xff), Some(0x95), "{text}: exit is last");
                 let mut at = 0;
                 while at < code.len() {

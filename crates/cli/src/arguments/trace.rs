@@ -18,6 +18,7 @@ Examples:
   weigh trace list 'net:*'
   weigh trace -e net -- curl -s http://127.0.0.1/
   weigh trace -e 'net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000' --for 10s
+  weigh trace ctl filter 0 'skb->len > 500'
   weigh trace -e sched:sched_switch --sampling 'sample 1/100' --system --for 1m -o switches.parquet
 
 docs/trace.md has the language of events and filters, what a record is, and what it costs.";
@@ -49,10 +50,14 @@ pub struct TraceArguments {
     #[arg(long, value_name = "RULE")]
     pub sampling: Option<String>,
 
-    /// Write to FILE, whose name says the format (.parquet, .jsonl), or JSON lines to `-` [default:
+    /// Write to FILE, whose name says the format (.parquet, .jsonl, .perfetto-trace), or JSON lines to `-` [default:
     /// lines on the terminal].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+
+    /// In a .perfetto-trace, draw the fields of this name as counters; can be given several times.
+    #[arg(long = "counter", value_name = "FIELD")]
+    pub counters: Vec<String>,
 
     /// Follow a process that runs, all of its threads, and what it starts from now on.
     #[arg(long, value_name = "PID", conflicts_with = "command")]
@@ -90,6 +95,61 @@ pub struct TraceArguments {
 pub enum TraceSubject {
     /// Say which events this kernel has, with their arguments and types.
     List(TraceListArguments),
+    /// Change what a stream follows while it runs, or say what it does.
+    Ctl(TraceCtlArguments),
+}
+
+/// Options of `weigh trace ctl`.
+#[derive(Args, Debug)]
+pub struct TraceCtlArguments {
+    /// The stream: the PID of its `weigh trace`; can be left out where only one runs.
+    #[arg(long, value_name = "PID", global = true)]
+    pub stream: Option<u32>,
+
+    /// What to do [default: list].
+    #[command(subcommand)]
+    pub ask: Option<TraceCtl>,
+}
+
+/// What can be asked of a stream.
+#[derive(Subcommand, Debug)]
+pub enum TraceCtl {
+    /// Say what is followed: probes, filters, sampling, buffers, what was counted and lost.
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Follow another event, or set, from now on.
+    Add {
+        /// As for -e.
+        event: String,
+    },
+    /// Do not follow an event any more.
+    Remove {
+        /// Its number in `list`.
+        id: usize,
+    },
+    /// Take only events of a probe for which this holds, instead of what held until now.
+    Filter {
+        /// Its number in `list`.
+        id: usize,
+        /// As for -f [default: take all].
+        filter: Option<String>,
+    },
+    /// Take not every event of a probe.
+    Sample {
+        /// Its number in `list`.
+        id: usize,
+        /// As for --sampling [default: take all].
+        rule: Option<String>,
+    },
+    /// Wake the stream when a CPU has written so much; 0: for each event.
+    Wake {
+        /// How much.
+        #[arg(value_name = "SIZE", value_parser = weigh_schema::amount::parse_size)]
+        bytes: u64,
+    },
 }
 
 /// Options of `weigh trace list`.

@@ -1,12 +1,15 @@
 //! `weigh trace`: events of the kernel, as they happen.
 //!
 //! Reads what is wanted, checks all of it against this kernel before anything is attached, follows,
-//! and hands each record to a sink: the terminal, or a file. What the command prints, and how it ends,
-//! is its own.
+//! and hands each record to a sink: the terminal, or a file. While it runs, others may change what it
+//! follows ([`control`]). What the command prints, and how it ends, is its own.
 
+mod control;
+mod counts;
 mod list;
 mod session;
 mod sinks;
+mod stream;
 mod wishes;
 
 use std::process::ExitCode;
@@ -19,18 +22,20 @@ use sinks::Sink;
 
 /// Follows events, or says which there are.
 pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
-    if let Some(TraceSubject::List(list)) = &arguments.subject {
-        return list::list(list);
+    match &arguments.subject {
+        Some(TraceSubject::List(list)) => return list::list(list),
+        Some(TraceSubject::Ctl(ctl)) => return control::ask(ctl),
+        None => {}
     }
     if arguments.events.is_empty() {
         bail!("expected an event (-e EVENT); `weigh trace list PATTERN` says which there are");
     }
-    let wished = wishes::check(arguments)?;
+    let checker = wishes::Checker::new(arguments)?;
+    let wished = wishes::check(&checker, arguments)?;
     for (event, refusal) in &wished.left_out {
         eprintln!("weigh: {event} is left out: {refusal}");
     }
-    let probes = wished.probes;
-    let followed = match session::follow(arguments, &probes)? {
+    let followed = match session::follow(arguments, checker, wished.wishes)? {
         Ok(followed) => followed,
         Err(error) => {
             eprintln!("weigh: {error}");
@@ -38,7 +43,7 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
         }
     };
     if !arguments.quiet {
-        eprint!("{}", followed.totals.told(&probes));
+        eprint!("{}", followed.totals.told());
     }
     if let Some(error) = followed.failed {
         return Err(error);
@@ -49,10 +54,10 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
 /// Where events go if nobody says otherwise: to the terminal, beside what the command prints.
 fn sink(
     arguments: &TraceArguments,
-    probes: &[weigh_trace::probe::Probe],
+    probes: &[&weigh_trace::probe::Probe],
 ) -> anyhow::Result<Box<dyn Sink>> {
     match &arguments.output {
-        Some(path) => sinks::of_file(path, probes),
+        Some(path) => sinks::of_file(path, probes, &arguments.counters),
         None => Ok(sinks::of_terminal(arguments.command.is_empty())),
     }
 }

@@ -1,7 +1,8 @@
 //! What is wanted, checked against this kernel.
 //!
-//! Reads the command line, the kernel's types and its list of tracepoints; emits probes. Refuses the
-//! first thing that is wrong; of a set, what this kernel lacks is left out.
+//! Reads what events, filters and sampling are asked for, the kernel's types and its list of
+//! tracepoints; emits probes. Refuses the first thing that is wrong; of a set, what this kernel lacks is
+//! left out.
 
 use std::path::Path;
 
@@ -11,18 +12,54 @@ use weigh_trace::error::{Refusal, Wrong};
 use weigh_trace::event::{Event, Point};
 use weigh_trace::filter::Filter;
 use weigh_trace::near::nearest;
-use weigh_trace::probe::Probe;
+use weigh_trace::probe::{self, Probe};
 use weigh_trace::sampling::Sampling;
 use weigh_trace::sets;
+use weigh_trace::signature::Signature;
 
 use crate::arguments::TraceArguments;
 
+/// An event that can be followed.
+#[derive(Clone)]
+pub struct Wish {
+    /// As it was asked for, with what holds for all.
+    pub event: Event,
+    /// What the kernel hands over there.
+    signature: Signature,
+    /// Filters besides its own, and their texts.
+    pub filters: Vec<(String, Filter)>,
+    /// As it is followed.
+    pub probe: Probe,
+}
+
+impl Wish {
+    /// All of its filters as one text; none if it has none.
+    pub fn filter(&self) -> Option<String> {
+        let all = self.filters.iter().map(|(text, _)| text.as_str());
+        let own = self.event.filter.is_some().then_some(self.event.filter_text.as_str());
+        let all: Vec<&str> = all.chain(own).collect();
+        match all[..] {
+            [] => None,
+            [one] => Some(one.to_string()),
+            _ => Some(format!("({})", all.join(") && ("))),
+        }
+    }
+}
+
 /// What can be followed.
+#[derive(Default)]
 pub struct Wished {
-    /// The probes.
-    pub probes: Vec<Probe>,
+    /// The events.
+    pub wishes: Vec<Wish>,
     /// Events of sets that this kernel does not have, and why not.
     pub left_out: Vec<(String, String)>,
+}
+
+/// Who checks.
+pub struct Checker {
+    btf: Btf,
+    filters: Vec<(String, Filter)>,
+    sampling: Option<Sampling>,
 }
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -35,36 +72,76 @@ pub fn types() -> anyhow::Result<Btf> {
     Btf::new(bytes).with_context(|| format!("{TYPES} can not be read"))
 }
 
-/// Checks all that is wanted.
-pub fn check(arguments: &TraceArguments) -> anyhow::Result<Wished> {
-    let mut filters = Vec::new();
-    for text in &arguments.filters {
-        let filter = Filter::parse(text).map_err(in_filter)?;
-        filters.push((text.clone(), filter));
+impl Checker {
+    /// One who knows this kernel, and what is said for all events.
+    pub fn new(arguments: &TraceArguments) -> anyhow::Result<Checker> {
+        let mut filters = Vec::new();
+        for text in &arguments.filters {
+            let filter = Filter::parse(text).map_err(in_filter)?;
+            filters.push((text.clone(), filter));
+        }
+        let sampling = arguments.sampling.as_deref().map(Sampling::parse).transpose();
+        let sampling = sampling.map_err(|refusal| anyhow!("--sampling: {refusal}"))?;
+        Ok(Checker { btf: types()?, filters, sampling })
     }
-    let sampling = arguments.sampling.as_deref().map(Sampling::parse).transpose();
-    let sampling = sampling.map_err(|refusal| anyhow!("--sampling: {refusal}"))?;
-    let btf = types()?;
-    let mut wished = Wished { probes: Vec::new(), left_out: Vec::new() };
-    for text in &arguments.events {
+
+    /// Checks an event, or a set, with what is said for all.
+    pub fn check(&self, text: &str) -> anyhow::Result<Wished> {
         let set = Event::word(text).and_then(sets::named);
-        let texts = set.map_or(vec![text.as_str()], |set| set.events.to_vec());
+        let texts = set.map_or(vec![text], |set| set.events.to_vec());
+        let mut wished = Wished::default();
         for text in texts {
             let checked = Event::parse(text).and_then(|mut event| {
-                event.sampling = event.sampling.or(sampling);
+                event.sampling = event.sampling.or(self.sampling);
                 check_group(&event)?;
-                Probe::check(&btf, &event, &filters)
+                let signature = probe::signature_of(&self.btf, &event)?;
+                self.wish(event, signature, self.filters.clone())
             });
             match checked {
-                Ok(probe) => wished.probes.push(probe),
+                Ok(wish) => wished.wishes.push(wish),
                 Err(refusal) if set.is_some() && is_lacking(&refusal) => {
                     wished.left_out.push((text.to_string(), refusal.wrong.to_string()));
                 }
                 Err(refusal) => return Err(anyhow!("{refusal}")),
             }
         }
+        Ok(wished)
     }
-    Ok(wished)
+
+    fn wish(
+        &self,
+        event: Event,
+        signature: Signature,
+        filters: Vec<(String, Filter)>,
+    ) -> Result<Wish, Refusal> {
+        let probe = Probe::of(&self.btf, &event, &signature, &filters)?;
+        Ok(Wish { event, signature, filters, probe })
+    }
+
+    /// The same event with this filter alone, or none.
+    pub fn with_filter(&self, wish: &Wish, text: Option<&str>) -> Result<Wish, Refusal> {
+        let filter = |text: &str| Ok((text.to_string(), Filter::parse(text)?));
+        let filters = text.map(filter).transpose()?.into_iter().collect();
+        self.wish(Event { filter: None, ..wish.event.clone() }, wish.signature.clone(), filters)
+    }
+
+    /// The same event with this sampling, or none.
+    pub fn with_sampling(&self, wish: &Wish, text: Option<&str>) -> Result<Wish, Refusal> {
+        let sampling = text.map(Sampling::parse).transpose()?;
+        let event = Event { sampling, ..wish.event.clone() };
+        self.wish(event, wish.signature.clone(), wish.filters.clone())
+    }
+}
+
+/// Checks all that is wanted at first.
+pub fn check(checker: &Checker, arguments: &TraceArguments) -> anyhow::Result<Wished> {
+    let mut all = Wished::default();
+    for text in &arguments.events {
+        let Wished { wishes, left_out } = checker.check(text)?;
+        all.wishes.extend(wishes);
+        all.left_out.extend(left_out);
+    }
+    Ok(all)
 }
 
 fn in_filter(refusal: Refusal) -> anyhow::Error {

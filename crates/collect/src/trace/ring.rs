@@ -18,6 +18,8 @@ const HEAD: usize = 8;
 const BUSY: u32 = 1 << 31;
 /// It was given up.
 const DISCARDED: u32 = 1 << 30;
+/// So much is shown at once: whoever reads has other things to do as well.
+const AT_ONCE: u64 = 256 * 1024;
 /// After so many bytes the kernel is told that their place is free.
 const STRIDE: u64 = 64 * 1024;
 
@@ -46,13 +48,14 @@ impl Ring {
         }
     }
 
-    /// Shows the records that are there, but no more than fit in at once; returns how many.
-    pub(super) fn drain(&mut self, visit: &mut impl FnMut(&[u8])) -> u64 {
+    /// Shows the records that are there, but not too many at once; returns how many, and whether that
+    /// was all.
+    pub(super) fn drain(&mut self, visit: &mut impl FnMut(&[u8])) -> (u64, bool) {
         // SAFETY: both are the first words of mappings that live as long as `self`, aligned to a page;
         // who else writes them does so by atomic operations.
         let (consumer, producer) = unsafe { (self.consumer.as_ref(), self.producer.as_ref()) };
         let (mut at, mut records) = (consumer.load(Ordering::Relaxed), 0);
-        let (mut told, limit) = (at, at + self.bytes as u64);
+        let (mut told, limit) = (at, at + AT_ONCE.min(self.bytes as u64));
         let mut end = producer.load(Ordering::Acquire);
         while at < limit {
             if at >= end {
@@ -73,7 +76,7 @@ impl Ring {
             }
         }
         consumer.store(at, Ordering::Release);
-        records
+        (records, at < limit)
     }
 
     /// The record at a position below the producer's, unless it was given up, and how far it is to the

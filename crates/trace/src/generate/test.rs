@@ -4,6 +4,7 @@ use super::{LEFT, TEXT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{Right, Source, TEXT_ROOM, Test, TextSource};
 use crate::filter::Comparison;
+use crate::state::BANKS;
 
 impl Writer<'_> {
     /// What a filter looks at in any of its parts has to be known before the first: parts may be
@@ -68,7 +69,14 @@ impl Writer<'_> {
             self.code.with(Op::And, R::R0, R::R1);
         }
         match right {
-            Right::Constant(value) => self.code.constant(R::R1, *value),
+            Right::Constant(value) => match &mut self.constants {
+                None => self.code.constant(R::R1, *value),
+                Some(met) => {
+                    let offset = BANKS + *met * 8;
+                    *met += 1;
+                    self.code.load(R::R1, R::R9, offset as i16, 8);
+                }
+            },
             Right::Source(source) => {
                 self.code.store(R::Frame, LEFT, R::R0, 8);
                 self.value(source, absent);

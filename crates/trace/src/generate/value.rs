@@ -32,7 +32,7 @@ impl Writer<'_> {
         let signed = place.is_signed;
         match place.end {
             End::Argument => {
-                self.code.load(R::R0, R::R6, place.slot, 8);
+                self.argument(place.slot, absent);
                 self.extend(place.bytes, signed);
             }
             End::Loaded { hop, bits } => {
@@ -69,12 +69,27 @@ impl Writer<'_> {
 
     /// R1 is the last pointer of the way, and not NULL.
     fn pointer(&mut self, place: &Place, absent: Label) {
-        self.code.load(R::R1, R::R6, place.slot, 8);
+        self.argument(place.slot, absent);
+        self.code.with(Op::Move, R::R1, R::R0);
         self.code.jump_if_constant(When::Equal, R::R1, 0, absent);
         for hop in &place.hops {
             self.load_behind(*hop, 8, absent);
             self.code.with(Op::Move, R::R1, R::R0);
             self.code.jump_if_constant(When::Equal, R::R1, 0, absent);
+        }
+    }
+
+    /// R0 is an argument. Some kernels refuse to load one whose type is a pointer to anything but
+    /// structures and numbers (6.1: `const void *`); read as memory it is a number like any other.
+    fn argument(&mut self, slot: i16, absent: Label) {
+        let code = &mut self.code;
+        match self.access {
+            Access::Direct => code.load(R::R0, R::R6, slot, 8),
+            Access::Helpers => {
+                code.with(Op::Move, R::R3, R::R6);
+                code.with_constant(Op::Add, R::R3, i32::from(slot));
+                self.read_kernel(8, absent);
+            }
         }
     }
 
@@ -90,6 +105,12 @@ impl Writer<'_> {
         }
         code.with(Op::Move, R::R3, R::R1);
         code.with_constant(Op::Add, R::R3, hop.offset as i32);
+        self.read_kernel(bytes, absent);
+    }
+
+    /// R0 is what lies at R3.
+    fn read_kernel(&mut self, bytes: u32, absent: Label) {
+        let code = &mut self.code;
         code.with(Op::Move, R::R1, R::Frame);
         code.with_constant(Op::Add, R::R1, i32::from(LOADED));
         code.constant(R::R2, u64::from(bytes));

@@ -3,23 +3,24 @@
 //! When a line can not be written whole, what there is of it is cut off: the file ends with the last
 //! line that is whole.
 
-use std::fs::File;
-use std::io::{self, Seek as _, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::Context as _;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::value::{Value, frames};
 
+use super::whole::WholeFile;
 use super::{Sink, Times};
-use crate::trace::session::Totals;
+use crate::trace::counts::Totals;
 
-/// A file of lines; without one, standard output.
-pub struct Jsonl {
-    file: Option<(PathBuf, File)>,
-    lines: Vec<u8>,
-    has_failed: bool,
+/// A file of lines, or standard output.
+pub enum Jsonl {
+    /// A file.
+    File(WholeFile),
+    /// Standard output, and what waits to be written there.
+    Output(Vec<u8>),
 }
 
 /// So much is written at once.
@@ -28,68 +29,45 @@ const CHUNK: usize = 256 * 1024;
 impl Jsonl {
     /// Makes the file.
     pub fn create(path: &Path) -> anyhow::Result<Jsonl> {
-        let file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Jsonl { file: Some((path.to_path_buf(), file)), lines: Vec::new(), has_failed: false })
+        let line = |bytes: &[u8]| Some(bytes.iter().position(|byte| *byte == b'\n')? + 1);
+        Ok(Jsonl::File(WholeFile::create(path, line)?))
     }
 
     /// On standard output.
     pub fn on_output() -> Jsonl {
-        Jsonl { file: None, lines: Vec::new(), has_failed: false }
-    }
-
-    fn write(&mut self) -> anyhow::Result<()> {
-        let lines = std::mem::take(&mut self.lines);
-        if self.has_failed || lines.is_empty() {
-            return Ok(());
-        }
-        let written = match &mut self.file {
-            None => {
-                io::stdout().write_all(&lines).context("cannot write events to standard output")
-            }
-            Some((path, file)) => write_whole(file, &lines)
-                .with_context(|| format!("cannot write {}", path.display())),
-        };
-        self.has_failed = written.is_err();
-        self.lines = lines;
-        self.lines.clear();
-        written
+        Jsonl::Output(Vec::new())
     }
 }
 
-/// Writes lines; after a failure the file ends with the last whole one.
-fn write_whole(file: &mut File, lines: &[u8]) -> io::Result<()> {
-    let mut written = 0;
-    let failed = loop {
-        match file.write(&lines[written..]) {
-            Ok(0) => break io::ErrorKind::WriteZero.into(),
-            Ok(length) => written += length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => break error,
-        }
-        if written == lines.len() {
-            return Ok(());
-        }
-    };
-    let end = lines[..written].iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    let surplus = (written - end) as u64;
-    let at = file.stream_position()?;
-    file.set_len(at.saturating_sub(surplus))?;
-    Err(failed)
+fn print(lines: &mut Vec<u8>) -> anyhow::Result<()> {
+    let written = io::stdout().write_all(lines);
+    lines.clear();
+    written.context("cannot write events to standard output")
 }
 
 impl Sink for Jsonl {
     fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()> {
-        line(&mut self.lines, probe, record, times)?;
-        if self.lines.len() >= CHUNK { self.write() } else { Ok(()) }
+        match self {
+            Jsonl::File(file) => {
+                line(&mut file.pending, probe, record, times)?;
+                file.write_much()
+            }
+            Jsonl::Output(lines) => {
+                line(lines, probe, record, times)?;
+                if lines.len() >= CHUNK { print(lines) } else { Ok(()) }
+            }
+        }
     }
 
     fn end_batch(&mut self) -> anyhow::Result<()> {
-        self.write()
+        match self {
+            Jsonl::File(file) => file.write(),
+            Jsonl::Output(lines) => print(lines),
+        }
     }
 
     fn finish(mut self: Box<Self>, _: &Totals) -> anyhow::Result<()> {
-        self.write()
+        self.end_batch()
     }
 }
 

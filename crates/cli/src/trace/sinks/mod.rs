@@ -2,7 +2,10 @@
 
 mod jsonl;
 mod parquet;
+mod perfetto;
+mod protobuf;
 mod table;
+mod whole;
 
 use std::path::Path;
 
@@ -10,12 +13,17 @@ use anyhow::bail;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 
-use super::session::Totals;
+use super::counts::Totals;
 
 /// Somewhere that records go to.
 pub trait Sink {
     /// Takes a record, where it lies in the ring.
     fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()>;
+
+    /// Records of another probe will come, with this number; an error if they can not be taken.
+    fn add(&mut self, _: usize, _: &Probe) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// All that are there for now have been taken.
     fn end_batch(&mut self) -> anyhow::Result<()> {
@@ -35,16 +43,21 @@ pub struct Times {
 }
 
 /// The formats of files, by the end of their names.
-const FORMATS: &str = ".parquet or .jsonl";
+const FORMATS: &str = ".parquet, .jsonl or .perfetto-trace";
 
-/// A file, of the format that its name says.
-pub fn of_file(path: &Path, probes: &[Probe]) -> anyhow::Result<Box<dyn Sink>> {
+/// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
+pub fn of_file(
+    path: &Path,
+    probes: &[&Probe],
+    counters: &[String],
+) -> anyhow::Result<Box<dyn Sink>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(jsonl::Jsonl::on_output()));
     }
     Ok(match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
         Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
+        Some("perfetto-trace") => Box::new(perfetto::Perfetto::create(path, probes, counters)?),
         _ => bail!(
             "-o {}: the name of the file says its format, and ends in {FORMATS}",
             path.display()

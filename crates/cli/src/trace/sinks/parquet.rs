@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::bail;
 use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
@@ -9,7 +10,7 @@ use weigh_trace::value::Value;
 use weigh_trace::walk::Shape;
 
 use super::{Sink, Times};
-use crate::trace::session::Totals;
+use crate::trace::counts::Totals;
 
 /// The header's columns, before those of the fields.
 const HEADER: [(&str, StreamKind); 6] = [
@@ -24,6 +25,7 @@ const HEADER: [(&str, StreamKind); 6] = [
 /// A file of columns.
 pub struct Columns {
     file: StreamWriter,
+    all: Vec<StreamColumn>,
     /// For each probe the columns of its fields.
     columns: Vec<Vec<usize>>,
     events: Vec<String>,
@@ -32,7 +34,7 @@ pub struct Columns {
 impl Columns {
     /// Makes the file. Fields of the same name and kind share a column; of another kind, it has the
     /// event's name before its own.
-    pub fn create(path: &Path, probes: &[Probe]) -> anyhow::Result<Columns> {
+    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Columns> {
         let mut all: Vec<StreamColumn> = HEADER
             .map(|(name, kind)| StreamColumn { name: name.to_string(), kind, always: true })
             .to_vec();
@@ -43,7 +45,7 @@ impl Columns {
         }
         let events: Vec<String> = probes.iter().map(|probe| probe.name.clone()).collect();
         let notes = [("weigh.events".to_string(), events.join(" "))];
-        Ok(Columns { file: StreamWriter::create(path, &all, &notes)?, columns, events })
+        Ok(Columns { file: StreamWriter::create(path, &all, &notes)?, all, columns, events })
     }
 }
 
@@ -87,6 +89,30 @@ impl Sink for Columns {
             put(file, *column, value);
         }
         file.end_row();
+        Ok(())
+    }
+
+    /// The file has the columns that it began with: fields that find theirs among them can come.
+    fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
+        let mut all = self.all.clone();
+        let mut columns = Vec::new();
+        for field in &probe.fields {
+            let column = place(&mut all, probe, field);
+            if column >= self.all.len() {
+                bail!(
+                    "a Parquet file keeps the columns that it began with, and has none for {} of {}; name \
+                     fields that it has, or follow into a .jsonl file",
+                    field.name,
+                    probe.name
+                );
+            }
+            columns.push(column);
+        }
+        // Numbers between may have been refused.
+        self.columns.resize(number, Vec::new());
+        self.columns.push(columns);
+        self.events.resize(number, String::new());
+        self.events.push(probe.name.clone());
         Ok(())
     }
 

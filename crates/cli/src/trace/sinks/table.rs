@@ -8,7 +8,7 @@ use weigh_trace::record::Record;
 use weigh_trace::value::Value;
 
 use super::{Sink, Times};
-use crate::trace::session::Totals;
+use crate::trace::counts::Totals;
 
 /// The terminal.
 pub struct Table {

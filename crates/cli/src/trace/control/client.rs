@@ -1,0 +1,117 @@
+//! `weigh trace ctl`: asks a stream, and tells what it answers.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use super::{Answer, Ask, Done, folder, name};
+use crate::arguments::{TraceCtl, TraceCtlArguments};
+use crate::show::print;
+
+/// For an answer: a program that is checked by the kernel may take a while.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks.
+pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
+    let (pid, mut stream) = connect(arguments.stream)?;
+    let is_json = matches!(arguments.ask, Some(TraceCtl::List { json: true }));
+    let ask = match &arguments.ask {
+        None | Some(TraceCtl::List { .. }) => Ask::List,
+        Some(TraceCtl::Add { event }) => Ask::Add { event: event.clone() },
+        Some(TraceCtl::Remove { id }) => Ask::Remove { id: *id },
+        Some(TraceCtl::Filter { id, filter }) => Ask::Filter { id: *id, filter: filter.clone() },
+        Some(TraceCtl::Sample { id, rule }) => Ask::Sample { id: *id, rule: rule.clone() },
+        Some(TraceCtl::Wake { bytes }) => Ask::Wake { bytes: *bytes },
+    };
+    let mut said = serde_json::to_vec(&ask)?;
+    said.push(b'\n');
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut answer = String::new();
+    let taken = stream.write_all(&said).and_then(|()| stream.read_to_string(&mut answer));
+    taken.with_context(|| format!("the stream of {pid} does not answer"))?;
+    match serde_json::from_str::<Answer<Value>>(&answer).with_context(|| {
+        format!("the stream of {pid} has ended, or answers what is not understood")
+    })? {
+        Answer::Register(register) if is_json => print(&format!("{register:#}\n"))?,
+        Answer::Register(register) => print(&table(&register))?,
+        Answer::Done(done) => print(&told(&done))?,
+        Answer::Refused(why) => bail!("{why}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The stream that is meant: the one that is named, or the only one.
+fn connect(asked: Option<u32>) -> anyhow::Result<(u32, UnixStream)> {
+    let folder = folder().context("XDG_RUNTIME_DIR is not set: streams are found in it")?;
+    if let Some(pid) = asked {
+        let stream = UnixStream::connect(folder.join(name(pid)));
+        return Ok((pid, stream.with_context(|| format!("--stream {pid}: no stream is there"))?));
+    }
+    let names = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let pids = names.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_prefix("trace-")?.strip_suffix(".sock")?.parse::<u32>().ok()
+    });
+    // Those that were killed have left their sockets.
+    let mut found: Vec<(u32, UnixStream)> = pids
+        .filter_map(|pid| Some((pid, UnixStream::connect(folder.join(name(pid))).ok()?)))
+        .collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => bail!("no `weigh trace` of this user runs"),
+        (Some(last), false) => {
+            found.push(last);
+            let pids: Vec<String> = found.iter().map(|(pid, _)| pid.to_string()).collect();
+            bail!("several streams run: say --stream PID, one of {}", pids.join(", "))
+        }
+    }
+}
+
+fn told(done: &Done) -> String {
+    let ids: Vec<String> = done.ids.iter().map(usize::to_string).collect();
+    let which =
+        if ids.is_empty() { "the stream".into() } else { format!("probe {}", ids.join(", ")) };
+    format!("{which}: in force after {:.3} ms\n", done.took_us as f64 / 1e3)
+}
+
+/// The register, for people.
+fn table(register: &Value) -> String {
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_string(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let of = |key: &str| text(&register[key]);
+    let mut told = format!(
+        "stream {}: {} records taken in {:.3} s, to {}; {} × {} bytes, wakes at {}\n",
+        of("pid"),
+        of("taken"),
+        register["seconds"].as_f64().unwrap_or(0.0),
+        register["output"].as_str().unwrap_or("the terminal"),
+        of("rings"),
+        of("ring_bytes"),
+        of("wake_bytes"),
+    );
+    let _ = writeln!(told, "{:>4} {:>12} {:>8}  EVENT", "ID", "RECORDS", "LOST");
+    for probe in register["probes"].as_array().into_iter().flatten() {
+        let lost = probe["lost"].as_u64().unwrap_or(0) + probe["missed"].as_u64().unwrap_or(0);
+        let (id, sent, event) = (text(&probe["id"]), text(&probe["sent"]), text(&probe["event"]));
+        let _ = write!(told, "{id:>4} {sent:>12} {lost:>8}  {event}");
+        if let Some(filter) = probe["filter"].as_str() {
+            let _ = write!(told, " if {filter}");
+        }
+        if let Some(rule) = probe["sampling"].as_str() {
+            let _ = write!(told, " {rule} of {}", text(&probe["matched"]));
+        }
+        if probe["is_removed"] == true {
+            told += "  (removed)";
+        }
+        told.push('\n');
+    }
+    told
+}

@@ -1,0 +1,58 @@
+//! What was counted of a stream, for people and for files.
+
+use serde::Serialize;
+
+/// What was counted of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Its event.
+    #[serde(skip)]
+    pub event: String,
+    /// Records that were written.
+    pub sent: u64,
+    /// Records for which the ring had no room.
+    pub lost: u64,
+    /// Events that met their own program at work.
+    pub missed: u64,
+    /// Events that the filter let through, where there is sampling after it.
+    pub matched: Option<u64>,
+}
+
+/// What was counted of all.
+pub struct Totals {
+    /// Of each probe.
+    pub probes: Vec<Counted>,
+    /// Records that were taken in.
+    pub taken: u64,
+    /// Threads that could not be followed.
+    pub lost_threads: u64,
+    /// How long it was.
+    pub seconds: f64,
+}
+
+impl Totals {
+    /// Events of which there is no record.
+    pub fn lost(&self) -> u64 {
+        self.probes.iter().map(|counted| counted.lost + counted.missed).sum()
+    }
+
+    /// In a few lines.
+    pub fn told(&self) -> String {
+        let (taken, seconds, lost) = (self.taken, self.seconds, self.lost());
+        let mut told = format!("weigh: {taken} events in {seconds:.3} s, {lost} lost\n");
+        for counted in &self.probes {
+            told += &format!("       {:>12}  {}", counted.sent, counted.event);
+            if let Some(matched) = counted.matched {
+                told += &format!("  of {matched}");
+            }
+            if counted.lost + counted.missed > 0 {
+                told += &format!("  {} lost", counted.lost + counted.missed);
+            }
+            told += "\n";
+        }
+        if self.lost_threads > 0 {
+            told += &format!("weigh: {} threads could not be followed\n", self.lost_threads);
+        }
+        told
+    }
+}

@@ -1,0 +1,79 @@
+//! Files that end with something whole, even if the disk is full: what was begun is cut off again.
+
+use std::fs::File;
+use std::io::{self, Seek as _, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+/// So much is written at once.
+const CHUNK: usize = 256 * 1024;
+
+/// A file of pieces of a format's own: lines, packets, blocks.
+pub struct WholeFile {
+    path: PathBuf,
+    file: File,
+    has_failed: bool,
+    /// What waits to be written.
+    pub pending: Vec<u8>,
+    /// How long a piece is that begins here; none where it is not whole.
+    length: fn(&[u8]) -> Option<usize>,
+}
+
+impl WholeFile {
+    /// Makes the file.
+    pub fn create(path: &Path, length: fn(&[u8]) -> Option<usize>) -> anyhow::Result<WholeFile> {
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let path = path.to_path_buf();
+        Ok(WholeFile { path, file, has_failed: false, pending: Vec::new(), length })
+    }
+
+    /// Writes if that is worth it.
+    pub fn write_much(&mut self) -> anyhow::Result<()> {
+        if self.pending.len() >= CHUNK { self.write() } else { Ok(()) }
+    }
+
+    /// Writes what waits. After a failure the file ends with the last piece that is whole, and nothing is
+    /// written any more.
+    pub fn write(&mut self) -> anyhow::Result<()> {
+        if self.has_failed || self.pending.is_empty() {
+            return Ok(());
+        }
+        let mut written = 0;
+        let result = write_on(&mut self.file, &self.pending, &mut written);
+        self.has_failed = result.is_err();
+        let result = result.or_else(|error| {
+            let surplus = (written - self.whole(written)) as u64;
+            let at = self.file.stream_position()?;
+            self.file.set_len(at.saturating_sub(surplus))?;
+            Err(error)
+        });
+        self.pending.clear();
+        result.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// How much of what waits is whole within so many bytes of it.
+    fn whole(&self, within: usize) -> usize {
+        let mut end = 0;
+        while let Some(length) = (self.length)(&self.pending[end..within])
+            && end + length <= within
+            && length > 0
+        {
+            end += length;
+        }
+        end
+    }
+}
+
+fn write_on(file: &mut File, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+    while *written < bytes.len() {
+        match file.write(&bytes[*written..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(length) => *written += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

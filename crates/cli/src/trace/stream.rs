@@ -1,0 +1,351 @@
+//! A stream that runs: its probes, which can be changed meanwhile, and where its records go.
+//!
+//! What is changed of one probe touches no other. A filter that differs from the one before in its
+//! constants alone is changed by stores into memory that the probe's program reads; for all else another
+//! program takes its place, and the kernel hands each event to one of the two. Records of a probe that
+//! was removed are still taken in: its number is given to no other.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, anyhow, bail};
+use weigh_collect::clock::Moment;
+use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
+use weigh_trace::generate::{self, Access, Maps, Slot};
+use weigh_trace::probe::Probe;
+use weigh_trace::record::Record;
+use weigh_trace::signature::Attach;
+use weigh_trace::state::{CONSTANTS, Count, State, WATERMARK};
+
+use super::control::{Answer, Ask, Done, Register, Registered};
+use super::counts::{Counted, Totals};
+use super::sinks::{Sink, Times};
+use super::wishes::{Checker, Wish};
+use crate::arguments::TraceArguments;
+
+/// Probes that can come while it runs. Each has a place for good.
+const ROOM: usize = 256;
+
+/// An event that is followed, or was.
+struct Traced {
+    wish: Wish,
+    slot: Slot,
+    /// The bank of constants that is told to hold.
+    holding: usize,
+    is_removed: bool,
+}
+
+/// A stream that runs.
+pub struct Stream {
+    /// The kernel side.
+    pub kernel: KernelTrace,
+    checker: Checker,
+    state: State,
+    is_ring_per_cpu: bool,
+    ring_bytes: usize,
+    output: Option<String>,
+    traced: Vec<Traced>,
+    sink: Box<dyn Sink>,
+    times: Times,
+    taken: u64,
+    failed: Option<anyhow::Error>,
+}
+
+impl Stream {
+    /// Attaches what is wanted. Records are there from now on.
+    pub fn open(
+        arguments: &TraceArguments,
+        checker: Checker,
+        wishes: Vec<Wish>,
+    ) -> anyhow::Result<Stream> {
+        let is_of_all = arguments.command.is_empty() && arguments.pid.is_none();
+        let state = State { probes: wishes.len() + ROOM, cpus: trace::cpus() };
+        let kernel = KernelTrace::open(&Settings {
+            state_bytes: state.bytes(),
+            ring_bytes: arguments.buffer,
+            ring_per_cpu: arguments.per_cpu,
+            follows: !is_of_all && !arguments.system,
+        })?;
+        kernel.set_word(WATERMARK, arguments.wake.unwrap_or(arguments.buffer as u64 / 8));
+        let probes: Vec<&Probe> = wishes.iter().map(|wish| &wish.probe).collect();
+        // A file that can not be made is said before the kernel is asked for anything.
+        let sink = super::sink(arguments, &probes)?;
+        let mut stream = Stream {
+            kernel,
+            checker,
+            state,
+            is_ring_per_cpu: arguments.per_cpu,
+            ring_bytes: arguments.buffer,
+            output: arguments.output.as_ref().map(|path| path.display().to_string()),
+            traced: Vec::new(),
+            sink,
+            times: Times { began_ns: 0, epoch_ns: epoch_ns() },
+            taken: 0,
+            failed: None,
+        };
+        for wish in wishes {
+            stream.load(wish)?;
+        }
+        for number in 0..stream.traced.len() {
+            stream.kernel.attach(number)?;
+        }
+        stream.times.began_ns = Moment::now().ns();
+        Ok(stream)
+    }
+
+    /// Has the kernel check a probe's program. It is not attached yet.
+    fn load(&mut self, wish: Wish) -> anyhow::Result<usize> {
+        let number = self.traced.len();
+        let slot = Slot { number: number as u32, gate: 0, flip: 0 };
+        self.put_constants(&wish.probe, number, 0);
+        let point = point(&wish.probe)?;
+        self.check(&wish.probe, slot, |kernel, code| {
+            kernel.load(&wish.probe.name, point.clone(), code).map(drop)
+        })?;
+        self.traced.push(Traced { wish, slot, holding: 0, is_removed: false });
+        Ok(number)
+    }
+
+    /// Gives the kernel a program: first one that reads structures directly, then, if the kernel does
+    /// not like that, one that has its helpers read them.
+    fn check(
+        &mut self,
+        probe: &Probe,
+        slot: Slot,
+        mut give: impl FnMut(&mut KernelTrace, &[u64]) -> Result<(), TraceError>,
+    ) -> anyhow::Result<()> {
+        let given = self.kernel.descriptors();
+        let maps = Maps {
+            state: given.state,
+            ring: given.ring,
+            is_ring_per_cpu: self.is_ring_per_cpu,
+            members: given.members,
+        };
+        let code = |access| {
+            generate::program(probe, slot, &self.state, &maps, access)
+                .with_context(|| probe.name.clone())
+        };
+        let (direct, by_helpers) = (code(Access::Direct)?, code(Access::Helpers)?);
+        if give(&mut self.kernel, &direct).is_err() {
+            give(&mut self.kernel, &by_helpers)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the constants of a probe's filter into one of its banks.
+    fn put_constants(&self, probe: &Probe, number: usize, bank: usize) {
+        let constants = probe.test.as_ref().map(|test| test.constants()).unwrap_or_default();
+        for (place, constant) in constants.iter().take(CONSTANTS).enumerate() {
+            self.kernel.set_word(self.state.constant(number, bank, place), *constant);
+        }
+    }
+
+    /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
+    /// they are not made any more either.
+    pub fn take_in(&mut self) -> bool {
+        let Stream { kernel, sink, failed, traced, times, .. } = self;
+        let (records, is_all) = kernel.drain(|bytes| {
+            let Some(record) = Record::new(bytes) else { return };
+            if let Some(traced) = traced.get(record.event() as usize)
+                && failed.is_none()
+                && let Err(error) = sink.take(&traced.wish.probe, record, times)
+            {
+                *failed = Some(error);
+            }
+        });
+        if let Err(error) = sink.end_batch()
+            && failed.is_none()
+        {
+            *failed = Some(error);
+        }
+        if failed.is_some() {
+            kernel.detach_all();
+        }
+        self.taken += records;
+        is_all
+    }
+
+    /// Nothing is attached any more, and what was taken is where it belongs.
+    pub fn finish(mut self, began: Instant) -> (Totals, Option<anyhow::Error>) {
+        let seconds = began.elapsed().as_secs_f64();
+        self.kernel.detach_all();
+        let mut before = None;
+        while before != Some(self.taken) {
+            before = Some(self.taken);
+            while !self.take_in() {}
+        }
+        let totals = Totals {
+            probes: (0..self.traced.len()).map(|number| self.counted(number)).collect(),
+            taken: self.taken,
+            lost_threads: self.kernel.lost_threads(),
+            seconds,
+        };
+        let finished = self.sink.finish(&totals);
+        (totals, self.failed.or(finished.err()))
+    }
+
+    fn counted(&self, number: usize) -> Counted {
+        let sum = |count| -> u64 {
+            let of = |cpu| self.kernel.word(self.state.count(cpu, number, count));
+            (0..self.state.cpus).map(of).sum()
+        };
+        let probe = &self.traced[number].wish.probe;
+        Counted {
+            event: probe.name.clone(),
+            sent: sum(Count::Sent),
+            lost: sum(Count::Lost),
+            missed: self.kernel.missed(number),
+            matched: probe.sampling.map(|_| sum(Count::Matched)),
+        }
+    }
+
+    /// Does what somebody asks for.
+    pub fn answer(&mut self, ask: Ask) -> Answer {
+        let began = Instant::now();
+        let done = match ask {
+            Ask::List => return Answer::Register(self.register()),
+            Ask::Add { event } => self.add(&event),
+            Ask::Remove { id } => self.remove(id),
+            Ask::Filter { id, filter } => self.filter(id, filter.as_deref()),
+            Ask::Sample { id, rule } => self.sample(id, rule.as_deref()),
+            Ask::Wake { bytes } => {
+                self.kernel.set_word(WATERMARK, bytes);
+                Ok(Vec::new())
+            }
+        };
+        match done {
+            Ok(ids) => Answer::Done(Done { ids, took_us: began.elapsed().as_micros() as u64 }),
+            Err(error) => Answer::Refused(format!("{error:#}")),
+        }
+    }
+
+    fn add(&mut self, event: &str) -> anyhow::Result<Vec<usize>> {
+        let wishes = self.checker.check(event)?.wishes;
+        if self.traced.len() + wishes.len() > self.state.probes {
+            bail!(
+                "a stream has room for {ROOM} probes besides those it began with, and it is full"
+            );
+        }
+        let first = self.traced.len();
+        let added = self.add_all(wishes);
+        let ids = first..self.traced.len();
+        if let Err(error) = added {
+            for id in ids {
+                self.kernel.remove(id);
+                self.traced[id].is_removed = true;
+            }
+            return Err(error);
+        }
+        Ok(ids.collect())
+    }
+
+    fn add_all(&mut self, wishes: Vec<Wish>) -> anyhow::Result<()> {
+        let first = self.traced.len();
+        for wish in wishes {
+            let id = self.load(wish)?;
+            self.sink.add(id, &self.traced[id].wish.probe)?;
+        }
+        (first..self.traced.len()).try_for_each(|id| Ok(self.kernel.attach(id)?))
+    }
+
+    fn living(&self, id: usize) -> anyhow::Result<&Traced> {
+        match self.traced.get(id) {
+            Some(traced) if !traced.is_removed => Ok(traced),
+            Some(_) => Err(anyhow!("probe {id} was removed")),
+            None => Err(anyhow!("there is no probe {id}; `weigh trace ctl list` names them")),
+        }
+    }
+
+    fn remove(&mut self, id: usize) -> anyhow::Result<Vec<usize>> {
+        self.living(id)?;
+        self.kernel.remove(id);
+        self.traced[id].is_removed = true;
+        Ok(vec![id])
+    }
+
+    fn filter(&mut self, id: usize, text: Option<&str>) -> anyhow::Result<Vec<usize>> {
+        let traced = self.living(id)?;
+        let wish = self.checker.with_filter(&traced.wish, text)?;
+        let is_same_form = match (&traced.wish.probe.test, &wish.probe.test) {
+            (Some(old), Some(new)) => new.has_form_of(old) && new.constants().len() <= CONSTANTS,
+            _ => false,
+        };
+        match is_same_form {
+            true => self.change_constants(id, wish),
+            false => self.replace(id, wish, traced.slot.gate)?,
+        }
+        Ok(vec![id])
+    }
+
+    /// The new constants go where the program does not look; then it looks there.
+    fn change_constants(&mut self, id: usize, wish: Wish) {
+        let Traced { slot, holding, .. } = self.traced[id];
+        let holding = 1 - holding;
+        self.put_constants(&wish.probe, id, holding ^ slot.flip);
+        self.kernel.set_word(self.state.holding(id), State::bank_word(holding));
+        self.traced[id].holding = holding;
+        self.traced[id].wish = wish;
+    }
+
+    fn sample(&mut self, id: usize, rule: Option<&str>) -> anyhow::Result<Vec<usize>> {
+        let traced = self.living(id)?;
+        let wish = self.checker.with_sampling(&traced.wish, rule)?;
+        let gate = 1 - traced.slot.gate;
+        self.kernel.set_word(self.state.gate(id, gate), 0);
+        self.replace(id, wish, gate)?;
+        Ok(vec![id])
+    }
+
+    /// Another program takes the place of a probe's. It finds its filter's constants in the bank that the
+    /// old one does not use.
+    fn replace(&mut self, id: usize, wish: Wish, gate: usize) -> anyhow::Result<()> {
+        let Traced { slot, holding, .. } = self.traced[id];
+        let slot = Slot { gate, flip: 1 - slot.flip, ..slot };
+        self.put_constants(&wish.probe, id, holding ^ slot.flip);
+        self.check(&wish.probe, slot, |kernel, code| kernel.replace(id, code))?;
+        self.traced[id].slot = slot;
+        self.traced[id].wish = wish;
+        Ok(())
+    }
+
+    fn register(&self) -> Register {
+        let probes = self.traced.iter().enumerate().map(|(id, traced)| Registered {
+            id,
+            event: traced.wish.probe.name.clone(),
+            fields: traced.wish.probe.fields.iter().map(|field| field.name.clone()).collect(),
+            filter: traced.wish.filter(),
+            sampling: traced.wish.probe.sampling.map(|rule| rule.to_string()),
+            record_bytes: traced.wish.probe.record_bytes,
+            is_removed: traced.is_removed,
+            counted: self.counted(id),
+        });
+        Register {
+            pid: std::process::id(),
+            seconds: Moment::now().ns().saturating_sub(self.times.began_ns) as f64 / 1e9,
+            output: self.output.clone(),
+            rings: self.kernel.rings(),
+            ring_bytes: self.ring_bytes,
+            wake_bytes: self.kernel.word(WATERMARK),
+            taken: self.taken,
+            lost_threads: self.kernel.lost_threads(),
+            probes: probes.collect(),
+        }
+    }
+}
+
+/// The clock of the day at the moment when the records' clock shows 0.
+fn epoch_ns() -> i64 {
+    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    i64::try_from(day).unwrap_or(i64::MAX).saturating_sub_unsigned(Moment::now().ns())
+}
+
+fn point(probe: &Probe) -> anyhow::Result<trace::Point> {
+    Ok(match &probe.attach {
+        Attach::Tracepoint { btf_id } => trace::Point::Tracepoint { btf_id: *btf_id },
+        Attach::Function { btf_id, returns } => {
+            trace::Point::Function { btf_id: *btf_id, returns: *returns }
+        }
+        Attach::User { path, function, .. } => {
+            bail!("user:{path}:{function}: functions of programs are not followed yet")
+        }
+    })
+}

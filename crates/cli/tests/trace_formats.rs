@@ -1,0 +1,152 @@
+//! Files of `weigh trace` for other programs, read by what is written here from their own specifications.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use support::run::{Scratch, weigh};
+use support::workload;
+
+/// Follows while so many datagrams are sent; the file.
+#[track_caller]
+fn sends(scratch: &Scratch, name: &str, options: &[&str], sends: u64) -> PathBuf {
+    let file = scratch.path(name);
+    let (path, program, sends) =
+        (file.display().to_string(), workload("datagrams"), sends.to_string());
+    let command = [program.as_str(), &sends, "1400", "7"];
+    let arguments = [&["trace", "-o", &path][..], options, &["--"], &command].concat();
+    let output = weigh(scratch, &arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(", 0 lost"), "{said}");
+    file
+}
+
+/// A protocol buffer's fields: number, and either a number or bytes.
+struct Fields<'b>(Vec<(u64, u64, &'b [u8])>);
+
+impl<'b> Fields<'b> {
+    fn new(mut bytes: &'b [u8]) -> Fields<'b> {
+        fn varint(bytes: &mut &[u8]) -> u64 {
+            let mut value = 0;
+            for n in 0.. {
+                let byte = bytes[0];
+                *bytes = &bytes[1..];
+                value |= u64::from(byte & 0x7f) << (7 * n);
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            value
+        }
+        let mut fields = Vec::new();
+        while !bytes.is_empty() {
+            let head = varint(&mut bytes);
+            let (number, inner) = match head & 7 {
+                0 => (varint(&mut bytes), &[][..]),
+                1 => {
+                    (u64::from_le_bytes(take(&mut bytes, 8).try_into().expect("8 bytes")), &[][..])
+                }
+                2 => {
+                    let length = varint(&mut bytes) as usize;
+                    (0, take(&mut bytes, length))
+                }
+                kind => panic!("wire type {kind}"),
+            };
+            fields.push((head >> 3, number, inner));
+        }
+        Fields(fields)
+    }
+
+    fn all(&self, field: u64) -> impl Iterator<Item = &(u64, u64, &'b [u8])> {
+        self.0.iter().filter(move |(number, ..)| *number == field)
+    }
+
+    fn number(&self, field: u64) -> Option<u64> {
+        self.all(field).next().map(|(_, number, _)| *number)
+    }
+
+    fn inner(&self, field: u64) -> Option<Fields<'b>> {
+        self.all(field).next().map(|(.., bytes)| Fields::new(bytes))
+    }
+
+    fn text(&self, field: u64) -> Option<String> {
+        self.all(field).next().map(|(.., bytes)| String::from_utf8(bytes.to_vec()).expect("UTF-8"))
+    }
+}
+
+fn take<'b>(bytes: &mut &'b [u8], length: usize) -> &'b [u8] {
+    let (taken, rest) = bytes.split_at(length);
+    *bytes = rest;
+    taken
+}
+
+#[test]
+fn a_perfetto_trace_has_threads_events_counters_and_flows() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = [
+        "-e",
+        "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm}",
+        "-e",
+        "net:net_dev_start_xmit{len=skb->len}",
+        "-e",
+        "net:netif_rx{length=skb->len}",
+        "--counter",
+        "len",
+    ];
+    let bytes = std::fs::read(sends(&scratch, "x.perfetto-trace", &options, 2003)).expect("a file");
+    let trace = Fields::new(&bytes);
+    let mut names: [BTreeMap<u64, String>; 4] = Default::default();
+    let mut tracks: BTreeMap<u64, Fields<'_>> = BTreeMap::new();
+    let (mut events, mut flows) = (BTreeMap::<String, u64>::new(), BTreeMap::<u64, u64>::new());
+    let (mut counted, mut odd) = (0, 0);
+    for (field, _, packet) in &trace.0 {
+        assert_eq!(*field, 1, "nothing but packets");
+        let packet = Fields::new(packet);
+        assert_eq!(packet.number(10), Some(1), "of one sequence");
+        for (kind, .., name) in packet.inner(12).iter().flat_map(|names| &names.0) {
+            let name = Fields::new(name);
+            let (number, text) = (name.number(1).expect("a number"), name.text(2).expect("a name"));
+            names[*kind as usize].insert(number, text);
+        }
+        if let Some(track) = packet.inner(60) {
+            tracks.insert(track.number(1).expect("a number"), track);
+        }
+        let Some(event) = packet.inner(11) else { continue };
+        assert!(packet.number(8).is_some_and(|time| time > 0), "it has a time");
+        let track = &tracks[&event.number(11).expect("a track")];
+        if event.number(9) == Some(4) {
+            assert!(track.text(2).expect("a name").ends_with(" len"));
+            assert!(track.inner(8).is_some(), "it is a counter's");
+            odd += u64::from(event.number(30) == Some(1443));
+            counted += 1;
+            continue;
+        }
+        assert_eq!(event.number(9), Some(3), "an instant");
+        let thread = track.inner(4).expect("a thread's track");
+        assert_eq!(thread.text(5).as_deref(), Some("datagrams"));
+        let process = tracks[&track.number(5).expect("a parent")].inner(3).expect("a process");
+        assert_eq!((process.number(1), process.text(6)), (thread.number(1), thread.text(5)));
+        assert_eq!(names[1][&event.number(3).expect("a category")], "net");
+        let name = &names[2][&event.number(10).expect("a name")];
+        *events.entry(name.clone()).or_default() += 1;
+        *flows.entry(event.number(47).expect("a flow")).or_default() += 1;
+        let arguments: Vec<Fields<'_>> =
+            event.all(4).map(|(.., bytes)| Fields::new(bytes)).collect();
+        let argument =
+            |name: &str| arguments.iter().find(|a| names[3][&a.number(1).expect("a name")] == name);
+        assert!(argument("cpu").and_then(|cpu| cpu.number(3)).is_some());
+        assert!(argument("id").and_then(|id| id.number(7)).is_some_and(|id| id != 0));
+        if name == "net:net_dev_queue" {
+            assert_eq!(argument("dev").and_then(|dev| dev.text(6)).as_deref(), Some("lo"));
+        }
+    }
+    let each: Vec<(&str, u64)> = events.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    let queued = ["net:net_dev_queue", "net:net_dev_start_xmit", "net:netif_rx"];
+    assert_eq!(each, queued.map(|name| (name, 2003)));
+    assert_eq!((counted, odd), (2 * 2003, 2 * 7));
+    assert_eq!(flows.len(), 2003, "a flow for each packet");
+    assert!(flows.values().all(|events| *events == 3), "through all three");
+}
