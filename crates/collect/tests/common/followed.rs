@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use weigh_collect::calls::{KernelCalls, Wanted, name};
+use weigh_collect::calls::{Counters, KernelCalls, Wanted, name};
 use weigh_collect::spawn::{SignalMask, spawn};
 use weigh_schema::call::{Call, Cell, Grouping, Sharing};
 use weigh_schema::subsystem::{Account, LATER, SUBSYSTEMS, Subsystem};
@@ -63,7 +63,13 @@ pub fn all() -> Vec<&'static str> {
 /// What is asked for: these parts of the kernel, and a row for each call.
 pub fn wanted(subsystems: &[&str]) -> Wanted {
     let subsystems = subsystems.iter().map(|n| Subsystem::named(n).unwrap()).collect();
-    Wanted { subsystems, grouping: Grouping::Call, sharing: Sharing::Bytes, every_call: true }
+    Wanted {
+        subsystems,
+        grouping: Grouping::Call,
+        sharing: Sharing::Bytes,
+        every_call: true,
+        counters: Counters::default(),
+    }
 }
 
 /// Follows a command, and `afterwards` until what it left behind has come to an end.
