@@ -49,8 +49,8 @@ extern "C" {
  * Counters of the CPU come on request: WEIGH_ALL | 1ULL << WEIGH_CYCLES | 1ULL << WEIGH_INSTRUCTIONS, or
  * WEIGH_ALL | WEIGH_COUNTERS. An account has what the thread did on a CPU from weigh_begin() to weigh_end(), in
  * the program and in the kernel; of weigh_next(), where it is exact, in the call alone. They are in a group, and
- * to read it takes two system calls at each end, and what a counter of the CPU costs: tens of nanoseconds, in a
- * virtual machine some microseconds each. What is not in `touched`, or has 0 for `counted_ns`, was not counted. If
+ * to read it takes two system calls at each end, and what a counter of the CPU costs: in a virtual machine some
+ * microseconds each. What is not in `touched`, or has 0 for `counted_ns`, was not counted. If
  * `counted_ns` is less than `counting_ns`, cycles * counting_ns / counted_ns is an estimate. A thread whose
  * counters were asked for has one descriptor more for each, until its handle is closed.
  */

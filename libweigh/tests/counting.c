@@ -3,7 +3,9 @@
  * Counters of the CPU, of intervals. What stands in for them counts nanoseconds on a CPU (for cycles, and there are no
  * instructions), or page faults and those without I/O, or there are none.
  *
- * usage: counting clock|faults|missing
+ * usage: counting clock|faults|next|missing
+ *
+ * next: of faults, where each call is followed
  */
 #include "check.h"
 #include <fcntl.h>
@@ -35,16 +37,28 @@ static uint64_t faults(void)
 	return (uint64_t)(usage.ru_minflt + usage.ru_majflt);
 }
 
-/* Computes, waits, touches pages; what it took by the thread's own clock. */
-static uint64_t work(void)
+static char *fresh_pages(void)
 {
-	uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	char *pages = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(pages != MAP_FAILED);
 	madvise(pages, PAGES * PAGE, MADV_NOHUGEPAGE);
+	return pages;
+}
+
+static void touch(char *pages)
+{
 	for (int i = 0; i < PAGES; i++)
 		pages[i * PAGE] = 1;
+}
+
+/* Computes, waits, touches pages; what it took by the thread's own clock. */
+static uint64_t work(void)
+{
+	uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	char *pages = fresh_pages();
+
+	touch(pages);
 	munmap(pages, PAGES * PAGE);
 	usleep(50000);
 	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) - began < COMPUTED)
@@ -95,6 +109,29 @@ static void counts_one(weigh *w)
 	weigh_end(w);
 	SAME(weigh_read(w, 3)->touched & WEIGH_COUNTERS, 0);
 	SAME(weigh_read(w, 3)->counting_ns, 0);
+}
+
+/* Faults in the call, and none of those before it and after it. */
+static void counts_the_next_call(weigh *w)
+{
+	char *before = fresh_pages(), *inside = fresh_pages(), *after = fresh_pages();
+	const struct weigh_account *account;
+	int zero = open("/dev/zero", O_RDONLY);
+
+	CHECK(zero >= 0 && weigh_follows(w));
+	SAME(weigh_next(w, 20, WEIGH_COUNTERS), WEIGH_MEASURED);
+	touch(before);
+	SAME(read(zero, inside, PAGES * PAGE), PAGES * PAGE);
+	touch(after);
+	account = weigh_read(w, 20);
+	SAME(account->calls, 1);
+	SAME(account->cycles, PAGES);
+	SAME(account->instructions, PAGES);
+	SAME(account->touched & WEIGH_COUNTERS, WEIGH_COUNTERS);
+	SAME(account->unmeasured & WEIGH_COUNTERS, 0);
+	CHECK(account->counted_ns && account->counted_ns == account->counting_ns);
+	/* An interval is counted here, and not there as well. */
+	counts(w, 21);
 }
 
 static void *thread(void *unused)
@@ -152,6 +189,10 @@ int main(int count, char **arguments)
 	CHECK(count == 2);
 	if (!strcmp(arguments[1], "missing")) {
 		is_missing(w);
+		return 0;
+	}
+	if (!strcmp(arguments[1], "next")) {
+		counts_the_next_call(w);
 		return 0;
 	}
 	is_clock = !strcmp(arguments[1], "clock");

@@ -44,7 +44,7 @@ fn serve(counters: Counters, way: &str) {
         subsystems: SUBSYSTEMS.iter().filter(|part| part.name == "sched").collect(),
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,
-        every_call: false,
+        every_call: way == "next",
         counters,
     };
     let mut calls = KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()).unwrap();
@@ -74,6 +74,13 @@ fn an_interval_has_what_its_thread_did_on_a_cpu() {
     // A clock and faults in one group would count nothing.
     let faults = with_cycles(PAGE_FAULTS);
     serve(faults.instead(counter("instructions"), SOFTWARE, MINOR_FAULTS), "faults");
+}
+
+#[test]
+fn the_next_call_has_what_its_thread_did_in_it_where_calls_are_followed() {
+    let counter = |name| CpuCounter::named(name).unwrap();
+    let faults = Counters::default().instead(counter("cycles"), SOFTWARE, PAGE_FAULTS);
+    serve(faults.instead(counter("instructions"), SOFTWARE, MINOR_FAULTS), "next");
 }
 
 #[test]

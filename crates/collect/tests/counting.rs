@@ -8,6 +8,8 @@ mod followed;
 #[path = "common/traced.rs"]
 mod traced;
 
+use std::process::Command;
+
 use followed::{Followed, all, field, follow, wanted};
 use traced::workload;
 use weigh_collect::calls::{Counters, KernelCalls, Wanted};
@@ -132,4 +134,51 @@ fn nothing_is_counted_where_nobody_asks_and_what_can_not_be_had_says_why() {
     }
     let followed = costs(&wanted(&[]));
     assert!(followed.cells.iter().all(|cell| cell.account.counters().is_empty()));
+}
+
+/// The program's own CPU time for so many calls.
+const GETPPID: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static long long cpu(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+int main(void) {
+    long long began = cpu();
+    for (int i = 0; i < 200000; i++) syscall(SYS_getppid);
+    long long took = cpu() - began;
+    FILE *to = fopen(getenv("TRUTH_FILE"), "w");
+    return fprintf(to, "took=%lld\n", took) < 0 || fclose(to);
+}
+"#;
+
+/// Prints figures, by turns; holds no bounds, for those depend on the machine: `cargo test -p weigh-collect
+/// --test counting -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints figures"]
+fn what_counting_costs_each_call() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (source, program) = (folder.path().join("getppid.c"), folder.path().join("getppid"));
+    std::fs::write(&source, GETPPID).unwrap();
+    let compiled = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    let ways = [("none", Counters::default()), ("one", clock()), ("two", faults())];
+    let mut took = [(); 3].map(|()| Vec::new());
+    for _ in 0..9 {
+        for ((_, counters), took) in ways.iter().zip(&mut took) {
+            let wanted = Wanted { counters: counters.clone(), ..wanted(&["socket"]) };
+            let mut calls = KernelCalls::open(&wanted).unwrap();
+            let followed = followed::run(&mut calls, &[program.to_str().unwrap()], |_| {});
+            took.push(followed.truth("took") / 200_000);
+        }
+    }
+    for ((name, _), took) in ways.iter().zip(&mut took) {
+        took.sort_unstable();
+        println!("{name}: {} ns a call, {took:?}", took[took.len() / 2]);
+    }
 }

@@ -50,9 +50,9 @@ pub struct CallsArguments {
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
     pub subsystems: Vec<String>,
 
-    /// Count with counters of the CPU what each call's thread does on it: `cycles`, `instructions`. To read
-    /// one, at both ends of a call and of each wait, takes some 50 ns, in a virtual machine 3 microseconds.
-    /// With --mechanism bpf.
+    /// Count with counters of the CPU what each call's thread does on it: `cycles`, `instructions`. They are
+    /// read at both ends of a call and of each wait, which can take 3 microseconds each in a virtual
+    /// machine. With --mechanism bpf.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = counter)]
     pub counters: Vec<&'static CpuCounter>,
 

@@ -80,6 +80,15 @@ pub fn follow(
 ) -> Followed {
     let mut calls = KernelCalls::open(wanted).unwrap();
     calls.tell_from(0);
+    run(&mut calls, command, afterwards)
+}
+
+/// The same by what is open already.
+pub fn run(
+    calls: &mut KernelCalls,
+    command: &[&str],
+    afterwards: impl FnOnce(&KernelCalls),
+) -> Followed {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let said = folder.path().join("said");
     let mask = SignalMask::block(&[]).unwrap();
@@ -89,7 +98,7 @@ pub fn follow(
     calls.arm(waiting.pidfd()).unwrap();
     let (pid, _) = waiting.go().unwrap();
     let status = wait_for(pid);
-    afterwards(&calls);
+    afterwards(calls);
     let (cells, told, lost) = (calls.cells().expect("the table"), calls.told(), calls.tally().lost);
     let truth = read(&said);
     Followed { cells, told, truth, status, lost }
