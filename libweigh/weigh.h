@@ -43,7 +43,17 @@ extern "C" {
 #endif
 
 /* All parts of the kernel; of some of them: (1ULL << WEIGH_BLOCK) | (1ULL << WEIGH_SCHED). */
-#define WEIGH_ALL (~0ULL)
+#define WEIGH_ALL ((1ULL << WEIGH_SUBSYSTEMS) - 1)
+
+/*
+ * Counters of the CPU come on request: WEIGH_ALL | 1ULL << WEIGH_CYCLES | 1ULL << WEIGH_INSTRUCTIONS, or
+ * WEIGH_ALL | WEIGH_COUNTERS. An account has what the thread did on a CPU from weigh_begin() to weigh_end(), in
+ * the program and in the kernel; of weigh_next(), where it is exact, in the call alone. They are in a group, and
+ * to read it takes two system calls at each end, and what a counter of the CPU costs: in a virtual machine some
+ * microseconds each. What is not in `touched`, or has 0 for `counted_ns`, was not counted. If
+ * `counted_ns` is less than `counting_ns`, cycles * counting_ns / counted_ns is an estimate. A thread whose
+ * counters were asked for has one descriptor more for each, until its handle is closed.
+ */
 
 /* A thread that is measured. */
 typedef struct weigh weigh;
@@ -71,7 +81,7 @@ const char *weigh_text(enum weigh_reason reason);
 /* A number that is another one wherever an account is laid out in another way. */
 uint64_t weigh_layout(void);
 
-/* The parts of the kernel that the agent can see, as bits; 0 if there is none. */
+/* The parts of the kernel, and counters, that the agent can see, as bits; 0 if there is none. */
 uint64_t weigh_subsystems(const weigh *w);
 
 /*
@@ -85,7 +95,7 @@ uint64_t weigh_subsystems(const weigh *w);
  */
 enum weigh_reason weigh_want(weigh *w, uint64_t parts);
 
-/* Why a part of the kernel is not measured now; 0 (WEIGH_MEASURED) if it is. */
+/* Why a part of the kernel, or a counter, is not measured now; 0 (WEIGH_MEASURED) if it is. */
 enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem);
 
 /*

@@ -54,6 +54,15 @@ enum weigh_subsystem {
 	WEIGH_SUBSYSTEMS = 28
 };
 
+/* Counters of the CPU, in the same sets behind the parts; not in WEIGH_ALL. */
+enum weigh_counter {
+	WEIGH_CYCLES = 28,
+	WEIGH_INSTRUCTIONS = 29,
+};
+
+#define WEIGH_FIRST_COUNTER 28
+#define WEIGH_COUNTERS 0x30000000ULL
+
 #define WEIGH_OWN_NUMBERS 8
 
 struct weigh_part {
@@ -187,6 +196,10 @@ struct weigh_account {
 	WEIGH_U64 unmeasured; /* bit set of those that were wanted while nobody measured them: they lack something */
 	WEIGH_U64 calls; /* calls, or intervals, that are added up in it */
 	WEIGH_U64 time_ns; /* from their beginnings to their ends */
+	WEIGH_U64 cycles; /* cycles of the CPU while the thread had it, on request: see counting_ns */
+	WEIGH_U64 instructions; /* instructions that were done meanwhile, on request: see counting_ns */
+	WEIGH_U64 counting_ns; /* time on a CPU in which one of these was to be counted */
+	WEIGH_U64 counted_ns; /* of it, time in which the CPU did count: if it is less, for others use the counters too, a number times counting_ns / counted_ns is an estimate */
 	struct weigh_part parts[WEIGH_SUBSYSTEMS]; /* by number */
 	struct weigh_sched sched;
 	struct weigh_irq irq;
@@ -259,6 +272,8 @@ enum weigh_reason {
 	WEIGH_NOT_WANTED = 19,
 	/* no agent of weigh answers, and the weigh that has started the program may not measure */
 	WEIGH_NO_RIGHTS = 20,
+	/* this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it */
+	WEIGH_NO_COUNTER = 21,
 };
 
 #endif

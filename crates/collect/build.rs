@@ -141,7 +141,8 @@ fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item 
 
 /// The parts of the library for calls, and those of libweigh that it has a use for.
 const CALLS: &[&str] = &["span", "stripe", "transfers", "files", "waits"];
-const LIBWEIGH_PARTS: &[&str] = &["accounts", "interval", "parts", "process", "talk", "threads"];
+const LIBWEIGH_PARTS: &[&str] =
+    &["accounts", "counting", "interval", "parts", "process", "talk", "threads"];
 
 /// The parts of the library that both have.
 const LEVEL_2: &[&str] = &[

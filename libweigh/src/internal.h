@@ -26,6 +26,7 @@
 
 /* Parts that there are; those of a configuration have no name here. */
 #define KNOWN_PARTS ((1ULL << WEIGH_FIRST_OWN) - 1)
+#define KNOWN (KNOWN_PARTS | WEIGH_COUNTERS)
 
 /*
  * What a program wants before it has said so: nothing, until it marks something. The library that
@@ -36,6 +37,9 @@
 #else
 #define FIRST_WANTED 0ULL
 #endif
+
+/* As many come with an answer. */
+#define WEIGH_MAX_DESCRIPTORS 2
 
 enum handle_state { HANDLE_FREE, HANDLE_OPEN };
 
@@ -51,6 +55,11 @@ struct weigh {
 	struct weigh_account *account; /* of the open interval */
 	uint64_t wanted; /* of the open interval */
 	uint64_t began;
+	/* Counters of the CPU: those that were asked for, those that there are, and those of the interval. */
+	uint64_t counters_asked, counters, counting;
+	int events[WEIGH_MAX_DESCRIPTORS];
+	uint64_t event_ids[WEIGH_MAX_DESCRIPTORS];
+	uint64_t enabled_ns, running_ns, counts[WEIGH_MAX_DESCRIPTORS]; /* as it began */
 };
 
 struct process {
@@ -122,6 +131,8 @@ void weigh_unlock(void);
 
 /* talk.c: with the lock held */
 enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_reply *reply, int *with);
+enum weigh_reason weigh_talk_for(const struct weigh_request *request, struct weigh_reply *reply, int *with,
+				 size_t room);
 enum weigh_reason weigh_connect(void);
 bool weigh_hung_up(void);
 void weigh_hang_up(void);
@@ -140,6 +151,11 @@ void weigh_forget_accounts(void);
 /* parts.c */
 void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason);
 bool weigh_need_parts(uint64_t wanted, enum weigh_reason reason);
+
+/* counting.c */
+void weigh_forget_counters(struct weigh *w);
+void weigh_count_from(struct weigh *w, struct weigh_account *account, uint64_t wanted);
+void weigh_count_to(struct weigh *w, struct weigh_account *account);
 
 /* interval.c */
 void weigh_end_next(struct weigh *w);

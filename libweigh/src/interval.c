@@ -27,11 +27,14 @@ static void stop(struct weigh *w, uint32_t calls, enum weigh_reason reason)
 	store(&slot_of(w)->request, 0);
 	w->account = 0;
 	w->next_calls = 0;
-	weigh_check_parts(account, w->wanted, reason);
-	if (!calls)
-		return;
-	add(&account->time_ns, clock_now() - w->began);
-	add(&account->calls, calls);
+	/* Whether an interval's counters were counted is known here. */
+	weigh_check_parts(account, w->wanted & KNOWN_PARTS, reason);
+	if (calls) {
+		add(&account->time_ns, clock_now() - w->began);
+		add(&account->calls, calls);
+	}
+	if (w->counting)
+		weigh_count_to(w, account);
 }
 
 /* Ends what weigh_next() began, unless the kernel side has done so or is to do it. */
@@ -51,6 +54,7 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 {
 	struct weigh_account *account;
 	enum weigh_reason reason;
+	bool followed;
 	uint64_t now;
 
 	reason = weigh_reason_now(w);
@@ -73,11 +77,16 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 		reason = weigh_reason_now(w);
 		now = clock_now();
 	}
-	if (wanted & KNOWN_PARTS & ~load(&page_head()->attached) && weigh_need_parts(wanted, reason))
+	if (wanted & KNOWN & ~load(&page_head()->attached) && weigh_need_parts(wanted, reason))
 		now = clock_now();
-	weigh_check_parts(account, wanted, reason);
+	followed = calls && !reason && weigh_process.follows_calls;
+	weigh_check_parts(account, followed ? wanted : wanted & ~WEIGH_COUNTERS, reason);
 	w->next_calls = calls;
-	ask(w, account, wanted, calls && !reason && weigh_process.follows_calls ? calls : 0, now);
+	if (wanted & WEIGH_COUNTERS && !followed) {
+		weigh_count_from(w, account, wanted & WEIGH_COUNTERS);
+		now = clock_now();
+	}
+	ask(w, account, wanted, followed ? calls : 0, now);
 	return reason;
 }
 

@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x926a3c3b64b2f936ULL
+#define WEIGH_LAYOUT 0x3cbf21f58b49d649ULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 
@@ -57,6 +57,7 @@ enum weigh_request_kind {
 	WEIGH_ASK_WATCH = 4, /* to be told when a watched account has settled */
 	WEIGH_ASK_FOLLOW = 5, /* a stream to somebody who follows a job in the kernel */
 	WEIGH_ASK_WANT = 6, /* these parts of the kernel, and no others any more */
+	WEIGH_ASK_COUNT = 7, /* counters of the CPU, of a thread */
 };
 
 #define WEIGH_FOLLOWS_CALLS 1
@@ -65,13 +66,13 @@ struct weigh_request {
 	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
 	WEIGH_U64 kind; /* enum weigh_request_kind */
 	WEIGH_U64 number; /* of the thread or process that it is about */
-	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the slot; of WEIGH_ASK_ENTER and WEIGH_ASK_WANT: the parts */
+	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the slot; of WEIGH_ASK_ENTER and WEIGH_ASK_WANT: the parts; of WEIGH_ASK_COUNT: the counters */
 };
 
 struct weigh_reply {
 	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
 	WEIGH_U64 reason; /* enum weigh_reason; 0: it was done */
-	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the ticket */
+	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the ticket; of WEIGH_ASK_COUNT: the counters whose descriptors come along, as a group */
 	WEIGH_U64 flags; /* of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS */
 };
 
@@ -97,6 +98,7 @@ struct weigh_reply {
 	[17] = "the kernel refuses what the agent needs for it", \
 	[18] = "whoever measures does not see this part: it was started without it, or the kernel does not tell of it", \
 	[19] = "the program has not asked for this part, or has said that it does not want it", \
-	[20] = "no agent of weigh answers, and the weigh that has started the program may not measure"
+	[20] = "no agent of weigh answers, and the weigh that has started the program may not measure", \
+	[21] = "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it"
 
 #endif

@@ -17,7 +17,7 @@ static uint64_t attached(enum weigh_reason reason)
 /* Notes in an account what it wanted and did not get. */
 void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason)
 {
-	uint64_t lacking = wanted & KNOWN_PARTS & ~attached(reason);
+	uint64_t lacking = wanted & KNOWN & ~attached(reason);
 
 	if (lacking & ~account->unmeasured)
 		__atomic_fetch_or(&account->unmeasured, lacking, __ATOMIC_RELAXED);
@@ -87,9 +87,11 @@ EXPORT uint64_t weigh_subsystems(const weigh *w)
 EXPORT enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem)
 {
 	enum weigh_reason reason = weigh_reason_now(w);
-	uint64_t part = subsystem < WEIGH_FIRST_OWN ? 1ULL << subsystem : 0;
+	uint64_t part = subsystem < 64 ? 1ULL << subsystem & KNOWN : 0;
 
 	if (reason || attached(reason) & part)
 		return reason;
-	return load(&page_head()->available) & part ? WEIGH_NOT_WANTED : WEIGH_NOT_SEEN;
+	if (load(&page_head()->available) & part)
+		return WEIGH_NOT_WANTED;
+	return part & WEIGH_COUNTERS ? WEIGH_NO_COUNTER : WEIGH_NOT_SEEN;
 }

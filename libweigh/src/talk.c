@@ -51,22 +51,28 @@ bool weigh_hung_up(void)
 	       (errno != EAGAIN && errno != EINTR);
 }
 
-static int take_descriptor(struct msghdr *message)
+/* Takes those that came, as many as there is room for; others are closed. */
+static void take_descriptors(struct msghdr *message, int *with, size_t room)
 {
 	struct cmsghdr *control = CMSG_FIRSTHDR(message);
-	int descriptor = -1;
+	int descriptor;
 
-	if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
-	    control->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&descriptor, CMSG_DATA(control), sizeof(int));
-	return descriptor;
+	if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+		return;
+	for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= control->cmsg_len; i++) {
+		memcpy(&descriptor, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
+		if (i < room)
+			with[i] = descriptor;
+		else
+			close(descriptor);
+	}
 }
 
-static ssize_t receive(struct weigh_reply *reply, int *with)
+static ssize_t receive(struct weigh_reply *reply, int *with, size_t room)
 {
 	union {
 		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(WEIGH_MAX_DESCRIPTORS * sizeof(int))];
 	} control = { 0 };
 	struct iovec part = { reply, sizeof(*reply) };
 	struct msghdr message = {
@@ -86,28 +92,32 @@ static ssize_t receive(struct weigh_reply *reply, int *with)
 		reset = reset || errno == ECONNRESET;
 	}
 	if (length >= 0)
-		*with = take_descriptor(&message);
+		take_descriptors(&message, with, room);
 	return length;
 }
 
-/* Asks, and waits for the answer. With it comes a descriptor, or -1. */
-enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_reply *reply, int *with)
+/* Asks, and waits for the answer. With it come descriptors, or -1. */
+enum weigh_reason weigh_talk_for(const struct weigh_request *request, struct weigh_reply *reply, int *with,
+				 size_t room)
 {
 	ssize_t length;
 
-	*with = -1;
+	for (size_t i = 0; i < room; i++)
+		with[i] = -1;
 	if (!has_socket())
 		return WEIGH_GONE;
 	do {
 		length = send(weigh_process.socket, request, sizeof(*request), MSG_NOSIGNAL);
 	} while (length < 0 && errno == EINTR);
 	/* Who was turned away finds the reason there, though nobody listens any more. */
-	length = receive(reply, with);
+	length = receive(reply, with, room);
 	if (length == sizeof(*reply) && reply->layout == WEIGH_LAYOUT && reply->reason == WEIGH_MEASURED)
 		return WEIGH_MEASURED;
-	if (*with >= 0)
-		close(*with);
-	*with = -1;
+	for (size_t i = 0; i < room; i++) {
+		if (with[i] >= 0)
+			close(with[i]);
+		with[i] = -1;
+	}
 	if (length <= 0) {
 		/* An answer that comes after all must not be taken for that to the next message. */
 		weigh_hang_up();
@@ -117,6 +127,12 @@ enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_r
 	if (length != sizeof(*reply) || reply->layout != WEIGH_LAYOUT)
 		return WEIGH_OTHER_VERSION;
 	return (enum weigh_reason)reply->reason;
+}
+
+/* The same with one descriptor, or none. */
+enum weigh_reason weigh_talk(const struct weigh_request *request, struct weigh_reply *reply, int *with)
+{
+	return weigh_talk_for(request, reply, with, 1);
 }
 
 static int dial(const char path[108])

@@ -25,6 +25,7 @@ static void let_go(struct weigh *w)
 	store(&slot->request, 0);
 	/* The thread may live on: it must not be accounted to whoever has the slot next. */
 	store(&slot->ticket, 0);
+	weigh_forget_counters(w);
 	w->account = 0;
 	w->references = 0;
 	atomic_store(&w->state, HANDLE_FREE);
@@ -47,8 +48,10 @@ static void make_key(void)
 
 void weigh_forget_threads(void)
 {
-	for (size_t i = 0; i < MAX_SLOTS; i++)
+	for (size_t i = 0; i < MAX_SLOTS; i++) {
+		weigh_forget_counters(&weigh_handles[i]);
 		atomic_store(&weigh_handles[i].state, HANDLE_FREE);
+	}
 }
 
 /* Has the agent take the thread in. The lock is held. */
@@ -64,6 +67,9 @@ void weigh_join(struct weigh *w)
 	enum weigh_reason reason;
 	int with;
 
+	/* What another agent has refused this one may have; events that are there go on. */
+	if (!w->counters)
+		w->counters_asked = 0;
 	reason = weigh_talk(&request, &reply, &with);
 	if (with >= 0)
 		close(with);

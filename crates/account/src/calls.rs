@@ -79,6 +79,7 @@ pub fn call_kinds(cells: &[Cell], owners: &Owners, name: &dyn Fn(u64) -> String)
         time_p50_seconds: seconds(quantile(cell, 0.5)),
         time_p99_seconds: seconds(quantile(cell, 0.99)),
         time_max_seconds: seconds(cell.longest_ns),
+        counters: cell.account.counters(),
         parts: cell.account.parts(),
         later: cell.account.later_numbers(),
     };
@@ -122,6 +123,7 @@ pub fn single_call(call: &Call, began_ns: u64, name: &dyn Fn(u64) -> String) -> 
         at_seconds: seconds(call.began_ns.saturating_sub(began_ns)),
         time_seconds: seconds(call.account.time_ns()),
         result: call.result,
+        counters: call.account.counters(),
         parts: call.account.parts(),
         rivals: rivals(call),
     }

@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_collect::calls::ANYTHING;
 use weigh_collect::calls::clients::{Copy, Page, Serial};
 use weigh_schema::library::Reason;
+use weigh_schema::subsystem::CPU_COUNTERS;
 
 use crate::message::{REQUEST_BYTES, Request, parse, reply};
 use crate::process::Peer;
@@ -95,7 +96,12 @@ impl Client {
         flags: u64,
         with: Option<BorrowedFd<'_>>,
     ) -> io::Result<()> {
-        send(&self.connection, &reply(reason, value, flags), with)
+        send(&self.connection, &reply(reason, value, flags), with.as_slice())
+    }
+
+    /// Answers, with descriptors.
+    pub fn answer_with(&self, value: u64, with: &[BorrowedFd<'_>]) -> io::Result<()> {
+        send(&self.connection, &reply(Reason::Measured, value, 0), with)
     }
 
     /// It wants these parts of the kernel from now on.
@@ -181,15 +187,14 @@ impl Drop for Client {
 
 /// Says why to one who is not served.
 pub fn turn_away(connection: &OwnedFd, reason: Reason) {
-    let _ = send(connection, &reply(reason, 0, 0), None);
+    let _ = send(connection, &reply(reason, 0, 0), &[]);
 }
 
-fn send(to: &OwnedFd, bytes: &[u8], with: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let descriptors: Vec<BorrowedFd<'_>> = with.into_iter().collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+fn send(to: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(CPU_COUNTERS.len()))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    if !with.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(with));
     }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     sendmsg(to, &[io::IoSlice::new(bytes)], &mut control, flags)?;

@@ -29,6 +29,13 @@ pub enum Request {
         /// Where on the page it says what it wants.
         slot: u32,
     },
+    /// Counters of the CPU, of a thread.
+    Count {
+        /// The thread, by the number it has for itself.
+        tid: u32,
+        /// Which.
+        counters: u64,
+    },
     /// To read the page of a process.
     Peer {
         /// The process, by the number it has for the one who asks.
@@ -69,6 +76,7 @@ pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
         Some(Kind::Enter) => Ok(Request::Enter { parts: field(3)? }),
         Some(Kind::Want) => Ok(Request::Want { parts: field(3)? }),
         Some(Kind::Join) => Ok(Request::Join { tid: small(2, PIDS)?, slot: small(3, SLOTS)? }),
+        Some(Kind::Count) => Ok(Request::Count { tid: small(2, PIDS)?, counters: field(3)? }),
         Some(Kind::Peer) => Ok(Request::Peer { pid: small(2, PIDS)? }),
         Some(Kind::Leave) => Ok(Request::Leave { pid: small(2, PIDS)? }),
         Some(Kind::Watch) => Ok(Request::Watch),

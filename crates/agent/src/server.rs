@@ -228,6 +228,9 @@ impl Server {
             Received::Message(Ok(Request::Enter { parts })) => self.enter(key, parts, calls),
             Received::Message(Ok(Request::Want { parts })) => self.want(key, parts, calls),
             Received::Message(Ok(Request::Join { tid, slot })) => self.join(key, tid, slot, calls),
+            Received::Message(Ok(Request::Count { tid, counters })) => {
+                self.count(key, tid, counters, calls)
+            }
             Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
@@ -325,6 +328,26 @@ impl Server {
         self.last_ticket += 1;
         match calls.join_thread(*serial, tid, slot, self.last_ticket) {
             Ok(()) => client.answer(Reason::Measured, self.last_ticket, 0, None),
+            Err(_) => client.answer(Reason::Kernel, 0, 0, None),
+        }
+    }
+
+    /// Counters of a thread are its program's to read: nothing of them stays here.
+    fn count(&self, key: u64, tid: u32, counters: u64, calls: &KernelCalls) -> io::Result<()> {
+        let Some(client) = self.clients.get(&key) else { return Ok(()) };
+        if client.page.is_none() {
+            return client.answer(Reason::NotUnderstood, 0, 0, None);
+        }
+        let tid = match process::thread(client.peer, tid) {
+            Ok(tid) => tid,
+            Err(reason) => return client.answer(reason, 0, 0, None),
+        };
+        match calls.counters_of_thread(tid, counters) {
+            Ok((0, _)) => client.answer(Reason::NoCounter, 0, 0, None),
+            Ok((found, group)) => {
+                let group: Vec<BorrowedFd<'_>> = group.iter().map(|event| event.as_fd()).collect();
+                client.answer_with(found, &group)
+            }
             Err(_) => client.answer(Reason::Kernel, 0, 0, None),
         }
     }

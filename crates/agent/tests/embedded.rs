@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::{KernelCalls, Wanted, name};
+use weigh_collect::calls::{Counters, KernelCalls, Wanted, name};
 use weigh_collect::spawn::{SignalMask, spawn};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
@@ -40,6 +40,7 @@ fn a_job_s_calls_are_in_its_table_and_in_its_program_s_accounts() {
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,
         every_call: true,
+        counters: Counters::default(),
     };
     let mut calls = KernelCalls::open(&wanted).unwrap();
     let socket = folder.path().join("socket");

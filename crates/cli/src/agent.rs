@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::{Attached, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{Attached, Counters, Functions, KernelCalls, Telling, Wanted};
 use weigh_collect::signals::SignalReader;
 use weigh_collect::spawn::SignalMask;
 use weigh_schema::call::{Grouping, Sharing};
@@ -64,7 +64,13 @@ fn wanted(arguments: &AgentArguments) -> Wanted {
         named => named.to_vec(),
     };
     let sharing = Sharing::default();
-    Wanted { subsystems, grouping: Grouping::Call, sharing, every_call: arguments.every_call }
+    Wanted {
+        subsystems,
+        grouping: Grouping::Call,
+        sharing,
+        every_call: arguments.every_call,
+        counters: Counters::all(),
+    }
 }
 
 fn tell_what_is_missing(attached: &Attached) {

@@ -19,7 +19,7 @@ use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
 use weigh_agent::{Server, Settings, is_served, listen_at, turn_all_away};
 use weigh_collect::apart::start_itself;
-use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{Counters, Functions, KernelCalls, Telling, Wanted};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::library::{Reason, SOCKET, SOCKET_VARIABLE};
@@ -137,6 +137,7 @@ pub fn be_helper() -> ExitCode {
         grouping: Grouping::Call,
         sharing: Sharing::default(),
         every_call: false,
+        counters: Counters::all(),
     };
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else {
         return ExitCode::FAILURE;

@@ -32,6 +32,56 @@ fn number(report: &Value, call: &str, key: &str) -> u64 {
     numbers.sum()
 }
 
+/// Whether this machine has counters of the CPU is perf's to say, by the same call.
+#[test]
+fn counters_are_counted_or_said_to_be_unavailable_with_the_reason() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = ["--counters", "instructions,cycles", "--slowest", "3"];
+    let (output, report) = calls(&scratch, &options, &["sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let counters = report["counters"].as_array().expect("counters");
+    let names: Vec<_> = counters.iter().map(|counter| counter["name"].as_str()).collect();
+    assert_eq!(names, [Some("cycles"), Some("instructions")]);
+    for counter in counters {
+        let name = counter["name"].as_str().expect("a name");
+        let key = format!("{name}_total");
+        let counts = report["calls"].as_array().expect("rows").iter();
+        let counts: Vec<_> = counts.filter_map(|row| row["counters"][&key].as_u64()).collect();
+        match counter["unavailable"].as_str() {
+            Some(why) => {
+                let line = format!("{name} unavailable: {why}");
+                // Before the command, and in the report.
+                assert_eq!(said.matches(&line).count(), 2, "{said}");
+                assert!(why.starts_with("perf_event_open"), "{why}");
+                assert!(counts.is_empty(), "{counts:?}");
+            }
+            None => {
+                assert!(counts.iter().sum::<u64>() > 0);
+                assert!(said.contains("counted: "), "{said}");
+            }
+        }
+    }
+    // Nobody asked.
+    let (_, report) = calls(&scratch, &[], &["true"]);
+    assert!(report.get("counters").is_none());
+}
+
+#[test]
+fn a_counter_that_there_is_not_is_refused_with_those_that_there_are() {
+    let scratch = Scratch::new();
+    let refused = |options: &[&str]| {
+        let output = weigh(&scratch, &[&["calls"], options, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(125));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = refused(&["--counters", "cyles"]);
+    assert!(said.contains("'cyles'") && said.contains("cycles, instructions"), "{said}");
+    let said = refused(&["--counters", "cycles", "--mechanism", "preload"]);
+    assert!(said.contains("--counters takes bpf"), "{said}");
+}
+
 /// A `key=value` line of a workload's truth.
 #[track_caller]
 fn truth(text: &str, key: &str) -> u64 {

@@ -204,6 +204,19 @@ fn a_user_has_a_limit_of_programs() {
     assert_eq!(Asked::start(&mut agent.as_nobody("steps")).numbers(), (0, 2, 2002));
 }
 
+/// Where this machine has counters of the CPU the program says nothing: it knows of stand-ins and of none.
+#[test]
+fn counters_that_this_machine_has_not_are_not_measured_and_the_reason_is_told() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    let output = agent.command("counting").arg("missing").output().expect("it is there");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() || said.contains("weigh_subsystems(w) & WEIGH_COUNTERS"),
+        "{said}"
+    );
+}
+
 #[test]
 fn two_agents_do_not_share_a_socket() {
     needs_root!();
@@ -263,7 +276,7 @@ fn python_reads_the_same_numbers() {
     command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
     let output = must(&mut command);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("Ran 10 tests"), "{said}");
+    assert!(said.contains("Ran 11 tests"), "{said}");
 }
 
 /// CAP_BPF and CAP_PERFMON, and nothing else.

@@ -38,6 +38,7 @@ fn the_crate_reads_the_same_numbers() {
     let output = must(&mut run);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let expected = "opens 23 allocations true sent 1000003 calls 100 unmeasured 0\n\
+                    cycles None true\n\
                     block: Some(NotWanted)\n\
                     settled Some(true) None\n\
                     peer Some(100)\n\

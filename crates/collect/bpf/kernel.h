@@ -33,10 +33,16 @@ enum { false, true };
 #define BPF_RB_AVAIL_DATA 0
 
 #define BPF_F_MMAPABLE 1024
+#define BPF_F_CURRENT_CPU 0xffffffffULL
+
+struct bpf_perf_event_value {
+	__u64 counter, enabled, running;
+};
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,

@@ -6,6 +6,7 @@
 
 mod attaching;
 pub mod clients;
+mod counting;
 mod functions;
 pub(crate) mod join;
 mod layout;
@@ -20,7 +21,7 @@ use std::rc::Rc;
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
-use weigh_schema::call::{Call, Cell, Grouping, Named, Sharing, Tally, Written};
+use weigh_schema::call::{Call, Cell, CounterState, Grouping, Named, Sharing, Tally, Written};
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -29,9 +30,11 @@ use crate::optional::Offers;
 use crate::table::{READING, entries};
 use crate::{complaints, requirements};
 use attaching::Links;
+use counting::Counting;
 use layout::skeleton;
 
 pub use attaching::ANYTHING;
+pub use counting::Counters;
 pub use functions::{Functions, function_probes};
 pub use names::{STORES, name};
 
@@ -56,6 +59,8 @@ pub struct Wanted {
     pub sharing: Sharing,
     /// Whether system calls themselves are followed: without, only intervals that programs mark.
     pub every_call: bool,
+    /// Counters of the CPU.
+    pub counters: Counters,
 }
 
 /// How single calls are told.
@@ -91,6 +96,7 @@ pub struct Attached {
 pub struct KernelCalls {
     skeleton: skeleton::CallsSkel<'static>,
     links: Links,
+    counting: Counting,
     /// Of functions, for as long as anything is attached.
     functions: Vec<Link>,
     /// The parts that stay attached, whoever else asks for what.
@@ -127,6 +133,7 @@ impl KernelCalls {
             grouping: Grouping::Call,
             sharing: Sharing::Bytes,
             every_call: false,
+            counters: Counters::default(),
         };
         let mut chosen = Chosen::of(&wanted, Telling::PLAIN, &Functions::default());
         // No time is split.
@@ -163,6 +170,7 @@ impl KernelCalls {
     ) -> Result<KernelCalls, JobError> {
         requirements::check()?;
         complaints::collect();
+        let counting = Counting::try_out(&wanted.counters);
         let offers = Offers::of_this_kernel();
         let mut open =
             skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
@@ -173,7 +181,9 @@ impl KernelCalls {
             program.set_autoload(load);
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.chosen = chosen.bits() | functions.bits();
+            constants.chosen = chosen.bits() | functions.bits() | counting.available();
+            // Those of an interval are read by the program that has opened it.
+            constants.counts = if wanted.every_call { counting.available() } else { 0 };
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
             constants.sharing = layout::sharing(wanted.sharing);
@@ -188,6 +198,7 @@ impl KernelCalls {
         Ok(KernelCalls {
             skeleton,
             links: Links::default(),
+            counting,
             functions: Vec::new(),
             held: 0,
             ring,
@@ -202,6 +213,11 @@ impl KernelCalls {
     /// What is attached for each part of the kernel that was asked for.
     pub fn attached(&self) -> &[Attached] {
         &self.attached
+    }
+
+    /// The counters of the CPU that were asked for, and why there are none.
+    pub fn counters(&self) -> &[CounterState] {
+        self.counting.states()
     }
 
     /// The calls of this process, which waits for its exec, are followed from then on.

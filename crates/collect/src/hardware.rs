@@ -10,10 +10,14 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::FromRawFd;
 
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus, HardwareCount};
+
+use crate::perf::{
+    DISABLED, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event, FORMAT_TIME_ENABLED,
+    FORMAT_TIME_RUNNING, INHERIT, Of, explanation, is_forbidden, open, paranoid_text,
+};
 
 /// A hardware event that has a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +45,12 @@ impl HardwareEvent {
     }
 
     /// `PERF_COUNT_HW_*`.
-    const fn config(self) -> u64 {
-        match self {
+    const fn event(self) -> Event {
+        Event::of_cpu(match self {
             HardwareEvent::Cycles => 0,
             HardwareEvent::Instructions => 1,
             HardwareEvent::CacheMisses => 3,
-        }
+        })
     }
 }
 
@@ -156,31 +160,6 @@ impl HardwareCounters {
     }
 }
 
-/// `struct perf_event_attr`, first published version: all that is needed here.
-#[repr(C)]
-#[derive(Default)]
-struct EventAttributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint_type: u32,
-    breakpoint_address: u64,
-}
-
-const DISABLED: u64 = 1 << 0;
-const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-const ENABLE_ON_EXEC: u64 = 1 << 12;
-const FORMAT_TIME_ENABLED: u64 = 1 << 0;
-const FORMAT_TIME_RUNNING: u64 = 1 << 1;
-const FLAG_CLOEXEC: u64 = 1 << 3;
-
 fn open_counter(pid: u32, event: HardwareEvent) -> Result<Counter, HardwareError> {
     match perf_event_open(pid, event, 0) {
         Ok(file) => Ok(Counter { event, file, kernel_included: true }),
@@ -192,33 +171,9 @@ fn open_counter(pid: u32, event: HardwareEvent) -> Result<Counter, HardwareError
 }
 
 fn perf_event_open(pid: u32, event: HardwareEvent, exclude: u64) -> io::Result<File> {
-    let attributes = EventAttributes {
-        kind: 0,
-        size: size_of::<EventAttributes>() as u32,
-        config: event.config(),
-        read_format: FORMAT_TIME_ENABLED | FORMAT_TIME_RUNNING,
-        flags: DISABLED | INHERIT | ENABLE_ON_EXEC | EXCLUDE_HYPERVISOR | exclude,
-        ..EventAttributes::default()
-    };
-    let any_cpu = -1;
-    let no_group = -1;
-    // SAFETY: the attributes live through the call and `size` is theirs; the other arguments are
-    // plain numbers.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            pid as libc::pid_t,
-            any_cpu,
-            no_group,
-            FLAG_CLOEXEC,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
-    Ok(unsafe { File::from_raw_fd(fd as i32) })
+    let flags = DISABLED | INHERIT | ENABLE_ON_EXEC | EXCLUDE_HYPERVISOR | exclude;
+    let format = FORMAT_TIME_ENABLED | FORMAT_TIME_RUNNING;
+    open(event.event(), Of::Thread(pid), format, flags, None).map(File::from)
 }
 
 fn read_counter(counter: &mut Counter) -> Result<HardwareCount, HardwareError> {
@@ -245,31 +200,8 @@ fn scale(count: u64, enabled_ns: u64, running_ns: u64) -> Option<(u64, f64)> {
     Some((u64::try_from(scaled).unwrap_or(u64::MAX), running_ns as f64 / enabled_ns as f64))
 }
 
-fn is_forbidden(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
-}
-
 fn open_error(event: HardwareEvent, source: io::Error) -> HardwareError {
-    let explanation = match source.raw_os_error() {
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-            "this CPU, or the virtual machine, offers no such counter".to_owned()
-        }
-        Some(libc::EACCES | libc::EPERM) => {
-            format!("forbidden by {}; needs CAP_PERFMON", paranoid_text())
-        }
-        Some(libc::ENOSYS) => "the kernel is built without perf events".to_owned(),
-        Some(libc::EMFILE) => "too many open descriptors".to_owned(),
-        Some(libc::ESRCH) => "the process is gone".to_owned(),
-        _ => source.to_string(),
-    };
-    HardwareError::Open { event, explanation, source }
-}
-
-fn paranoid_text() -> String {
-    match std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
-        Ok(level) => format!("kernel.perf_event_paranoid={}", level.trim()),
-        Err(_) => "the kernel or a container's seccomp filter".to_owned(),
-    }
+    HardwareError::Open { event, explanation: explanation(&source), source }
 }
 
 #[cfg(test)]

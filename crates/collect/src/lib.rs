@@ -27,6 +27,7 @@ pub mod job;
 mod layout;
 mod optional;
 pub mod pages;
+mod perf;
 pub mod poll;
 pub mod preload;
 pub mod procfs;

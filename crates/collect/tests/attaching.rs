@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use weigh_collect::calls::{ANYTHING, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{ANYTHING, Counters, Functions, KernelCalls, Telling, Wanted};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -35,6 +35,7 @@ fn load() -> KernelCalls {
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,
         every_call: false,
+        counters: Counters::default(),
     };
     KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()).unwrap()
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use weigh_schema::Unit;
 use weigh_schema::call::{Interval, RIVALS, Rival, RivalKind};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, CostColumn};
+use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
 
 use crate::column::{Column, column};
 use crate::error::KeepError;
@@ -108,6 +109,7 @@ impl Row for CallRow {
             )
             .always(),
         ];
+        columns.extend(CPU_COUNTERS.iter().map(counter));
         columns.extend(COST_COLUMNS.iter().map(cost));
         columns.extend(RIVALS.iter().enumerate().flat_map(rival));
         columns
@@ -150,6 +152,17 @@ fn cost(column: &'static CostColumn) -> Column<CallRow> {
             },
         ),
     }
+}
+
+/// A counter of the CPU: absent where it was not asked for, or had no turn.
+fn counter(counter: &'static CpuCounter) -> Column<CallRow> {
+    Column::computed(
+        counter.key,
+        counter.help,
+        Some(Unit::Count),
+        |row: &CallRow| row.account.counter(counter),
+        |row, count: u64| row.account.set_counter(counter, count),
+    )
 }
 
 /// What the program says that a call is part of: absent where it says nothing.

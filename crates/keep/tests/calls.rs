@@ -7,7 +7,7 @@ use std::path::Path;
 use weigh_keep::{CallsNote, CallsWriter, KeepError, calls_note, each_call};
 use weigh_schema::call::{Interval, Rival};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, Returned};
-use weigh_schema::subsystem::Account;
+use weigh_schema::subsystem::{Account, CPU_COUNTERS};
 
 /// More than two row groups.
 const CALLS: u64 = 40_000;
@@ -31,6 +31,9 @@ fn row(sequence: u64) -> CallRow {
     };
     row.rivals[2] = (sequence == 1).then(|| Rival { time_ns: 0, ..rival(9).unwrap() });
     row.account.set_time_ns(sequence * 1_000_003);
+    // Counted, and found to be none, is not the same as not counted.
+    let counted = CPU_COUNTERS.iter().filter(|_| !sequence.is_multiple_of(4));
+    counted.for_each(|counter| row.account.set_counter(counter, sequence / 3));
     // Of some parts nothing is known.
     for (place, column) in
         COST_COLUMNS.iter().enumerate().filter(|(_, c)| c.subsystem.bit() % 3 == 1)

@@ -242,6 +242,9 @@ pub struct CallsReport {
     pub mechanism: Mechanism,
     /// The parts of the kernel that were asked for.
     pub subsystems: Vec<SubsystemState>,
+    /// The counters of the CPU that were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CounterState>,
     /// The kinds of calls, those that took most time first.
     pub calls: Vec<CallKind>,
     /// The slowest single calls, the slowest first.
@@ -291,6 +294,16 @@ pub struct SubsystemState {
     pub missing: Vec<String>,
 }
 
+/// A counter of the CPU, as it could be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterState {
+    /// Its name.
+    pub name: String,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unavailable: Option<String>,
+}
+
 /// All calls of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallKind {
@@ -313,6 +326,9 @@ pub struct CallKind {
     pub time_p99_seconds: f64,
     /// The longest.
     pub time_max_seconds: f64,
+    /// What the CPU counted meanwhile, if that was asked for, and there is such a counter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: Numbers,
     /// Where the time went, and what was done, by part of the kernel; they add up to the time.
     pub parts: BTreeMap<String, Numbers>,
     /// What they caused that happened after they had returned.
@@ -334,6 +350,9 @@ pub struct SingleCall {
     pub time_seconds: f64,
     /// What it returned.
     pub result: i64,
+    /// As of [`CallKind`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: Numbers,
     /// Where the time went, as of [`CallKind`].
     pub parts: BTreeMap<String, Numbers>,
     /// Who else was in its way, by the names of [`RIVALS`].

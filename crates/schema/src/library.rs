@@ -58,14 +58,20 @@ pub const REQUEST: &[(&str, &str)] = &[
     ("layout", "WEIGH_LAYOUT of who sends"),
     ("kind", "enum weigh_request_kind"),
     ("number", "of the thread or process that it is about"),
-    ("value", "of WEIGH_ASK_JOIN: the slot; of WEIGH_ASK_ENTER and WEIGH_ASK_WANT: the parts"),
+    (
+        "value",
+        "of WEIGH_ASK_JOIN: the slot; of WEIGH_ASK_ENTER and WEIGH_ASK_WANT: the parts; of WEIGH_ASK_COUNT: the counters",
+    ),
 ];
 
 /// An answer, in its order on the socket. A page or a descriptor comes with it.
 pub const REPLY: &[(&str, &str)] = &[
     ("layout", "WEIGH_LAYOUT of who sends"),
     ("reason", "enum weigh_reason; 0: it was done"),
-    ("value", "of WEIGH_ASK_JOIN: the ticket"),
+    (
+        "value",
+        "of WEIGH_ASK_JOIN: the ticket; of WEIGH_ASK_COUNT: the counters whose descriptors come along, as a group",
+    ),
     ("flags", "of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS"),
 ];
 
@@ -117,6 +123,8 @@ numbered! {
     Follow = "FOLLOW", "a stream to somebody who follows a job in the kernel";
     /// These parts of the kernel, and no others any more.
     Want = "WANT", "these parts of the kernel, and no others any more";
+    /// Counters of the CPU, of one of its threads.
+    Count = "COUNT", "counters of the CPU, of a thread";
 }
 
 numbered! {
@@ -164,6 +172,8 @@ numbered! {
     NotWanted = "NOT_WANTED", "the program has not asked for this part, or has said that it does not want it";
     /// Nobody has the rights.
     NoRights = "NO_RIGHTS", "no agent of weigh answers, and the weigh that has started the program may not measure";
+    /// There is none.
+    NoCounter = "NO_COUNTER", "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it";
 }
 
 /// A number that differs whenever what is shared does: who finds another one does not share.

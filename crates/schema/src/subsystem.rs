@@ -6,10 +6,12 @@
 
 mod account;
 mod header;
+mod on_request;
 
 use crate::metric::Unit;
 pub use account::{Account, PARTS, account_length, generation_at, pending_at};
 pub use header::c_header;
+pub use on_request::{COUNTED_RATIO, CPU_COUNTERS, CpuCounter};
 
 /// One number that is kept of a subsystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -390,6 +392,14 @@ pub const HEAD: &[(&str, &str)] = &[
     ),
     ("calls", "calls, or intervals, that are added up in it"),
     ("time_ns", "from their beginnings to their ends"),
+    (CPU_COUNTERS[0].name, CPU_COUNTERS[0].help),
+    (CPU_COUNTERS[1].name, CPU_COUNTERS[1].help),
+    ("counting_ns", "time on a CPU in which one of these was to be counted"),
+    (
+        "counted_ns",
+        "of it, time in which the CPU did count: if it is less, for others use the counters too, a number times \
+         counting_ns / counted_ns is an estimate",
+    ),
 ];
 
 #[cfg(test)]
@@ -425,8 +435,17 @@ mod tests {
     }
 
     #[test]
+    fn counters_have_a_number_in_the_head_and_a_bit_of_their_own() {
+        for counter in CPU_COUNTERS {
+            assert!(HEAD.contains(&(counter.name, counter.help)), "{}", counter.name);
+            assert!(Subsystem::named(counter.name).is_none(), "{}", counter.name);
+        }
+        assert_eq!(CpuCounter::bits(), 0b11 << PARTS);
+    }
+
+    #[test]
     fn the_remainder_comes_first_and_a_set_has_room_for_all() {
         assert_eq!(SUBSYSTEMS[0].name, "kernel");
-        const { assert!(PARTS <= 64) };
+        const { assert!(PARTS + CPU_COUNTERS.len() <= 64) };
     }
 }

@@ -27,6 +27,21 @@ class Weigh(unittest.TestCase):
         account.release()
         self.assertEqual(account.calls, 0)
 
+    def test_counters_are_counted_or_said_not_to_be(self):
+        with weigh.account("counted", ["sched"], counters=["cycles"]) as account:
+            sum(range(1000))
+        if "cycles" in weigh.subsystems():
+            self.assertGreater(account.cycles, 1000)
+            self.assertIsNone(weigh.why_part("cycles"))
+        else:
+            self.assertIsNone(account.cycles)
+            self.assertIn("cycles", account.unmeasured)
+            self.assertIn("no such counter", weigh.why_part("cycles"))
+        self.assertIsNone(account.instructions)
+        self.assertNotIn("instructions", account.unmeasured)
+        with self.assertRaises(ValueError):
+            weigh.account(1, counters=["cyles"])
+
     def test_storage_is_waited_for(self):
         # A kernel that runs no program while a certain process has the CPU, such as the first of a
         # machine, may leave something pending for ever.

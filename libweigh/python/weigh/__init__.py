@@ -22,10 +22,21 @@ from types import TracebackType
 from typing import Iterable, Iterator, Optional, Type, Union
 
 from . import _library
-from ._fields import CALLS, SUBSYSTEMS, TIME, TOUCHED, UNMEASURED, Parts
+from ._fields import (
+    CALLS,
+    COUNTED,
+    COUNTERS,
+    COUNTING,
+    SUBSYSTEMS,
+    TIME,
+    TOUCHED,
+    UNMEASURED,
+    Parts,
+)
 from ._library import SettledCallback, library
 
 __all__ = [
+    "COUNTERS",
     "SUBSYSTEMS",
     "Account",
     "Peer",
@@ -42,7 +53,9 @@ Token = Union[int, str, bytes]
 
 
 def _names(bits: int) -> frozenset[str]:
-    return frozenset(name for bit, name in enumerate(SUBSYSTEMS) if bits >> bit & 1)
+    places = {name: bit for bit, name in enumerate(SUBSYSTEMS)}
+    places.update((name, bit) for name, (_, bit) in COUNTERS.items())
+    return frozenset(name for name, bit in places.items() if bits >> bit & 1)
 
 
 class _Numbers(Parts):
@@ -65,6 +78,30 @@ class _Numbers(Parts):
         """From their beginnings to their ends."""
         return self._number(TIME) / 1e9
 
+    def _counter(self, name: str) -> Optional[int]:
+        index, bit = COUNTERS[name]
+        counting, counted = self._number(COUNTING), self._number(COUNTED)
+        if not self._number(TOUCHED) >> bit & 1 or not counted:
+            return None
+        count = self._number(index)
+        return count * counting // counted if counted < counting else count
+
+    @property
+    def cycles(self) -> Optional[int]:
+        """Cycles of the CPU while the thread had it; None if they were not counted."""
+        return self._counter("cycles")
+
+    @property
+    def instructions(self) -> Optional[int]:
+        """Instructions that were done meanwhile; None if they were not counted."""
+        return self._counter("instructions")
+
+    @property
+    def counted_ratio(self) -> Optional[float]:
+        """In which part of the time counters did count: if it is below 1, they are estimates."""
+        counting = self._number(COUNTING)
+        return min(1.0, self._number(COUNTED) / counting) if counting else None
+
     @property
     def touched(self) -> frozenset[str]:
         """The parts of the kernel that were seen."""
@@ -81,9 +118,14 @@ class Account(_Numbers):
 
     __slots__ = ("_reason", "_token", "_wanted")
 
-    def __init__(self, token: Token, subsystems: Optional[Iterable[str]] = None) -> None:
+    def __init__(
+        self,
+        token: Token,
+        subsystems: Optional[Iterable[str]] = None,
+        counters: Iterable[str] = (),
+    ) -> None:
         self._token = _library.token(token)
-        self._wanted = _library.bits(subsystems)
+        self._wanted = _library.bits(subsystems, counters)
         self._words = None
         self._reason = 0
 
@@ -151,13 +193,19 @@ class Account(_Numbers):
 _nothing = SettledCallback(lambda token, account, data: None)
 
 
-def account(token: Token, subsystems: Optional[Iterable[str]] = None) -> Account:
+def account(
+    token: Token,
+    subsystems: Optional[Iterable[str]] = None,
+    counters: Iterable[str] = (),
+) -> Account:
     """Accounts for what this thread does in a ``with`` block.
 
-    ``subsystems`` are the parts of the kernel wanted, of :data:`SUBSYSTEMS`; all by default. Raises
-    ValueError for other names, and nothing for whatever keeps it from measuring: see ``why``.
+    ``subsystems`` are the parts of the kernel wanted, of :data:`SUBSYSTEMS`; all by default. ``counters``
+    are those of the CPU, of :data:`COUNTERS`; none by default, for reading them takes microseconds in a
+    virtual machine. Raises ValueError for other names, and nothing for whatever keeps it from measuring:
+    see ``why``.
     """
-    return Account(token, subsystems)
+    return Account(token, subsystems, counters)
 
 
 def why() -> Optional[str]:
@@ -167,22 +215,26 @@ def why() -> Optional[str]:
 
 
 def subsystems() -> frozenset[str]:
-    """The parts of the kernel that the agent sees; empty if there is none."""
+    """The parts of the kernel, and counters, that the agent sees; empty if there is none."""
     return _names(library.weigh_subsystems(_library.handle()))
 
 
-def want(subsystems: Optional[Iterable[str]]) -> Optional[str]:
+def want(
+    subsystems: Optional[Iterable[str]], counters: Iterable[str] = ()
+) -> Optional[str]:
     """Says which parts of the kernel the program wants from now on; None: all. Why not, if so.
 
     Without it the first account that wants a part waits until it is attached.
     """
-    reason = library.weigh_want(_library.handle(), _library.bits(subsystems))
+    reason = library.weigh_want(_library.handle(), _library.bits(subsystems, counters))
     return _library.text(reason) if reason else None
 
 
 def why_part(subsystem: str) -> Optional[str]:
-    """Why a part of the kernel is not measured now; None if it is."""
-    place = _library.bits([subsystem]).bit_length() - 1
+    """Why a part of the kernel, or a counter, is not measured now; None if it is."""
+    is_counter = subsystem in COUNTERS
+    wanted = _library.bits([] if is_counter else [subsystem], [subsystem] if is_counter else [])
+    place = wanted.bit_length() - 1
     reason = library.weigh_why_part(_library.handle(), place)
     return _library.text(reason) if reason else None
 

@@ -24,17 +24,17 @@ class Kernel(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(6) / 1e9
+        return self._of._number(10) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(7) / 1e9
+        return self._of._number(11) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(8)
+        return self._of._number(12)
 
 
 class Sched(_Numbers):
@@ -45,32 +45,32 @@ class Sched(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(9) / 1e9
+        return self._of._number(13) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(10) / 1e9
+        return self._of._number(14) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(11)
+        return self._of._number(15)
 
     @property
     def run_queue_seconds(self) -> float:
         """Runnable, but another thread had the CPU."""
-        return self._of._number(90) / 1e9
+        return self._of._number(94) / 1e9
 
     @property
     def switches_total(self) -> int:
         """Times the thread left the CPU to wait."""
-        return self._of._number(91)
+        return self._of._number(95)
 
     @property
     def preemptions_total(self) -> int:
         """Times the CPU was taken from it."""
-        return self._of._number(92)
+        return self._of._number(96)
 
 
 class Irq(_Numbers):
@@ -81,27 +81,27 @@ class Irq(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(12) / 1e9
+        return self._of._number(16) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(13) / 1e9
+        return self._of._number(17) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(14)
+        return self._of._number(18)
 
     @property
     def hard_seconds(self) -> float:
         """In handlers of interrupts."""
-        return self._of._number(93) / 1e9
+        return self._of._number(97) / 1e9
 
     @property
     def soft_seconds(self) -> float:
         """In softirqs."""
-        return self._of._number(94) / 1e9
+        return self._of._number(98) / 1e9
 
 
 class Lock(_Numbers):
@@ -112,17 +112,17 @@ class Lock(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(15) / 1e9
+        return self._of._number(19) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(16) / 1e9
+        return self._of._number(20) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(17)
+        return self._of._number(21)
 
 
 class Memory(_Numbers):
@@ -133,32 +133,32 @@ class Memory(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(18) / 1e9
+        return self._of._number(22) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(19) / 1e9
+        return self._of._number(23) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(20)
+        return self._of._number(24)
 
     @property
     def allocations_total(self) -> int:
         """Objects taken from kmalloc and the slab caches."""
-        return self._of._number(95)
+        return self._of._number(99)
 
     @property
     def allocated_bytes_total(self) -> int:
         """Their sizes, as the caches round them."""
-        return self._of._number(96)
+        return self._of._number(100)
 
     @property
     def pages_total(self) -> int:
         """Pages taken from the page allocator."""
-        return self._of._number(97)
+        return self._of._number(101)
 
 
 class Fault(_Numbers):
@@ -169,27 +169,27 @@ class Fault(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(21) / 1e9
+        return self._of._number(25) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(22) / 1e9
+        return self._of._number(26) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(23)
+        return self._of._number(27)
 
     @property
     def user_total(self) -> int:
         """Faults of the program's own code."""
-        return self._of._number(98)
+        return self._of._number(102)
 
     @property
     def kernel_total(self) -> int:
         """Faults of kernel code on the program's memory."""
-        return self._of._number(99)
+        return self._of._number(103)
 
 
 class Pagecache(_Numbers):
@@ -200,27 +200,27 @@ class Pagecache(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(24) / 1e9
+        return self._of._number(28) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(25) / 1e9
+        return self._of._number(29) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(26)
+        return self._of._number(30)
 
     @property
     def added_pages_total(self) -> int:
         """Pages put into it: misses, read-ahead, new pages."""
-        return self._of._number(100)
+        return self._of._number(104)
 
     @property
     def dirtied_pages_total(self) -> int:
         """Pages that became dirty."""
-        return self._of._number(101)
+        return self._of._number(105)
 
 
 class Writeback(_Numbers):
@@ -231,37 +231,37 @@ class Writeback(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(27) / 1e9
+        return self._of._number(31) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(28) / 1e9
+        return self._of._number(32) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(29)
+        return self._of._number(33)
 
     @property
     def pauses_total(self) -> int:
         """Times it was held back because too much was dirty."""
-        return self._of._number(102)
+        return self._of._number(106)
 
     @property
     def inodes_total(self) -> int:
         """Inodes that the call wrote itself, as the kernel's own writers do."""
-        return self._of._number(103)
+        return self._of._number(107)
 
     @property
     def pages_total(self) -> int:
         """Pages that the call itself sent on their way (ext4)."""
-        return self._of._number(104)
+        return self._of._number(108)
 
     @property
     def awaited_total(self) -> int:
         """Waits for one folio on its way; their time is of block."""
-        return self._of._number(105)
+        return self._of._number(109)
 
 
 class Fs(_Numbers):
@@ -272,17 +272,17 @@ class Fs(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(30) / 1e9
+        return self._of._number(34) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(31) / 1e9
+        return self._of._number(35) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(32)
+        return self._of._number(36)
 
 
 class Journal(_Numbers):
@@ -293,32 +293,32 @@ class Journal(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(33) / 1e9
+        return self._of._number(37) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(34) / 1e9
+        return self._of._number(38) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(35)
+        return self._of._number(39)
 
     @property
     def handles_total(self) -> int:
         """Changes begun, each to be in the journal as a whole."""
-        return self._of._number(106)
+        return self._of._number(110)
 
     @property
     def dirtied_blocks_total(self) -> int:
         """Blocks of metadata that they changed."""
-        return self._of._number(107)
+        return self._of._number(111)
 
     @property
     def restarts_total(self) -> int:
         """Times one was too large and went on in the next transaction."""
-        return self._of._number(108)
+        return self._of._number(112)
 
 
 class Fuse(_Numbers):
@@ -329,27 +329,27 @@ class Fuse(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(36) / 1e9
+        return self._of._number(40) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(37) / 1e9
+        return self._of._number(41) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(38)
+        return self._of._number(42)
 
     @property
     def requests_total(self) -> int:
         """Requests sent to the server."""
-        return self._of._number(109)
+        return self._of._number(113)
 
     @property
     def server_seconds(self) -> float:
         """From one to its answer, of those answered while the call lasted."""
-        return self._of._number(110) / 1e9
+        return self._of._number(114) / 1e9
 
 
 class Block(_Numbers):
@@ -360,47 +360,47 @@ class Block(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(39) / 1e9
+        return self._of._number(43) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(40) / 1e9
+        return self._of._number(44) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(41)
+        return self._of._number(45)
 
     @property
     def requests_total(self) -> int:
         """Parts of requests to a device that were the call's."""
-        return self._of._number(111)
+        return self._of._number(115)
 
     @property
     def transferred_bytes_total(self) -> int:
         """Bytes of them."""
-        return self._of._number(112)
+        return self._of._number(116)
 
     @property
     def carried_bytes_total(self) -> int:
         """Of these, pages that others, or earlier calls, made dirty."""
-        return self._of._number(113)
+        return self._of._number(117)
 
     @property
     def written_bytes_total(self) -> int:
         """Bytes written of pages that the call made dirty itself, and of direct writes."""
-        return self._of._number(114)
+        return self._of._number(118)
 
     @property
     def queue_seconds(self) -> float:
         """From the request to its issue to the device."""
-        return self._of._number(115) / 1e9
+        return self._of._number(119) / 1e9
 
     @property
     def device_seconds(self) -> float:
         """From its issue to its completion, shared by bytes."""
-        return self._of._number(116) / 1e9
+        return self._of._number(120) / 1e9
 
 
 class Socket(_Numbers):
@@ -411,27 +411,27 @@ class Socket(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(42) / 1e9
+        return self._of._number(46) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(43) / 1e9
+        return self._of._number(47) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(44)
+        return self._of._number(48)
 
     @property
     def sent_bytes_total(self) -> int:
         """Payload accepted by sockets."""
-        return self._of._number(117)
+        return self._of._number(121)
 
     @property
     def received_bytes_total(self) -> int:
         """Payload taken from sockets."""
-        return self._of._number(118)
+        return self._of._number(122)
 
 
 class Tcp(_Numbers):
@@ -442,32 +442,32 @@ class Tcp(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(45) / 1e9
+        return self._of._number(49) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(46) / 1e9
+        return self._of._number(50) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(47)
+        return self._of._number(51)
 
     @property
     def retransmits_total(self) -> int:
         """Segments sent again while the call lasted."""
-        return self._of._number(119)
+        return self._of._number(123)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Of its payload, handed to the network by itself."""
-        return self._of._number(120)
+        return self._of._number(124)
 
     @property
     def retransmitted_bytes_total(self) -> int:
         """Of these, sent again."""
-        return self._of._number(121)
+        return self._of._number(125)
 
 
 class Udp(_Numbers):
@@ -478,37 +478,37 @@ class Udp(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(48) / 1e9
+        return self._of._number(52) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(49) / 1e9
+        return self._of._number(53) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(50)
+        return self._of._number(54)
 
     @property
     def datagrams_total(self) -> int:
         """Sends that were accepted; one may be cut into several later."""
-        return self._of._number(122)
+        return self._of._number(126)
 
     @property
     def sent_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(123)
+        return self._of._number(127)
 
     @property
     def receipts_total(self) -> int:
         """Datagrams that were taken from sockets."""
-        return self._of._number(124)
+        return self._of._number(128)
 
     @property
     def received_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(125)
+        return self._of._number(129)
 
 
 class Net(_Numbers):
@@ -519,27 +519,27 @@ class Net(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(51) / 1e9
+        return self._of._number(55) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(52) / 1e9
+        return self._of._number(56) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(53)
+        return self._of._number(57)
 
     @property
     def packets_total(self) -> int:
         """Packets handed to a device."""
-        return self._of._number(126)
+        return self._of._number(130)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Their lengths, headers included."""
-        return self._of._number(127)
+        return self._of._number(131)
 
 
 class Qdisc(_Numbers):
@@ -550,32 +550,32 @@ class Qdisc(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(54) / 1e9
+        return self._of._number(58) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(55) / 1e9
+        return self._of._number(59) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(56)
+        return self._of._number(60)
 
     @property
     def packets_total(self) -> int:
         """Packets that the call itself put into a queue."""
-        return self._of._number(128)
+        return self._of._number(132)
 
     @property
     def dropped_total(self) -> int:
         """Packets that a queue threw away because the call's came, most often those."""
-        return self._of._number(129)
+        return self._of._number(133)
 
     @property
     def queue_seconds(self) -> float:
         """In a queue, of those that the call itself took out again."""
-        return self._of._number(130) / 1e9
+        return self._of._number(134) / 1e9
 
 
 class Workqueue(_Numbers):
@@ -586,22 +586,22 @@ class Workqueue(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(57) / 1e9
+        return self._of._number(61) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(58) / 1e9
+        return self._of._number(62) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(59)
+        return self._of._number(63)
 
     @property
     def queued_total(self) -> int:
         """Work items handed over."""
-        return self._of._number(131)
+        return self._of._number(135)
 
 
 class Timer(_Numbers):
@@ -612,22 +612,22 @@ class Timer(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(60) / 1e9
+        return self._of._number(64) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(61) / 1e9
+        return self._of._number(65) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(62)
+        return self._of._number(66)
 
     @property
     def started_total(self) -> int:
         """Timers and high-resolution timers started."""
-        return self._of._number(132)
+        return self._of._number(136)
 
 
 class Uring(_Numbers):
@@ -638,27 +638,27 @@ class Uring(_Numbers):
     @property
     def time_seconds(self) -> float:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(63) / 1e9
+        return self._of._number(67) / 1e9
 
     @property
     def waiting_seconds(self) -> float:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(64) / 1e9
+        return self._of._number(68) / 1e9
 
     @property
     def entries_total(self) -> int:
         """Times it was entered."""
-        return self._of._number(65)
+        return self._of._number(69)
 
     @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(133)
+        return self._of._number(137)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(134)
+        return self._of._number(138)
 
 
 class Later(_Numbers):
@@ -669,105 +669,112 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(143)
+        return self._of._number(147)
 
     @property
     def block_requests_total(self) -> int:
         """Parts of requests to a device that were its own, or carried its pages."""
-        return self._of._number(144)
+        return self._of._number(148)
 
     @property
     def block_bytes_total(self) -> int:
         """Bytes of these, at completion."""
-        return self._of._number(145)
+        return self._of._number(149)
 
     @property
     def block_written_bytes_total(self) -> int:
         """Bytes written of its pages, and of direct writes."""
-        return self._of._number(146)
+        return self._of._number(150)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(147) / 1e9
+        return self._of._number(151) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(148) / 1e9
+        return self._of._number(152) / 1e9
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(149)
+        return self._of._number(153)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(150)
+        return self._of._number(154)
 
     @property
     def udp_dropped_total(self) -> int:
         """Datagrams for the socket it read last that found no room."""
-        return self._of._number(151)
+        return self._of._number(155)
 
     @property
     def qdisc_packets_total(self) -> int:
         """Packets it put into a queue that others took out."""
-        return self._of._number(152)
+        return self._of._number(156)
 
     @property
     def qdisc_seconds(self) -> float:
         """How long those were in it."""
-        return self._of._number(153) / 1e9
+        return self._of._number(157) / 1e9
 
     @property
     def qdisc_dropped_total(self) -> int:
         """Packets that others made it throw away."""
-        return self._of._number(154)
+        return self._of._number(158)
 
     @property
     def fuse_requests_total(self) -> int:
         """Requests to a file system's server that were answered."""
-        return self._of._number(155)
+        return self._of._number(159)
 
     @property
     def fuse_seconds(self) -> float:
         """From them to their answers."""
-        return self._of._number(156) / 1e9
+        return self._of._number(160) / 1e9
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(157) / 1e9
+        return self._of._number(161) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(158)
+        return self._of._number(162)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(159) / 1e9
+        return self._of._number(163) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(160)
+        return self._of._number(164)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(161) / 1e9
+        return self._of._number(165) / 1e9
 
 
-LAYOUT = 0x926a3c3b64b2f936
-WORDS = 162
+LAYOUT = 0x3cbf21f58b49d649
+WORDS = 166
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4
 TIME = 5
+COUNTING = 8
+COUNTED = 9
+#: Counters of the CPU: the place of each in an account, and of its bit in a set.
+COUNTERS = {
+    "cycles": (6, 28),
+    "instructions": (7, 29),
+}
 #: The parts of the kernel; the bit of each is 1 << its place.
 SUBSYSTEMS = (
     "kernel",

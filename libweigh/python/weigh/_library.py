@@ -9,7 +9,7 @@ import pathlib
 import threading
 from typing import Iterable, Optional, Tuple, Union
 
-from ._fields import LAYOUT, SUBSYSTEMS, WORDS
+from ._fields import COUNTERS, LAYOUT, SUBSYSTEMS, WORDS
 
 #: Reasons that this module has to tell apart: see weigh_account.h.
 NO_ACCOUNT = 9
@@ -93,16 +93,18 @@ def token(given: Union[int, str, bytes]) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def bits(names: Optional[Iterable[str]]) -> int:
-    """A set of subsystems."""
-    if names is None:
-        return (1 << 64) - 1
+def bits(names: Optional[Iterable[str]], counters: Iterable[str] = ()) -> int:
+    """A set of subsystems, and of counters."""
     wanted = 0
-    for name in names:
+    for name in SUBSYSTEMS if names is None else names:
         if name not in SUBSYSTEMS:
             known = ", ".join(SUBSYSTEMS)
             raise ValueError(f"{name!r} is no part of the kernel; there are {known}")
         wanted |= 1 << SUBSYSTEMS.index(name)
+    for name in counters:
+        if name not in COUNTERS:
+            raise ValueError(f"{name!r} is no counter; there are {', '.join(COUNTERS)}")
+        wanted |= 1 << COUNTERS[name][1]
     return wanted
 
 

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
 
-use libweigh::{ALL, Peer, Reason, Subsystem, Thread};
+use libweigh::{ALL, Counter, Peer, Reason, Subsystem, Thread};
 
 const OPENS: u64 = 1;
 const BYTES: u64 = 2;
@@ -47,6 +47,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sent.calls.get(),
         sent.unmeasured.get(),
     );
+    // Neither asked for, nor wanted.
+    let why = thread.why_counter(Counter::Cycles);
+    println!("cycles {:?} {}", opens.counter(Counter::Cycles), why.is_err());
     println!("block: {:?}", thread.why_part(Subsystem::Block).err());
     println!("settled {:?} {:?}", thread.settled(BYTES), thread.settled(99));
     let peer = Peer::open(&thread, std::process::id())?;

@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x926a3c3b64b2f936;
+pub(crate) const LAYOUT: u64 = 0x3cbf21f58b49d649;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +58,39 @@ impl Subsystem {
     }
 }
 
+/// A counter of the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Counter {
+    /// Cycles of the CPU while the thread had it, on request: see counting_ns.
+    Cycles = 28,
+    /// Instructions that were done meanwhile, on request: see counting_ns.
+    Instructions = 29,
+}
+
+/// All of them.
+pub const COUNTERS: u64 = 0x30000000;
+
+/// All parts of the kernel; of some of them: `Subsystem::Block.bit() | Subsystem::Sched.bit()`.
+pub const ALL: u64 = 0xfffffff;
+
+impl Counter {
+    /// The set that holds it alone.
+    pub fn bit(self) -> u64 {
+        1 << self as u32
+    }
+}
+
+impl Account {
+    /// As it was counted, all the time or a part of it.
+    pub(crate) fn raw_counter(&self, counter: Counter) -> &Number {
+        match counter {
+            Counter::Cycles => &self.cycles,
+            Counter::Instructions => &self.instructions,
+        }
+    }
+}
+
 /// Why something is not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -104,6 +137,8 @@ pub enum Reason {
     NotWanted = 19,
     /// No agent of weigh answers, and the weigh that has started the program may not measure.
     NoRights = 20,
+    /// This CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it.
+    NoCounter = 21,
 }
 
 impl Reason {
@@ -130,6 +165,7 @@ impl Reason {
             18 => Reason::NotSeen,
             19 => Reason::NotWanted,
             20 => Reason::NoRights,
+            21 => Reason::NoCounter,
             _ => return None,
         })
     }
@@ -399,6 +435,14 @@ pub struct Account {
     pub calls: Number,
     /// From their beginnings to their ends.
     pub time_ns: Number,
+    /// Cycles of the CPU while the thread had it, on request: see counting_ns.
+    pub cycles: Number,
+    /// Instructions that were done meanwhile, on request: see counting_ns.
+    pub instructions: Number,
+    /// Time on a CPU in which one of these was to be counted.
+    pub counting_ns: Number,
+    /// Of it, time in which the CPU did count: if it is less, for others use the counters too, a number times counting_ns / counted_ns is an estimate.
+    pub counted_ns: Number,
     /// By the number of [`Subsystem`].
     pub parts: [Part; 28],
     /// Waiting that no other part asked for, and the scheduler's doings.

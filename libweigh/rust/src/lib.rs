@@ -26,9 +26,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use account::*;
 pub use peer::Peer;
 
-/// All parts of the kernel; of some of them: `Subsystem::Block.bit() | Subsystem::Sched.bit()`.
-pub const ALL: u64 = u64::MAX;
-
 /// A number of an account: it may change at any time.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -38,6 +35,23 @@ impl Number {
     /// What it is now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Account {
+    /// What a counter of the CPU has counted, or would have if it had done so all the time; none if it was
+    /// not asked for, or could not be had: `unmeasured` tells which.
+    pub fn counter(&self, counter: Counter) -> Option<u64> {
+        let (counting, counted) = (self.counting_ns.get(), self.counted_ns.get());
+        if self.touched.get() & counter.bit() == 0 || counted == 0 {
+            return None;
+        }
+        let count = self.raw_counter(counter).get();
+        if counted >= counting {
+            return Some(count);
+        }
+        let scaled = u128::from(count) * u128::from(counting) / u128::from(counted);
+        Some(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 }
 
@@ -90,7 +104,7 @@ impl Thread {
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
-    /// The parts of the kernel that the agent can see, as bits.
+    /// The parts of the kernel, and counters, that the agent can see, as bits.
     pub fn subsystems(&self) -> u64 {
         // SAFETY: the handle is this thread's.
         unsafe { raw::weigh_subsystems(self.raw()) }
@@ -112,6 +126,12 @@ impl Thread {
     pub fn why_part(&self, part: Subsystem) -> Result<(), Reason> {
         // SAFETY: the handle is this thread's.
         Reason::check(unsafe { raw::weigh_why_part(self.raw(), part as u32) })
+    }
+
+    /// Why a counter of the CPU is not there now.
+    pub fn why_counter(&self, counter: Counter) -> Result<(), Reason> {
+        // SAFETY: the handle is this thread's.
+        Reason::check(unsafe { raw::weigh_why_part(self.raw(), counter as u32) })
     }
 
     /// Accounts for what the thread does until [`Thread::end`]. An error says why it is not measured; but

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::explain::{Of, SlowRule};
-use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, SUBSYSTEMS, Subsystem};
 
 const CALLS_EXAMPLES: &str = "\
 Exit status:
@@ -21,6 +21,7 @@ Examples:
   weigh calls -- dd if=/dev/zero of=file bs=64k count=1000 conv=fsync
   weigh calls --slowest 20 -- ./server --once
   weigh calls --per-call calls.parquet -- ./server --once; weigh explain calls.parquet
+  weigh calls --counters cycles,instructions -- ./server --once
   weigh calls --pid 4711 --for 10s --subsystems block,fs,lock --json -
 
 docs/calls.md says what each part of the kernel and each number is, and what following calls costs.";
@@ -48,6 +49,12 @@ pub struct CallsArguments {
     /// The parts of the kernel to look into: the fewer, the less it costs.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
     pub subsystems: Vec<String>,
+
+    /// Count with counters of the CPU what each call's thread does on it: `cycles`, `instructions`. They are
+    /// read at both ends of a call and of each wait, which can take 3 microseconds each in a virtual
+    /// machine. With --mechanism bpf.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = counter)]
+    pub counters: Vec<&'static CpuCounter>,
 
     /// Mark these calls only, by their names in the table, or `network`: accept, receive, send, read
     /// and write in all their forms. The others cost nothing. With --mechanism preload.
@@ -153,6 +160,13 @@ pub(super) fn subsystem(text: &str) -> Result<&'static Subsystem, String> {
     Subsystem::named(text).ok_or_else(|| {
         let known: Vec<&str> = SUBSYSTEMS.iter().map(|subsystem| subsystem.name).collect();
         format!("'{text}' is no part of the kernel; expected {}", known.join(", "))
+    })
+}
+
+fn counter(text: &str) -> Result<&'static CpuCounter, String> {
+    CpuCounter::named(text).ok_or_else(|| {
+        let known: Vec<&str> = CPU_COUNTERS.iter().map(|counter| counter.name).collect();
+        format!("there is no counter named '{text}'; there are {}", known.join(", "))
     })
 }
 

@@ -11,7 +11,7 @@ use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
 use weigh_collect::spawn::SpawnError;
 use weigh_keep::CallsWriter;
 use weigh_schema::Mechanism;
-use weigh_schema::call::{CallsReport, REPORT, SubsystemState};
+use weigh_schema::call::{CallsReport, CounterState, REPORT, SubsystemState};
 
 use super::each::Each;
 use crate::arguments::CallsArguments;
@@ -42,6 +42,9 @@ pub fn follow(
         (None, _) => Telling::SLOWEST,
     };
     let mut calls = KernelCalls::open_with(wanted, telling, functions)?;
+    if !arguments.quiet {
+        tell_of_counters(calls.counters());
+    }
     let mut kept = Kept {
         slowest: Slowest::new(arguments.slowest),
         owners: Owners::new(wanted.grouping),
@@ -91,6 +94,7 @@ pub fn follow(
         grouping: wanted.grouping,
         mechanism: Mechanism::Bpf,
         subsystems: calls.attached().iter().map(state).collect(),
+        counters: calls.counters().to_vec(),
         calls: call_kinds(&cells, &kept.owners, &name),
         slowest: kept.slowest.told(began_ns, &name),
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
@@ -104,6 +108,15 @@ pub fn follow(
         notes: Vec::new(),
     };
     Ok(Ok(Followed { report, status }))
+}
+
+/// What can not be had is told before the command starts: whoever wanted that alone need not wait.
+fn tell_of_counters(counters: &[CounterState]) {
+    for CounterState { name, unavailable } in counters {
+        if let Some(why) = unavailable {
+            eprintln!("weigh: {name} unavailable: {why}");
+        }
+    }
 }
 
 /// A part of the kernel, as it is told.

@@ -37,6 +37,11 @@ pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
     if Grouping::from(arguments.by) != Grouping::Call || arguments.slowest > 0 {
         bail!("--mechanism preload has rows by call alone: --by and --slowest take bpf");
     }
+    if !arguments.counters.is_empty() {
+        bail!(
+            "--mechanism preload knows the ends of calls outside of the kernel: --counters takes bpf"
+        );
+    }
     CallSet::of(&arguments.only)?;
     if let Some(why) = why_not(command) {
         bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
@@ -81,6 +86,7 @@ pub fn follow(
         grouping: Grouping::Call,
         mechanism: Mechanism::Preload,
         subsystems: calls.attached().iter().map(state).collect(),
+        counters: Vec::new(),
         calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),
         slowest: Vec::new(),
         calls_total: total(&cells),

@@ -14,7 +14,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use weigh_collect::calls::Wanted;
+use weigh_collect::calls::{Counters, Wanted};
 use weigh_schema::call::CallsReport;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
@@ -32,6 +32,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         grouping: arguments.by.into(),
         every_call: true,
         sharing: arguments.share.into(),
+        counters: Counters::of(&arguments.counters),
     };
     if arguments.command.is_empty() == arguments.pid.is_none() {
         bail!("expected either a command (weigh calls -- COMMAND) or a process (--pid PID)");

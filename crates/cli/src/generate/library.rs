@@ -2,7 +2,9 @@
 
 use weigh_schema::library;
 use weigh_schema::own::OWN_NUMBERS;
-use weigh_schema::subsystem::{Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
+use weigh_schema::subsystem::{
+    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS,
+};
 
 /// A file below `libweigh/`, and how its text is made; the repository holds a copy of each.
 pub type Source = (&'static str, fn() -> String);
@@ -55,14 +57,22 @@ fn fields() -> String {
         property(&mut text, field, at);
         at += 1;
     }
+    let counter =
+        |c: &CpuCounter| format!("    \"{}\": ({}, {}),\n", c.name, head(c.name), c.index());
+    let counters: Vec<String> = CPU_COUNTERS.iter().map(counter).collect();
     text.push_str(&format!(
         "\n\nLAYOUT = {:#018x}\nWORDS = {at}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
+         COUNTING = {}\nCOUNTED = {}\n\
+         #: Counters of the CPU: the place of each in an account, and of its bit in a set.\nCOUNTERS = {{\n{}}}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
         library::layout(),
         head("touched"),
         head("unmeasured"),
         head("calls"),
-        head("time_ns")
+        head("time_ns"),
+        head("counting_ns"),
+        head("counted_ns"),
+        counters.concat()
     ));
     for subsystem in SUBSYSTEMS {
         text.push_str(&format!("    \"{}\",\n", subsystem.name));

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use weigh_schema::library::{self, Reason};
 use weigh_schema::own::OWN_NUMBERS;
-use weigh_schema::subsystem::{Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
+use weigh_schema::subsystem::{
+    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS,
+};
 
 /// `rust/src/account.rs`.
 pub fn account() -> String {
@@ -24,6 +26,36 @@ pub fn account() -> String {
         "impl Subsystem {\n    /// The set that holds it alone.\n    pub fn bit(self) -> u64 {\n        \
          1 << self as u32\n    }\n}\n\n",
     );
+    text.push_str(
+        "/// A counter of the CPU.\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\n#[repr(u32)]\n\
+         pub enum Counter {\n",
+    );
+    for counter in CPU_COUNTERS {
+        let (help, member) = (sentence(counter.help), camel(counter.name));
+        let _ = writeln!(text, "    /// {help}\n    {member} = {},", counter.index());
+    }
+    text.push_str("}\n\n");
+    let _ =
+        writeln!(text, "/// All of them.\npub const COUNTERS: u64 = {:#x};\n", CpuCounter::bits());
+    let _ = writeln!(
+        text,
+        "/// All parts of the kernel; of some of them: `Subsystem::Block.bit() | Subsystem::Sched.bit()`.\npub const ALL: u64 = {:#x};\n",
+        (1u64 << PARTS) - 1
+    );
+    text.push_str(
+        "impl Counter {\n    /// The set that holds it alone.\n    pub fn bit(self) -> u64 {\n        \
+         1 << self as u32\n    }\n}\n\nimpl Account {\n    /// As it was counted, all the time or a part of it.\n    \
+         pub(crate) fn raw_counter(&self, counter: Counter) -> &Number {\n        match counter {\n",
+    );
+    for counter in CPU_COUNTERS {
+        let _ = writeln!(
+            text,
+            "            Counter::{} => &self.{},",
+            camel(counter.name),
+            counter.name
+        );
+    }
+    text.push_str("        }\n    }\n}\n\n");
     let reasons = Reason::ALL.iter().map(|r| (r.text(), format!("{r:?}")));
     enumeration(&mut text, "Reason", "Why something is not measured.", reasons);
     text.push_str(

@@ -16,6 +16,7 @@
 #include <bpf/bpf_tracing.h>
 #define WEIGH_U64 __u64
 #include "subsystems.h" /* derived from the schema by the build script */
+#include "counters.h"
 #include "rivals.h"
 
 #include "page.h" /* derived from the schema too */
@@ -74,6 +75,7 @@ struct window {
 	char image[IMAGE_BYTES]; /* what it is called */
 	__u32 left_behind; /* whether the call left something to be charged when it is done */
 	struct rivals rivals;
+	struct counting counting;
 	/* The range of a file that was written last, and in which call. */
 	__u64 wrote_mapping, wrote_from, wrote_to, wrote_in;
 	/* Of the present call; zero between calls. */

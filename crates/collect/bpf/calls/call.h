@@ -140,6 +140,7 @@ int member__join(struct bpf_iter__task *ctx)
 		count_lost();
 		return 0;
 	}
+	forget_counting(&window->counting);
 	window->slot = join_request.slot % MAX_SLOTS;
 	window->ticket = join_request.ticket;
 	window->bounded = 0;
@@ -163,6 +164,14 @@ static __always_inline __u32 kind_of(__u64 number)
 	return number < MAX_CALL_NUMBER ? kinds[number] : 0;
 }
 
+/* Whether a request is about calls: the counters of an interval libweigh reads itself. */
+static __always_inline bool of_next_call(struct window *window)
+{
+	struct slot *slot = slot_of(window->client, window->slot);
+
+	return slot && slot->calls;
+}
+
 /* A call of a program with libweigh that a request may be about. */
 static __always_inline void request_enters(struct window *window, struct task_struct *task)
 {
@@ -174,6 +183,8 @@ static __always_inline void request_enters(struct window *window, struct task_st
 	window->bounded = 0;
 	if (!open.account)
 		return;
+	if (counts)
+		start_counting(&window->counting, of_next_call(window) ? wanted : 0);
 	now = bpf_ktime_get_ns();
 	/* What came before, of an interval, is settled: all but the remainder, which is the program's. */
 	split(&open, task, now);
@@ -189,8 +200,11 @@ static __always_inline void request_leaves(struct window *window, struct task_st
 	__u64 wanted, left;
 
 	open.account = asked_for(window, task, &wanted);
-	if (open.account)
+	if (open.account) {
 		split(&open, task, bpf_ktime_get_ns());
+		stop_counting(&window->counting, open.account);
+	}
+	forget_counting(&window->counting);
 	window->bounded = 0;
 	slot = slot_of(window->client, window->slot);
 	if (!open.account || !slot)
@@ -253,6 +267,7 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	if (!window->cell)
 		count_lost();
 	note_request(window, task);
+	start_counting(&window->counting, chosen);
 	now = bpf_ktime_get_ns();
 	begin(window, task, now);
 	window->began = now;
@@ -323,10 +338,11 @@ static __always_inline void hand_on(struct window *window, struct task_struct *t
 	interval->token = account->token;
 	left = slot->calls;
 	target = (__u64 *)account;
-	__sync_fetch_and_or(&account->touched, window->account.touched);
+	__sync_fetch_and_or(&account->touched,
+			    window->account.touched & (left ? -1 : ~WEIGH_COUNTERS));
 #pragma clang loop unroll(full)
 	for (int i = FIRST_SUM; i < NUMBERS; i++) {
-		/* How many calls an interval is, and its time, the program itself knows. */
+		/* How many calls an interval is, its time and its counters the program itself knows. */
 		if (source[i] && (left || i >= FIRST_PART))
 			add(&target[i], source[i]);
 	}
@@ -398,6 +414,7 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	open.window = window;
 	open.account = &window->account;
 	split(&open, task, bpf_ktime_get_ns());
+	stop_counting(&window->counting, open.account);
 	window->inside = 0;
 	if (window->left_behind)
 		take_transfers(window, task->pid);

@@ -35,6 +35,7 @@ static __always_inline void leaves(struct task_struct *task, bool preempt, __u64
 		return;
 	window = open.window;
 	split(&open, task, read_once(now));
+	pause_counting(&window->counting, open.account);
 	/* Nobody is switched in an interrupt: if one seems to last, its end was missed. */
 	window->interrupted = NOT_INTERRUPTED;
 	window->off = *now;
@@ -64,6 +65,7 @@ static __always_inline void arrives(struct task_struct *task, __u64 *now)
 	if (names_rivals)
 		window->rivals.arrived = *now;
 	was_off(window, open.account, passed);
+	resume_counting(&window->counting);
 }
 
 SEC("?tp_btf/sched_switch")

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut};
-use weigh_schema::subsystem::Subsystem;
+use weigh_schema::subsystem::{CpuCounter, Subsystem};
 
 use super::{ALWAYS, INTERRUPTS, JOIN, KernelCalls, OWN, WITHOUT_INTERRUPTS, owners, root_of};
 use crate::job::{JobError, bpf};
@@ -50,6 +50,8 @@ impl KernelCalls {
                 Err(error) => failed.push((name, error.to_string())),
             }
         }
+        let counted = if self.follows_calls() { target } else { 0 };
+        self.counting.attach_only(counted, self.skeleton.object());
         self.links.parts = target;
         failed.into_iter().for_each(|(program, reason)| self.lacks(&program, reason));
         Ok(())
@@ -70,6 +72,7 @@ impl KernelCalls {
         self.held = 0;
         self.links = Links::default();
         self.functions.clear();
+        self.counting.attach_only(0, self.skeleton.object());
     }
 
     /// The parts that are attached now, as bits.
@@ -77,12 +80,12 @@ impl KernelCalls {
         self.links.parts & self.available_parts()
     }
 
-    /// The parts that can be seen here, as bits. The remainder is one where the ends of calls are
-    /// known.
+    /// The parts and counters that can be seen here, as bits. The remainder is one where the ends of
+    /// calls are known.
     pub fn available_parts(&self) -> u64 {
         let seen = self.attached.iter().filter(|part| part.probes > 0);
         let seen = seen.filter_map(|part| Subsystem::named(&part.subsystem)).map(Subsystem::bit);
-        seen.fold(u64::from(self.follows_calls()), |set, bit| set | bit)
+        seen.fold(u64::from(self.follows_calls()), |set, bit| set | bit) | self.counting.available()
     }
 
     /// A program could not be attached: of those for different kernels one is enough.
@@ -111,7 +114,8 @@ fn bits<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
 
 /// With what has to be there for the times of these parts to be right.
 fn with_always(parts: u64) -> u64 {
-    let interrupts = match parts & !(bits(WITHOUT_INTERRUPTS) | ANYTHING) {
+    let plain = bits(WITHOUT_INTERRUPTS) | ANYTHING | CpuCounter::bits();
+    let interrupts = match parts & !plain {
         0 => 0,
         _ => bits([INTERRUPTS]),
     };

@@ -256,6 +256,12 @@ impl KernelCalls {
         joined
     }
 
+    /// Counters of the CPU for a thread, which it reads itself: those of these that there are, and their
+    /// descriptors, the one to be read first.
+    pub fn counters_of_thread(&self, tid: u32, bits: u64) -> io::Result<(u64, Vec<OwnedFd>)> {
+        self.counting.of_thread(tid, bits)
+    }
+
     /// Whether system calls themselves are followed.
     pub fn follows_calls(&self) -> bool {
         self.skeleton.maps.rodata_data.is_some_and(|c| c.follows_calls != 0)

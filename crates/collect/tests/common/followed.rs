@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use weigh_collect::calls::{KernelCalls, Wanted, name};
+use weigh_collect::calls::{Counters, KernelCalls, Wanted, name};
 use weigh_collect::spawn::{SignalMask, spawn};
 use weigh_schema::call::{Call, Cell, Grouping, Sharing};
 use weigh_schema::subsystem::{Account, LATER, SUBSYSTEMS, Subsystem};
@@ -63,7 +63,13 @@ pub fn all() -> Vec<&'static str> {
 /// What is asked for: these parts of the kernel, and a row for each call.
 pub fn wanted(subsystems: &[&str]) -> Wanted {
     let subsystems = subsystems.iter().map(|n| Subsystem::named(n).unwrap()).collect();
-    Wanted { subsystems, grouping: Grouping::Call, sharing: Sharing::Bytes, every_call: true }
+    Wanted {
+        subsystems,
+        grouping: Grouping::Call,
+        sharing: Sharing::Bytes,
+        every_call: true,
+        counters: Counters::default(),
+    }
 }
 
 /// Follows a command, and `afterwards` until what it left behind has come to an end.
@@ -74,6 +80,15 @@ pub fn follow(
 ) -> Followed {
     let mut calls = KernelCalls::open(wanted).unwrap();
     calls.tell_from(0);
+    run(&mut calls, command, afterwards)
+}
+
+/// The same by what is open already.
+pub fn run(
+    calls: &mut KernelCalls,
+    command: &[&str],
+    afterwards: impl FnOnce(&KernelCalls),
+) -> Followed {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let said = folder.path().join("said");
     let mask = SignalMask::block(&[]).unwrap();
@@ -83,7 +98,7 @@ pub fn follow(
     calls.arm(waiting.pidfd()).unwrap();
     let (pid, _) = waiting.go().unwrap();
     let status = wait_for(pid);
-    afterwards(&calls);
+    afterwards(calls);
     let (cells, told, lost) = (calls.cells().expect("the table"), calls.told(), calls.tally().lost);
     let truth = read(&said);
     Followed { cells, told, truth, status, lost }

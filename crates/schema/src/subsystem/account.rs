@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Field, HEAD, LATER, PART, SUBSYSTEMS, Subsystem};
+use super::{
+    COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, SUBSYSTEMS, Subsystem,
+};
 use crate::own::{OWN_NUMBERS, OWN_PARTS, Own, OwnNumber};
 use crate::quality::Number;
 
@@ -116,6 +118,45 @@ impl Account {
     /// Whether it was wanted while nobody measured it: its numbers lack something.
     pub fn unmeasured(&self, subsystem: &Subsystem) -> bool {
         self.head("unmeasured") & subsystem.bit() != 0
+    }
+
+    /// What a counter of the CPU has counted, or would have if it had done so all the time; none if it was
+    /// not asked for, or never had its turn.
+    pub fn counter(&self, counter: &CpuCounter) -> Option<u64> {
+        let (counting, counted) = (self.head("counting_ns"), self.head("counted_ns"));
+        let count = self.head(counter.name);
+        if self.head("touched") & counter.bit() == 0 || counted == 0 {
+            return None;
+        }
+        if counted >= counting {
+            return Some(count);
+        }
+        let scaled = u128::from(count) * u128::from(counting) / u128::from(counted);
+        Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
+    /// Puts the number of one into it: as it was counted, all the time.
+    pub fn set_counter(&mut self, counter: &CpuCounter, count: u64) {
+        self.set_head("touched", self.head("touched") | counter.bit());
+        self.set_head(counter.name, count);
+        for name in ["counting_ns", "counted_ns"] {
+            self.set_head(name, self.head(name).max(1));
+        }
+    }
+
+    /// Which part of the time that counters should have counted in they did; none if they were not asked for.
+    pub fn counted_ratio(&self) -> Option<f64> {
+        let (counting, counted) = (self.head("counting_ns"), self.head("counted_ns"));
+        (counting > 0).then(|| (counted as f64 / counting as f64).min(1.0))
+    }
+
+    /// The counters of the CPU by their names; with what makes them estimates, if they are.
+    pub fn counters(&self) -> BTreeMap<String, Number> {
+        let count = |c: &CpuCounter| Some((c.key.to_string(), Number::Whole(self.counter(c)?)));
+        let mut numbers: BTreeMap<String, Number> = CPU_COUNTERS.iter().filter_map(count).collect();
+        let ratio = self.counted_ratio().filter(|ratio| *ratio < 1.0);
+        numbers.extend(ratio.map(|ratio| (COUNTED_RATIO.to_string(), Number::Real(ratio))));
+        numbers
     }
 
     /// Time in it, waiting for it, entries: in the order of [`PART`].
@@ -248,8 +289,9 @@ mod tests {
         assert_eq!(account.token(), 0);
         assert_eq!(account.calls(), 4);
         let sched = Subsystem::named("sched").unwrap();
-        assert_eq!(account.part(sched), [9, 10, 11]);
-        let first_field = 6 + 3 * PARTS as u64;
+        let parts = HEAD.len() as u64;
+        assert_eq!(account.part(sched), [parts + 3, parts + 4, parts + 5]);
+        let first_field = parts + 3 * PARTS as u64;
         assert_eq!(account.fields(sched), [first_field, first_field + 1, first_field + 2]);
         assert_eq!(account.later().len(), LATER.len());
         assert_eq!(account.later().last(), numbers.last());
@@ -265,5 +307,32 @@ mod tests {
         let mut sum = with([7, 1, 0b01, 0b100, 2, 100]);
         sum.add(&with([9, 5, 0b10, 0b1000, 3, 50]));
         assert_eq!(&sum.numbers[..6], [7, 1, 0b11, 0b1100, 5, 150]);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn counters_that_had_not_their_turn_all_the_time_are_scaled_and_those_that_had_none_are_unknown()
+     {
+        let of = |touched: &[&str], counting, counted| {
+            let mut account = Account::default();
+            let bits = touched.iter().map(|name| CpuCounter::named(name).unwrap().bit());
+            account.set_head("touched", bits.sum());
+            account.set_head("cycles", 1000);
+            account.set_head("counting_ns", counting);
+            account.set_head("counted_ns", counted);
+            account.counters()
+        };
+        let cycles = |count, ratio: Option<f64>| {
+            let ratio = ratio.map(|ratio| (COUNTED_RATIO.to_string(), Number::Real(ratio)));
+            let count = [("cycles_total".to_string(), Number::Whole(count))];
+            count.into_iter().chain(ratio).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(of(&["cycles"], 70, 70), cycles(1000, None));
+        assert_eq!(of(&["cycles"], 80, 20), cycles(4000, Some(0.25)));
+        assert_eq!(of(&["cycles"], 80, 0).get("cycles_total"), None);
+        assert!(of(&[], 0, 0).is_empty());
+        // Counted, and found to be none.
+        let both = of(&["cycles", "instructions"], 70, 70);
+        assert_eq!(both.get("instructions_total"), Some(&Number::Whole(0)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
+use super::{CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
 use crate::own::OWN_NUMBERS;
 
 /// The structure that all sides share, as C: for BPF programs, libweigh, and whoever includes it.
@@ -21,6 +21,18 @@ pub fn c_header() -> String {
     let _ = writeln!(text, "\t/* the first of those that a configuration defines */");
     let _ = writeln!(text, "\tWEIGH_FIRST_OWN = {},", SUBSYSTEMS.len());
     let _ = writeln!(text, "\tWEIGH_SUBSYSTEMS = {}\n}};\n", PARTS);
+    text.push_str(
+        "/* Counters of the CPU, in the same sets behind the parts; not in WEIGH_ALL. */\n\
+         enum weigh_counter {\n",
+    );
+    for counter in CPU_COUNTERS {
+        let _ = writeln!(text, "\tWEIGH_{} = {},", counter.name.to_uppercase(), counter.index());
+    }
+    let _ = writeln!(
+        text,
+        "}};\n\n#define WEIGH_FIRST_COUNTER {PARTS}\n#define WEIGH_COUNTERS {:#x}ULL\n",
+        CpuCounter::bits()
+    );
     let _ = writeln!(text, "#define WEIGH_OWN_NUMBERS {OWN_NUMBERS}\n");
     structure(&mut text, "weigh_part", PART);
     for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {

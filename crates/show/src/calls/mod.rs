@@ -5,7 +5,9 @@ pub mod docs;
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::call::{CallKind, CallsReport, Numbers, RIVALS, SingleCall};
-use weigh_schema::subsystem::{Field, LATER, PART, SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::{
+    COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, LATER, PART, SUBSYSTEMS, Subsystem,
+};
 use weigh_schema::{Number, Unit};
 
 use crate::text::{Line, Paint, wrap};
@@ -42,6 +44,7 @@ pub fn render(report: &CallsReport, rows: usize, width: usize, color: bool) -> S
     lines.push(titles(name_width));
     for kind in report.calls.iter().take(rows) {
         lines.push(row(kind, name_width));
+        lines.extend(counted(&kind.counters, kind.calls_total, width));
         lines.extend(later(kind, width));
     }
     if report.calls.len() > rows {
@@ -239,8 +242,38 @@ fn later(kind: &CallKind, width: usize) -> Vec<Line> {
     if words.is_empty() {
         return Vec::new();
     }
-    let text = format!("later: {}", words.join(", "));
-    let lines = wrap(&text, width.saturating_sub(4), TEXT_LINES).into_iter();
+    below(&format!("later: {}", words.join(", ")), width)
+}
+
+/// What the CPU counted meanwhile, in words.
+fn counters_in_words(counters: &Numbers) -> Vec<String> {
+    let of = |counter: &CpuCounter| counters.get(counter.key).map(|number| number.as_f64());
+    let words = |counter: &CpuCounter| {
+        Some(format!("{} {}", show_amount(of(counter)?, Unit::Count), counter.name))
+    };
+    let mut words: Vec<String> = CPU_COUNTERS.iter().filter_map(words).collect();
+    let (cycles, instructions) = (of(&CPU_COUNTERS[0]), of(&CPU_COUNTERS[1]));
+    if let (Some(cycles), Some(instructions)) = (cycles.filter(|n| *n > 0.0), instructions) {
+        words.push(format!("{:.2} instructions per cycle", instructions / cycles));
+    }
+    if let Some(ratio) = counters.get(COUNTED_RATIO).filter(|_| !words.is_empty()) {
+        words.push(format!("estimated: counted {:.0} % of the time", 100.0 * ratio.as_f64()));
+    }
+    words
+}
+
+fn counted(counters: &Numbers, calls: u64, width: usize) -> Vec<Line> {
+    let mut words = counters_in_words(counters);
+    let Some(first) = words.first_mut() else { return Vec::new() };
+    let count = CPU_COUNTERS.iter().find_map(|counter| counters.get(counter.key));
+    let each = count.map_or(0.0, |count| count.as_f64() / calls.max(1) as f64);
+    first.push_str(&format!(" ({} a call)", show_amount(each.round(), Unit::Count)));
+    below(&format!("counted: {}", words.join(", ")), width)
+}
+
+/// Lines below a row.
+fn below(text: &str, width: usize) -> Vec<Line> {
+    let lines = wrap(text, width.saturating_sub(4), TEXT_LINES).into_iter();
     lines.map(|text| Line::new().add("    ", Paint::Plain).add(text, Paint::Dim)).collect()
 }
 
@@ -265,7 +298,11 @@ pub fn sentence(call: &SingleCall) -> String {
     let words: Vec<String> = words.into_iter().map(|(_, words)| words).collect();
     let result =
         if call.result < 0 { format!(" (failed: {})", call.result) } else { String::new() };
-    format!("{} {}{result}: {}", call.call, seconds(call.time_seconds), words.join(", "))
+    let counted = match counters_in_words(&call.counters).join(", ") {
+        none if none.is_empty() => none,
+        counted => format!("; {counted}"),
+    };
+    format!("{} {}{result}: {}{counted}", call.call, seconds(call.time_seconds), words.join(", "))
 }
 
 /// What waiting for a CPU is, in a sentence.
@@ -350,6 +387,9 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
         }
     }
     texts.extend(missing.iter().map(|(names, reason)| format!("{} {reason}", names.join(", "))));
+    texts.extend(report.counters.iter().filter_map(|counter| {
+        Some(format!("{} unavailable: {}", counter.name, counter.unavailable.as_ref()?))
+    }));
     texts.extend(report.notes.iter().cloned());
     if texts.is_empty() {
         return Vec::new();

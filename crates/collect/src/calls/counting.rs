@@ -1,0 +1,207 @@
+//! Counters of the CPU: of calls by an event on each CPU, which the BPF programs read at a call's borders;
+//! of intervals of libweigh by events of their own threads, which the programs read themselves.
+//!
+//! Tries each that is wanted before anything is loaded. Refuses none: one that can not be had says why.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
+use weigh_schema::call::CounterState;
+use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
+
+use crate::perf::{
+    EXCLUDE_HYPERVISOR, Event, FORMAT_GROUP, FORMAT_TIME_ENABLED, FORMAT_TIME_RUNNING, Of,
+    explanation, open,
+};
+
+/// What the BPF programs call their maps, before the counter's name.
+const MAP: &str = "count_";
+
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+
+/// The counters that are wanted, and which event each is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters(BTreeMap<usize, Event>);
+
+impl Counters {
+    /// These.
+    pub fn of(counters: &[&CpuCounter]) -> Counters {
+        Counters(counters.iter().map(|counter| (place(counter), event(counter))).collect())
+    }
+
+    /// All that there are.
+    pub fn all() -> Counters {
+        Counters::of(&CPU_COUNTERS.iter().collect::<Vec<_>>())
+    }
+
+    /// A counter counts something else: `PERF_TYPE_*` and its number. For tests, where there are no
+    /// counters of the CPU.
+    #[doc(hidden)]
+    pub fn instead(mut self, counter: &CpuCounter, kind: u32, config: u64) -> Counters {
+        self.0.insert(place(counter), Event { kind, config });
+        self
+    }
+}
+
+fn place(counter: &CpuCounter) -> usize {
+    CPU_COUNTERS.iter().position(|other| other == counter).unwrap_or(0)
+}
+
+/// `PERF_COUNT_HW_*`: the schema knows no kernel's numbers.
+fn event(counter: &CpuCounter) -> Event {
+    Event::of_cpu(if counter.name == "instructions" { 1 } else { 0 })
+}
+
+/// The counters, as they can be had here.
+#[derive(Debug, Default)]
+pub(super) struct Counting {
+    states: Vec<CounterState>,
+    events: Vec<(&'static CpuCounter, Event)>,
+    /// Of CPUs, while somebody wants them.
+    opened: Vec<OwnedFd>,
+    attached: u64,
+}
+
+impl Counting {
+    /// Tries which can be had: on the first CPU, which stands for the others.
+    pub(super) fn try_out(wanted: &Counters) -> Counting {
+        let mut counting = Counting::default();
+        let cpu = online().first().copied().unwrap_or(0);
+        for (place, event) in &wanted.0 {
+            let Some(counter) = CPU_COUNTERS.get(*place) else { continue };
+            let found = open(*event, Of::Cpu(cpu), FORMAT, EXCLUDE_HYPERVISOR, None);
+            if found.is_ok() {
+                counting.events.push((counter, *event));
+            }
+            let unavailable = found.err().map(|error| refusal(counter, &error));
+            counting.states.push(CounterState { name: counter.name.to_string(), unavailable });
+        }
+        counting
+    }
+
+    /// Those that can be had, as bits.
+    pub(super) fn available(&self) -> u64 {
+        self.events.iter().fold(0, |set, (counter, _)| set | counter.bit())
+    }
+
+    pub(super) fn states(&self) -> &[CounterState] {
+        &self.states
+    }
+
+    /// Has each CPU count these of them, and no others. Where that fails, all of them can not be had.
+    pub(super) fn attach_only(&mut self, bits: u64, object: &Object) {
+        let wanted = bits & self.available();
+        if wanted == self.attached {
+            return;
+        }
+        self.detach(object);
+        self.attached = wanted;
+        let cpus = if wanted == 0 { Vec::new() } else { online() };
+        if let Err(error) = cpus.into_iter().try_for_each(|cpu| self.count_on(cpu, wanted, object))
+        {
+            self.detach(object);
+            for (counter, _) in std::mem::take(&mut self.events) {
+                let state = self.states.iter_mut().find(|state| state.name == counter.name);
+                state.into_iter().for_each(|s| s.unavailable = Some(refusal(counter, &error)));
+            }
+        }
+    }
+
+    fn count_on(&mut self, cpu: u32, wanted: u64, object: &Object) -> io::Result<()> {
+        for (counter, event) in self.open_group(Of::Cpu(cpu), wanted)? {
+            let map = map_of(object, counter)?;
+            let value = event.as_raw_fd().to_ne_bytes();
+            map.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY).map_err(io::Error::other)?;
+            self.opened.push(event);
+        }
+        Ok(())
+    }
+
+    /// No CPU counts any more: their events end with their descriptors and places.
+    fn detach(&mut self, object: &Object) {
+        let cpus = if self.opened.is_empty() { Vec::new() } else { online() };
+        for (counter, _) in &self.events {
+            let Ok(map) = map_of(object, counter) else { continue };
+            for cpu in &cpus {
+                // There may be none.
+                let _ = map.delete(&cpu.to_ne_bytes());
+            }
+        }
+        self.opened.clear();
+        self.attached = 0;
+    }
+
+    /// Counters of one thread, on whatever CPU: which, and their descriptors; reading the first gives all.
+    pub(super) fn of_thread(&self, tid: u32, bits: u64) -> io::Result<(u64, Vec<OwnedFd>)> {
+        let group = self.open_group(Of::Thread(tid), bits & self.available())?;
+        let found = group.iter().fold(0, |set, (counter, _)| set | counter.bit());
+        Ok((found, group.into_iter().map(|(_, event)| event).collect()))
+    }
+
+    /// They take turns on the CPU's counters all together.
+    fn open_group(&self, of: Of, bits: u64) -> io::Result<Vec<(&'static CpuCounter, OwnedFd)>> {
+        let mut group: Vec<(&'static CpuCounter, OwnedFd)> = Vec::new();
+        for (counter, event) in self.events.iter().filter(|(c, _)| c.bit() & bits != 0) {
+            let leader = group.first().map(|(_, leader)| leader.as_fd());
+            let opened = open(*event, of, FORMAT, EXCLUDE_HYPERVISOR, leader)?;
+            group.push((counter, opened));
+        }
+        Ok(group)
+    }
+}
+
+const FORMAT: u64 = FORMAT_GROUP | FORMAT_TIME_ENABLED | FORMAT_TIME_RUNNING;
+
+fn refusal(counter: &CpuCounter, error: &io::Error) -> String {
+    format!("perf_event_open({}): {}", counter.name, explanation(error))
+}
+
+fn map_of(object: &Object, counter: &CpuCounter) -> io::Result<MapHandle> {
+    let name = format!("{MAP}{}", counter.name);
+    let mut maps = object.maps();
+    let map = maps.find(|map| map.name().to_string_lossy() == name);
+    let map = map.ok_or(io::ErrorKind::NotFound)?;
+    MapHandle::try_from(&map).map_err(io::Error::other)
+}
+
+/// The CPUs that run, from a list such as `0-3,8`.
+fn online() -> Vec<u32> {
+    cpus(&std::fs::read_to_string(ONLINE).unwrap_or_default())
+}
+
+fn cpus(list: &str) -> Vec<u32> {
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_cpus_may_have_gaps() {
+        assert_eq!(cpus("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(cpus("0\n"), [0]);
+        assert!(cpus("").is_empty());
+        assert!(!online().is_empty());
+    }
+
+    #[test]
+    fn a_counter_that_is_not_there_says_why_and_the_others_are_there() {
+        let (cycles, instructions) = (&CPU_COUNTERS[0], &CPU_COUNTERS[1]);
+        // PERF_TYPE_SOFTWARE has a clock of the CPU; it has no event of that number.
+        let wanted = Counters::default().instead(cycles, 1, 0).instead(instructions, 1, 9999);
+        let counting = Counting::try_out(&wanted);
+        let reasons: Vec<_> = counting.states().iter().map(|s| s.unavailable.as_deref()).collect();
+        assert_eq!(counting.available(), cycles.bit());
+        assert_eq!(reasons[0], None);
+        assert!(reasons[1].unwrap().contains("offers no such counter"), "{reasons:?}");
+        let (found, events) = counting.of_thread(std::process::id(), u64::MAX).unwrap();
+        assert_eq!((found, events.len()), (cycles.bit(), 1));
+    }
+}

@@ -1,0 +1,184 @@
+//! Counters of the CPU, of calls, held to what the program and the kernel know: software events stand in
+//! for them, of which every machine has some. A clock and faults in one group count nothing, so they are
+//! followed one after the other.
+#![allow(clippy::unwrap_used)]
+
+#[path = "common/followed.rs"]
+mod followed;
+#[path = "common/traced.rs"]
+mod traced;
+
+use std::process::Command;
+
+use followed::{Followed, all, field, follow, wanted};
+use traced::workload;
+use weigh_collect::calls::{Counters, KernelCalls, Wanted};
+use weigh_schema::call::Cell;
+use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, PART, SUBSYSTEMS};
+
+/// `PERF_TYPE_SOFTWARE`, and two of its events.
+const SOFTWARE: u32 = 1;
+const CPU_CLOCK: u64 = 0;
+const PAGE_FAULTS: u64 = 2;
+const MINOR_FAULTS: u64 = 5;
+
+fn cycles() -> &'static CpuCounter {
+    CpuCounter::named("cycles").unwrap()
+}
+
+fn instructions() -> &'static CpuCounter {
+    CpuCounter::named("instructions").unwrap()
+}
+
+fn clock() -> Counters {
+    Counters::default().instead(cycles(), SOFTWARE, CPU_CLOCK)
+}
+
+fn faults() -> Counters {
+    let all = Counters::default().instead(cycles(), SOFTWARE, PAGE_FAULTS);
+    all.instead(instructions(), SOFTWARE, MINOR_FAULTS)
+}
+
+fn costs(wanted: &Wanted) -> Followed {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("file").display().to_string();
+    let followed = follow(wanted, &[&workload("costs"), &file], |_| {});
+    assert!(followed.status.success());
+    followed
+}
+
+/// On a CPU, by the parts of the kernel.
+fn on_cpu(cell: &Cell) -> u64 {
+    assert_eq!(PART[0].name, "time");
+    SUBSYSTEMS.iter().map(|part| cell.account.part(part)[0]).sum()
+}
+
+fn counted(cell: &Cell, counter: &CpuCounter) -> u64 {
+    cell.account
+        .counter(counter)
+        .unwrap_or_else(|| panic!("no {} of {}", counter.name, cell.number))
+}
+
+#[test]
+fn events_of_a_call_are_counted_and_those_between_calls_are_not() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let followed = costs(&Wanted { counters: faults(), ..wanted(&all()) });
+    // Not those 700 and more of the program between calls.
+    assert_eq!(counted(followed.cell("preadv2"), cycles()), followed.truth("faults_kernel"));
+    for cell in &followed.cells {
+        let faults =
+            field(&cell.account, "fault", "kernel") + field(&cell.account, "fault", "user");
+        assert_eq!(counted(cell, cycles()), faults, "call {}", cell.number);
+        assert!(counted(cell, instructions()) <= faults, "call {}", cell.number);
+        assert_eq!(cell.account.counted_ratio(), Some(1.0), "call {}", cell.number);
+    }
+    // None of them reads from a device.
+    assert_eq!(counted(followed.cell("preadv2"), instructions()), followed.truth("faults_kernel"));
+}
+
+#[test]
+fn what_a_call_s_thread_does_on_a_cpu_is_counted_and_nothing_else() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let followed = costs(&Wanted { counters: clock(), ..wanted(&all()) });
+    assert!(followed.cells.iter().all(|cell| cell.account.counter(instructions()).is_none()));
+    let near = |found: u64, truth: u64, slack: u64| {
+        assert!(found.abs_diff(truth) <= slack, "{found}, and not {truth}");
+    };
+    // The whole time on a CPU, by the thread's own clock.
+    let zeros = followed.truth("zeros_cpu_ns");
+    near(counted(followed.cell("preadv"), cycles()), zeros, zeros / 50);
+    // What the thread computes between calls is not in them.
+    let seeks = counted(followed.cell("lseek"), cycles());
+    assert!(seeks * 50 < followed.truth("computed_ns"), "{seeks}");
+    // Nor what goes on while it waits: that is what its parts say, but for the reading.
+    let sleeps = followed.cell("clock_nanosleep");
+    let slept = counted(sleeps, cycles());
+    assert!(slept * 20 < followed.truth("sleep_off_ns"), "{slept}");
+    near(slept, on_cpu(sleeps), on_cpu(sleeps) / 4);
+}
+
+#[test]
+fn single_calls_have_their_counts_which_add_up_to_the_table_s() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let followed = costs(&Wanted { counters: faults(), ..wanted(&["sched", "irq"]) });
+    for cell in &followed.cells {
+        let calls: Vec<_> = followed.told.iter().filter(|c| c.number == cell.number).collect();
+        assert_eq!(calls.len() as u64, cell.account.calls());
+        for counter in CPU_COUNTERS {
+            let sum: u64 = calls.iter().filter_map(|call| call.account.counter(counter)).sum();
+            assert_eq!(sum, counted(cell, counter), "{} of call {}", counter.name, cell.number);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_counted_where_nobody_asks_and_what_can_not_be_had_says_why() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let missing = clock().instead(instructions(), SOFTWARE, 9999);
+    let calls = KernelCalls::open(&Wanted { counters: missing.clone(), ..wanted(&[]) }).unwrap();
+    let states: Vec<_> = calls.counters().iter().map(|s| s.unavailable.is_some()).collect();
+    assert_eq!(states, [false, true]);
+    drop(calls);
+    let followed = costs(&Wanted { counters: missing, ..wanted(&[]) });
+    for cell in &followed.cells {
+        assert_eq!(cell.account.counter(instructions()), None);
+        assert!(counted(cell, cycles()) > 0);
+    }
+    let followed = costs(&wanted(&[]));
+    assert!(followed.cells.iter().all(|cell| cell.account.counters().is_empty()));
+}
+
+/// The program's own CPU time for so many calls.
+const GETPPID: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static long long cpu(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+int main(void) {
+    long long began = cpu();
+    for (int i = 0; i < 200000; i++) syscall(SYS_getppid);
+    long long took = cpu() - began;
+    FILE *to = fopen(getenv("TRUTH_FILE"), "w");
+    return fprintf(to, "took=%lld\n", took) < 0 || fclose(to);
+}
+"#;
+
+/// Prints figures, by turns; holds no bounds, for those depend on the machine: `cargo test -p weigh-collect
+/// --test counting -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints figures"]
+fn what_counting_costs_each_call() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (source, program) = (folder.path().join("getppid.c"), folder.path().join("getppid"));
+    std::fs::write(&source, GETPPID).unwrap();
+    let compiled = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    let ways = [("none", Counters::default()), ("one", clock()), ("two", faults())];
+    let mut took = [(); 3].map(|()| Vec::new());
+    for _ in 0..9 {
+        for ((_, counters), took) in ways.iter().zip(&mut took) {
+            let wanted = Wanted { counters: counters.clone(), ..wanted(&["socket"]) };
+            let mut calls = KernelCalls::open(&wanted).unwrap();
+            let followed = followed::run(&mut calls, &[program.to_str().unwrap()], |_| {});
+            took.push(followed.truth("took") / 200_000);
+        }
+    }
+    for ((name, _), took) in ways.iter().zip(&mut took) {
+        took.sort_unstable();
+        println!("{name}: {} ns a call, {took:?}", took[took.len() / 2]);
+    }
+}
