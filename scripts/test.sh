@@ -111,7 +111,8 @@ browser() {
 	"$weigh" run --quiet -o "$scratch/limit" --limit wall_seconds=1s --snapshot "begun=$scratch/log:go" \
 		-- sh -c 'echo "go <b>" >"$0"; exec sleep 20' "$scratch/log"
 	(($? == 124)) || return
-	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit}/report.html) || return
+	"$weigh" run --quiet -o "$scratch/io" --io -- tests/workloads/bin/access syncs "$scratch/log" 30 || return
+	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io}/report.html) || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
 	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html")

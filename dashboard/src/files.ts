@@ -1,17 +1,32 @@
-// The files, each once, with how often and by how many processes it was opened.
+// The files, each once, with how often and by how many processes it was opened; and what was read and written,
+// where that was followed.
 
 import { h, replace, section } from "./dom";
-import { count } from "./format";
-import type { Page, Quality } from "./generated";
+import { count, seconds, size } from "./format";
+import type { FilesUsed, Page, Quality } from "./generated";
 
 interface File {
   path: string;
   opened: number;
   pids: Set<number>;
   quality: Quality;
+  seconds: number;
+  read: number;
+  reads: number;
+  written: number;
+  writes: number;
+  mapped: number;
+  /** The commonest way through it; of the process that spent most time on it. */
+  pattern: string;
+  longest: number;
 }
 
-type Column = "path" | "opened" | "processes";
+type Counted = "opened" | "processes" | "seconds" | "read" | "reads" | "written" | "writes" | "mapped";
+type Column = "path" | Counted;
+
+const TITLES: Partial<Record<Column, string>> = { opened: "opens", seconds: "time" };
+const OPENED: Column[] = ["path", "opened", "processes"];
+const USED: Column[] = ["path", "seconds", "read", "reads", "written", "writes", "mapped", "opened", "processes"];
 
 const PART = 50;
 
@@ -20,7 +35,8 @@ export function filesSection(page: Page): HTMLElement | null {
   if (all.length === 0) return null;
   const names = new Map(page.processes.pid.map((pid, i) =>
     [pid, page.processes.texts[page.processes.name[i] ?? -1] ?? ""]));
-  let column: Column = "opened";
+  const columns = page.files.used === null ? OPENED : USED;
+  let column: Column = page.files.used === null ? "opened" : "seconds";
   let upwards = false;
   let most = PART;
 
@@ -28,8 +44,8 @@ export function filesSection(page: Page): HTMLElement | null {
   const tally = h("span", { class: "muted tally" });
   const body = h("tbody");
   const more = h("button", { type: "button" }, "Show more");
-  const heads = (["path", "opened", "processes"] as const).map((name) => {
-    const button = h("button", { type: "button", class: "sort" }, name === "opened" ? "opens" : name);
+  const heads = columns.map((name) => {
+    const button = h("button", { type: "button", class: "sort" }, TITLES[name] ?? name);
     button.addEventListener("click", () => {
       upwards = column === name ? !upwards : name === "path";
       column = name;
@@ -42,7 +58,7 @@ export function filesSection(page: Page): HTMLElement | null {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter((f) => words.every((w) => f.path.toLowerCase().includes(w)));
     found.sort((a, b) => (upwards ? 1 : -1) * compare(a, b, column) || byText(a.path, b.path));
-    replace(body, ...found.slice(0, most).map((f) => row(f, names)));
+    replace(body, ...found.slice(0, most).map((f) => row(f, columns, names)));
     replace(tally, `${count(found.length)} of ${count(all.length)} files`);
     more.hidden = found.length <= most;
     for (const { name, cell } of heads) {
@@ -57,7 +73,8 @@ export function filesSection(page: Page): HTMLElement | null {
   return section("files", "Files",
     h("div", { class: "controls" }, filter, tally),
     h("div", { class: "wide" }, h("table", { class: "files" },
-      h("thead", {}, h("tr", {}, ...heads.map((head) => head.cell), h("th", { scope: "col" }, "by"))), body)),
+      h("thead", {}, h("tr", {}, ...heads.map((head) => head.cell),
+        page.files.used !== null && h("th", { scope: "col" }, "pattern"), h("th", { scope: "col" }, "by"))), body)),
     more,
     missing > 0 && h("p", { class: "note" },
       `${count(missing)} of ${count(page.files.total)} rows are not on this page; files.parquet has them all.`));
@@ -67,23 +84,53 @@ function files(page: Page): File[] {
   const t = page.files;
   const found = new Map<number, File>();
   t.path.forEach((path, i) => {
-    const file = found.get(path) ??
-      { path: t.paths[path] ?? "", opened: 0, pids: new Set<number>(), quality: "exact" as Quality };
+    const file = found.get(path) ?? fresh(t.paths[path] ?? "");
     file.opened += t.opened[i] ?? 0;
     file.pids.add(t.pid[i] ?? 0);
     const quality = t.quality[i] ?? "exact";
     if (quality !== "exact") file.quality = quality;
+    if (t.used !== null) addUse(file, t.used, i);
     found.set(path, file);
   });
   return [...found.values()];
 }
 
-function compare(a: File, b: File, column: Column): number {
-  switch (column) {
-    case "path": return byText(a.path, b.path);
-    case "opened": return a.opened - b.opened;
-    case "processes": return a.pids.size - b.pids.size;
+function fresh(path: string): File {
+  return { path, opened: 0, pids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
+    mapped: 0, pattern: "", longest: 0 };
+}
+
+function addUse(file: File, used: FilesUsed, i: number): void {
+  const longest = used.seconds[i] ?? 0;
+  file.seconds += longest;
+  file.read += used.read[i] ?? 0;
+  file.reads += used.reads[i] ?? 0;
+  file.written += used.written[i] ?? 0;
+  file.writes += used.writes[i] ?? 0;
+  file.mapped += used.mapped[i] ?? 0;
+  if (longest >= file.longest) {
+    file.pattern = used.pattern[i] || file.pattern;
+    file.longest = longest;
   }
+}
+
+function number(file: File, column: Counted): number {
+  return column === "processes" ? file.pids.size : file[column];
+}
+
+/** As it stands in the table; what did not happen leaves its place empty. */
+function cell(file: File, column: Counted): string {
+  const n = number(file, column);
+  switch (column) {
+    case "seconds": return seconds(n);
+    case "read": case "written": case "mapped": return n === 0 ? "" : size(n);
+    case "reads": case "writes": return n === 0 ? "" : count(n);
+    default: return count(n);
+  }
+}
+
+function compare(a: File, b: File, column: Column): number {
+  return column === "path" ? byText(a.path, b.path) : number(a, column) - number(b, column);
 }
 
 /** The same order in every language. */
@@ -91,13 +138,13 @@ function byText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-function row(file: File, names: Map<number, string>): HTMLElement {
+function row(file: File, columns: Column[], names: Map<number, string>): HTMLElement {
   const by = [...new Set([...file.pids].map((pid) => names.get(pid) || String(pid)))];
   const shown = by.slice(0, 3).join(", ") + (by.length > 3 ? `, ${by.length - 3} more` : "");
   return h("tr", {},
     h("td", { class: "mono path" }, file.path,
       file.quality !== "exact" && h("span", { class: `badge ${file.quality}` }, file.quality)),
-    h("td", { class: "number" }, count(file.opened)),
-    h("td", { class: "number" }, count(file.pids.size)),
+    ...columns.filter((column) => column !== "path").map((column) => h("td", { class: "number" }, cell(file, column))),
+    columns === USED && h("td", { class: "muted" }, file.pattern),
     h("td", { class: "muted" }, shown));
 }

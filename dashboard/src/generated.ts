@@ -62,6 +62,12 @@ export type Tone = "good" | "open" | "bad";
 
 export type Unit = "seconds" | "bytes" | "count" | "cores" | "ratio";
 
+export interface AdviceRow {
+  rule: string;
+  file: string;
+  text: string;
+}
+
 export interface CollectorStatus {
   name: string;
   mechanism: Mechanism;
@@ -96,6 +102,17 @@ export interface Files {
   pid: number[];
   opened: number[];
   quality: Quality[];
+  used: FilesUsed | null;
+}
+
+export interface FilesUsed {
+  seconds: number[];
+  read: number[];
+  reads: number[];
+  written: number[];
+  writes: number[];
+  mapped: number[];
+  pattern: string[];
 }
 
 export interface GroupTitle {
@@ -111,6 +128,14 @@ export interface Host {
   cgroup_version: string;
   virtualisation: string | null;
   weigh: string;
+}
+
+export interface IoPage {
+  sums: string;
+  advice: AdviceRow[];
+  flows: string[];
+  rest: string | null;
+  notes: string[];
 }
 
 export interface Job {
@@ -216,6 +241,7 @@ export interface Page {
   series: Record<string, SeriesRows>;
   processes: Processes;
   files: Files;
+  io: IoPage | null;
 }
 
 export interface PartTitle {

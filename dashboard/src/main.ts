@@ -8,6 +8,7 @@ import { append, h } from "./dom";
 import { filesSection } from "./files";
 import type { Page } from "./generated";
 import { banners, header } from "./header";
+import { ioSection } from "./io";
 import { collectorsSection, hostSection, limitsSection, metricsSection, snapshotsSection } from "./tables";
 import { timelineSection } from "./timeline";
 import { toolbar } from "./toolbar";
@@ -24,6 +25,7 @@ function draw(page: Page, root: HTMLElement): void {
     (series || timeline) && h("div", { class: "over-time" }, toolbar(view), series, timeline),
     limitsSection(page),
     snapshotsSection(page),
+    ioSection(page),
     filesSection(page),
     metricsSection(page),
     collectorsSection(page),

@@ -138,6 +138,22 @@ function checks() {
       assert.ok(pids.some(said), spoken);
     },
 
+    "what was read and written stands by the files, with the advice": async ({ page, data }) => {
+      if (data.io === null) return assert.equal(await page.locator("#io").count(), 0);
+      const said = await page.locator("#io").textContent();
+      assert.ok(said.includes(data.io.sums));
+      for (const advice of data.io.advice) assert.ok(said.includes(advice.text) && said.includes(advice.file));
+      const heads = await page.locator(".files thead th").allTextContents();
+      assert.deepEqual(heads.slice(0, 4), ["path", "time", "read", "reads"]);
+      // The file that took most time comes first.
+      const time = new Map();
+      data.files.path.forEach((p, i) => time.set(p, (time.get(p) ?? 0) + data.files.used.seconds[i]));
+      const most = [...time].reduce((a, b) => (b[1] > a[1] ? b : a));
+      const first = await page.locator(".files td.path").first().evaluate((e) => e.firstChild.textContent);
+      assert.equal(first, data.files.paths[most[0]]);
+      return undefined;
+    },
+
     "files are filtered and sorted": async ({ page, data }) => {
       if (data.files.path.length === 0) return assert.equal(await page.locator("#files").count(), 0);
       const path = data.files.paths[data.files.path.at(-1)];

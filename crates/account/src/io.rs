@@ -9,8 +9,10 @@ mod book;
 mod flow;
 mod numbers;
 mod report;
+mod saved;
 mod seen;
 
 pub use advice::{RULES, Rule};
 pub use book::{IoBook, Row};
-pub use report::{Run, file_use, report};
+pub use report::{Run, file_use, found, report};
+pub use saved::Saved;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use weigh_keep::Recording;
+use weigh_schema::io::FileUse;
 use weigh_schema::recording::files;
 use weigh_show::report::Totals;
 use weigh_show::table::{self, Style};
@@ -15,6 +16,9 @@ use crate::arguments::{ReportArguments, ShowArguments};
 /// Rows of each table that are read for the page, which says how many there are in all: what nobody
 /// would look through should take nobody's memory while weigh ends.
 const PAGE_ROWS: usize = 10_000;
+
+/// So many files are shown below the metrics.
+const FILES_SHOWN: usize = 10;
 
 /// The width of the terminal behind a stream, or 80.
 pub fn width(stream: impl std::os::fd::AsFd) -> usize {
@@ -63,11 +67,30 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         recording: Some(&place),
     };
     let mut text = table::render(recording.summary(), style);
+    text.push_str(&files_used(&recording, style.width, style.color)?);
     if let Some(because) = recording.incomplete_because() {
         text.push_str(&format!("\nThis recording is {because}\n"));
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was read and written, where it was followed: the files that took most time.
+pub fn files_used(recording: &Recording, width: usize, color: bool) -> anyhow::Result<String> {
+    let Some(found) = &recording.summary().io else { return Ok(String::new()) };
+    let mut most: Vec<FileUse> = Vec::new();
+    let most_first = |most: &mut Vec<FileUse>| {
+        most.sort_by(|a, b| b.totals.seconds().total_cmp(&a.totals.seconds()));
+        most.truncate(FILES_SHOWN);
+    };
+    recording.each_file(|row| {
+        most.extend(row.used.map(|used| *used));
+        if most.len() > FILES_SHOWN * 8 {
+            most_first(&mut most);
+        }
+    })?;
+    most_first(&mut most);
+    Ok(weigh_show::io::render_recorded(found, &most, width, color))
 }
 
 /// Makes the page of a recording.

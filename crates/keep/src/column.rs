@@ -233,6 +233,24 @@ impl<R: 'static> Column<R> {
         Column { optional: false, ..self }
     }
 
+    /// The column of a row that is a part of another one, which may lack it.
+    pub(crate) fn within<W: 'static>(
+        self,
+        part: fn(&W) -> Option<&R>,
+        part_mut: fn(&mut W) -> &mut R,
+    ) -> Column<W> {
+        let Column { name, help, unit, meaning, get, set, .. } = self;
+        Column {
+            name,
+            help,
+            unit,
+            meaning,
+            optional: true,
+            get: Box::new(move |row| get(part(row)?)),
+            set: Box::new(move |row, cell| set(part_mut(row), cell)),
+        }
+    }
+
     /// The row's value in this column.
     pub(crate) fn get<'r>(&self, row: &'r R) -> Option<Cell<'r>> {
         (self.get)(row)

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 
 use serde::{Deserialize, Serialize};
+use weigh_schema::io::IoFound;
 use weigh_schema::recording::{FileRow, ProcessRow};
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
@@ -41,6 +42,10 @@ pub enum Entry {
     Process(ProcessRow),
     /// What one process did with one file.
     File(FileRow),
+    /// The same as far as it is known; a later one of this file and process takes its place.
+    FileSoFar(FileRow),
+    /// What was read and written so far, by all files.
+    Io(Box<IoFound>),
     /// What was known when a watched file asked for it.
     Snapshot(Box<Snapshot>),
     /// The summary as far as it is known.

@@ -17,6 +17,7 @@ mod calls;
 mod column;
 mod describe;
 mod error;
+mod files;
 mod finite;
 mod io;
 pub mod journal;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use weigh_schema::io::IoFound;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
 use weigh_schema::{Kind, METRICS, Mechanism, Metric, Quality, Value, metric};
@@ -21,6 +22,7 @@ pub(crate) struct Tally {
     /// Samples of the job since that summary, by series: the last and the greatest.
     since: BTreeMap<String, Seen>,
     snapshots: Vec<Snapshot>,
+    io: Option<Box<IoFound>>,
     /// The latest time that any row speaks of.
     last_time_ns: Option<i64>,
 }
@@ -49,7 +51,8 @@ impl Tally {
                 self.saw_time(snapshot.taken.as_nanosecond() as i64);
                 self.snapshots.push(*snapshot);
             }
-            Entry::File(_) | Entry::Unknown => {}
+            Entry::Io(found) => self.io = Some(found),
+            Entry::File(_) | Entry::FileSoFar(_) | Entry::Unknown => {}
         }
     }
 
@@ -79,6 +82,7 @@ impl Tally {
             return Some(summary);
         }
         summary.snapshots = self.snapshots;
+        summary.io = self.io;
         for metric in METRICS {
             let Some(seen) = metric.series.and_then(|series| self.since.get(series)) else {
                 continue;

@@ -5,7 +5,7 @@
 //! refused.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::{SCHEMA, Summary};
 
 use crate::error::KeepError;
+use crate::files::Latest;
 use crate::journal::{Condition, Entry, JournalReader, LINE_BYTES_MAX};
 use crate::provisional::Tally;
 use crate::table::Row;
@@ -172,19 +173,33 @@ impl Recording {
 
 fn read_journal<R: Row>(
     path: &Path,
-    file: File,
+    mut file: File,
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<u64, KeepError> {
+    // A journal may grow between the two times that it is read: what is new then is left for later.
+    let latest = R::latest().map(|latest| all_shown(path, &mut file, latest)).transpose()?;
     let mut journal = JournalReader::new(BufReader::new(file));
-    let mut total = 0;
+    let (mut total, mut place) = (0, 0);
     let mut wanted = true;
     while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
-        R::from_entry(entry, &mut |row| {
-            total += 1;
-            wanted = wanted && visit(row).is_continue();
-        });
+        if latest.as_ref().is_none_or(|latest| latest.holds(place, &entry)) {
+            R::from_entry(entry, &mut |row| {
+                total += 1;
+                wanted = wanted && visit(row).is_continue();
+            });
+        }
+        place += 1;
     }
     Ok(total)
+}
+
+fn all_shown(path: &Path, file: &mut File, mut latest: Latest) -> Result<Latest, KeepError> {
+    let mut journal = JournalReader::new(BufReader::new(&mut *file));
+    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+        latest.show(&entry);
+    }
+    file.rewind().map_err(|e| KeepError::read(path, e))?;
+    Ok(latest)
 }
 
 /// The part of a summary that every version has.

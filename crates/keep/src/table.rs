@@ -1,9 +1,10 @@
-//! The three tables of a recording: which rows they hold, in which columns, under which file name.
+//! The tables of a recording (that of files is in [`crate::files`]): which rows they hold, in which columns, under which file name.
 
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
-use weigh_schema::{METRICS, Metric, Number, Quality};
+use weigh_schema::recording::{ProcessRow, SampleRow, files};
+use weigh_schema::{METRICS, Metric, Number};
 
 use crate::column::{Column, column};
+use crate::files::Latest;
 use crate::journal::Entry;
 
 /// Rows that are kept in a table of their own.
@@ -23,17 +24,27 @@ pub(crate) trait Row: Sized + 'static {
     /// Hands over the rows of this table that a journal entry holds.
     fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self));
 
+    /// Where a journal holds rows that later ones take the place of: who tells them apart.
+    fn latest() -> Option<Latest> {
+        None
+    }
+
     /// What a reader of the file should know besides, as keys and values.
     fn notes() -> Vec<(String, String)> {
-        let mut notes = Vec::new();
-        for column in Self::columns() {
-            notes.push((format!("{}.help", column.name), column.help.to_string()));
-            if let Some(unit) = column.unit {
-                notes.push((format!("{}.unit", column.name), unit.to_string()));
-            }
-        }
-        notes
+        notes_of(&Self::columns())
     }
+}
+
+/// Help and unit of each column.
+pub(crate) fn notes_of<R>(columns: &[Column<R>]) -> Vec<(String, String)> {
+    let mut notes = Vec::new();
+    for column in columns {
+        notes.push((format!("{}.help", column.name), column.help.to_string()));
+        if let Some(unit) = column.unit {
+            notes.push((format!("{}.unit", column.name), unit.to_string()));
+        }
+    }
+    notes
 }
 
 impl Row for SampleRow {
@@ -99,29 +110,6 @@ impl Row for ProcessRow {
 
     fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
         if let Entry::Process(row) = entry {
-            emit(row);
-        }
-    }
-}
-
-impl Row for FileRow {
-    const FILE: &'static str = files::FILES;
-
-    fn columns() -> Vec<Column<Self>> {
-        vec![
-            column!(pid, "the process"),
-            column!(path, "the file, as the process saw it"),
-            column!(opened_total, "how often the process opened it"),
-            column!(quality, "whether every open is counted"),
-        ]
-    }
-
-    fn blank() -> Self {
-        FileRow { pid: 0, path: String::new(), opened_total: 0, quality: Quality::Unavailable }
-    }
-
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
-        if let Entry::File(row) = entry {
             emit(row);
         }
     }

@@ -12,7 +12,7 @@ use crate::atomic::AtomicFile;
 use crate::column::{Cell, Column, Meaning};
 use crate::error::KeepError;
 use crate::parquet_file;
-use crate::table::Row;
+use crate::table::{Row, notes_of};
 
 /// A row group ends also at so many bytes of text: one command line alone can have megabytes.
 const GROUP_TEXT_BYTES: usize = 16 * 1024 * 1024;
@@ -110,9 +110,26 @@ impl<R: Row> TableWriter<R> {
     }
 
     pub(crate) fn create_at(path: &Path) -> Result<TableWriter<R>, KeepError> {
+        TableWriter::open(path, R::columns(), R::notes())
+    }
+
+    /// A table that has some of its columns only.
+    pub(crate) fn create_of(
+        dir: &Path,
+        columns: Vec<Column<R>>,
+    ) -> Result<TableWriter<R>, KeepError> {
+        let notes = notes_of(&columns);
+        TableWriter::open(&dir.join(R::FILE), columns, notes)
+    }
+
+    fn open(
+        path: &Path,
+        columns: Vec<Column<R>>,
+        notes: Vec<(String, String)>,
+    ) -> Result<TableWriter<R>, KeepError> {
         let sink = AtomicFile::create_at(path)?;
         let path = sink.path().to_path_buf();
-        let columns: Vec<(Column<R>, Pending)> = R::columns()
+        let columns: Vec<(Column<R>, Pending)> = columns
             .into_iter()
             .map(|column| {
                 let pending = Pending::new(&column);
@@ -120,7 +137,7 @@ impl<R: Row> TableWriter<R> {
             })
             .collect();
         let file =
-            open_parquet::<R>(&columns, sink).map_err(|e| KeepError::from_writing(&path, e))?;
+            open_parquet(&columns, notes, sink).map_err(|e| KeepError::from_writing(&path, e))?;
         Ok(TableWriter { path, file, columns, rows_pending: 0, text_pending: 0, rows: 0 })
     }
 
@@ -174,10 +191,10 @@ impl<R: Row> TableWriter<R> {
 
 fn open_parquet<R: Row>(
     columns: &[(Column<R>, Pending)],
+    notes: Vec<(String, String)>,
     sink: AtomicFile,
 ) -> Result<SerializedFileWriter<AtomicFile>, ParquetError> {
     let fields =
         columns.iter().map(|(column, _)| column.parquet_type()).collect::<Result<_, _>>()?;
-    let notes = R::notes().into_iter().map(|(key, value)| (key.to_string(), value));
     parquet_file::open(fields, notes, sink)
 }

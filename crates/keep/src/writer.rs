@@ -16,6 +16,7 @@ use weigh_schema::summary::Summary;
 
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
+use crate::files::file_columns;
 use crate::finite::{finite_entry, finite_summary};
 use crate::journal::{Entry, JournalReader};
 use crate::table::Row;
@@ -170,7 +171,7 @@ impl RecordingWriter {
         self.append(&Entry::Summary(Box::new(summary.clone())));
         self.flush();
         let path = self.dir.join(files::JOURNAL);
-        let mut tables = Tables::create(&self.dir)?;
+        let mut tables = Tables::create(&self.dir, summary.io.is_some())?;
         let damaged = tables.fill_from(&path)?;
         let (samples, processes, rows_of_files) = tables.finish()?;
         let lost = self.lost + damaged;
@@ -223,11 +224,12 @@ struct Tables {
 }
 
 impl Tables {
-    fn create(dir: &Path) -> Result<Tables, KeepError> {
+    /// What files were used for has columns where it was followed.
+    fn create(dir: &Path, has_uses: bool) -> Result<Tables, KeepError> {
         Ok(Tables {
             series: TableWriter::create(dir)?,
             processes: TableWriter::create(dir)?,
-            files: TableWriter::create(dir)?,
+            files: TableWriter::create_of(dir, file_columns(has_uses))?,
         })
     }
 
@@ -241,6 +243,8 @@ impl Tables {
                 Entry::Process(_) => push(&mut self.processes, entry)?,
                 Entry::File(_) => push(&mut self.files, entry)?,
                 Entry::Started(_) | Entry::Snapshot(_) | Entry::Summary(_) | Entry::Unknown => {}
+                // Each has come as a whole row since.
+                Entry::FileSoFar(_) | Entry::Io(_) => {}
             }
         }
         Ok(journal.condition.damaged)

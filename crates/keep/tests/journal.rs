@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use support::{START_NS, ended, process, running, samples, started};
 use weigh_keep::journal::parse_line;
 use weigh_keep::{Entry, KeepError, Recording, RecordingWriter};
+use weigh_schema::io::FileUse;
 use weigh_schema::recording::{FileRow, files};
 use weigh_schema::{Mechanism, Number, Quality};
 
@@ -25,6 +26,7 @@ fn entries() -> Vec<Entry> {
             path: "/ü\n".into(),
             opened_total: 2,
             quality: Quality::Exact,
+            used: None,
         }),
         samples(2_000_000_000, &[("cpu_seconds", 1.7), ("memory_bytes", 1024.0)]),
     ]
@@ -231,4 +233,40 @@ proptest! {
         let Entry::Samples { values, .. } = parse_line(&journal).unwrap() else { panic!() };
         prop_assert_eq!(values["cpu_seconds"].to_bits(), value.to_bits());
     }
+}
+
+#[test]
+fn of_a_file_that_is_in_use_the_last_word_counts_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = |path: &str, opened_total| {
+        let mut used = Box::new(FileUse { name: path.into(), pid: 5, ..blank_use() });
+        used.totals.by_calls.read_bytes = opened_total * 100;
+        used.totals.read_sizes.insert(64, opened_total);
+        let quality = Quality::Exact;
+        FileRow { pid: 5, path: path.into(), opened_total, quality, used: Some(used) }
+    };
+    let mut writer = RecordingWriter::create(dir.path()).unwrap();
+    let entries = [
+        started(),
+        Entry::FileSoFar(row("/a", 1)),
+        Entry::FileSoFar(row("/b", 1)),
+        Entry::FileSoFar(row("/a", 2)),
+        Entry::File(row("/b", 3)),
+        // Used again after it had left: its rows add up.
+        Entry::FileSoFar(row("/b", 1)),
+    ];
+    entries.iter().for_each(|entry| writer.append(entry));
+    writer.flush();
+    let read = Recording::open(dir.path()).unwrap().files(None).unwrap();
+    assert_eq!(read.rows, [row("/a", 2), row("/b", 3), row("/b", 1)]);
+    assert_eq!(read.total, 3);
+}
+
+fn blank_use() -> FileUse {
+    serde_json::from_value(serde_json::json!({
+        "name": "", "object": "regular", "pid": 0, "process": "p", "device": 3, "inode": 7,
+        "read_bytes": 0, "read_calls": 0, "written_bytes": 0, "write_calls": 0, "by_kind": {},
+        "numbers": {}, "again_quality": "exact",
+    }))
+    .unwrap()
 }

@@ -46,6 +46,7 @@ fn odd_files() -> Vec<FileRow> {
         path: path.into(),
         opened_total,
         quality,
+        used: None,
     };
     vec![
         row("", 0, Quality::Unavailable),

@@ -20,7 +20,8 @@ pub use field::{FIELDS, Field, Fold, bucket_start};
 pub use header::c_header;
 pub use object::Object;
 pub use report::{
-    Advice, FileUse, Flow, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals, Transferred,
+    Advice, FileUse, Flow, IoFound, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals,
+    Transferred,
 };
 pub use transfer::Transfer;
 pub use uses::{

@@ -234,7 +234,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
 const NANOSECOND: f64 = 1e-9;
 
 const NEEDS_PAGE_CACHE: Formula =
-    Formula::NotMeasured("not measured by `weigh run` yet: it needs probes in the page cache");
+    Formula::NotMeasured("it needs probes in the page cache, which --io has");
 
 const fn sum(plus: &'static [Counter], factor: f64) -> Formula {
     Formula::Sum { plus, minus: &[], factor }
@@ -323,10 +323,10 @@ metrics! {
 
     mmap_read_bytes_total: Counter Bytes in Io, NEEDS_PAGE_CACHE;
         help "bytes read through mmap"
-        counts "Bytes of pages that came into memory because a mapping was touched. Not measured yet."
+        counts "Bytes of pages that came into the page cache because a mapping was touched, read-ahead included; what the cache had already is not in it. With `--io`, which follows the page cache."
     mmap_written_bytes_total: Counter Bytes in Io, NEEDS_PAGE_CACHE;
         help "bytes written through mmap"
-        counts "Bytes of pages that became dirty because a mapping was written to. Not measured yet."
+        counts "Bytes of pages that became dirty because a mapping was written to; further stores into a page that is dirty are not in it. With `--io`, which follows the page cache."
 
     storage_read_bytes_total: Counter Bytes in Storage, sum(&[StorageRead], 1.0), series "storage_read_bytes_total";
         help "bytes fetched from storage"

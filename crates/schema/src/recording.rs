@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::io::FileUse;
 use crate::metric::{METRICS, Metric};
 use crate::quality::{Number, Quality};
 
@@ -79,4 +80,7 @@ pub struct FileRow {
     pub opened_total: u64,
     /// Whether every open is in it.
     pub quality: Quality,
+    /// All that it did with the file, where `--io` has followed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Box<FileUse>>,
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::event::CollectorStatus;
+use crate::io::IoFound;
 use crate::quality::{Number, Value};
 use crate::snapshot::Snapshot;
 
@@ -29,6 +30,9 @@ pub struct Summary {
     /// was none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Snapshot>,
+    /// What was read and written, by all of its files; absent unless `--io` asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<Box<IoFound>>,
     /// The collectors that were used.
     pub collectors: Vec<CollectorStatus>,
     /// Where it ran.

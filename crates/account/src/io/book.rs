@@ -122,6 +122,11 @@ impl IoBook {
         self.names.extract_if(|file, _| !used.contains(file)).map(|(file, _)| file).collect()
     }
 
+    /// What each process did with each file.
+    pub fn rows(&self) -> impl Iterator<Item = (&(FileId, u32), &Row)> {
+        self.rows.iter()
+    }
+
     /// What a file is called.
     pub fn name(&self, file: FileId) -> Option<&str> {
         self.names.get(&file).map(|(_, name)| &**name)
@@ -133,7 +138,8 @@ impl IoBook {
     }
 }
 
-fn last(row: &Row) -> u64 {
+/// When it was used last.
+pub(super) fn last(row: &Row) -> u64 {
     row.numbers.get(Field::Last)
 }
 

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use weigh_schema::io::{
-    Direction, Field, FileId, FileUse, IoReport, Numbers, Object, Process, ProcessUse, REPORT,
-    Rest, Slowest, Stride, Tally, Transferred,
+    Direction, Field, FileId, FileUse, IoFound, IoReport, Numbers, Object, Process, ProcessUse,
+    REPORT, Rest, Slowest, Stride, Tally, Transferred,
 };
 use weigh_schema::{Mechanism, Quality};
 
@@ -29,29 +29,36 @@ pub struct Run {
 
 /// The report of what is in the book.
 pub fn report(book: &IoBook, run: Run, call: &dyn Fn(u64) -> String) -> IoReport {
-    let mut all = Numbers::default();
-    for row in book.rows.values().chain([&book.rest]) {
-        all.fold(&row.numbers);
-    }
     let mut rows: Vec<_> = book.rows.iter().collect();
     rows.sort_by_cached_key(|(key, row)| {
         let bytes: u64 = row.numbers.bytes.iter().flatten().sum();
         (Reverse(row.numbers.time_ns()), Reverse(bytes), **key)
     });
-    let notes = notes(book, &run);
     IoReport {
         schema: REPORT.to_string(),
+        found: IoFound { flows: flow::flows(book), ..found(book, &run) },
+        files: rows.iter().map(|(key, row)| file_use(book, **key, row, call)).collect(),
+        processes: processes(book),
         command: run.command,
         pid: run.pid,
+    }
+}
+
+/// What is known of all files together, but for who wrote what others read: that is looked for in the end.
+pub fn found(book: &IoBook, run: &Run) -> IoFound {
+    let mut all = Numbers::default();
+    for row in book.rows.values().chain([&book.rest]) {
+        all.fold(&row.numbers);
+    }
+    IoFound {
         wall_seconds: run.wall_seconds,
         mechanism: Mechanism::Bpf,
         totals: totals(&all),
-        files: rows.iter().map(|(key, row)| file_use(book, **key, row, call)).collect(),
-        processes: processes(book),
-        flows: flow::flows(book),
+        uses_total: book.rows.len() as u64 + book.rest_uses,
+        flows: Vec::new(),
         advice: advice::advice(book),
         rest: rest(book, &run.tally),
-        notes,
+        notes: notes(book, run),
     }
 }
 

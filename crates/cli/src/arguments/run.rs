@@ -146,6 +146,12 @@ pub struct RunArguments {
     /// machine pays for that meanwhile.
     #[arg(long)]
     pub written: bool,
+
+    /// Account for all that is read and written by file and process, as `weigh io` does (needs root):
+    /// order, strides, what is read again, time, mapped memory, advice; each call of the machine pays for
+    /// that meanwhile. docs/io.md says what is seen, and what it costs.
+    #[arg(long)]
+    pub io: bool,
 }
 
 /// When a job is over.

@@ -20,7 +20,11 @@ pub fn markdown() -> String {
         (files::SUMMARY, format!("the totals, schema `{SCHEMA}`: see [metrics.md](metrics.md)")),
         (files::SERIES, "values over time, long form: one row for each time and series".into()),
         (files::PROCESSES, "one row for each process there ever was".into()),
-        (files::FILES, "one row for each process and file it opened".into()),
+        (
+            files::FILES,
+            "one row for each process and file it opened; with `--io` all that it did with it"
+                .into(),
+        ),
         (files::REPORT, "the page for people; it needs no network and no other file".into()),
         (files::JOURNAL, "what has been recorded so far; there only while the job runs".into()),
     ];
@@ -35,7 +39,11 @@ pub fn markdown() -> String {
          While the job runs everything goes to `{journal}`, one JSON object a line. When the job \
          has ended the tables and the summary are made of it and it is removed; files are put in \
          place whole. If weigh is killed, the journal stays: `weigh show` and `weigh report` read \
-         it and say that the recording is incomplete.\n\n",
+         it and say that the recording is incomplete.\n\n\
+         Columns of `{files}` from `object` on are there with `--io` alone (see [io.md](io.md)). A file \
+         that was used again after weigh had to make room for others has several rows: they add \
+         up.\n\n",
+        files = files::FILES,
         journal = files::JOURNAL
     ));
     for table in weigh_keep::tables() {

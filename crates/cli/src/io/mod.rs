@@ -4,6 +4,7 @@
 //! JSON and Parquet where that is wanted. Refuses what it can before the command is started.
 
 mod follow;
+pub mod gather;
 mod live;
 
 use std::io::IsTerminal as _;

@@ -45,6 +45,7 @@ pub fn provisional(
             })
             .collect(),
         snapshots: Vec::new(),
+        io: None,
         collectors,
         host,
     })

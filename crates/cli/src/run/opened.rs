@@ -26,7 +26,13 @@ impl Opened {
     pub fn ended(&mut self, pid: u32, follower: &mut dyn Follow, recorder: &mut Recorder) {
         for (key, path) in self.by_process.remove(&pid).unwrap_or_default() {
             if let Some(opened_total) = follower.take_opens(&key) {
-                recorder.file(FileRow { pid, path, opened_total, quality: Quality::Exact });
+                recorder.file(FileRow {
+                    pid,
+                    path,
+                    opened_total,
+                    quality: Quality::Exact,
+                    used: None,
+                });
             }
         }
     }

@@ -12,7 +12,7 @@ use weigh_show::table::{self, Style};
 
 use super::announce::Announcer;
 use super::settings::Settings;
-use crate::show::{color, width, write_page};
+use crate::show::{color, files_used, width, write_page};
 
 /// As `timeout` does.
 const LIMIT_STATUS: u8 = 124;
@@ -57,11 +57,11 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         }
         Err(error) => (summary, Some(anyhow::Error::new(error).context("the recording is lost"))),
     };
-    let page = match &trouble {
-        None => Recording::open(&directory)
-            .map_err(anyhow::Error::from)
-            .and_then(|recording| write_page(&recording, &directory.join(files::REPORT))),
-        Some(_) => Ok(()),
+    let recording = trouble.is_none().then(|| Recording::open(&directory));
+    let recording = recording.transpose().map_err(anyhow::Error::from);
+    let page = match &recording {
+        Ok(Some(recording)) => write_page(recording, &directory.join(files::REPORT)),
+        _ => Ok(()),
     };
     let json = settings.json.map_or(Ok(()), |destination| {
         destination.write(&(serde_json::to_string_pretty(&summary)? + "\n"))
@@ -81,13 +81,19 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
             recording: Some(&place),
         };
         eprint!("{}", table::render(&summary, style));
+        if let Ok(Some(recording)) = &recording {
+            match files_used(recording, style.width, style.color) {
+                Ok(text) => eprint!("{text}"),
+                Err(error) => eprintln!("weigh: {error:#}"),
+            }
+        }
     }
     let end = Happening::End { summary: Box::new(summary.clone()) };
     announcer.tell(&summary.job, &directory.display().to_string(), end);
     announcer.finish();
     match trouble {
         Some(trouble) => return Err(trouble),
-        None => page.and(json)?,
+        None => recording.map(drop).and(page).and(json)?,
     }
     Ok(status(&summary, settings.arguments.preserve_status))
 }

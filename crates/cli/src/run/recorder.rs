@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use weigh_account::{Series, Tree};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
+use weigh_schema::io::IoFound;
 use weigh_schema::recording::FileRow;
 use weigh_schema::snapshot::Snapshot;
 
@@ -19,11 +20,13 @@ pub struct Recorder {
     looks: Vec<SharedMemoryReading>,
     /// All processes that were of the job.
     pids: HashSet<u32>,
+    /// Whether rows of files have to say all that was done with them.
+    with_uses: bool,
 }
 
 impl Recorder {
     /// Records into a journal what happens from `epoch_ns` on.
-    pub fn new(writer: RecordingWriter, epoch_ns: i64) -> Recorder {
+    pub fn new(writer: RecordingWriter, epoch_ns: i64, with_uses: bool) -> Recorder {
         Recorder {
             writer,
             tree: Tree::default(),
@@ -31,6 +34,7 @@ impl Recorder {
             epoch_ns,
             looks: Vec::new(),
             pids: HashSet::new(),
+            with_uses,
         }
     }
 
@@ -57,9 +61,21 @@ impl Recorder {
         &self.pids
     }
 
-    /// A file was used.
+    /// A file was used. One that was followed is told of once, by who followed it.
     pub fn file(&mut self, row: FileRow) {
-        self.writer.append(&Entry::File(row));
+        if row.used.is_some() == self.with_uses {
+            self.writer.append(&Entry::File(row));
+        }
+    }
+
+    /// A file is in use.
+    pub fn file_so_far(&mut self, row: FileRow) {
+        self.writer.append(&Entry::FileSoFar(row));
+    }
+
+    /// What was read and written so far.
+    pub fn io(&mut self, found: IoFound) {
+        self.writer.append(&Entry::Io(Box::new(found)));
     }
 
     /// A snapshot was taken.

@@ -159,6 +159,7 @@ impl Session {
             .filter(|l| !kernel_limits.iter().any(|k| k == l.metric.name));
         let is_memory = |l: &&Limit| l.metric.name == "memory_peak_bytes";
         let memory_limit = self.settings.limits.iter().find(is_memory).map(|l| l.value as u64);
+        let with_uses = others.iter().any(|other| other.collector.tells_of_files());
         let running = Running {
             watch: LimitWatch::new(watched.cloned()),
             enforcer: Enforcer::new(
@@ -166,7 +167,7 @@ impl Session {
                 self.settings.on_limit,
                 self.settings.grace,
             ),
-            recorder: Recorder::new(self.writer, epoch_ns),
+            recorder: Recorder::new(self.writer, epoch_ns, with_uses),
             job: self.job,
             signals: self.signals,
             helper,
@@ -267,7 +268,8 @@ impl Running {
             }
             let snapshots = self.snapshots.as_ref().and_then(Snapshots::next);
             let due = [self.enforcer.next(), self.looks.next(), self.job.next_look(), snapshots];
-            for moment in due {
+            let others = self.others.iter().map(|other| other.collector.next());
+            for moment in due.into_iter().chain(others) {
                 until = moment.map_or(until, |m| until.min(m));
             }
             self.wait(until)?;
@@ -279,6 +281,9 @@ impl Running {
                 helper.serve_if_asked();
             }
             self.events();
+            for other in &mut self.others {
+                other.collector.attend(&mut self.recorder);
+            }
             self.notice_peaks();
             self.look_at_pages();
             self.take_snapshots(Snapshots::look_if_due)?;
@@ -510,6 +515,9 @@ impl Running {
             reading.at_ns = reading.at_ns.min(ended);
         }
         let more = self.sample_others();
+        for other in &mut self.others {
+            other.collector.record(&mut self.recorder);
+        }
         self.recorder.tick(&reading, more);
         if self.settings.arguments.progress {
             super::outcome::progress(self.last_tick.as_ref(), &reading);

@@ -50,6 +50,7 @@ pub fn running() -> Summary {
             offender: Some(Offender { pid: 7, ..Offender::default() }),
         }],
         snapshots: Vec::new(),
+        io: None,
         collectors: vec![CollectorStatus {
             name: "tasks".into(),
             mechanism: Mechanism::Bpf,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Object;
 use crate::quality::{Mechanism, Number, Quality};
@@ -12,6 +13,14 @@ pub const REPORT: &str = "weigh.io/1";
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Keys are texts in JSON, and stay so where a structure is flattened into another.
+fn by_size<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, u64>, D::Error> {
+    let texts = BTreeMap::<String, u64>::deserialize(from)?;
+    let number =
+        |(size, count): (String, u64)| Ok((size.parse().map_err(D::Error::custom)?, count));
+    texts.into_iter().map(number).collect()
 }
 
 fn is_false(is: &bool) -> bool {
@@ -28,17 +37,28 @@ pub struct IoReport {
     /// The process that was followed from the time it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// What was found of all files together.
+    #[serde(flatten)]
+    pub found: IoFound,
+    /// Each file and process, those that took most time first.
+    pub files: Vec<FileUse>,
+    /// The processes.
+    pub processes: Vec<ProcessUse>,
+}
+
+/// What was found of all files together: the part of a report that the summary of a recording has, too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IoFound {
     /// How long it was followed.
     pub wall_seconds: f64,
     /// How calls were seen.
     pub mechanism: Mechanism,
     /// Of all files together.
     pub totals: Totals,
-    /// Each file and process, those that took most time first.
-    pub files: Vec<FileUse>,
-    /// The processes.
-    pub processes: Vec<ProcessUse>,
-    /// Who wrote what others read.
+    /// How many files and processes there are.
+    pub uses_total: u64,
+    /// Who wrote what others read; absent while the job runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<Flow>,
     /// What could be better, with the figures that say so.
     pub advice: Vec<Advice>,
@@ -72,13 +92,21 @@ pub struct Totals {
     /// By kind of transfer; those that did not happen are absent.
     pub by_kind: BTreeMap<String, Transferred>,
     /// Reads by size: from how many bytes on, and how many; powers of two.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_size")]
     pub read_sizes: BTreeMap<u64, u64>,
     /// Writes by size.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_size")]
     pub write_sizes: BTreeMap<u64, u64>,
     /// The other numbers, by [`super::Field::key`]; those that are 0 are absent.
     pub numbers: BTreeMap<String, Number>,
+}
+
+impl Totals {
+    /// Time in all calls.
+    pub fn seconds(&self) -> f64 {
+        let keys = ["read_seconds", "write_seconds", "metadata_seconds", "sync_seconds"];
+        keys.iter().filter_map(|key| self.numbers.get(*key)).map(|number| number.as_f64()).sum()
+    }
 }
 
 /// A distance between accesses, and how often there was it.

@@ -5,12 +5,16 @@ pub mod docs;
 
 use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
-use weigh_schema::io::{Advice, FileUse, Flow, IoReport, Totals, Transfer};
+use weigh_schema::io::{Advice, FileUse, Flow, IoFound, IoReport, Rest, Totals, Transfer};
 
 use crate::text::{Line, Paint, cut, wrap};
 
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
+/// A file's name and process should have so much.
+const NAME_WIDTH: usize = 28;
+/// Time, bytes and calls are always there.
+const LEAST_COLUMNS: usize = 5;
 /// The most lines a text below the table may take.
 const TEXT_LINES: usize = 5;
 /// So many flows and pieces of advice are shown.
@@ -29,27 +33,36 @@ const COLUMNS: [(&str, usize); 8] = [
 
 /// The report as text, with a line end after its last line. `rows` files at most.
 pub fn render(report: &IoReport, rows: usize, width: usize, color: bool) -> String {
+    let shown = &report.files[..rows.min(report.files.len())];
+    let left = report.files.len() - shown.len();
+    let more = (left > 0).then(|| format!("and {left} more; --rows shows more"));
+    let lines =
+        [headline(&report.found, "weigh  ", width), table(&report.found, shown, more, width)];
+    text(lines.concat(), width, color)
+}
+
+/// The same of a recording, of which these are the files that took most time.
+pub fn render_recorded(found: &IoFound, shown: &[FileUse], width: usize, color: bool) -> String {
+    let left = found.uses_total.saturating_sub(shown.len() as u64);
+    let more = (left > 0).then(|| format!("and {left} more, in files.parquet"));
+    let head = headline(found, "Files  ", width);
+    text([vec![Line::new()], head, table(found, shown, more, width)].concat(), width, color)
+}
+
+fn text(lines: Vec<Line>, width: usize, color: bool) -> String {
+    lines.iter().map(|line| line.render(width.max(LEAST_WIDTH), color) + "\n").collect()
+}
+
+fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, width: usize) -> Vec<Line> {
     let width = width.max(LEAST_WIDTH);
-    let mut lines = vec![headline(report), Line::new(), titles()];
-    lines.extend(report.files.iter().take(rows).flat_map(|file| file_lines(file, width)));
-    if report.files.len() > rows {
-        let more = format!("and {} more; --rows shows more", report.files.len() - rows);
-        lines.push(Line::new().add(more, Paint::Dim));
-    }
-    if let Some(rest) = &report.rest {
-        let by = &rest.totals.by_calls;
-        let text = format!(
-            "the rest: {} read, {} written by {} calls, on files that have no row of their own",
-            size(by.read_bytes),
-            size(by.written_bytes),
-            by.read_calls + by.write_calls
-        );
-        lines.push(Line::new().add(text, Paint::Warn));
-    }
-    lines.extend(section("who wrote what others read", report.flows.iter().map(flow), width));
-    lines.extend(section("what could be better", report.advice.iter().map(advice), width));
-    lines.extend(section("not seen", report.notes.iter().cloned(), width));
-    lines.iter().map(|line| line.render(width, color) + "\n").collect()
+    let mut lines = vec![Line::new(), titles(width)];
+    lines.extend(shown.iter().flat_map(|file| file_lines(file, width)));
+    lines.extend(more.map(|more| Line::new().add(more, Paint::Dim)));
+    lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
+    lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
+    lines.extend(section("what could be better", found.advice.iter().map(advice), width));
+    lines.extend(section("not seen", found.notes.iter().cloned(), width));
+    lines
 }
 
 fn size(bytes: u64) -> String {
@@ -60,34 +73,54 @@ fn seconds(totals: &Totals, key: &str) -> f64 {
     totals.numbers.get(key).map_or(0.0, |number| number.as_f64())
 }
 
-/// Time in all calls.
-fn time(totals: &Totals) -> f64 {
-    let keys = ["read_seconds", "write_seconds", "metadata_seconds", "sync_seconds"];
-    keys.iter().map(|key| seconds(totals, key)).sum()
-}
-
-fn mapped(totals: &Totals) -> u64 {
+pub(crate) fn mapped(totals: &Totals) -> u64 {
     let mapped = totals.by_kind.get(Transfer::Mapped.name());
     mapped.map_or(0, |mapped| mapped.read_bytes + mapped.written_bytes)
 }
 
-fn headline(report: &IoReport) -> Line {
-    let by = &report.totals.by_calls;
-    let text = format!(
+fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
+    let wrapped = wrap(&sums(found), width.max(LEAST_WIDTH) - title.len(), TEXT_LINES);
+    let before = |i: usize| if i == 0 { title.to_string() } else { " ".repeat(title.len()) };
+    let line = |(i, text)| Line::new().add(before(i), Paint::Bold).add(text, Paint::Plain);
+    wrapped.into_iter().enumerate().map(line).collect()
+}
+
+/// All files together, in a sentence.
+pub(crate) fn sums(found: &IoFound) -> String {
+    let by = &found.totals.by_calls;
+    format!(
         "{} read by {} calls, {} written by {}, {} by mapped memory; {} in them, of {}",
         size(by.read_bytes),
         by.read_calls,
         size(by.written_bytes),
         by.write_calls,
-        size(mapped(&report.totals)),
-        show_amount(time(&report.totals), Unit::Seconds),
-        show_amount(report.wall_seconds, Unit::Seconds),
-    );
-    Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
+        size(mapped(&found.totals)),
+        show_amount(found.totals.seconds(), Unit::Seconds),
+        show_amount(found.wall_seconds, Unit::Seconds),
+    )
 }
 
-fn titles() -> Line {
-    let columns = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}"));
+/// Files that have no row of their own, in words.
+pub(crate) fn rest(rest: &Rest) -> String {
+    let by = &rest.totals.by_calls;
+    format!(
+        "the rest: {} read, {} written by {} calls, on files that have no row of their own",
+        size(by.read_bytes),
+        size(by.written_bytes),
+        by.read_calls + by.write_calls
+    )
+}
+
+/// How many of the columns have room beside the file's name; the last ones are given up first.
+fn columns_in(width: usize) -> usize {
+    let end = |count: &usize| COLUMNS[..*count].iter().map(|(_, width)| width).sum::<usize>();
+    let has_room = |count: &usize| end(count) + NAME_WIDTH <= width;
+    (LEAST_COLUMNS..=COLUMNS.len()).rev().find(has_room).unwrap_or(LEAST_COLUMNS)
+}
+
+fn titles(width: usize) -> Line {
+    let columns = COLUMNS[..columns_in(width)].iter();
+    let columns = columns.map(|(name, width)| format!("{name:>width$}"));
     Line::new().add(columns.collect::<String>(), Paint::Dim).add("  file", Paint::Dim)
 }
 
@@ -97,7 +130,7 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
     let by = &file.totals.by_calls;
     let opens = file.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64);
     let cells = [
-        show_amount(time(&file.totals), Unit::Seconds),
+        show_amount(file.totals.seconds(), Unit::Seconds),
         amount(by.read_bytes),
         count(by.read_calls),
         amount(by.written_bytes),
@@ -106,7 +139,8 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
         count(opens),
         pattern(&file.totals),
     ];
-    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
+    let columns = COLUMNS[..columns_in(width)].iter();
+    let cells = cells.iter().zip(columns).map(|(text, (_, width))| format!("{text:>width$}"));
     let cells: String = cells.collect();
     let deleted = if file.is_deleted { " (deleted)" } else { "" };
     let by = format!("  {} {}", file.process, file.pid);
@@ -129,7 +163,7 @@ fn ending(name: &str, width: usize) -> String {
 }
 
 /// The commonest way through the file, and its share.
-fn pattern(totals: &Totals) -> String {
+pub(crate) fn pattern(totals: &Totals) -> String {
     let of = |kind: &str| {
         let key = |what: &str| format!("{kind}_{what}_total");
         ["reads", "writes"].iter().map(|what| seconds(totals, &key(what))).sum::<f64>()
@@ -143,7 +177,7 @@ fn pattern(totals: &Totals) -> String {
     })
 }
 
-fn flow(flow: &Flow) -> String {
+pub(crate) fn flow(flow: &Flow) -> String {
     let bytes = flow.bytes.map_or_else(|| "some".to_string(), size);
     format!(
         "{} {} wrote, {} {} read: {bytes} of {}",
@@ -184,6 +218,13 @@ mod tests {
     #[test]
     fn the_end_of_a_long_path_stays() {
         assert_eq!(ending("/a/very/long/path/name", 8), "…th/name");
+    }
+
+    #[test]
+    fn a_narrow_table_has_room_for_names() {
+        assert_eq!(columns_in(160), COLUMNS.len());
+        assert_eq!(columns_in(80), LEAST_COLUMNS);
+        assert_eq!(columns_in(91), LEAST_COLUMNS + 1);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
 
+use super::io::{FilesUsed, IoPage, files_used, io_page};
 use super::thin::thin;
 use crate::moments::{Moment, SHOWN, moment};
 use crate::outcome::{Outcome, limit_words, outcome, show_signal};
@@ -65,6 +66,8 @@ pub struct Page {
     pub processes: Processes,
     /// The files.
     pub files: Files,
+    /// What was read and written; null unless `--io` followed it.
+    pub io: Option<IoPage>,
 }
 
 /// A heading.
@@ -169,6 +172,8 @@ pub struct Files {
     pub opened: Vec<u64>,
     /// Whether every open is in it.
     pub quality: Vec<Quality>,
+    /// What else was done with them; null unless `--io` followed it.
+    pub used: Option<FilesUsed>,
 }
 
 /// The data of the page.
@@ -202,6 +207,7 @@ pub fn page(
         series,
         processes,
         files: file_columns(files, totals.files),
+        io: summary.io.as_deref().map(io_page),
     }
 }
 
@@ -336,5 +342,6 @@ fn file_columns(rows: &[FileRow], total: u64) -> Files {
         out.quality.push(row.quality);
     }
     out.paths = paths.texts;
+    out.used = files_used(rows);
     out
 }

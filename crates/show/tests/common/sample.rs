@@ -5,6 +5,8 @@
 //! and the page's derived types see it.
 #![allow(dead_code)]
 
+#[path = "sample_io.rs"]
+mod io;
 #[path = "sample_rows.rs"]
 mod rows;
 
@@ -106,6 +108,8 @@ pub fn limited(process_count: usize) -> Recording {
         }),
     };
     summary.snapshots = snapshots(&summary.metrics);
+    io::follow(&mut recording.files);
+    summary.io = Some(Box::new(io::found(recording.files.len() as u64)));
     let collectors = &mut summary.collectors;
     collectors[0].lost = 1_234;
     collectors[1].status = CollectorState::Degraded;
@@ -199,6 +203,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             offender: None,
         }],
         snapshots: Vec::new(),
+        io: None,
         collectors: vec![
             collector("job", Mechanism::Bpf, CollectorState::Active, None),
             collector("hardware", Mechanism::Perf, CollectorState::Active, None),

@@ -144,7 +144,7 @@ pub fn files(processes: &[ProcessRow]) -> Vec<FileRow> {
     let mut rows = Vec::new();
     for (i, process) in processes.iter().enumerate() {
         let mut add = |path: String, opened_total, quality| {
-            rows.push(FileRow { pid: process.pid, path, opened_total, quality });
+            rows.push(FileRow { pid: process.pid, path, opened_total, quality, used: None });
         };
         add("/etc/ld.so.cache".to_string(), 1, Quality::Exact);
         add("/usr/lib/x86_64-linux-gnu/libc.so.6".to_string(), 1, Quality::Exact);

@@ -95,6 +95,7 @@ impl JobCollector for Watched {
                 path: used.path,
                 opened_total: used.opened,
                 quality: Quality::Estimated,
+                used: None,
             });
         }
         self.events.status()

@@ -8,14 +8,17 @@ mod files;
 mod footprint;
 mod gpu;
 mod hardware;
+mod io;
 mod written;
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use weigh_collect::cgroup::JobCgroup;
 use weigh_collect::follow::Follow;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
+use weigh_schema::io::IoFound;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
 
@@ -43,6 +46,22 @@ pub trait JobCollector {
         "not known yet at this moment"
     }
 
+    /// When it has to be attended to, if ticks are too seldom for it.
+    fn next(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Takes in what has come, if it is time.
+    fn attend(&mut self, _recorder: &mut Recorder) {}
+
+    /// Writes down what is known so far beside the series, at a tick.
+    fn record(&mut self, _recorder: &mut Recorder) {}
+
+    /// Whether the rows of files are its: then nobody else tells of them.
+    fn tells_of_files(&self) -> bool {
+        false
+    }
+
     /// The values for the summary, and how the collector fared.
     fn finish(self: Box<Self>, findings: &mut Findings, recorder: &mut Recorder)
     -> CollectorStatus;
@@ -55,6 +74,8 @@ pub struct Findings {
     pub given: BTreeMap<String, Value>,
     /// What there is to say about values that follow from the readings.
     pub notes: Vec<Note>,
+    /// What was read and written.
+    pub io: Option<Box<IoFound>>,
 }
 
 impl Findings {
@@ -154,7 +175,8 @@ pub fn start(
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     let group = Some((group, waiting.is_in_group));
     let mut start = Start { settings, pid, group, follower };
-    let asked_for = settings.arguments.written.then(|| written::start(waiting));
+    let written = settings.arguments.written.then(|| written::start(waiting));
+    let asked_for = written.into_iter().chain(settings.arguments.io.then(|| io::start(waiting)));
     let kinds = KINDS
         .iter()
         .map(|kind| {

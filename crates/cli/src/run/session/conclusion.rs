@@ -92,6 +92,7 @@ impl Running {
             summary.snapshots = taken;
             statuses.push(status);
         }
+        summary.io = findings.io;
         summary.collectors = statuses;
         let ended_by = self.enforcer.ended_by();
         summary.limits = self.enforcer.into_outcomes(&summary.metrics);

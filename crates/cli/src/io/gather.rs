@@ -1,0 +1,94 @@
+//! What the kernel side tells of files, gathered: for `weigh io`, and for a recording.
+
+use std::time::{Duration, Instant};
+
+use weigh_account::io::{IoBook, Run, file_use};
+use weigh_collect::io::{KernelIo, name};
+use weigh_collect::job::JobError;
+use weigh_schema::io::{FileId, FileUse};
+
+/// How often what was told is taken in, unless there is much.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// What is known so far, and where it comes from.
+pub struct Gather {
+    /// The kernel side.
+    pub io: KernelIo,
+    /// What was told.
+    pub book: IoBook,
+}
+
+impl Gather {
+    /// Loads the programs. Nobody is followed yet.
+    pub fn open() -> Result<Gather, JobError> {
+        Ok(Gather { io: KernelIo::open()?, book: IoBook::default() })
+    }
+
+    /// Takes in what has come, but for no longer than until somebody should look elsewhere. `old` is
+    /// given what leaves the book to make room.
+    pub fn take_in(&mut self, old: &mut dyn FnMut(FileUse)) {
+        let until = Instant::now() + LOOK;
+        while self.take_in_a_batch(old) && Instant::now() < until {}
+    }
+
+    /// Whether there was anything.
+    fn take_in_a_batch(&mut self, old: &mut dyn FnMut(FileUse)) -> bool {
+        let events = self.io.events();
+        let is_something = !events.is_empty();
+        for event in events {
+            self.book.add(event);
+        }
+        self.make_room(old);
+        is_something
+    }
+
+    fn make_room(&mut self, old: &mut dyn FnMut(FileUse)) {
+        let left = self.book.make_room();
+        if left.is_empty() {
+            return;
+        }
+        for (key, row) in &left {
+            old(file_use(&self.book, *key, row, &name));
+        }
+        let forgotten: Vec<FileId> = self.book.forget_names();
+        self.io.forget_names(&forgotten);
+    }
+
+    /// All that is known, with what processes have open still.
+    pub fn so_far(&self) -> Result<IoBook, JobError> {
+        let mut book = self.book.clone();
+        take_in_open(&mut book, &self.io)?;
+        Ok(book)
+    }
+
+    /// The end: nothing more is followed, and what is left in the kernel is taken in.
+    pub fn end(&mut self, run: &mut Run, old: &mut dyn FnMut(FileUse)) -> Result<(), JobError> {
+        self.io.detach();
+        while self.take_in_a_batch(old) {}
+        take_in_open(&mut self.book, &self.io)?;
+        if let Some(rest) = self.io.rest() {
+            self.book.add_rest(&rest);
+        }
+        let requests = self.io.open_requests()?;
+        for request in &requests {
+            self.book.add_use(request);
+        }
+        if !requests.is_empty() {
+            run.notes.push(format!(
+                "{} AIO requests, whose results no call handed over, are counted as they were asked for",
+                requests.len()
+            ));
+        }
+        run.tally = self.io.tally();
+        Ok(())
+    }
+}
+
+/// What processes have open still.
+fn take_in_open(book: &mut IoBook, io: &KernelIo) -> Result<(), JobError> {
+    io.open_uses()?.iter().for_each(|used| book.add_use(used));
+    for process in io.processes()? {
+        book.add_process(process);
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! What the job reads and writes by file and process: as `weigh io` has it, for the recording.
+//!
+//! While the job runs, what has changed is written into the journal at each tick, so that a recording that
+//! is cut short has it up to the last one.
+
+use std::time::Instant;
+
+use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
+use weigh_collect::io::name;
+use weigh_collect::job::JobError;
+use weigh_collect::spawn::Waiting;
+use weigh_schema::Unit;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::io::{FileUse, IoFound, Transfer};
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::recording::FileRow;
+
+use super::{Absent, Findings, JobCollector, Recorder, Started};
+use crate::io::gather::{Gather, LOOK};
+
+const NAME: &str = "io";
+const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
+const TO_THE_PAGE: &str = "whole pages; stores into a page that is dirty already, and into memory of a tmpfs, \
+                           are not seen";
+
+/// So many rows are written into the journal at a tick; if more have changed, those that were written
+/// longest ago.
+const ROWS_AT_A_TICK: usize = 1024;
+/// What is known so far is put together and written for no more than a fifth of the time.
+const REST_PER_RECORD: u32 = 4;
+
+/// Starts it on the command, which is created but not yet executed.
+pub(super) fn start(waiting: &Waiting) -> Started {
+    let open = || -> Result<Gather, JobError> {
+        let mut gather = Gather::open()?;
+        gather.io.arm(waiting.pidfd())?;
+        Ok(gather)
+    };
+    let collector: Box<dyn JobCollector> = match open() {
+        Ok(gather) => Box::new(Files {
+            gather,
+            saved: Saved::default(),
+            began: Instant::now(),
+            next_look: Instant::now() + LOOK,
+            next_record: Instant::now(),
+        }),
+        Err(error) => Box::new(Absent {
+            name: NAME.to_string(),
+            mechanism: Mechanism::Bpf,
+            state: CollectorState::Unavailable,
+            reason: error.to_string(),
+            metrics: METRICS,
+        }),
+    };
+    Started { metrics: METRICS, mechanism: Mechanism::Bpf, collector }
+}
+
+struct Files {
+    gather: Gather,
+    saved: Saved,
+    began: Instant,
+    next_look: Instant,
+    next_record: Instant,
+}
+
+impl Files {
+    fn run(&self) -> Run {
+        Run {
+            command: Vec::new(),
+            pid: None,
+            wall_seconds: self.began.elapsed().as_secs_f64(),
+            tally: self.gather.io.tally(),
+            notes: self.gather.io.missing().to_vec(),
+        }
+    }
+
+    /// What has changed goes into the journal.
+    fn save(&mut self, book: &IoBook, recorder: &mut Recorder) {
+        for (key, row) in self.saved.changed(book, ROWS_AT_A_TICK) {
+            recorder.file_so_far(file_row(file_use(book, key, row, &name)));
+        }
+        recorder.io(found(book, &self.run()));
+    }
+}
+
+impl JobCollector for Files {
+    fn next(&self) -> Option<Instant> {
+        Some(self.next_look)
+    }
+
+    fn attend(&mut self, recorder: &mut Recorder) {
+        if Instant::now() >= self.next_look {
+            self.gather.take_in(&mut |old| recorder.file(file_row(old)));
+            self.next_look = Instant::now() + LOOK;
+        }
+    }
+
+    fn record(&mut self, recorder: &mut Recorder) {
+        let began = Instant::now();
+        if began < self.next_record {
+            return;
+        }
+        // What can not be read now is told of in the end.
+        if let Ok(book) = self.gather.so_far() {
+            self.save(&book, recorder);
+        }
+        self.next_record = Instant::now() + began.elapsed() * REST_PER_RECORD;
+    }
+
+    fn tells_of_files(&self) -> bool {
+        true
+    }
+
+    fn finish(
+        mut self: Box<Self>,
+        findings: &mut Findings,
+        recorder: &mut Recorder,
+    ) -> CollectorStatus {
+        let mut run = self.run();
+        let end = self.gather.end(&mut run, &mut |old| recorder.file(file_row(old)));
+        let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
+        let mut report = report(&self.gather.book, run, &name);
+        for used in std::mem::take(&mut report.files) {
+            recorder.file(file_row(used));
+        }
+        if let Err(error) = end {
+            report.found.notes.push(format!("what was open in the end could not be read: {error}"));
+        }
+        give_mapped(&report.found, lost, findings);
+        let missing = report.found.notes.join("; ");
+        findings.io = Some(Box::new(report.found));
+        CollectorStatus {
+            name: NAME.to_string(),
+            mechanism: Mechanism::Bpf,
+            status: match missing.is_empty() {
+                true => CollectorState::Active,
+                false => CollectorState::Degraded,
+            },
+            reason: (!missing.is_empty()).then_some(missing),
+            lost,
+        }
+    }
+}
+
+fn file_row(used: FileUse) -> FileRow {
+    FileRow {
+        pid: used.pid,
+        path: used.name.clone(),
+        opened_total: used.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64),
+        quality: Quality::Exact,
+        used: Some(Box::new(used)),
+    }
+}
+
+/// The metrics of mapped memory are the sums of all files.
+fn give_mapped(found: &IoFound, lost: u64, findings: &mut Findings) {
+    let mapped = found.totals.by_kind.get(Transfer::Mapped.name()).copied().unwrap_or_default();
+    let lost = if lost > 0 { format!("; {lost} things found no room") } else { String::new() };
+    for (name, bytes) in METRICS.iter().zip([mapped.read_bytes, mapped.written_bytes]) {
+        let value = Value {
+            value: Some(Unit::Bytes.number(bytes as f64)),
+            unit: Unit::Bytes,
+            source: Mechanism::Bpf,
+            quality: Quality::Estimated,
+            reason: Some(format!("{TO_THE_PAGE}{lost}")),
+        };
+        findings.given.insert((*name).to_string(), value);
+    }
+}

@@ -1,0 +1,111 @@
+//! `weigh run --io`: what `weigh io` tells, in a recording, whole or cut short.
+
+mod support;
+
+use support::run::{Weigh, weigh};
+use support::{processes, workload};
+use weigh_keep::Recording;
+use weigh_schema::io::FileUse;
+use weigh_schema::recording::FileRow;
+
+const BYTES: u64 = 1_000_003;
+const CHUNK: u64 = 1021;
+const CALLS: u64 = 980;
+const PAGE: u64 = 4096;
+
+/// What was done with the one file whose path ends so.
+#[track_caller]
+fn used(rows: &[FileRow], end: &str) -> FileUse {
+    let mut found = rows.iter().filter(|row| row.path.ends_with(end));
+    let row = found.next().unwrap_or_else(|| panic!("no row of {end} in {rows:#?}"));
+    assert!(found.next().is_none(), "several rows of {end}");
+    *row.used.clone().expect("it was followed")
+}
+
+#[test]
+fn a_recording_has_every_file_and_its_sums() {
+    needs_root!();
+    let script = format!(
+        "{io} write {BYTES} {CHUNK} target; {access} sparse hole 77; {access} syncs log 30",
+        io = workload("io"),
+        access = workload("access"),
+    );
+    let measured = Weigh::bash(&script).option("--io").measure();
+    let rows = measured.files();
+    let writer = rows.iter().find(|row| {
+        row.path.ends_with("/target")
+            && row.used.as_ref().is_some_and(|u| u.totals.by_calls.write_calls > 0)
+    });
+    let writer = writer.expect("the file was written").used.clone().expect("it was followed");
+    let by = writer.totals.by_calls;
+    assert_eq!((by.written_bytes, by.write_calls, by.read_calls), (BYTES, CALLS, 0));
+    // Every row is of this source; none comes a second time by another one.
+    assert!(rows.iter().all(|row| row.used.is_some()), "{rows:#?}");
+    let found = measured.summary().io.as_deref().expect("a section of its own");
+    assert_eq!(found.uses_total as usize, rows.len());
+    let sum: u64 = rows
+        .iter()
+        .map(|row| row.used.as_ref().map_or(0, |u| u.totals.by_calls.written_bytes))
+        .sum();
+    assert_eq!(sum, found.totals.by_calls.written_bytes);
+    assert!(found.advice.iter().any(|advice| advice.rule == "fsync_each_write"), "{found:#?}");
+    let hole = used(&rows, "/hole").totals.by_kind.get("mapped").copied().unwrap_or_default();
+    assert_eq!(hole.read_bytes, 77 * PAGE);
+    let mapped = rows.iter().filter_map(|row| row.used.as_ref()?.totals.by_kind.get("mapped"));
+    let mapped: u64 = mapped.map(|kind| kind.read_bytes).sum();
+    assert_eq!(measured.number("mmap_read_bytes_total"), mapped as f64);
+    let shown = weigh(
+        &measured.scratch,
+        &["show", &measured.scratch.path("recording").display().to_string()],
+    );
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("[fsync_each_write]") && shown.contains("written by"), "{shown}");
+    let page = measured.scratch.text("recording/report.html");
+    assert!(page.contains("fsync_each_write"), "the page has the advice");
+}
+
+#[test]
+fn a_run_that_does_not_ask_for_it_has_the_plain_table() {
+    let measured = Weigh::bash("true").measure();
+    assert!(measured.summary().io.is_none());
+    assert!(measured.files().iter().all(|row| row.used.is_none()));
+    let parquet =
+        std::fs::read(measured.scratch.path("recording/files.parquet")).expect("it is there");
+    let holds = |name: &[u8]| parquet.windows(name.len()).any(|part| part == name);
+    assert!(holds(b"opened_total") && !holds(b"reread_bytes"));
+}
+
+/// Killed at any moment weigh leaves a journal, that has each file once and as it was at the last tick.
+#[test]
+fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
+    needs_root!();
+    let script = "exec 3>log; for i in $(seq 400); do echo 123456789 >&3; sleep 0.05; done";
+    let mut running = Weigh::bash(script).option("--io").option("--interval=100ms").start();
+    let recording = running.scratch.path("recording");
+    let journal = recording.join("journal.jsonl");
+    let lines = || std::fs::read_to_string(&journal).unwrap_or_default();
+    let told = || lines().matches("\"entry\":\"io\"").count() >= 10 && lines().contains("/log\"");
+    running.wait_until("some ticks are over", 30.0, told);
+    let log = running.scratch.path("work/log");
+    let log = || std::fs::metadata(&log).map_or(0, |found| found.len());
+    let before = log();
+    running.wait_until("more was written", 20.0, || log() > before + 20);
+    std::thread::sleep(support::patience(1.0));
+    processes::signal(running.pid(), 9);
+    let measured = running.end();
+    let most = log();
+    let read = Recording::open(&recording).expect("it can be read");
+    assert!(!read.is_complete());
+    let rows = read.files(None).expect("rows").rows;
+    let written = used(&rows, "/log").totals.by_calls;
+    assert!(
+        written.written_bytes > before && written.written_bytes <= most,
+        "{before} {written:?} {most}"
+    );
+    assert_eq!(written.write_calls * 10, written.written_bytes);
+    let found = read.summary().io.clone().expect("the sums so far");
+    assert!(found.totals.by_calls.written_bytes >= written.written_bytes, "{found:#?}");
+    let shown = weigh(&measured.scratch, &["show", &recording.display().to_string()]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("/log") && shown.contains("incomplete"), "{shown}");
+}

@@ -1,0 +1,108 @@
+//! The table of files: who opened what, and, where `--io` has followed it, all that was done with it. And
+//! the same rows in a journal, where one that is not final yet is followed by others of its file and process.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use weigh_schema::io::FileUse;
+use weigh_schema::recording::{FileRow, files};
+use weigh_schema::{Number, Quality};
+
+use crate::column::{Column, column};
+use crate::journal::Entry;
+use crate::table::Row;
+
+/// Columns of [`FileUse`] that a row of a recording has already, by these names or others.
+const KNOWN: [&str; 3] = ["path", "pid", "opens_total"];
+
+/// The columns with, or without, what was done with files beyond opening them.
+pub(crate) fn file_columns(has_uses: bool) -> Vec<Column<FileRow>> {
+    let mut columns: Vec<Column<FileRow>> = vec![
+        column!(pid, "the process"),
+        column!(path, "the file, as the process saw it"),
+        column!(opened_total, "how often the process opened it"),
+        column!(quality, "whether every open is counted"),
+    ];
+    if has_uses {
+        let more = FileUse::columns().into_iter().filter(|column| !KNOWN.contains(&column.name));
+        columns.extend(more.map(|column| column.within(used, used_mut)));
+    }
+    columns
+}
+
+fn used(row: &FileRow) -> Option<&FileUse> {
+    row.used.as_deref()
+}
+
+fn used_mut(row: &mut FileRow) -> &mut FileUse {
+    let (pid, name, opens) = (row.pid, &row.path, row.opened_total);
+    row.used.get_or_insert_with(|| {
+        let mut used = FileUse { pid, name: name.clone(), ..FileUse::blank() };
+        if opens > 0 {
+            used.totals.numbers.insert("opens_total".to_string(), Number::Whole(opens));
+        }
+        Box::new(used)
+    })
+}
+
+impl Row for FileRow {
+    const FILE: &'static str = files::FILES;
+
+    fn columns() -> Vec<Column<Self>> {
+        file_columns(true)
+    }
+
+    fn blank() -> Self {
+        FileRow {
+            pid: 0,
+            path: String::new(),
+            opened_total: 0,
+            quality: Quality::Unavailable,
+            used: None,
+        }
+    }
+
+    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
+        if let Entry::File(row) | Entry::FileSoFar(row) = entry {
+            emit(row);
+        }
+    }
+
+    fn latest() -> Option<Latest> {
+        Some(Latest::default())
+    }
+}
+
+/// Which entries of a journal hold the last word on their file and process.
+#[derive(Default)]
+pub(crate) struct Latest {
+    /// By file and process: which entry was the last, counted from 0.
+    last: HashMap<u64, u64>,
+    seen: u64,
+}
+
+impl Latest {
+    /// Takes note of an entry: all are shown, in order, before any is asked for.
+    pub(crate) fn show(&mut self, entry: &Entry) {
+        if let Entry::File(row) | Entry::FileSoFar(row) = entry {
+            self.last.insert(key(row), self.seen);
+        }
+        self.seen += 1;
+    }
+
+    /// Whether the entry at this place was shown, and nothing took its place.
+    pub(crate) fn holds(&self, place: u64, entry: &Entry) -> bool {
+        match entry {
+            _ if place >= self.seen => false,
+            Entry::FileSoFar(row) => self.last.get(&key(row)) == Some(&place),
+            _ => true,
+        }
+    }
+}
+
+fn key(row: &FileRow) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (row.pid, &row.path).hash(&mut hasher);
+    row.used.as_ref().map(|used| (used.device, used.inode)).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,91 @@
+//! What was read and written, in the shape that the page wants.
+
+use serde::Serialize;
+use weigh_schema::io::{FileUse, IoFound};
+use weigh_schema::recording::FileRow;
+
+use crate::io::{flow, mapped, pattern, rest, sums};
+
+/// What was found of all files together.
+#[derive(Clone, Debug, Serialize)]
+pub struct IoPage {
+    /// The sums, in a sentence.
+    pub sums: String,
+    /// What could be better.
+    pub advice: Vec<AdviceRow>,
+    /// Who wrote what others read, in words.
+    pub flows: Vec<String>,
+    /// Files that have no row of their own, in words.
+    pub rest: Option<String>,
+    /// What is not in the numbers, and why.
+    pub notes: Vec<String>,
+}
+
+/// A piece of advice.
+#[derive(Clone, Debug, Serialize)]
+pub struct AdviceRow {
+    /// The rule.
+    pub rule: String,
+    /// What it is about.
+    pub file: String,
+    /// What was seen, and what to do.
+    pub text: String,
+}
+
+/// What was done with files, by column: as many rows as the files have.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FilesUsed {
+    /// Time in calls, in seconds.
+    pub seconds: Vec<f64>,
+    /// Bytes read by calls.
+    pub read: Vec<u64>,
+    /// Calls that read.
+    pub reads: Vec<u64>,
+    /// Bytes written by calls.
+    pub written: Vec<u64>,
+    /// Calls that write.
+    pub writes: Vec<u64>,
+    /// Bytes moved by mapped memory.
+    pub mapped: Vec<u64>,
+    /// The commonest way through the file, and its share.
+    pub pattern: Vec<String>,
+}
+
+/// What the page says of all files.
+pub(super) fn io_page(found: &IoFound) -> IoPage {
+    let advice = found.advice.iter().map(|advice| AdviceRow {
+        rule: advice.rule.clone(),
+        file: advice.file.clone(),
+        text: advice.text.clone(),
+    });
+    IoPage {
+        sums: sums(found),
+        advice: advice.collect(),
+        flows: found.flows.iter().map(flow).collect(),
+        rest: found.rest.as_ref().map(rest),
+        notes: found.notes.clone(),
+    }
+}
+
+/// The columns, if any of the files was followed.
+pub(super) fn files_used(rows: &[FileRow]) -> Option<FilesUsed> {
+    rows.iter().any(|row| row.used.is_some()).then(|| {
+        let mut out = FilesUsed::default();
+        rows.iter().for_each(|row| out.push(row.used.as_deref()));
+        out
+    })
+}
+
+impl FilesUsed {
+    fn push(&mut self, used: Option<&FileUse>) {
+        let totals = used.map(|used| used.totals.clone()).unwrap_or_default();
+        let by = totals.by_calls;
+        self.seconds.push((totals.seconds() * 1e6).round() / 1e6);
+        self.read.push(by.read_bytes);
+        self.reads.push(by.read_calls);
+        self.written.push(by.written_bytes);
+        self.writes.push(by.write_calls);
+        self.mapped.push(mapped(&totals));
+        self.pattern.push(pattern(&totals));
+    }
+}
