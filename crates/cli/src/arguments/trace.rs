@@ -207,6 +207,10 @@ pub struct TraceListArguments {
     /// Those whose name holds this; `*` stands for anything, `fn:` before it for functions.
     #[arg(value_name = "PATTERN")]
     pub pattern: Option<String>,
+
+    /// Their names alone, a line for each, as shells complete them.
+    #[arg(long)]
+    pub names: bool,
 }
 
 /// Rings are a power of 2, of whole pages, below what the kernel can address in one.
