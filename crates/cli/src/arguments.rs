@@ -15,7 +15,10 @@ pub use others::{
     ReportArguments, ShowArguments,
 };
 pub use run::{AUTO, Collector, RunArguments, WaitFor, on_limit};
-pub use trace::{TraceArguments, TraceCtl, TraceCtlArguments, TraceListArguments, TraceSubject};
+pub use trace::{
+    TraceArguments, TraceCtl, TraceCtlArguments, TraceListArguments, TracePacketsArguments,
+    TraceSubject,
+};
 
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.
 #[derive(Parser, Debug)]

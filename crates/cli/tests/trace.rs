@@ -425,6 +425,30 @@ fn an_interrupt_closes_the_file_whole() {
 }
 
 #[test]
+fn a_shell_completes_the_names_of_events() {
+    let scratch = Scratch::new();
+    let made = scratch.path("made").display().to_string();
+    succeeds(&weigh(&scratch, &["generate", &made]));
+    let completes = |line: &str| {
+        // As bash calls it: the word ends at a colon.
+        let script = r#"source "$0/completions/weigh.bash"; COMP_LINE=$2; COMP_POINT=${#2}
+            COMP_WORDS=("$1" ${2#* }); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            _weigh_or_events "$1" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; printf '%s\n' "${COMPREPLY[@]}""#;
+        let bash = Command::new("bash")
+            .args(["-c", script, &made])
+            .arg(support::weigh_binary())
+            .arg(line)
+            .output()
+            .expect("bash");
+        String::from_utf8(bash.stdout).expect("UTF-8")
+    };
+    assert_eq!(completes("weigh trace -e net:net_dev_que"), "net_dev_queue\n");
+    assert_eq!(completes("weigh trace --for 1s --event 'net:net_dev_que"), "net_dev_queue\n");
+    assert_eq!(completes("weigh trace ctl add udp-pa"), "udp-path\n");
+    assert!(completes("weigh trace --per-c").contains("--per-cpu"));
+}
+
+#[test]
 fn without_rights_it_says_what_is_needed() {
     let scratch = Scratch::new();
     let output = weigh_as(Some(65534), &scratch, &["trace", "-e", "net", "--", "true"]);

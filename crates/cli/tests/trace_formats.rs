@@ -150,3 +150,103 @@ fn a_perfetto_trace_has_threads_events_counters_and_flows() {
     assert_eq!(flows.len(), 2003, "a flow for each packet");
     assert!(flows.values().all(|events| *events == 3), "through all three");
 }
+
+/// A number of 4 bytes.
+fn word(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize
+}
+
+/// A packet in a file of packets.
+struct Packet {
+    time_ns: u64,
+    original: usize,
+    bytes: Vec<u8>,
+    comment: String,
+    flags: usize,
+}
+
+/// The packets of a file, all of which are of one interface, of that link type.
+#[track_caller]
+fn packets(mut file: &[u8], link_type: u8) -> Vec<Packet> {
+    let (mut packets, mut interfaces) = (Vec::new(), 0);
+    while !file.is_empty() {
+        let (kind, length) = (word(file, 0), word(file, 4));
+        assert_eq!((length % 4, word(file, length - 4)), (0, length), "its length stands twice");
+        let body = take(&mut file, length);
+        match kind {
+            0x0a0d_0d0a => assert_eq!(word(body, 8), 0x1a2b_3c4d),
+            1 => {
+                interfaces += 1;
+                assert_eq!(body[8], link_type);
+            }
+            6 => {
+                assert_eq!((word(body, 8), interfaces), (0, 1), "its interface was told of");
+                let (kept, original) = (word(body, 20), word(body, 24));
+                let mut options = &body[28 + kept.next_multiple_of(4)..length - 4];
+                let (mut comment, mut flags) = (String::new(), 0);
+                while word(options, 0) != 0 {
+                    let head = take(&mut options, 4);
+                    let size = usize::from(u16::from_le_bytes([head[2], head[3]]));
+                    let value = take(&mut options, size.next_multiple_of(4));
+                    match head[0] {
+                        1 => comment = String::from_utf8(value[..size].to_vec()).expect("UTF-8"),
+                        2 => flags = word(value, 0),
+                        other => panic!("option {other}"),
+                    }
+                }
+                packets.push(Packet {
+                    time_ns: (word(body, 12) as u64) << 32 | word(body, 16) as u64,
+                    original,
+                    bytes: body[28..28 + kept].to_vec(),
+                    comment,
+                    flags,
+                });
+            }
+            other => panic!("a block of kind {other}"),
+        }
+    }
+    packets
+}
+
+#[test]
+fn a_file_of_packets_has_each_as_it_leaves_and_as_it_comes_in() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("x.pcapng");
+    let (path, program) = (file.display().to_string(), workload("datagrams"));
+    let options = ["trace", "packets", "--snap", "64", "-o", &path, "--"];
+    let output = weigh(&scratch, &[&options[..], &[&program, "503", "1400", "7"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+    let packets = packets(&std::fs::read(&file).expect("a file"), 1);
+    let outwards: Vec<&Packet> = packets.iter().filter(|packet| packet.flags == 2).collect();
+    // What is sent over loopback comes in at once, in an interrupt of the sender's.
+    assert_eq!((outwards.len(), packets.len()), (503, 2 * 503));
+    assert_eq!(outwards.iter().filter(|packet| packet.original == 1443).count(), 7);
+    let day = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a date");
+    for packet in &packets {
+        assert_eq!(packet.bytes.len(), 64);
+        assert!((1442..=1443).contains(&packet.original));
+        // IP after the addresses of Ethernet; version 4; UDP; its length.
+        assert_eq!(packet.bytes[12..15], [8, 0, 0x45]);
+        assert_eq!(packet.bytes[23], 17);
+        let length = u16::from_be_bytes([packet.bytes[38], packet.bytes[39]]);
+        assert_eq!(usize::from(length), packet.original - 34);
+        assert!(packet.comment.starts_with("process "), "{}", packet.comment);
+        assert!(packet.comment.contains(" (datagrams), thread "), "{}", packet.comment);
+        let ago = (day.as_nanos() as u64).abs_diff(packet.time_ns);
+        assert!(ago < 600_000_000_000, "{ago} ns ago");
+    }
+    // The witness, where it is installed.
+    let tshark = std::process::Command::new("tshark")
+        .args(["-r", &path, "-T", "fields", "-e", "udp.length", "-e", "frame.comment"])
+        .output();
+    if let Ok(tshark) = tshark {
+        let read = String::from_utf8(tshark.stdout).expect("UTF-8");
+        assert_eq!(read.lines().count(), 2 * 503, "{}", String::from_utf8_lossy(&tshark.stderr));
+        assert_eq!(read.lines().filter(|line| line.starts_with("1409\tprocess ")).count(), 2 * 7);
+    }
+    let options = ["trace", "-e", "net:net_dev_queue", "-o", &path, "--", "true"];
+    let other = weigh(&scratch, &options);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("weigh trace packets"));
+}

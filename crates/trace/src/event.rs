@@ -68,6 +68,8 @@ pub enum Wanted {
     Bytes {
         /// The pointer.
         path: Path,
+        /// How far behind it.
+        plus: Option<Path>,
         /// How many.
         length: u32,
         /// Whether it leads into the program's memory.
@@ -245,9 +247,10 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
     let wanted = match function.as_str() {
         "str" | "ustr" => Wanted::Text { path: path(cursor)?, is_user },
         "bytes" | "ubytes" => {
-            let path = path(cursor)?;
+            let place = path(cursor)?;
+            let plus = if cursor.eat("+") { Some(path(cursor)?) } else { None };
             cursor.need(",")?;
-            Wanted::Bytes { path, length: amount(cursor, MOST_BYTES)?, is_user }
+            Wanted::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
         }
         "stack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)? },
         _ => {

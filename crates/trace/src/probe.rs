@@ -32,6 +32,8 @@ pub enum Content {
     Bytes {
         /// Where.
         place: Place,
+        /// How far behind that.
+        plus: Option<Place>,
         /// Whether they lie in the program's memory.
         is_user: bool,
     },
@@ -206,7 +208,7 @@ fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), 
             let room = if matches!(source, TextSource::Comm) { room } else { room.min(TEXT_BYTES) };
             (Content::Text { source, is_user: *is_user }, Shape::Text, room)
         }
-        Wanted::Bytes { path, length, is_user } => {
+        Wanted::Bytes { path, plus, length, is_user } => {
             let place = walker.follow(path)?;
             let is_place = matches!(place.shape, Shape::Pointer | Shape::Bytes | Shape::Text);
             if !is_place && place.kind != 0 {
@@ -215,10 +217,22 @@ fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), 
                 let why = "it leads nowhere";
                 return Err(path.span.refuse(walker.text, Wrong::Type { what, kind, why }));
             }
-            (Content::Bytes { place, is_user: *is_user }, Shape::Bytes, *length)
+            let plus = plus.as_ref().map(|plus| distance(walker, plus)).transpose()?;
+            (Content::Bytes { place, plus, is_user: *is_user }, Shape::Bytes, *length)
         }
         Wanted::Stack { frames } => (Content::Stack, Shape::Stack, frames * 8),
     })
+}
+
+/// How far something lies behind a pointer.
+fn distance(walker: &Walker<'_>, path: &crate::path::Path) -> Result<Place, Refusal> {
+    let place = walker.follow(path)?;
+    if place.shape == Shape::Unsigned {
+        return Ok(place);
+    }
+    let (what, kind) = (path.base.clone(), walker.btf.describe(place.kind));
+    let why = "it is no distance: a whole number that is never below 0";
+    Err(path.span.refuse(walker.text, Wrong::Type { what, kind, why }))
 }
 
 fn value(walker: &Walker<'_>, path: &crate::path::Path) -> Result<(Content, Shape, u32), Refusal> {
@@ -243,7 +257,7 @@ fn value(walker: &Walker<'_>, path: &crate::path::Path) -> Result<(Content, Shap
             let wrong = Wrong::Range { number: format!("{bytes} bytes"), allowed };
             return Err(path.span.refuse(walker.text, wrong));
         }
-        Shape::Bytes => (Content::Bytes { place, is_user: false }, shape, bytes),
+        Shape::Bytes => (Content::Bytes { place, plus: None, is_user: false }, shape, bytes),
         _ => (Content::Number(Source::Place(place)), shape, bytes),
     })
 }

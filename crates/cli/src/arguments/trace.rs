@@ -18,6 +18,7 @@ Examples:
   weigh trace list 'net:*'
   weigh trace -e net -- curl -s http://127.0.0.1/
   weigh trace -e 'net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000' --for 10s
+  weigh trace packets -o web.pcapng -- curl -s http://127.0.0.1/
   weigh trace ctl filter 0 'skb->len > 500'
   weigh trace -e sched:sched_switch --sampling 'sample 1/100' --system --for 1m -o switches.parquet
 
@@ -97,6 +98,54 @@ pub enum TraceSubject {
     List(TraceListArguments),
     /// Change what a stream follows while it runs, or say what it does.
     Ctl(TraceCtlArguments),
+    /// Write packets, as they leave and come in, to a .pcapng file that Wireshark and tcpdump read, with
+    /// the thread, process and CPU of each.
+    Packets(Box<TracePacketsArguments>),
+}
+
+/// Options of `weigh trace packets`.
+#[derive(Args, Debug)]
+pub struct TracePacketsArguments {
+    /// The command and its arguments: only packets that its threads send, or that come in while one of
+    /// them runs, are taken.
+    #[arg(last = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// Take only packets for which this holds, as `skb->len > 1000` or `tgid == 42`.
+    #[arg(short = 'f', long = "filter", value_name = "FILTER")]
+    pub filters: Vec<String>,
+
+    /// Take not every one, as --sampling of weigh trace.
+    #[arg(long, value_name = "RULE")]
+    pub sampling: Option<String>,
+
+    /// The file, whose name ends in .pcapng.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// Keep so many bytes of each packet.
+    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = clap::value_parser!(u32).range(14..=4096))]
+    pub snap: u32,
+
+    /// Take the packets of a process that runs, all of its threads, and what it starts from now on.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
+
+    /// Take everybody's, also while a command runs [default where neither a command nor a PID is given].
+    #[arg(long, conflicts_with = "pid")]
+    pub system: bool,
+
+    /// Stop after this time [default: when the last thread has ended, or Ctrl-C].
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// How large the ring is, a power of 2: what comes while it is full is lost, and counted.
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = ring_size)]
+    pub buffer: usize,
+
+    /// Do not tell in the end what was counted.
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// Options of `weigh trace ctl`.
@@ -158,6 +207,10 @@ pub struct TraceListArguments {
     /// Those whose name holds this; `*` stands for anything, `fn:` before it for functions.
     #[arg(value_name = "PATTERN")]
     pub pattern: Option<String>,
+
+    /// Their names alone, a line for each, as shells complete them.
+    #[arg(long)]
+    pub names: bool,
 }
 
 /// Rings are a power of 2, of whole pages, below what the kernel can address in one.

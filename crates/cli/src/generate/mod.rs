@@ -4,6 +4,7 @@
 //! Reads the declarations of the command line, the metrics and the tables; emits files below a directory, which it
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
 
+mod completions;
 mod library;
 mod library_rust;
 mod mechanisms;
@@ -73,8 +74,12 @@ fn completions(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     SHELLS
         .iter()
         .map(|shell| {
-            clap_complete::generate_to(*shell, &mut command, &name, directory)
-                .with_context(|| format!("cannot write to {}", directory.display()))
+            let failed = || format!("cannot write to {}", directory.display());
+            let path = clap_complete::generate_to(*shell, &mut command, &name, directory)
+                .with_context(failed)?;
+            let made = std::fs::read_to_string(&path).with_context(failed)?;
+            std::fs::write(&path, completions::with_events(*shell, &made)).with_context(failed)?;
+            Ok(path)
         })
         .collect()
 }

@@ -3,6 +3,7 @@
 //! Reads the kernel's types and its list of tracepoints; prints sets and tracepoints, and functions if
 //! the pattern begins with `fn:`. With a pattern that nothing matches: the nearest names, and status 1.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -20,6 +21,10 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
     let btf = types()?;
     let pattern = arguments.pattern.as_deref().unwrap_or("*");
     let mut told = String::new();
+    if arguments.names {
+        tell_names(&btf, pattern, &mut told);
+        return print(&told).map(|()| ExitCode::SUCCESS);
+    }
     match pattern.strip_prefix("fn:") {
         Some(pattern) => tell_functions(&btf, pattern, &mut told),
         None => {
@@ -56,19 +61,33 @@ fn tell_sets(pattern: &str, told: &mut String) {
     }
 }
 
-fn tell_tracepoints(btf: &Btf, pattern: &str, told: &mut String) {
+fn tell_names(btf: &Btf, pattern: &str, told: &mut String) {
+    let sets = SETS.iter().map(|set| set.name.to_string()).filter(|name| matches(pattern, name));
+    for name in sets.chain(tracepoints(btf, pattern).into_iter().map(|(full, _)| full)) {
+        let _ = writeln!(told, "{name}");
+    }
+}
+
+/// With their groups, and without.
+fn tracepoints<'b>(btf: &'b Btf, pattern: &str) -> Vec<(String, &'b str)> {
     let groups = groups();
-    let group_of = |name: &str| {
-        let found = groups.iter().find(|(_, names)| names.iter().any(|other| other == name));
-        found.map(|(group, _)| format!("{group}:{name}"))
-    };
-    let mut names: Vec<(String, &str)> = btf
-        .tracepoints()
-        .map(|name| (group_of(name).unwrap_or_else(|| name.to_string()), name))
-        .filter(|(full, name)| matches(pattern, full) || matches(pattern, name))
+    let group_of: HashMap<&str, &str> = groups
+        .iter()
+        .flat_map(|(group, names)| names.iter().map(|name| (name.as_str(), group.as_str())))
         .collect();
+    let full = |name: &str| match group_of.get(name) {
+        Some(group) => format!("{group}:{name}"),
+        None => name.to_string(),
+    };
+    let all = btf.tracepoints().map(|name| (full(name), name));
+    let mut names: Vec<(String, &str)> =
+        all.filter(|(full, name)| matches(pattern, full) || matches(pattern, name)).collect();
     names.sort();
-    for (full, name) in names {
+    names
+}
+
+fn tell_tracepoints(btf: &Btf, pattern: &str, told: &mut String) {
+    for (full, name) in tracepoints(btf, pattern) {
         if let Ok(signature) = signature::of_tracepoint(btf, name) {
             let _ = writeln!(told, "{full}({})", arguments(btf, &signature));
         }

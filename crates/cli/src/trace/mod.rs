@@ -7,6 +7,7 @@
 mod control;
 mod counts;
 mod list;
+mod packets;
 mod session;
 mod sinks;
 mod stream;
@@ -25,8 +26,13 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     match &arguments.subject {
         Some(TraceSubject::List(list)) => return list::list(list),
         Some(TraceSubject::Ctl(ctl)) => return control::ask(ctl),
+        Some(TraceSubject::Packets(packets)) => return follow(&packets::as_stream(packets)),
         None => {}
     }
+    follow(arguments)
+}
+
+fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     if arguments.events.is_empty() {
         bail!("expected an event (-e EVENT); `weigh trace list PATTERN` says which there are");
     }

@@ -1,6 +1,6 @@
 //! The fields of a record, each written where it lies.
 
-use super::{Aside, Writer};
+use super::{Aside, LEFT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::TextSource;
 use crate::probe::{Content, ProbeField};
@@ -61,8 +61,14 @@ impl Writer<'_> {
                 });
                 self.code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
             }
-            Content::Bytes { place, is_user } => {
+            Content::Bytes { place, plus, is_user } => {
                 self.address(place, absent);
+                if let Some(plus) = plus {
+                    self.code.store(R::Frame, LEFT, R::R0, 8);
+                    self.place_value(plus, absent);
+                    self.code.load(R::R1, R::Frame, LEFT, 8);
+                    self.code.with(Op::Add, R::R0, R::R1);
+                }
                 self.code.with(Op::Move, R::R3, R::R0);
                 self.room_of(field);
                 self.code.call(if *is_user { Helper::ReadUser } else { Helper::ReadKernel });

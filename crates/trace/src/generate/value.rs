@@ -28,7 +28,7 @@ impl Writer<'_> {
         }
     }
 
-    fn place_value(&mut self, place: &Place, absent: Label) {
+    pub(super) fn place_value(&mut self, place: &Place, absent: Label) {
         let signed = place.is_signed;
         match place.end {
             End::Argument => {

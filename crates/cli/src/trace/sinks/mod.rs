@@ -2,6 +2,7 @@
 
 mod jsonl;
 mod parquet;
+mod pcapng;
 mod perfetto;
 mod protobuf;
 mod table;
@@ -43,7 +44,7 @@ pub struct Times {
 }
 
 /// The formats of files, by the end of their names.
-const FORMATS: &str = ".parquet, .jsonl or .perfetto-trace";
+const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace or .pcapng";
 
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
 pub fn of_file(
@@ -57,6 +58,7 @@ pub fn of_file(
     Ok(match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
         Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
+        Some("pcapng") => Box::new(pcapng::Pcapng::create(path, probes)?),
         Some("perfetto-trace") => Box::new(perfetto::Perfetto::create(path, probes, counters)?),
         _ => bail!(
             "-o {}: the name of the file says its format, and ends in {FORMATS}",
