@@ -11,8 +11,8 @@ use clap::{Parser, Subcommand};
 pub use calls::{CallsArguments, CallsMechanism, ExplainArguments};
 pub use io::IoArguments;
 pub use others::{
-    AgentArguments, DoctorArguments, DoctorSubject, GenerateArguments, KernelArguments,
-    ReportArguments, ShowArguments,
+    AgentArguments, DoctorArguments, DoctorSubject, ExportArguments, ExportFormat,
+    GenerateArguments, KernelArguments, ReportArguments, ShowArguments,
 };
 pub use run::{AUTO, Collector, RunArguments, WaitFor, on_limit};
 pub use trace::{
@@ -52,6 +52,8 @@ pub enum Verb {
     Show(ShowArguments),
     /// Make the page of a recording again, or of one that was cut short.
     Report(ReportArguments),
+    /// Write a recording in the form of another program.
+    Export(ExportArguments),
     /// Say which mechanisms work here, which do not, why, and what each costs or loses.
     Doctor(DoctorArguments),
     /// Serve users without rights: measure programs that use libweigh, follow jobs of `weigh run`.

@@ -11,6 +11,7 @@ mod calls;
 mod destination;
 mod doctor;
 mod explain;
+mod export;
 mod foreground;
 mod generate;
 mod io;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Explain(explain) => explain::execute(&explain),
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),
+        Verb::Export(wanted) => export::execute(&wanted),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Agent(agent) => agent::agent(&agent),
     };

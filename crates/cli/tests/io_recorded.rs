@@ -79,7 +79,9 @@ fn a_run_that_does_not_ask_for_it_has_the_plain_table() {
 #[test]
 fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     needs_root!();
-    let script = "exec 3>log; for i in $(seq 400); do echo 123456789 >&3; sleep 0.05; done";
+    // One process, that waits by reading what nobody writes.
+    let script = "mkfifo never; exec 3>log 4<>never; \
+                  for i in {1..600}; do echo 123456789 >&3; read -t 0.05 -u 4; done; true";
     let mut running = Weigh::bash(script).option("--io").option("--interval=100ms").start();
     let recording = running.scratch.path("recording");
     let journal = recording.join("journal.jsonl");
@@ -108,4 +110,65 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     let shown = weigh(&measured.scratch, &["show", &recording.display().to_string()]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("/log") && shown.contains("incomplete"), "{shown}");
+}
+
+/// The fields that `darshan-parser` has for each counter, and the keys of its head.
+#[test]
+fn what_is_exported_has_the_shape_of_darshans_text() {
+    needs_root!();
+    let io = workload("io");
+    let script = format!("{io} write {BYTES} {CHUNK} target; {io} read {BYTES} {CHUNK} target");
+    let measured = Weigh::bash(&script).option("--io").measure();
+    let recording = measured.scratch.path("recording").display().to_string();
+    let export = ["export", "--format", "darshan-parser", &recording];
+    let output = weigh(&measured.scratch, &export);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let keys = [
+        "darshan log version",
+        "exe",
+        "uid",
+        "jobid",
+        "start_time",
+        "end_time",
+        "nprocs",
+        "run time",
+    ];
+    for key in keys {
+        let line = text.lines().find(|line| line.starts_with(&format!("# {key}: ")));
+        assert!(line.is_some(), "no {key} in {text}");
+    }
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|l| !l.starts_with('#') && !l.is_empty())
+        .map(|l| l.split('\t').collect())
+        .collect();
+    assert!(lines.iter().all(|fields| fields.len() == 8 && fields[0] == "POSIX"), "{text}");
+    let value = |counter: &str, rank: &str| {
+        let mut found =
+            lines.iter().filter(|f| f[3] == counter && f[1] == rank && f[5].ends_with("/target"));
+        found.next().map(|fields| fields[4].to_string())
+    };
+    let of_target = lines.iter().filter(|f| f[5].ends_with("/target"));
+    let ids: std::collections::BTreeSet<_> = of_target.clone().map(|fields| fields[2]).collect();
+    assert_eq!(ids.len(), 1, "one file has one number");
+    let mut ranks: Vec<_> = of_target.map(|fields| fields[1]).collect();
+    ranks.dedup();
+    let sum = |counter: &str| -> u64 {
+        let values = ranks.iter().filter_map(|rank| value(counter, rank)?.parse::<u64>().ok());
+        values.sum()
+    };
+    assert_eq!(
+        (ranks.len(), sum("POSIX_BYTES_READ"), sum("POSIX_BYTES_WRITTEN")),
+        (2, BYTES, BYTES)
+    );
+    assert_eq!((sum("POSIX_READS"), sum("POSIX_WRITES")), (CALLS, CALLS));
+    assert_eq!((sum("POSIX_SEQ_WRITES"), sum("POSIX_CONSEC_READS")), (CALLS - 1, CALLS - 1));
+    assert_eq!((sum("POSIX_MAX_BYTE_READ"), sum("POSIX_MAX_BYTE_WRITTEN")), (BYTES - 1, BYTES - 1));
+    assert!(value("POSIX_F_WRITE_TIME", ranks[0]).is_some_and(|v| v.parse::<f64>().is_ok()));
+    let plain = Weigh::bash("true").measure();
+    let recording = plain.scratch.path("recording").display().to_string();
+    let output = weigh(&plain.scratch, &["export", "--format", "darshan-parser", &recording]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("weigh run --io"), "{output:?}");
 }

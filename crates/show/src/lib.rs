@@ -9,10 +9,12 @@
 //! * [`report`][]: `report.html`.
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
 //! * [`io`][]: the table of files.
+//! * [`darshan`][]: a recording as `darshan-parser` would tell it.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod calls;
+pub mod darshan;
 pub mod docs;
 mod document;
 pub mod explain;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::subsystem::Subsystem;
 
 use super::calls::subsystem;
@@ -27,6 +27,25 @@ pub struct ReportArguments {
     /// Where to write the page [default: report.html in the recording].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+}
+
+/// Options of `weigh export`.
+#[derive(Args, Debug)]
+pub struct ExportArguments {
+    /// The recording, made with `weigh run --io`.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// In which form: `darshan-parser`, the text that it makes of a log of Darshan, on standard output. Its head
+    /// says what is left out.
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+}
+
+/// The forms of `weigh export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// As `darshan-parser` prints a log.
+    DarshanParser,
 }
 
 /// Options of `weigh doctor`.

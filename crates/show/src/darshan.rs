@@ -1,0 +1,159 @@
+//! A recording in the words of `darshan-parser`, as far as both know the same: the module POSIX, a record for
+//! each regular file and process.
+//!
+//! Reads the summary, processes and files; emits text by pieces, so that no table has to be in memory.
+//! Counters that weigh does not have are left out, those that it does not know of a file are -1, as Darshan
+//! has it.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use weigh_schema::io::{FileUse, Object, Totals};
+use weigh_schema::summary::Summary;
+
+use crate::text::shell_words;
+
+/// The format of logs whose counters these are.
+const VERSION: &str = "3.41";
+
+/// What the head says besides, for whoever takes the text for Darshan's own.
+const LEFT_OUT: &str = "\
+# written by weigh from a recording of `weigh run --io`. Where it differs from a log of Darshan:
+# - <rank> is the place of the process among all of the job, by its start. No record is shared (-1). Of a file
+#   that was used again after weigh had made room for others a process has several records: they add up.
+# - regular files only, wherever they are; reads and writes are those of every kind of call, AIO and io_uring
+#   included, of programs with and without the C library. Mapped memory moves no bytes here.
+# - POSIX_FSYNCS has fdatasync, sync_file_range and syncfs too; POSIX_F_META_TIME has opens, seeks and calls
+#   on the descriptor.
+# - POSIX_MAX_BYTE_* is -1 where the file was both read and written, POSIX_SEQ_* where there were strides.
+# - left out: modules other than POSIX, sizes, strides, alignments, switches, start and end times, mount points.
+";
+
+const COLUMNS: &str = "\
+# description of columns:
+#   <module>: module responsible for this I/O record.
+#   <rank>: the process.
+#   <record id>: hash of the record's file path.
+#   <counter name> and <counter value>: statistical counters.
+#   <file name>: full file path for the record.
+#   <mount pt>, <fs type>: not known.
+
+# *******************************************************
+# POSIX module data
+# *******************************************************
+#<module>\t<rank>\t<record id>\t<counter>\t<value>\t<file name>\t<mount pt>\t<fs type>
+";
+
+/// The processes of a job by their place.
+#[derive(Debug, Default)]
+pub struct Ranks {
+    by_pid: HashMap<u32, u64>,
+    uid: u32,
+    first: u32,
+}
+
+impl Ranks {
+    /// From PID, start and user of each.
+    pub fn new(mut processes: Vec<(i64, u32, u32)>) -> Ranks {
+        processes.sort_unstable();
+        let mut ranks = Ranks::default();
+        if let Some((_, pid, uid)) = processes.first() {
+            (ranks.first, ranks.uid) = (*pid, *uid);
+        }
+        for (place, (_, pid, _)) in processes.iter().enumerate() {
+            ranks.by_pid.entry(*pid).or_insert(place as u64);
+        }
+        ranks
+    }
+}
+
+/// What stands before the records.
+pub fn head(summary: &Summary, ranks: &Ranks) -> String {
+    let started = summary.job.started;
+    let wall = summary.metrics.get("wall_seconds").and_then(weigh_schema::Value::number);
+    let wall = wall.unwrap_or(0.0);
+    let ended = summary.job.ended.unwrap_or(started);
+    let mut out = String::new();
+    let exe = shell_words(&summary.job.command).replace(['\n', '\r'], " ");
+    let _ = writeln!(out, "# darshan log version: {VERSION}");
+    let _ = writeln!(out, "# compression method: NONE");
+    let _ = writeln!(out, "# exe: {exe}");
+    let _ = writeln!(out, "# uid: {}", ranks.uid);
+    let _ = writeln!(out, "# jobid: {}", ranks.first);
+    for (name, time) in [("start", started), ("end", ended)] {
+        let _ = writeln!(out, "# {name}_time: {}", time.as_second());
+        // As ctime(3) has it, in UTC.
+        let _ = writeln!(out, "# {name}_time_asci: {}", time.strftime("%a %b %e %H:%M:%S %Y"));
+    }
+    let _ = writeln!(out, "# nprocs: {}", ranks.by_pid.len());
+    let _ = writeln!(out, "# run time: {wall:.4}");
+    let _ = writeln!(out, "# metadata: lib_ver = weigh {}\n", summary.host.weigh);
+    out + LEFT_OUT + "\n" + COLUMNS
+}
+
+/// The lines of a file and process; none of what is no regular file.
+pub fn record(used: &FileUse, ranks: &Ranks) -> String {
+    let mut out = String::new();
+    if used.object != Object::Regular {
+        return out;
+    }
+    let rank = ranks.by_pid.get(&used.pid).map_or(-1, |rank| *rank as i64);
+    let name = used.name.replace(['\t', '\n'], "?");
+    let id = hash(&used.name);
+    let mut line = |counter: &str, value: String| {
+        let _ = writeln!(out, "POSIX\t{rank}\t{id}\t{counter}\t{value}\t{name}\tUNKNOWN\tUNKNOWN");
+    };
+    for (counter, value) in counters(&used.totals) {
+        line(counter, value.to_string());
+    }
+    for (counter, value) in times(&used.totals) {
+        line(counter, format!("{value:.6}"));
+    }
+    out
+}
+
+fn counters(totals: &Totals) -> [(&'static str, i64); 14] {
+    let of = |key: &str| totals.numbers.get(key).map_or(0, |number| number.as_f64() as i64);
+    let by = &totals.by_calls;
+    let highest = of("highest_bytes") - 1;
+    let only = |mine: u64, other: u64| match (mine, other) {
+        (0, _) => 0,
+        (_, 0) if of("placed_total") > 0 => highest,
+        _ => -1,
+    };
+    let in_order = |what: &str| match of(&format!("strided_{what}_total")) {
+        0 => of(&format!("consecutive_{what}_total")) + of(&format!("sequential_{what}_total")),
+        _ => -1,
+    };
+    [
+        ("POSIX_OPENS", of("opens_total")),
+        ("POSIX_READS", by.read_calls as i64),
+        ("POSIX_WRITES", by.write_calls as i64),
+        ("POSIX_SEEKS", of("seeks_total")),
+        ("POSIX_MMAPS", of("maps_total")),
+        ("POSIX_FSYNCS", of("syncs_total")),
+        ("POSIX_BYTES_READ", by.read_bytes as i64),
+        ("POSIX_BYTES_WRITTEN", by.written_bytes as i64),
+        ("POSIX_MAX_BYTE_READ", only(by.read_bytes, by.written_bytes)),
+        ("POSIX_MAX_BYTE_WRITTEN", only(by.written_bytes, by.read_bytes)),
+        ("POSIX_CONSEC_READS", of("consecutive_reads_total")),
+        ("POSIX_CONSEC_WRITES", of("consecutive_writes_total")),
+        ("POSIX_SEQ_READS", in_order("reads")),
+        ("POSIX_SEQ_WRITES", in_order("writes")),
+    ]
+}
+
+fn times(totals: &Totals) -> [(&'static str, f64); 3] {
+    let of = |key: &str| totals.numbers.get(key).map_or(0.0, |number| number.as_f64());
+    [
+        ("POSIX_F_READ_TIME", of("read_seconds")),
+        ("POSIX_F_WRITE_TIME", of("write_seconds") + of("sync_seconds")),
+        ("POSIX_F_META_TIME", of("metadata_seconds")),
+    ]
+}
+
+/// The same for the same path, whoever used it (FNV-1a).
+fn hash(path: &str) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    path.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
