@@ -156,20 +156,23 @@ impl HardwareCounters {
     }
 }
 
-/// `struct perf_event_attr`, first published version: all that is needed here.
+/// `struct perf_event_attr`, second published version: all that is needed here.
 #[repr(C)]
 #[derive(Default)]
-struct EventAttributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint_type: u32,
-    breakpoint_address: u64,
+pub(crate) struct EventAttributes {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    pub(crate) wakeup: u32,
+    pub(crate) breakpoint_type: u32,
+    /// Of probes of functions: where a name lies; 0: the address follows.
+    pub(crate) config1: u64,
+    /// Of these: the address.
+    pub(crate) config2: u64,
 }
 
 const DISABLED: u64 = 1 << 0;
@@ -193,23 +196,33 @@ fn open_counter(pid: u32, event: HardwareEvent) -> Result<Counter, HardwareError
 
 fn perf_event_open(pid: u32, event: HardwareEvent, exclude: u64) -> io::Result<File> {
     let attributes = EventAttributes {
-        kind: 0,
-        size: size_of::<EventAttributes>() as u32,
         config: event.config(),
         read_format: FORMAT_TIME_ENABLED | FORMAT_TIME_RUNNING,
         flags: DISABLED | INHERIT | ENABLE_ON_EXEC | EXCLUDE_HYPERVISOR | exclude,
         ..EventAttributes::default()
     };
     let any_cpu = -1;
+    open_event(attributes, pid as libc::pid_t, any_cpu)
+}
+
+/// Opens an event of a process, or of a CPU where the process is -1. What `config1` points to, if it
+/// points, is the caller's to keep meanwhile.
+pub(crate) fn open_event(
+    attributes: EventAttributes,
+    pid: libc::pid_t,
+    cpu: libc::c_int,
+) -> io::Result<File> {
+    let attributes = EventAttributes { size: size_of::<EventAttributes>() as u32, ..attributes };
     let no_group = -1;
     // SAFETY: the attributes live through the call and `size` is theirs; the other arguments are
-    // plain numbers.
+    // plain numbers. The kernel reads a name behind `config1` as it reads any user's memory: it
+    // refuses what is none.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attributes,
-            pid as libc::pid_t,
-            any_cpu,
+            pid,
+            cpu,
             no_group,
             FLAG_CLOEXEC,
         )

@@ -37,6 +37,11 @@ pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
     if Grouping::from(arguments.by) != Grouping::Call || arguments.slowest > 0 {
         bail!("--mechanism preload has rows by call alone: --by and --slowest take bpf");
     }
+    if arguments.functions {
+        bail!(
+            "--functions takes --mechanism bpf: of calls that a library marks borders are not known"
+        );
+    }
     CallSet::of(&arguments.only)?;
     if let Some(why) = why_not(command) {
         bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
@@ -91,6 +96,7 @@ pub fn follow(
         untold_total: 0,
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
+        functions: None,
         notes: notes(&calls, total(&cells), shim.not_split())?,
     };
     Ok(Ok(Followed { report, status: started.status() }))
