@@ -89,6 +89,7 @@ pub fn kernel_image(data: &[u8]) {
         build_id: None,
         filter_functions: None,
         wanted: &["write".to_string()],
+        told_apart: &[],
         subsystems: &weigh_kernel::Subsystems::shipped(),
     };
     match weigh_kernel::analyse(&input) {

@@ -175,19 +175,108 @@ fn functions_within_functions_and_within_themselves() {
     parts_add_up(&report);
 }
 
+/// Follows a command with the functions at borders; the report.
+#[track_caller]
+fn with_functions(scratch: &Scratch, options: &[&str], command: &[&str]) -> Value {
+    let json = scratch.path("calls.json").display().to_string();
+    let first = ["calls", "-q", "--functions", "--json", &json];
+    let output = weigh(scratch, &[&first[..], options, &["--"], command].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_str(&scratch.text("calls.json")).expect("JSON")
+}
+
+/// What is said of a part's functions.
+#[track_caller]
+fn functions<'a>(report: &'a Value, part: &str) -> &'a Value {
+    let parts = report["subsystems"].as_array().expect("parts");
+    let found = parts.iter().find(|state| state["name"] == part);
+    &found.unwrap_or_else(|| panic!("no {part}: {report}"))["functions"]
+}
+
+/// Whether there is an image to analyse: in the virtual machine there has to be.
+fn has_image(test: &str) -> bool {
+    let is_so = std::env::var_os("WEIGH_TEST_KERNEL_IMAGE").is_some();
+    if !is_so {
+        eprintln!("left out: {test}: the kernel's image is not promised here; tests/vm has it");
+    }
+    is_so
+}
+
+const ENABLED: &str = "/sys/kernel/tracing/enabled_functions";
+
+/// Reads a file piece by piece, and writes as often to a socket.
+const READS_AND_SENDS: &str = "dd if=/dev/zero of=$0 bs=64 count=1009 2>/dev/null; \
+     dd if=$0 of=/dev/null bs=64 count=1009 2>/dev/null; \
+     exec 3>/dev/udp/127.0.0.1/9; for i in {1..1009}; do printf x >&3; done 2>/dev/null; true";
+
 #[test]
-fn the_vfs_and_the_socket_layer_are_told_from_the_rest() {
-    needs_function_probes!("the_vfs_and_the_socket_layer_are_told_from_the_rest");
+fn every_read_enters_the_vfs_and_every_send_the_socket_layer_once() {
+    let name = "every_read_enters_the_vfs_and_every_send_the_socket_layer_once";
+    needs_function_probes!("every_read_enters_the_vfs_and_every_send_the_socket_layer_once");
+    if !has_image(name) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.path("work/file").display().to_string();
+    let before = std::fs::read_to_string(ENABLED).expect("tracefs");
+    let command = ["bash", "-c", READS_AND_SENDS, &file];
+    let report = with_functions(&scratch, &["--by", "file"], &command);
+    assert_eq!(std::fs::read_to_string(ENABLED).expect("tracefs"), before, "all are let go of");
+    for part in ["vfs", "socket"] {
+        let said = functions(&report, part);
+        assert_eq!(said["chosen_by"], "analysis", "{said}");
+        assert!(said["chosen"].as_u64() > Some(50) && said["probed"].as_u64() > Some(50), "{said}");
+    }
+    let said = &report["functions"];
+    assert!(said["attach_seconds"].as_f64() > Some(0.0), "{said}");
+    assert!(said["cost"]["followed_seconds"].as_f64() > Some(0.0), "{said}");
+    assert!(said["cost"]["others_seconds"].as_f64() > Some(0.0), "{said}");
+    // Of the file alone, by its path; the socket is what else is written to.
+    let rows = report["calls"].as_array().expect("rows");
+    let row = |call: &str, of: &str| {
+        let is_it = |row: &&Value| {
+            row["call"] == call && row["of"].as_str().is_some_and(|path| path.contains(of))
+        };
+        rows.iter().find(is_it).unwrap_or_else(|| panic!("no {call} of {of}: {report}"))
+    };
+    let read = row("read", "work/file");
+    assert_eq!(read["calls_total"], 1009);
+    assert_eq!(read["parts"]["vfs"]["entries_total"], 1009);
+    let sends: Vec<&Value> =
+        rows.iter().filter(|row| row["parts"]["socket"]["entries_total"] == 1009).collect();
+    assert_eq!(sends.len(), 1, "{report}");
+    assert_eq!((&sends[0]["call"], &sends[0]["calls_total"]), (&"write".into(), &1009.into()));
+    assert_eq!(sends[0]["parts"]["vfs"]["entries_total"], 1009);
+    // What was a remainder is somebody's.
+    for row in [read, sends[0]] {
+        let time = |part: &str| row["parts"][part]["time_seconds"].as_f64().unwrap_or_default();
+        assert!(time("kernel") < 0.01 * time("vfs"), "{row}");
+    }
+    parts_add_up(&report);
+}
+
+#[test]
+fn without_an_image_a_short_list_has_to_do_and_says_so() {
+    needs_function_probes!("without_an_image_a_short_list_has_to_do_and_says_so");
     let scratch = Scratch::new();
     let json = scratch.path("calls.json").display().to_string();
     let file = scratch.path("work/file").display().to_string();
-    let options = ["calls", "-q", "--functions", "--json", &json, "--"];
+    // Where no image is, and no analysis is kept.
+    let hidden = "mkdir -p /var/cache && for place in /boot /lib/modules /usr/lib/debug /var/cache; do \
+                  [ ! -d $place ] || mount -t tmpfs none $place || exit 99; done; exec \"$@\"";
     let follow = |command: &[&str]| -> Value {
-        let output = weigh(&scratch, &[&options[..], command].concat());
+        let weigh = support::weigh_binary().display().to_string();
+        let mut hiding = std::process::Command::new("unshare");
+        hiding.args(["-m", "sh", "-c", hidden, "sh", &weigh, "calls", "-q", "--functions"]);
+        hiding.args(["--json", &json, "--"]).args(command);
+        let output = hiding.output().expect("it runs");
         assert!(output.status.success(), "{output:?}");
         serde_json::from_str(&scratch.text("calls.json")).expect("JSON")
     };
     let report = follow(&[&workload("calls"), &file]);
+    assert_eq!(functions(&report, "vfs")["chosen_by"], "list");
+    let why = report["functions"]["why"].as_str().unwrap_or_default();
+    assert!(why.contains("there is no image of the running kernel"), "{report}");
     for call in ["read", "write", "pwrite64"] {
         // A descriptor that is none does not get that far.
         let calls = sum(&report, call, &["calls_total"]) - sum(&report, call, &["errors_total"]);
@@ -202,6 +291,28 @@ fn the_vfs_and_the_socket_layer_are_told_from_the_rest() {
         let time = |part: &str| sum(&report, call, &["parts", part, "time_seconds"]);
         assert!(time("socket") > time("kernel"), "{call}: {} {}", time("socket"), time("kernel"));
     }
+    parts_add_up(&report);
+}
+
+#[test]
+fn a_configuration_s_part_stands_beside_those_of_the_analysis() {
+    let name = "a_configuration_s_part_stands_beside_those_of_the_analysis";
+    needs_function_probes!("a_configuration_s_part_stands_beside_those_of_the_analysis");
+    if !has_image(name) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.path("parts.toml").display().to_string();
+    std::fs::write(&file, LINK_LAYER).expect("a file");
+    let options = ["--config", &file, "--reached-by", "sendto,recvfrom,read,write"];
+    let net = workload("net");
+    let report = with_functions(&scratch, &options, &[&net, "1009000", "7", "udp"]);
+    let datagrams = truth(&scratch.text("truth"), "datagrams");
+    for part in ["link_layer", "socket"] {
+        assert_eq!(sum(&report, "sendto", &["parts", part, "entries_total"]), datagrams, "{part}");
+        assert!(sum(&report, "sendto", &["parts", part, "time_seconds"]) > 0.0, "{part}");
+    }
+    assert!(functions(&report, "link_layer").is_null() && functions(&report, "vfs").is_object());
     parts_add_up(&report);
 }
 

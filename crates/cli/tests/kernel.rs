@@ -74,6 +74,21 @@ fn the_running_kernel_is_analysed_or_what_is_missing_is_said() {
         .collect();
     assert!(id.len() == 40 && notes.contains(id), "{id} is not in {notes}");
     assert_eq!(found["symbols"], if is_root() { "list" } else { "embedded" });
+    // What a probe costs is tried out where one can be attached.
+    let can_be_probed = is_root() && Path::new("/sys/bus/event_source/devices/kprobe").exists();
+    assert_eq!(
+        found["probe_cost"].is_object(),
+        can_be_probed,
+        "{}",
+        found["probe_cost_unavailable"]
+    );
+    assert_eq!(found["probe_cost_unavailable"].is_string(), !can_be_probed);
+    if can_be_probed {
+        let cost = |key: &str| found["probe_cost"][key].as_f64().expect("seconds");
+        assert!(cost("followed_seconds") > 0.0 && cost("others_seconds") > 0.0);
+    }
+    // `read` is of the VFS, `sendto` of the socket layer.
+    assert_eq!((&found["calls"]["0"], &found["calls"]["44"]), (&"vfs".into(), &"socket".into()));
 
     // What the image itself holds gives the same, wherever the running kernel lies.
     let by_image = analysis(&doctor(&["--json", "--image", &image.display().to_string()]));

@@ -21,7 +21,9 @@ use std::rc::Rc;
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
-use weigh_schema::call::{Call, Cell, CounterState, Grouping, Named, Sharing, Tally, Written};
+use weigh_schema::call::{
+    BorderProbes, Call, Cell, CounterState, FunctionProbes, Grouping, Named, Sharing, Tally, Written,
+};
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -35,7 +37,7 @@ use layout::skeleton;
 
 pub use attaching::ANYTHING;
 pub use counting::Counters;
-pub use functions::{Functions, function_probes};
+pub use functions::{Border, BorderFunction, Borders, Functions, function_probes, probe_cost};
 pub use names::{STORES, name};
 
 /// What tells whose pages reach a device.
@@ -88,6 +90,8 @@ pub struct Attached {
     pub subsystem: String,
     /// How many probes are attached for it.
     pub probes: usize,
+    /// Of these, functions at its border.
+    pub functions: Option<BorderProbes>,
     /// What could not be attached, and why.
     pub missing: Vec<String>,
 }
@@ -99,6 +103,9 @@ pub struct KernelCalls {
     counting: Counting,
     /// Of functions, for as long as anything is attached.
     functions: Vec<Link>,
+    function_probes: Option<FunctionProbes>,
+    /// The parts whose borders they are, by the numbers of their recipes.
+    of_borders: Vec<Option<String>>,
     /// The parts that stay attached, whoever else asks for what.
     held: u64,
     ring: RingBuffer<'static>,
@@ -144,11 +151,16 @@ impl KernelCalls {
     }
 
     fn attach_all(mut self, functions: &Functions) -> Result<KernelCalls, JobError> {
+        // While nothing else is attached.
+        let tried = match functions.is_empty() {
+            true => Err(String::new()),
+            false => functions.try_out(&mut self.skeleton),
+        };
         self.hold(u64::MAX);
         self.attach_only(0)?;
-        let loaded = self.skeleton.progs.own__enter.autoload();
-        let own = functions.attach_all(&self.skeleton, loaded, &mut self.functions)?;
-        self.attached = joined(std::mem::take(&mut self.attached), own);
+        let own = functions.attach_all(&self.skeleton, tried, &mut self.functions)?;
+        self.attached = joined(std::mem::take(&mut self.attached), own.parts);
+        self.function_probes = own.functions;
         Ok(self)
     }
 
@@ -187,7 +199,9 @@ impl KernelCalls {
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
             constants.sharing = layout::sharing(wanted.sharing);
-            names::fill(&mut constants.kinds);
+            let none = BTreeMap::new();
+            let own_parts = if chosen.functions { functions.own_parts() } else { &none };
+            names::fill(&mut constants.kinds, own_parts);
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;
         }
@@ -200,6 +214,8 @@ impl KernelCalls {
             links: Links::default(),
             counting,
             functions: Vec::new(),
+            function_probes: None,
+            of_borders: functions.of_borders(),
             held: 0,
             ring,
             told,
@@ -218,6 +234,27 @@ impl KernelCalls {
     /// The counters of the CPU that were asked for, and why there are none.
     pub fn counters(&self) -> &[CounterState] {
         self.counting.states()
+    }
+
+    /// How functions at borders are probed, if they are.
+    pub fn functions(&self) -> Option<&FunctionProbes> {
+        self.function_probes.as_ref()
+    }
+
+    /// Reads how often functions at borders were entered by those who are followed.
+    pub fn count_hits(&mut self) {
+        let mut hits: HashMap<&str, u64> = HashMap::new();
+        for (number, part) in (0u32..).zip(&self.of_borders) {
+            let Some(part) = part else { continue };
+            let recipe = self.skeleton.maps.recipes.lookup(&number.to_ne_bytes(), MapFlags::ANY);
+            let entered = recipe.ok().flatten().map_or(0, |recipe| functions::hits(&recipe));
+            *hits.entry(part).or_default() += entered;
+        }
+        for part in &mut self.attached {
+            if let Some(functions) = &mut part.functions {
+                functions.hits_total = hits.get(part.subsystem.as_str()).copied().unwrap_or(0);
+            }
+        }
     }
 
     /// The calls of this process, which waits for its exec, are followed from then on.
@@ -396,6 +433,7 @@ fn joined(mut parts: Vec<Attached>, by_functions: Vec<Attached>) -> Vec<Attached
         match parts.iter_mut().find(|part| part.subsystem == more.subsystem) {
             Some(part) => {
                 part.probes += more.probes;
+                part.functions = more.functions.or(part.functions);
                 part.missing.extend(more.missing);
             }
             None => parts.push(more),
@@ -406,6 +444,8 @@ fn joined(mut parts: Vec<Attached>, by_functions: Vec<Attached>) -> Vec<Attached
 
 /// Attached to functions, many times, or not at all.
 const OWN: &str = "own__";
+/// To all of them at once.
+const MANY: &str = "_many";
 
 /// Tracepoints of file systems that most kernels have as modules: where they are not loaded, no file
 /// is on them.
@@ -425,12 +465,14 @@ struct Chosen {
     functions: bool,
     /// Whether functions can be probed, once that has been asked.
     function_probes: Option<Result<(), String>>,
+    many: bool,
     loaded: Vec<String>,
     lacking: Vec<(String, String)>,
 }
 
 impl Chosen {
     fn of(wanted: &Wanted, telling: Telling, functions: &Functions) -> Chosen {
+        let many = functions.many();
         let functions = !functions.is_empty() && function_probes().is_ok();
         let interrupts = functions
             || wanted.subsystems.iter().any(|part| !WITHOUT_INTERRUPTS.contains(&part.name));
@@ -442,6 +484,7 @@ impl Chosen {
         let part = |subsystem: &Subsystem| Attached {
             subsystem: subsystem.name.to_string(),
             probes: 0,
+            functions: None,
             missing: Vec::new(),
         };
         let parts = SUBSYSTEMS.iter().skip(1).filter(is_wanted).map(part).collect();
@@ -450,6 +493,7 @@ impl Chosen {
             every_call: wanted.every_call,
             functions,
             function_probes: None,
+            many,
             rivals: telling.rivals,
             loaded: Vec::new(),
             lacking: Vec::new(),
@@ -471,7 +515,7 @@ impl Chosen {
             return self.every_call;
         }
         if program.starts_with(OWN) {
-            return self.functions;
+            return self.functions && (self.many || !program.ends_with(MANY));
         }
         if self.parts(program).next().is_none() || (program.contains("__rival_") && !self.rivals) {
             return false;

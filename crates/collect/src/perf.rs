@@ -11,12 +11,15 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 pub(crate) struct Event {
     pub kind: u32,
     pub config: u64,
+    /// `config1` and `config2`, which some types have: of a probe of a function where its name lies, and
+    /// its address.
+    pub more: [u64; 2],
 }
 
 impl Event {
     /// One of the CPU, `PERF_COUNT_HW_*`.
     pub const fn of_cpu(config: u64) -> Event {
-        Event { kind: 0, config }
+        Event { kind: 0, config, more: [0; 2] }
     }
 }
 
@@ -41,7 +44,7 @@ pub(crate) const FORMAT_GROUP: u64 = 1 << 3;
 
 const FLAG_CLOEXEC: u64 = 1 << 3;
 
-/// `struct perf_event_attr`, first published version: all that is needed here.
+/// `struct perf_event_attr`, second published version: all that is needed here.
 #[repr(C)]
 #[derive(Default)]
 struct EventAttributes {
@@ -54,7 +57,7 @@ struct EventAttributes {
     flags: u64,
     wakeup: u32,
     breakpoint_type: u32,
-    breakpoint_address: u64,
+    more: [u64; 2],
 }
 
 /// Opens one, alone or in the group of another.
@@ -71,6 +74,7 @@ pub(crate) fn open(
         config: event.config,
         read_format,
         flags,
+        more: event.more,
         ..EventAttributes::default()
     };
     let any = -1;
@@ -79,7 +83,8 @@ pub(crate) fn open(
         Of::Cpu(cpu) => (any, cpu as libc::c_int),
     };
     // SAFETY: the attributes live through the call and `size` is theirs; the other arguments are
-    // plain numbers.
+    // plain numbers. A name that `more` points to the kernel reads as any user's memory: it refuses what
+    // is none.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

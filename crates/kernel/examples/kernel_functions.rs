@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 build_id: None,
                 filter_functions: None,
                 wanted: &wanted,
+                told_apart: &[],
                 subsystems: &subsystems,
             };
             println!("{}", serde_json::to_string_pretty(&weigh_kernel::analyse(&input)?)?);

@@ -3,12 +3,14 @@
 //! It can be kept as JSON and read again. [`VERSION`] changes whenever the same kernel would give
 //! another analysis.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::places::Placed;
 
 /// Of what is kept.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The analysis of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,10 @@ pub struct Analysis {
     pub code: Counts,
     /// The system calls from which all begins, without `__x64_sys_`; empty: all of them.
     pub wanted: Vec<String>,
+    /// The parts that are told apart; empty: all of them.
+    pub told_apart: Vec<String>,
+    /// By the number of a system call, the part that its own code is of.
+    pub calls: BTreeMap<u32, String>,
     /// How many functions these are.
     pub entries: usize,
     /// How many functions can be reached from them.

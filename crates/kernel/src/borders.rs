@@ -12,13 +12,17 @@ use crate::elf::Elf;
 use crate::subsystem::Subsystems;
 use crate::symbols::{Kind, Symbols};
 
+/// Stands for whoever calls and is of no part.
+pub const NOBODY: usize = usize::MAX;
+
 /// Pages of code are the largest thing that a table of operations is not.
 const LARGEST_TABLE: u64 = 4096;
 
 /// What is called across borders.
 #[derive(Debug, Default)]
 pub struct Borders {
-    /// For each part that is called and each function called there: from which part, and places.
+    /// For each part that is called and each function called there: from which part, or from
+    /// [`NOBODY`]'s, and places.
     pub crossings: BTreeMap<(usize, usize), BTreeMap<usize, BTreeSet<Site>>>,
     /// Functions that tables of operations hold, and that belong to a part.
     pub entered: BTreeSet<usize>,
@@ -33,8 +37,10 @@ pub type Site = (usize, u32);
 pub struct Ground<'a> {
     /// Their code.
     pub program: &'a Program,
-    /// The part of each, if it has one.
+    /// The part of each, if it has one that is told apart.
     pub parts: &'a [Option<usize>],
+    /// The part of each, told apart or not.
+    pub all_parts: &'a [Option<usize>],
     /// Those that are not followed.
     pub ends: &'a [bool],
     /// Those that tables of operations hold, by the kind of table.
@@ -71,8 +77,8 @@ struct Walker<'a> {
     /// A function, and the part on whose behalf it runs.
     seen: HashSet<(usize, Option<usize>)>,
     next: Vec<(usize, Option<usize>)>,
-    /// The parts that call by pointer.
-    by_pointer: BTreeSet<usize>,
+    /// The parts that call by pointer, and on whose behalf.
+    by_pointer: BTreeSet<(usize, Option<usize>)>,
 }
 
 impl Walker<'_> {
@@ -85,18 +91,20 @@ impl Walker<'_> {
 
     fn run(&mut self) {
         while let Some((caller, from)) = self.next.pop() {
-            let points = self.ground.program.functions[caller].by_pointer > 0;
-            self.by_pointer.extend(from.filter(|_| points));
+            if self.ground.program.functions[caller].by_pointer > 0 {
+                let part = self.ground.all_parts[caller].or(from);
+                self.by_pointer.extend(part.map(|part| (part, from)));
+            }
             for (callee, sites) in &self.ground.program.functions[caller].callees {
                 if self.ground.ends[*callee] {
                     continue;
                 }
                 let to = self.ground.parts[*callee].or(from);
-                if let (Some(from), Some(to)) = (from, to)
-                    && from != to
+                if let Some(to) = to
+                    && from != Some(to)
                 {
                     let callers = self.borders.crossings.entry((to, *callee)).or_default();
-                    let places = callers.entry(from).or_default();
+                    let places = callers.entry(from.unwrap_or(NOBODY)).or_default();
                     places.extend((0..*sites).map(|site| (caller, site)));
                 }
                 self.go(*callee, to);
@@ -109,15 +117,16 @@ impl Walker<'_> {
         let Ground { parts, held, subsystems, .. } = self.ground;
         let by_pointer = self.by_pointer.clone();
         for (kind, functions) in *held {
-            for from in subsystems.callers(*kind).iter().filter(|part| by_pointer.contains(part)) {
+            let callers = subsystems.callers(*kind);
+            for (_, from) in by_pointer.iter().filter(|(part, _)| callers.contains(part)) {
                 for number in functions {
-                    let to = parts[*number].unwrap_or(*from);
-                    if to != *from {
+                    let to = parts[*number].or(*from);
+                    if let Some(to) = to.filter(|to| Some(*to) != *from) {
                         let callers = self.borders.crossings.entry((to, *number)).or_default();
-                        callers.entry(*from).or_default();
+                        callers.entry(from.unwrap_or(NOBODY)).or_default();
                         self.borders.entered.insert(*number);
                     }
-                    self.go(*number, Some(to));
+                    self.go(*number, to);
                 }
             }
         }
@@ -152,4 +161,27 @@ pub fn held(
         all.entry(kind).or_default().extend(held);
     }
     (all, tables)
+}
+
+/// The table that system calls begin with.
+const CALLS: &str = "sys_call_table";
+
+/// The function that each system call begins with, by its number; none if the table has no name.
+pub fn numbered(elf: &Elf, symbols: &Symbols, program: &Program) -> BTreeMap<u32, usize> {
+    let mut data: Vec<_> = symbols.list().iter().filter(|s| s.kind == Kind::Data).collect();
+    data.sort_by_key(|symbol| symbol.address);
+    let Some(place) = data.iter().position(|symbol| symbol.name == CALLS) else {
+        return BTreeMap::new();
+    };
+    let address = data[place].address;
+    let next = data[place..].iter().find(|other| other.address > address);
+    let Some(section) = elf.section_at(address) else { return BTreeMap::new() };
+    let length = next.map_or(LARGEST_TABLE, |next| (next.address - address).min(LARGEST_TABLE));
+    let start = (address - section.address) as usize;
+    let content = &section.data[start..section.data.len().min(start + length as usize)];
+    let words = content.chunks_exact(8).filter_map(|word| word.try_into().ok());
+    let starts: HashMap<u64, usize> =
+        program.functions.iter().enumerate().map(|(n, function)| (function.address, n)).collect();
+    let numbered = (0..).zip(words.map(u64::from_le_bytes));
+    numbered.filter_map(|(call, word)| Some((call, *starts.get(&word)?))).collect()
 }

@@ -66,6 +66,8 @@ pub struct Input<'a> {
     pub filter_functions: Option<&'a str>,
     /// Names of system calls; none: all.
     pub wanted: &'a [String],
+    /// Names of the parts that are told apart; none: all. Another belongs to whoever calls it.
+    pub told_apart: &'a [String],
     /// The parts of the kernel.
     pub subsystems: &'a Subsystems,
 }
@@ -116,6 +118,14 @@ pub enum AnalysisError {
     /// A call that this kernel does not have.
     #[error("this kernel has no system call {0:?} (no function {ENTRY}{0})")]
     NoCall(String),
+    /// A part that is not in the list.
+    #[error("there is no part of the kernel {part:?}; there are {}", known.join(", "))]
+    NoPart {
+        /// Which.
+        part: String,
+        /// Which there are.
+        known: Vec<String>,
+    },
     /// None at all.
     #[error("it has no functions {ENTRY}*, from which system calls begin")]
     NoCalls,
@@ -132,13 +142,15 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
     let program = Program::read(&elf, &symbols, &known);
     check_symbols(&program)?;
     let places = places_of(&elf, &program.functions)?;
-    let parts = parts_of(&program.functions, &places, input.subsystems);
+    let all_parts = parts_of(&program.functions, &places, input.subsystems);
+    let parts = told_apart(&all_parts, input)?;
     let entries = entries(&program, input.wanted)?;
     let (held, tables) = borders::held(&elf, &symbols, &program, input.subsystems);
     let ends = ends_of(&program.functions, &places, input.subsystems);
     let ground = Ground {
         program: &program,
         parts: &parts,
+        all_parts: &all_parts,
         ends: &ends,
         held: &held,
         subsystems: input.subsystems,
@@ -163,6 +175,8 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
             by_pointer: program.read.by_pointer,
         },
         wanted: input.wanted.to_vec(),
+        told_apart: input.told_apart.to_vec(),
+        calls: calls(&borders::numbered(&elf, &symbols, &program), &parts, input.subsystems),
         entries: entries.len(),
         reached: borders.reached.len(),
         tables,
@@ -289,6 +303,31 @@ fn parts_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<Op
         _ => None,
     };
     functions.iter().zip(&places.paths).map(part).collect()
+}
+
+/// The parts that were asked for: a function of another is nobody's.
+fn told_apart(parts: &[Option<usize>], input: &Input) -> Result<Vec<Option<usize>>, AnalysisError> {
+    let list = input.subsystems.list();
+    let known = |name: &String| list.iter().any(|one| one.name == *name);
+    if let Some(part) = input.told_apart.iter().find(|name| !known(name)) {
+        let known = list.iter().map(|one| one.name.clone()).collect();
+        return Err(AnalysisError::NoPart { part: part.clone(), known });
+    }
+    let is_told =
+        |part: &usize| input.told_apart.is_empty() || input.told_apart.contains(&list[*part].name);
+    Ok(parts.iter().map(|part| part.filter(is_told)).collect())
+}
+
+/// The part that the code of each system call is of.
+fn calls(
+    numbered: &BTreeMap<u32, usize>,
+    parts: &[Option<usize>],
+    all: &Subsystems,
+) -> BTreeMap<u32, String> {
+    let named = |(call, function): (&u32, &usize)| {
+        Some((*call, all.list()[parts[*function]?].name.clone()))
+    };
+    numbered.iter().filter_map(named).collect()
 }
 
 fn ends_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<bool> {
@@ -443,6 +482,6 @@ impl Report<'_> {
     }
 
     fn part_name(&self, part: usize) -> String {
-        self.subsystems.list()[part].name.clone()
+        self.subsystems.list().get(part).map_or("no part".to_string(), |one| one.name.clone())
     }
 }

@@ -47,16 +47,19 @@ fn kernel() -> Sample {
 
 struct Asked<'a> {
     wanted: &'a [&'a str],
+    told_apart: &'a [&'a str],
     moved: u64,
     filter_functions: Option<&'a str>,
     build_id: Option<&'a str>,
 }
 
-const ALL: Asked = Asked { wanted: &[], moved: 0, filter_functions: None, build_id: None };
+const ALL: Asked =
+    Asked { wanted: &[], told_apart: &[], moved: 0, filter_functions: None, build_id: None };
 
 fn ask(sample: &Sample, asked: &Asked) -> Result<Analysis, AnalysisError> {
     let (image, list) = (sample.elf(), sample.list(asked.moved));
-    let wanted: Vec<String> = asked.wanted.iter().map(|call| call.to_string()).collect();
+    let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    let (wanted, told_apart) = (names(asked.wanted), names(asked.told_apart));
     analyse(&Input {
         image: &image,
         symbols: Some(list.as_bytes()),
@@ -64,6 +67,7 @@ fn ask(sample: &Sample, asked: &Asked) -> Result<Analysis, AnalysisError> {
         build_id: asked.build_id,
         filter_functions: asked.filter_functions,
         wanted: &wanted,
+        told_apart: &told_apart,
         subsystems: &Subsystems::shipped(),
     })
 }
@@ -136,6 +140,25 @@ fn only_what_the_wanted_calls_reach_is_there() {
 }
 
 #[test]
+fn what_is_not_told_apart_is_its_callers() {
+    let sample = || kernel().table("sys_call_table", &["__x64_sys_ni_syscall", "__x64_sys_write"]);
+    let of = |parts: &[&str]| ask(&sample(), &Asked { told_apart: parts, ..ALL });
+    // By way of ext4, which calls for vfs then.
+    let two = of(&["vfs", "journal"]).expect("it is analysed");
+    assert_eq!(probes(&two), expected(&[("journal", &["start_this_handle 1 vfs Fentry"])]));
+    assert_eq!(two.calls, [(1, "vfs".to_string())].into());
+    // The call's own code is of a part that nobody asked for.
+    let one = of(&["journal"]).expect("it is analysed");
+    assert_eq!(probes(&one), expected(&[("journal", &["start_this_handle 1 no part Fentry"])]));
+    assert!(one.calls.is_empty(), "{:?}", one.calls);
+    let said = of(&["jurnal"]).expect_err("it is refused").to_string();
+    assert!(
+        said.starts_with("there is no part of the kernel \"jurnal\"; there are sched, "),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_ftrace_does_not_offer_is_left_to_kprobes() {
     let offered = Some("vfs_write\nstart_this_handle\nmutex_lock [some]\n");
     let analysis =
@@ -174,6 +197,7 @@ fn the_image_s_own_symbols_do_as_well() {
             build_id: None,
             filter_functions: None,
             wanted: &[],
+            told_apart: &[],
             subsystems: &Subsystems::shipped(),
         };
         let found = analyse(&input).expect("it is analysed");
@@ -207,6 +231,7 @@ fn another_kernel_or_its_symbols_are_refused() {
             build_id: None,
             filter_functions: None,
             wanted: &[],
+            told_apart: &[],
             subsystems: &subsystems,
         })
     };
@@ -228,6 +253,7 @@ fn images_that_are_none_say_what_is_wrong() {
             build_id: None,
             filter_functions: None,
             wanted: &[],
+            told_apart: &[],
             subsystems: &Subsystems::shipped(),
         };
         analyse(&input).expect_err("it is refused").to_string()
@@ -261,6 +287,7 @@ fn no_image_makes_it_panic() {
                 build_id: None,
                 filter_functions: None,
                 wanted: &[],
+                told_apart: &[],
                 subsystems: &subsystems,
             };
             // The table is 1.1 MB: unpacking it each time is what takes long.

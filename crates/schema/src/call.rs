@@ -273,6 +273,9 @@ pub struct CallsReport {
     pub missed_arrivals_total: u64,
     /// Calls that are counted, but came too fast to be told one by one.
     pub untold_total: u64,
+    /// Probes of functions at the borders of parts, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<FunctionProbes>,
     /// What is not in the table, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -289,6 +292,9 @@ pub struct SubsystemState {
     pub name: String,
     /// Probes attached for it.
     pub probes: usize,
+    /// Of these, functions at its border.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<BorderProbes>,
     /// What this kernel lacks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
@@ -302,6 +308,68 @@ pub struct CounterState {
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,
+}
+
+/// By whom the functions at a part's border were chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChosenBy {
+    /// The analysis of this kernel's image.
+    Analysis,
+    /// A list that weigh brings along.
+    #[default]
+    List,
+}
+
+/// The functions at the border of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BorderProbes {
+    /// By whom they were chosen.
+    pub chosen_by: ChosenBy,
+    /// How many were.
+    pub chosen: usize,
+    /// Of these, how many are probed, at entry and return.
+    pub probed: usize,
+    /// How often those who were followed entered them.
+    pub hits_total: u64,
+}
+
+/// How functions were probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbedBy {
+    /// All at once.
+    KprobeMulti,
+    /// One after the other.
+    Kprobe,
+}
+
+/// What a probe of a function costs, its entry and its return together, as measured here.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeCost {
+    /// A thread that is followed.
+    pub followed_seconds: f64,
+    /// Any other thread of the machine.
+    pub others_seconds: f64,
+}
+
+/// The probes of functions, all parts together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionProbes {
+    /// How.
+    pub by: ProbedBy,
+    /// Why the functions were not chosen by the analysis of this kernel's image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How many functions are probed.
+    pub probed: usize,
+    /// How long it took to attach them all.
+    pub attach_seconds: f64,
+    /// How long it took to let go of them.
+    pub detach_seconds: f64,
+    /// What each costs; absent if it could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<ProbeCost>,
 }
 
 /// All calls of one kind.

@@ -66,10 +66,15 @@ pub struct CallsArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// Tell the VFS and the socket layer from the rest, where the kernel lets functions be probed:
-    /// two probes at each of some thirty functions that calls begin with.
+    /// Probe the functions at the borders of parts, where the kernel allows it: of the parts that
+    /// --subsystems names, else of the VFS and the socket layer. Which these are the analysis of the
+    /// kernel's image says (`weigh doctor kernel`), else a short list.
     #[arg(long)]
     pub functions: bool,
+
+    /// Of the functions at borders only those that these system calls can reach.
+    #[arg(long, value_name = "CALL,...", value_delimiter = ',', requires = "functions")]
+    pub reached_by: Vec<String>,
 
     /// What has a row of its own in the table.
     #[arg(long, value_enum, default_value_t = By::Call)]

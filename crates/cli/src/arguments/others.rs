@@ -97,6 +97,10 @@ pub struct KernelArguments {
     #[arg(long, value_name = "CALL,...", value_delimiter = ',')]
     pub calls: Vec<String>,
 
+    /// Tell these parts apart only: what belongs to another is taken for its caller's.
+    #[arg(long, value_name = "PART,...", value_delimiter = ',')]
+    pub parts: Vec<String>,
+
     /// List each probe.
     #[arg(long)]
     pub probes: bool,

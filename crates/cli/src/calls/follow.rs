@@ -81,6 +81,7 @@ pub fn follow(
     let status = until_over(started, &mut calls, &mut kept, server.as_mut(), end)?;
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
+    calls.count_hits();
     kept.take_in_the_rest(&mut calls);
     let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
     if let Some(each) = kept.each {
@@ -105,6 +106,7 @@ pub fn follow(
         untold_total: tally.untold,
         missed_returns_total: calls.missed_returns(),
         missed_arrivals_total: calls.missed_arrivals(),
+        functions: calls.functions().cloned(),
         notes: Vec::new(),
     };
     Ok(Ok(Followed { report, status }))
@@ -124,6 +126,7 @@ pub fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
     SubsystemState {
         name: attached.subsystem.clone(),
         probes: attached.probes,
+        functions: attached.functions,
         missing: attached.missing.clone(),
     }
 }

@@ -42,6 +42,11 @@ pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
             "--mechanism preload knows the ends of calls outside of the kernel: --counters takes bpf"
         );
     }
+    if arguments.functions {
+        bail!(
+            "--functions takes --mechanism bpf: of calls that a library marks borders are not known"
+        );
+    }
     CallSet::of(&arguments.only)?;
     if let Some(why) = why_not(command) {
         bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
@@ -97,6 +102,7 @@ pub fn follow(
         untold_total: 0,
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
+        functions: None,
         notes: notes(&calls, total(&cells), shim.not_split())?,
     };
     Ok(Ok(Followed { report, status: started.status() }))

@@ -5,6 +5,7 @@
 //! output is the command's), and JSON where `--json` says. Refuses what it can before the command
 //! is started.
 
+mod borders;
 mod each;
 mod follow;
 mod marked;
@@ -25,8 +26,7 @@ use parts::Parts;
 
 /// Follows the calls, and tells of them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
-    let parts =
-        Parts::chosen(&arguments.subsystems, arguments.config.as_deref(), arguments.functions)?;
+    let parts = Parts::chosen(arguments)?;
     let wanted = Wanted {
         subsystems: parts.built_in,
         grouping: arguments.by.into(),

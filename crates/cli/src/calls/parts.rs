@@ -10,6 +10,9 @@ use weigh_schema::configuration::{self, Configuration};
 use weigh_schema::nearest;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
+use super::borders;
+use crate::arguments::CallsArguments;
+
 /// All parts.
 const ALL: &str = "all";
 
@@ -23,31 +26,25 @@ pub struct Parts {
 
 impl Parts {
     /// What was asked for; names on the command line go before what the file says.
-    pub fn chosen(
-        names: &[String],
-        file: Option<&Path>,
-        with_known: bool,
-    ) -> anyhow::Result<Parts> {
-        let configuration = file.map(read).transpose()?.unwrap_or_default();
+    pub fn chosen(arguments: &CallsArguments) -> anyhow::Result<Parts> {
+        let names = &arguments.subsystems;
+        let configuration = arguments.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let by_functions = if arguments.functions { borders::names() } else { Vec::new() };
         let named = match names.iter().any(|name| name == ALL) {
             true => configuration.only.as_deref(),
-            false => Some(names),
+            false => Some(&names[..]),
         };
         for name in named.unwrap_or_default() {
-            check(name, &configuration)?;
+            check(name, &configuration, &by_functions)?;
         }
         let is_wanted =
             |name: &str| named.is_none_or(|named| named.iter().any(|wanted| wanted == name));
         let is_removed = |s: &&Subsystem| named.is_none() && configuration.remove.contains(s);
         let built_in = SUBSYSTEMS.iter().filter(|s| is_wanted(s.name) && !is_removed(s));
         let mut functions = Functions::find(&configuration, &is_wanted)?;
-        if with_known {
+        if arguments.functions {
             let is_removed = |name: &str| configuration.remove.iter().any(|s| s.name == name);
-            // Those that have no tracepoints have no name to ask for them by.
-            functions.add_known(&|name| {
-                let has_name = Subsystem::named(name).is_some();
-                !(has_name && (!is_wanted(name) || named.is_none() && is_removed(name)))
-            });
+            functions.add_borders(&borders::chosen(named, &is_removed, &arguments.reached_by));
         }
         let parts = Parts { built_in: built_in.collect(), functions };
         parts.check_probes()?;
@@ -72,9 +69,14 @@ fn read(path: &Path) -> anyhow::Result<Configuration> {
     Ok(configuration::parse(&path.display().to_string(), &text)?)
 }
 
-fn check(name: &str, configuration: &Configuration) -> anyhow::Result<()> {
+fn check(name: &str, configuration: &Configuration, by_functions: &[String]) -> anyhow::Result<()> {
     let own = configuration.subsystems.iter().map(|subsystem| subsystem.name.as_str());
-    let known: Vec<&str> = SUBSYSTEMS.iter().map(|s| s.name).chain(own).collect();
+    let known: Vec<&str> = SUBSYSTEMS
+        .iter()
+        .map(|s| s.name)
+        .chain(own)
+        .chain(by_functions.iter().map(String::as_str))
+        .collect();
     if known.contains(&name) {
         return Ok(());
     }
@@ -82,5 +84,8 @@ fn check(name: &str, configuration: &Configuration) -> anyhow::Result<()> {
         Some(near) => format!("did you mean {near}?"),
         None => format!("there are {} and {ALL}", known.join(", ")),
     };
+    if borders::names().iter().any(|known| known == name) {
+        bail!("'{name}' is a part of the kernel that only functions bound: it takes --functions");
+    }
     bail!("there is no part of the kernel named '{name}'; {hint}")
 }

@@ -7,32 +7,57 @@ use std::process::ExitCode;
 
 use weigh_kernel::{Allowed, Analysis, Evidence, Placed, Probe, SMALL, Source, SubsystemBorder};
 
-use weigh_schema::amount::show_count;
+use serde::Serialize;
+use weigh_schema::Unit;
+use weigh_schema::amount::{show_amount, show_count};
+use weigh_schema::call::ProbeCost;
 
 use crate::arguments::KernelArguments;
-use crate::kernel::{self, Found};
+use crate::kernel::{self, Found, Question};
 
 /// Makes the analysis, or takes the one that is kept, and prints it.
 pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {
+    let question = Question { calls: arguments.calls.clone(), parts: arguments.parts.clone() };
     let found = match &arguments.image {
-        Some(image) => kernel::of_image(image, arguments.symbols.as_deref(), &arguments.calls),
-        None => kernel::of_running(&arguments.calls, arguments.fresh),
+        Some(image) => kernel::of_image(image, arguments.symbols.as_deref(), &question),
+        None => kernel::of_running(&question, arguments.fresh),
     }?;
     found.notes.iter().for_each(|note| eprintln!("weigh: {note}"));
+    let cost = match arguments.image {
+        Some(_) => Err("an image is not a kernel that runs".to_string()),
+        None => weigh_collect::calls::probe_cost(),
+    };
     let text = if arguments.json {
-        serde_json::to_string_pretty(&found.analysis)? + "\n"
+        let (probe_cost, why) = (cost.as_ref().ok().copied(), cost.err());
+        let told = Told { analysis: &found.analysis, probe_cost, probe_cost_unavailable: why };
+        serde_json::to_string_pretty(&told)? + "\n"
     } else {
-        page(&found, arguments.probes)
+        page(&found, arguments.probes, &cost)
     };
     crate::show::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(found: &Found, with_probes: bool) -> String {
+/// The analysis, and what only the machine can tell.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    analysis: &'a Analysis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe_cost: Option<ProbeCost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe_cost_unavailable: Option<String>,
+}
+
+/// What a probe costs here, or why that is not known.
+type Cost = Result<ProbeCost, String>;
+
+fn page(found: &Found, with_probes: bool, cost: &Cost) -> String {
     let analysis = &found.analysis;
     let mut text = head(found);
     text.push_str(&table(&analysis.subsystems));
     text.push_str(&legend(analysis));
+    text.push_str(&price(cost));
     if with_probes {
         for border in &analysis.subsystems {
             text.push_str(&format!("\n{}: {}\n", border.name, border.what));
@@ -150,13 +175,26 @@ fn legend(analysis: &Analysis) -> String {
          those that only tables of operations name; small: over within {SMALL} instructions, their time\n\
          is left with the caller; merged: left to the probe of a function that they call.\n\
          \n{} probes, each at a function's entry and return: {} by fentry, {} by kprobe only, {} not\n\
-         allowed, by {}. What one costs is not measured here.\n",
+         allowed, by {}.\n",
         number(probes().count() as u64),
         number(count(Allowed::Fentry)),
         number(count(Allowed::Kprobe)),
         number(count(Allowed::No)),
         said.join(", "),
     )
+}
+
+fn price(cost: &Cost) -> String {
+    let time = |seconds| show_amount(seconds, Unit::Seconds);
+    match cost {
+        Ok(cost) => format!(
+            "Each costs {} a thread that weigh follows, entry and return together, and {} any other;\n\
+             measured now, by one probe on this machine.\n",
+            time(cost.followed_seconds),
+            time(cost.others_seconds),
+        ),
+        Err(why) => format!("What one costs can not be measured: {why}.\n"),
+    }
 }
 
 fn probe_line(probe: &Probe) -> String {

@@ -42,19 +42,29 @@ pub enum CacheError {
 pub struct Cache {
     path: PathBuf,
     build_id: String,
-    wanted: Vec<String>,
+    question: Question,
+}
+
+/// What is asked of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The system calls to begin from; none: all.
+    pub calls: Vec<String>,
+    /// The parts to be told apart; none: all.
+    pub parts: Vec<String>,
 }
 
 impl Cache {
     /// The place for a kernel and what is asked of it; none if there is no directory for such things.
-    pub fn of(build_id: &str, wanted: &[String], with_tracefs: bool) -> Option<Self> {
-        Some(Self::below(&directory()?, build_id, wanted, with_tracefs))
+    pub fn of(build_id: &str, question: &Question, with_tracefs: bool) -> Option<Self> {
+        Some(Self::below(&directory()?, build_id, question, with_tracefs))
     }
 
-    fn below(directory: &Path, build_id: &str, wanted: &[String], with_tracefs: bool) -> Self {
-        let question = sum(format!("{VERSION} {with_tracefs} {}", wanted.join(",")).as_bytes());
-        let path = directory.join(format!("{build_id}-{question:016x}"));
-        Self { path, build_id: build_id.to_string(), wanted: wanted.to_vec() }
+    fn below(directory: &Path, build_id: &str, question: &Question, with_tracefs: bool) -> Self {
+        let (calls, parts) = (question.calls.join(","), question.parts.join(","));
+        let number = sum(format!("{VERSION} {with_tracefs} {calls} {parts}").as_bytes());
+        let path = directory.join(format!("{build_id}-{number:016x}"));
+        Self { path, build_id: build_id.to_string(), question: question.clone() }
     }
 
     /// The file.
@@ -83,7 +93,8 @@ impl Cache {
             serde_json::from_str(body).map_err(|_| self.refused("it is no analysis"))?;
         let is_asked = analysis.version == VERSION
             && analysis.build_id.as_ref() == Some(&self.build_id)
-            && analysis.wanted == self.wanted;
+            && analysis.wanted == self.question.calls
+            && analysis.told_apart == self.question.parts;
         if is_asked { Ok(Some(analysis)) } else { Err(self.refused("it answers another question")) }
     }
 
@@ -142,7 +153,7 @@ mod tests {
     fn analysis(build_id: &str) -> Analysis {
         let text = r#"{"version":1,"kernel":"k","build_id":"BUILD","symbols":"list","placed":{"by_debug":0,
             "by_name":0,"by_choice":0,"by_neighbours":0,"not":0},"code":{"functions":0,"instructions":0,
-            "calls":0,"tail_jumps":0,"by_pointer":0},"wanted":[],"entries":0,"reached":0,"tables":0,
+            "calls":0,"tail_jumps":0,"by_pointer":0},"wanted":[],"told_apart":[],"calls":{},"entries":0,"reached":0,"tables":0,
             "allowed_by":["code"],"subsystems":[]}"#;
         let mut analysis: Analysis =
             serde_json::from_str(&text.replace("BUILD", build_id)).expect("an analysis");
@@ -153,21 +164,22 @@ mod tests {
     #[test]
     fn what_was_kept_is_read_again() {
         let directory = tempfile::tempdir().expect("a directory");
-        let cache = Cache::below(&directory.path().join("below"), "abc", &[], true);
+        let cache =
+            Cache::below(&directory.path().join("below"), "abc", &Question::default(), true);
         assert_eq!(cache.read().expect("nothing there is no error"), None);
         cache.write(&analysis("abc")).expect("writes");
         assert_eq!(cache.read().expect("reads"), Some(analysis("abc")));
         let files = fs::read_dir(directory.path().join("below")).expect("a directory").count();
         assert_eq!(files, 1, "nothing is left beside it");
-        let other =
-            Cache::below(&directory.path().join("below"), "abc", &["read".to_string()], true);
+        let question = Question { calls: vec!["read".to_string()], ..Question::default() };
+        let other = Cache::below(&directory.path().join("below"), "abc", &question, true);
         assert_ne!(other.path(), cache.path(), "each question has its own");
     }
 
     #[test]
     fn what_is_damaged_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let cache = Cache::below(directory.path(), "abc", &[], true);
+        let cache = Cache::below(directory.path(), "abc", &Question::default(), true);
         cache.write(&analysis("abc")).expect("writes");
         let whole = fs::read(cache.path()).expect("reads");
         for at in [0, 25, 40, 60, whole.len() / 2, whole.len() - 1] {
@@ -185,7 +197,7 @@ mod tests {
     #[test]
     fn an_answer_to_another_question_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let cache = Cache::below(directory.path(), "abc", &[], true);
+        let cache = Cache::below(directory.path(), "abc", &Question::default(), true);
         let mut old = analysis("abc");
         old.version += 1;
         for other in [analysis("def"), old] {

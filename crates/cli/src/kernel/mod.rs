@@ -15,6 +15,7 @@ use thiserror::Error;
 use weigh_kernel::{Analysis, AnalysisError, Input, Subsystems};
 
 use cache::Cache;
+pub use cache::Question;
 use sources::Running;
 
 /// The most that is read of a file: Debian's -dbg images have 590 MB.
@@ -90,7 +91,7 @@ pub struct Found {
 pub fn of_image(
     image: &Path,
     symbols: Option<&Path>,
-    wanted: &[String],
+    question: &Question,
 ) -> Result<Found, KernelError> {
     let bytes = read(image)?;
     let symbols = symbols.map(read).transpose()?;
@@ -101,7 +102,8 @@ pub fn of_image(
         btf: None,
         build_id: None,
         filter_functions: None,
-        wanted,
+        wanted: &question.calls,
+        told_apart: &question.parts,
         subsystems: &subsystems,
     };
     let analysis = analyse(image, &input)?;
@@ -109,10 +111,10 @@ pub fn of_image(
 }
 
 /// The running kernel's analysis: what is kept of it, or a new one, which is kept then.
-pub fn of_running(wanted: &[String], fresh: bool) -> Result<Found, KernelError> {
+pub fn of_running(question: &Question, fresh: bool) -> Result<Found, KernelError> {
     let running = Running::look()?;
     let mut notes = Vec::new();
-    let cache = Cache::of(&running.build_id, wanted, running.filter_functions.is_some());
+    let cache = Cache::of(&running.build_id, question, running.filter_functions.is_some());
     if let Some(cache) = cache.as_ref().filter(|_| !fresh) {
         match cache.read() {
             Ok(Some(analysis)) => {
@@ -127,7 +129,7 @@ pub fn of_running(wanted: &[String], fresh: bool) -> Result<Found, KernelError> 
             Err(error) => notes.push(format!("{error}; it is made again")),
         }
     }
-    let (from, analysis) = analyse_running(&running, wanted)?;
+    let (from, analysis) = analyse_running(&running, question)?;
     if let Some(cache) = &cache
         && let Err(error) = cache.write(&analysis)
     {
@@ -138,7 +140,7 @@ pub fn of_running(wanted: &[String], fresh: bool) -> Result<Found, KernelError> 
 
 fn analyse_running(
     running: &Running,
-    wanted: &[String],
+    question: &Question,
 ) -> Result<(PathBuf, Analysis), KernelError> {
     let subsystems = Subsystems::shipped();
     let shown = running.shown();
@@ -160,15 +162,19 @@ fn analyse_running(
             btf: shown.btf.as_deref(),
             build_id: Some(&running.build_id),
             filter_functions: shown.filter_functions.as_deref(),
-            wanted,
+            wanted: &question.calls,
+            told_apart: &question.parts,
             subsystems: &subsystems,
         };
         match analyse(&candidate.path, &input) {
             Ok(analysis) => return Ok((candidate.path, analysis)),
             // What was asked for is wrong, not where it was looked for.
-            Err(error @ KernelError::Analysis { source: AnalysisError::NoCall(_), .. }) => {
-                return Err(error);
-            }
+            Err(
+                error @ KernelError::Analysis {
+                    source: AnalysisError::NoCall(_) | AnalysisError::NoPart { .. },
+                    ..
+                },
+            ) => return Err(error),
             Err(KernelError::Analysis { source, .. }) => {
                 tried.push((candidate.path, source.to_string()));
             }

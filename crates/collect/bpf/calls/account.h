@@ -68,6 +68,7 @@ struct window {
 	__u32 preempted;
 	enum awaits awaits;
 	__u32 depth;
+	__u32 base; /* the part that the call's own code is of */
 	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
 	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see own.h */
 	__u32 cell; /* of the call, + 1 */
@@ -283,10 +284,12 @@ static __always_inline bool mine(struct open *open, __u32 subsystem)
 /* Whose the time is now. */
 static __always_inline __u32 innermost(struct window *window)
 {
-	__u32 depth = window->depth;
+	__u32 depth = window->depth, base;
 
-	if (!depth)
-		return WEIGH_KERNEL;
+	if (!depth) {
+		base = window->base;
+		return base < WEIGH_SUBSYSTEMS ? base : WEIGH_KERNEL;
+	}
 	depth = (depth - 1) % MAX_DEPTH;
 	depth = window->inner[depth];
 	return depth < WEIGH_SUBSYSTEMS ? depth : WEIGH_KERNEL;

@@ -19,9 +19,10 @@
 enum call_kind {
 	TAKES_DESCRIPTOR = 1, /* as its first argument */
 	MOVES_BYTES = 2, /* and returns how many */
+	OWN_PART = 4, /* times the part that its own code is of, where functions are probed */
 };
 
-const volatile __u8 kinds[MAX_CALL_NUMBER];
+const volatile __u16 kinds[MAX_CALL_NUMBER];
 /* A call is sent as an event if it took at least so long; user space raises it as it learns. */
 __u64 told_from_ns = -1;
 const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much of them is waiting */
@@ -172,6 +173,19 @@ static __always_inline bool of_next_call(struct window *window)
 	return slot && slot->calls;
 }
 
+/* What no probe bounds is of the part that the call's own code is of. */
+static __always_inline void begin_in_its_part(struct window *window)
+{
+	__u32 part = kind_of(window->number) / OWN_PART;
+
+	barrier_var(part); /* or the verifier sees the bound of another number */
+	window->base = part;
+	if (!part || part >= WEIGH_SUBSYSTEMS)
+		return;
+	__sync_fetch_and_or(&window->account.touched, BIT(part));
+	add(&window->account.parts[part].entries, 1);
+}
+
 /* A call of a program with libweigh that a request may be about. */
 static __always_inline void request_enters(struct window *window, struct task_struct *task)
 {
@@ -270,6 +284,7 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	start_counting(&window->counting, chosen);
 	now = bpf_ktime_get_ns();
 	begin(window, task, now);
+	begin_in_its_part(window);
 	window->began = now;
 	window->inside = 1;
 	return 0;
@@ -416,6 +431,7 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	split(&open, task, bpf_ktime_get_ns());
 	stop_counting(&window->counting, open.account);
 	window->inside = 0;
+	window->base = WEIGH_KERNEL;
 	if (window->left_behind)
 		take_transfers(window, task->pid);
 	time = window->last - window->began;

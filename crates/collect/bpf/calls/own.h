@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Parts of the kernel that a configuration bounds by functions. Two programs for all functions:
- * attached to each with a cookie, which is the number of the recipe that says what to do there.
+ * Parts of the kernel that are bounded by functions: by a configuration, or by the analysis of the
+ * kernel's image. Two programs for all functions: attached to each with a cookie, which is the
+ * number of the recipe that says what to do there.
  *
  * A function's return is known by its place on the stack. So it does not matter which functions
  * call each other or themselves, whether the return of one was missed, or whether one was entered
@@ -12,7 +13,7 @@
 
 #include "causes.h"
 
-#define MAX_RECIPES 1024
+#define MAX_RECIPES 4096
 #define MAX_STEPS 6
 #define MAX_SUMS 4
 #define MAX_REMEMBERED 65536
@@ -21,6 +22,8 @@ enum recipe_does {
 	RECIPE_BOUNDS = 1, /* time between entry and return is the part's */
 	RECIPE_STARTS = 2, /* what is captured is remembered with its cause */
 	RECIPE_ENDS = 4, /* what is captured may have been remembered: then it is done for that cause */
+	RECIPE_CROSSES = 8, /* an entry counts if it comes from another part */
+	RECIPE_TRIES = 16, /* weigh's own, to learn what a probe costs and where returns are */
 };
 
 enum { RETURNED = 6 }; /* instead of an argument's number */
@@ -46,9 +49,17 @@ struct recipe {
 	__u32 keeps;
 	__u32 count_slot, time_slot;
 	__u32 sums;
+	__u64 hits; /* by threads that are followed */
 	struct capture match;
 	struct sum sum[MAX_SUMS];
 };
+
+/*
+ * Where the stack is said to be at a return depends on how the kernel gets hold of returns. Who tries
+ * it, and finds out: this is taken away from what is said at each.
+ */
+__u32 trier;
+__u64 tried_frame, return_skew;
 
 const volatile struct recipe recipe_layout;
 const volatile enum recipe_does recipe_does_layout;
@@ -172,16 +183,20 @@ static __always_inline void go_in(struct recipe *recipe, struct values *values)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 part = recipe->part, depth;
 	struct window *window;
+	bool is_within;
 	struct open open;
 
 	if (part >= WEIGH_SUBSYSTEMS || !mine(&open, part))
 		return;
 	window = open.window;
-	add(&open.account->parts[part].entries, 1);
+	add(&recipe->hits, 1);
+	is_within = innermost(window) == part;
+	if (!is_within || !(recipe->does & RECIPE_CROSSES))
+		add(&open.account->parts[part].entries, 1);
 	add_up(recipe, open.account, values, false);
 	depth = window->depth;
 	/* Within itself, or deeper than there is room for, the time stays where it is. */
-	if (depth >= MAX_DEPTH || innermost(window) == part)
+	if (depth >= MAX_DEPTH || is_within)
 		return;
 	split(&open, task, bpf_ktime_get_ns());
 	window->inner[depth % MAX_DEPTH] = part;
@@ -322,37 +337,72 @@ static __always_inline struct recipe *recipe_of(struct pt_regs *regs)
 	return bpf_map_lookup_elem(&recipes, &number);
 }
 
-SEC("?kprobe")
-int own__enter(struct pt_regs *regs)
+static __always_inline bool is_trier(struct recipe *recipe)
+{
+	return recipe->does & RECIPE_TRIES && (__u32)bpf_get_current_pid_tgid() == trier;
+}
+
+static __always_inline void at_entry(struct pt_regs *regs)
 {
 	struct recipe *recipe = recipe_of(regs);
 	struct values values;
 
 	if (!recipe)
-		return 0;
+		return;
 	take_values(&values, regs, false);
+	if (is_trier(recipe))
+		tried_frame = values.frame;
 	if (recipe->does & RECIPE_BOUNDS)
 		go_in(recipe, &values);
 	if (recipe->does & RECIPE_STARTS)
 		remember(recipe, &values);
 	if (recipe->does & RECIPE_ENDS)
 		begin_later(recipe, &values);
+}
+
+static __always_inline void at_return(struct pt_regs *regs)
+{
+	struct recipe *recipe = recipe_of(regs);
+	struct values values;
+
+	if (!recipe)
+		return;
+	take_values(&values, regs, true);
+	if (is_trier(recipe))
+		return_skew = values.frame - tried_frame;
+	values.frame -= return_skew;
+	if (recipe->does & RECIPE_ENDS)
+		end_later(recipe, &values);
+	if (recipe->does & RECIPE_BOUNDS)
+		go_out(recipe, &values);
+}
+
+SEC("?kprobe")
+int own__enter(struct pt_regs *regs)
+{
+	at_entry(regs);
 	return 0;
 }
 
 SEC("?kretprobe")
 int own__leave(struct pt_regs *regs)
 {
-	struct recipe *recipe = recipe_of(regs);
-	struct values values;
+	at_return(regs);
+	return 0;
+}
 
-	if (!recipe)
-		return 0;
-	take_values(&values, regs, true);
-	if (recipe->does & RECIPE_ENDS)
-		end_later(recipe, &values);
-	if (recipe->does & RECIPE_BOUNDS)
-		go_out(recipe, &values);
+/* The same for kernels that attach a program to many functions at once. */
+SEC("?kprobe.multi")
+int own__enter_many(struct pt_regs *regs)
+{
+	at_entry(regs);
+	return 0;
+}
+
+SEC("?kretprobe.multi")
+int own__leave_many(struct pt_regs *regs)
+{
+	at_return(regs);
 	return 0;
 }
 

@@ -6,11 +6,13 @@
 //! nobody any time.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut};
 use weigh_schema::subsystem::{CpuCounter, Subsystem};
 
+use super::functions::let_go;
 use super::{ALWAYS, INTERRUPTS, JOIN, KernelCalls, OWN, WITHOUT_INTERRUPTS, owners, root_of};
 use crate::job::{JobError, bpf};
 
@@ -71,8 +73,12 @@ impl KernelCalls {
     pub fn detach(&mut self) {
         self.held = 0;
         self.links = Links::default();
-        self.functions.clear();
         self.counting.attach_only(0, self.skeleton.object());
+        let began = Instant::now();
+        let_go(&mut self.functions);
+        if let Some(functions) = &mut self.function_probes {
+            functions.detach_seconds = began.elapsed().as_secs_f64();
+        }
     }
 
     /// The parts that are attached now, as bits.

@@ -40,7 +40,7 @@ impl Counters {
     /// counters of the CPU.
     #[doc(hidden)]
     pub fn instead(mut self, counter: &CpuCounter, kind: u32, config: u64) -> Counters {
-        self.0.insert(place(counter), Event { kind, config });
+        self.0.insert(place(counter), Event { kind, config, more: [0; 2] });
         self
     }
 }

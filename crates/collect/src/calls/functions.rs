@@ -5,33 +5,39 @@
 //! `bpf/calls/own.h` and the functions that they are for. Refuses functions, arguments and fields
 //! that this kernel does not have, with the nearest that it has.
 
+mod attach;
 mod captures;
+mod cost;
 mod known;
+mod kprobe;
 mod recipe;
 mod symbols;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use libbpf_rs::{KprobeOpts, Link, MapCore as _, MapFlags};
+use weigh_schema::call::BorderProbes;
 use weigh_schema::configuration::{At, Configuration, ConfigurationError, OwnSubsystem};
 use weigh_schema::own::{OWN_PARTS, Own, OwnPart};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
-use super::layout::skeleton;
-use super::{Attached, bpf};
-use crate::job::JobError;
+use super::Attached;
+pub(super) use attach::let_go;
 use captures::Found;
 use captures::Types;
+pub use cost::probe_cost;
+pub use known::{Border, BorderFunction, Borders};
+pub(super) use recipe::hits;
 use symbols::Symbols;
-
-/// A function that every kernel has, to try whether functions can be probed.
-const PROBED: &str = "security_file_open";
 
 /// The kernel's own word on whether it has probes of functions.
 const KIND: &str = "/sys/bus/event_source/devices/kprobe/type";
 
-/// No recipe has this number: a probe with it does nothing.
-const NO_RECIPE: u64 = u32::MAX as u64;
+/// Part of a kernel that attaches a program to many functions at once.
+const MANY: &str = "register_fprobe_ips";
+
+/// As many recipes as there is room for, less the one of the trial.
+const MOST: usize = 4095;
 
 /// What is to be done at a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +45,10 @@ pub(super) struct Recipe {
     pub(super) bounds: bool,
     pub(super) starts: bool,
     pub(super) ends: bool,
+    /// An entry counts if it comes from another part.
+    pub(super) crosses: bool,
+    /// Of the trial: see `cost`.
+    pub(super) tries: bool,
     /// The part's number, the built-in ones counted.
     pub(super) part: u32,
     pub(super) rule: u32,
@@ -56,6 +66,10 @@ struct Probe {
     recipe: Recipe,
     /// Where it was asked for; nowhere if weigh has chosen it.
     at: Option<At>,
+    /// Where it is; 0 if that is not known.
+    address: u64,
+    /// Whether it can be attached together with others.
+    at_once: bool,
 }
 
 /// The functions that are to be probed.
@@ -67,25 +81,76 @@ pub struct Functions {
     probes: Vec<Probe>,
     /// What this kernel has not, by the part's number.
     lacking: Vec<(u32, String)>,
+    /// The functions at borders, by the part's number.
+    borders: Vec<(u32, BorderProbes)>,
+    /// Parts that there is no room for.
+    without_room: Vec<String>,
+    /// Why the functions at borders were not chosen by the analysis.
+    why: Option<String>,
+    /// By the number of a system call, the part that its own code is of.
+    own_parts: BTreeMap<u32, u32>,
+    /// Whether this kernel attaches a program to many functions at once.
+    many: bool,
 }
 
 impl Functions {
-    /// Adds the borders that weigh knows by itself, of parts that are wanted. A part that the
-    /// configuration has defined stays as it is.
-    pub fn add_known(&mut self, is_wanted: &dyn Fn(&str) -> bool) {
+    /// Without any, to try out what one costs.
+    fn of_trial() -> Functions {
+        let many = Symbols::of_this_kernel().know(MANY);
+        Functions { many, ..Functions::default() }
+    }
+
+    /// Adds the borders of parts. A part that the configuration has defined stays as it is.
+    pub fn add_borders(&mut self, borders: &Borders) {
         let symbols = Symbols::of_this_kernel();
-        for (name, functions) in known::BORDERS.iter().filter(|(name, _)| is_wanted(name)) {
-            let Some(part) = self.place_of(name) else { continue };
-            self.wanted.push(((*name).to_string(), part));
-            for function in *functions {
-                if !symbols.have(function) {
-                    let why = format!("this kernel has no function {function} of its own");
-                    self.lacking.push((part, why));
-                    continue;
-                }
-                let recipe = Recipe { bounds: true, part, ..Recipe::default() };
-                self.probes.push(Probe { function: (*function).to_string(), recipe, at: None });
+        self.many = symbols.know(MANY);
+        self.why.clone_from(&borders.why);
+        let mut numbers = BTreeMap::new();
+        for border in &borders.parts {
+            if self.wanted.iter().any(|(name, _)| *name == border.part) {
+                continue;
             }
+            let Some(part) = self.place_of(&border.part) else {
+                self.without_room.push(border.part.clone());
+                continue;
+            };
+            numbers.insert(border.part.as_str(), part);
+            self.wanted.push((border.part.clone(), part));
+            self.add_border(border, borders, part, &symbols);
+        }
+        let numbered = |(call, part): (&u32, &String)| Some((*call, *numbers.get(part.as_str())?));
+        self.own_parts = borders.calls.iter().filter_map(numbered).collect();
+    }
+
+    fn add_border(&mut self, border: &Border, borders: &Borders, part: u32, symbols: &Symbols) {
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            border.functions.iter().partition(|function| symbols.have(&function.name));
+        let names: Vec<&str> = unknown.iter().map(|function| function.name.as_str()).collect();
+        if !names.is_empty() {
+            let why = match names.len() {
+                0..=3 => names.join(", "),
+                many => format!("{} and {} others", names[..2].join(", "), many - 2),
+            };
+            let why = format!("this kernel has no function of its own, or several, named {why}");
+            self.lacking.push((part, why));
+        }
+        if border.forbidden > 0 {
+            let why = format!("{} functions can not be probed in any kernel", border.forbidden);
+            self.lacking.push((part, why));
+        }
+        let chosen = border.functions.len() + border.forbidden;
+        let state =
+            BorderProbes { chosen_by: borders.chosen_by, chosen, ..BorderProbes::default() };
+        self.borders.push((part, state));
+        let room = MOST.saturating_sub(self.probes.len());
+        for function in known.into_iter().take(room) {
+            self.probes.push(Probe {
+                function: function.name.clone(),
+                recipe: Recipe { bounds: true, crosses: true, part, ..Recipe::default() },
+                at: None,
+                address: symbols.address(&function.name),
+                at_once: self.many && function.is_traceable,
+            });
         }
     }
 
@@ -140,55 +205,45 @@ impl Functions {
 
     /// The set of the own parts that are wanted.
     pub(super) fn bits(&self) -> u64 {
-        self.wanted.iter().map(|(_, part)| 1 << part).sum()
+        self.wanted.iter().fold(0, |set, (_, part)| set | 1 << part)
     }
 
-    /// Attaches all of them, if the programs are loaded; what came of it for each part.
-    pub(super) fn attach_all(
-        &self,
-        skeleton: &skeleton::CallsSkel<'static>,
-        are_loaded: bool,
-        links: &mut Vec<Link>,
-    ) -> Result<Vec<Attached>, JobError> {
-        let tried = function_probes();
-        match if are_loaded { tried.and_then(|()| work(skeleton)) } else { tried } {
-            Ok(()) => self.attach(skeleton, links),
-            Err(reason) => Ok(self.without(&reason)),
-        }
+    /// By the number of a system call, the part that its own code is of.
+    pub(super) fn own_parts(&self) -> &BTreeMap<u32, u32> {
+        &self.own_parts
     }
 
-    fn attach(
-        &self,
-        skeleton: &skeleton::CallsSkel<'static>,
-        links: &mut Vec<Link>,
-    ) -> Result<Vec<Attached>, JobError> {
-        let mut parts = self.parts();
-        for (number, probe) in self.probes.iter().enumerate() {
-            let key = (number as u32).to_ne_bytes();
-            let recipe = recipe::bytes(&probe.recipe);
-            skeleton.maps.recipes.update(&key, &recipe, MapFlags::ANY).map_err(bpf("recipes"))?;
-            let Some(part) = parts.iter_mut().find(|(n, _)| *n == probe.recipe.part) else {
-                continue;
-            };
-            match attach_one(skeleton, probe, number as u64) {
-                Ok(attached) => {
-                    part.1.probes += attached.len();
-                    links.extend(attached);
-                }
-                Err(error) => part.1.missing.push(probe.complaint(&error)),
-            }
-        }
-        Ok(parts.into_iter().map(|(_, attached)| attached).collect())
+    /// Whether the kernel attaches a program to many functions at once, and that is asked for.
+    pub(super) fn many(&self) -> bool {
+        self.many
+    }
+
+    /// The parts that the recipes are of, by their numbers; of functions at borders alone.
+    pub(super) fn of_borders(&self) -> Vec<Option<String>> {
+        let name = |part: u32| self.wanted.iter().find(|(_, number)| *number == part);
+        let of = |probe: &Probe| match probe.is_border() {
+            true => name(probe.recipe.part).map(|(name, _)| name.clone()),
+            false => None,
+        };
+        self.probes.iter().map(of).collect()
     }
 
     fn parts(&self) -> Vec<(u32, Attached)> {
         let part = |(name, number): &(String, u32)| {
             let lacking = self.lacking.iter().filter(|(part, _)| part == number);
             let missing = lacking.map(|(_, why)| why.clone()).collect();
-            let attached = Attached { subsystem: name.clone(), probes: 0, missing };
-            (*number, attached)
+            let borders = self.borders.iter().find(|(part, _)| part == number);
+            let functions = borders.map(|(_, functions)| *functions);
+            (*number, Attached { subsystem: name.clone(), probes: 0, functions, missing })
         };
-        self.wanted.iter().map(part).collect()
+        let none = |name: &String| {
+            let missing = vec![format!(
+                "an account has room for {OWN_PARTS} parts beside the built-in ones, and they are taken"
+            )];
+            let subsystem = name.clone();
+            (u32::MAX, Attached { subsystem, probes: 0, functions: None, missing })
+        };
+        self.wanted.iter().map(part).chain(self.without_room.iter().map(none)).collect()
     }
 
     /// The same where functions can not be probed at all.
@@ -202,30 +257,21 @@ impl Functions {
 }
 
 impl Probe {
-    fn complaint(&self, error: &libbpf_rs::Error) -> String {
+    /// Whether it was not asked for by a configuration.
+    fn is_border(&self) -> bool {
+        self.at.is_none()
+    }
+
+    fn place(&self) -> (&str, u64) {
+        (&self.function, self.address)
+    }
+
+    fn complaint(&self, error: &str) -> String {
         match &self.at {
             Some(at) => format!("{at}'{}' can not be probed: {error}", self.function),
             None => format!("{} can not be probed: {error}", self.function),
         }
     }
-}
-
-fn attach_one(
-    skeleton: &skeleton::CallsSkel<'static>,
-    probe: &Probe,
-    cookie: u64,
-) -> Result<Vec<Link>, libbpf_rs::Error> {
-    let attach = |program: &libbpf_rs::ProgramMut<'_>, at_return: bool| {
-        let options = KprobeOpts { cookie, ..KprobeOpts::default() };
-        program.attach_kprobe_with_opts(at_return, &probe.function, options)
-    };
-    // The return first: an entry without one would have to be mended.
-    let mut links = Vec::new();
-    if probe.recipe.bounds || probe.recipe.ends {
-        links.push(attach(&skeleton.progs.own__leave, true)?);
-    }
-    links.push(attach(&skeleton.progs.own__enter, false)?);
-    Ok(links)
 }
 
 /// Whether this kernel has probes of functions at all, as far as it says so itself.
@@ -234,13 +280,6 @@ pub fn function_probes() -> Result<(), String> {
         true => Ok(()),
         false => Err(refusal(&format!("there is no {KIND}"))),
     }
-}
-
-/// Whether a function can be probed: tried, because no setting tells.
-fn work(skeleton: &skeleton::CallsSkel<'static>) -> Result<(), String> {
-    let options = KprobeOpts { cookie: NO_RECIPE, ..KprobeOpts::default() };
-    let tried = skeleton.progs.own__enter.attach_kprobe_with_opts(false, PROBED, options);
-    tried.map(drop).map_err(|error| refusal(&error.to_string()))
 }
 
 fn refusal(what: &str) -> String {
@@ -254,6 +293,11 @@ struct Kernel {
 }
 
 impl Kernel {
+    fn probe(&self, function: String, recipe: Recipe, at: &At) -> Probe {
+        let address = self.symbols.address(&function);
+        Probe { function, recipe, at: Some(at.clone()), address, at_once: false }
+    }
+
     fn probes(
         &self,
         subsystem: &OwnSubsystem,
@@ -269,7 +313,7 @@ impl Kernel {
             let sums = boundary.sums.iter().map(sum).collect::<Result<_, _>>()?;
             let recipe = Recipe { bounds: true, part, sums, ..Recipe::default() };
             let function = boundary.function.name.clone();
-            probes.push(Probe { function, recipe, at: Some(boundary.function.at.clone()) });
+            probes.push(self.probe(function, recipe, &boundary.function.at));
         }
         let Some(later) = &subsystem.later else { return Ok(probes) };
         let sides = [(&later.start, &later.start_capture), (&later.end, &later.end_capture)];
@@ -279,9 +323,7 @@ impl Kernel {
             let index = probes.iter().position(|probe| probe.function == function.name);
             let index = index.unwrap_or_else(|| {
                 let recipe = Recipe { part, ..Recipe::default() };
-                let function_name = function.name.clone();
-                let at = Some(function.at.clone());
-                probes.push(Probe { function: function_name, recipe, at });
+                probes.push(self.probe(function.name.clone(), recipe, &function.at));
                 probes.len() - 1
             });
             let recipe = &mut probes[index].recipe;

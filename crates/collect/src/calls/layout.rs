@@ -41,6 +41,14 @@ pub(super) fn armed() -> Vec<u8> {
     window
 }
 
+/// A thread that is in a call, and of which nothing else is known.
+pub(super) fn inside() -> Vec<u8> {
+    let mut window = vec![0; size_of::<types::window>()];
+    let at = offset_of!(types::window, inside);
+    window[at..at + 4].copy_from_slice(&1u32.to_ne_bytes());
+    window
+}
+
 /// Whether the calls of the thread that this is kept of are followed.
 pub(super) fn is_member(window: &[u8]) -> bool {
     let member = types::stage::STAGE_MEMBER.0;

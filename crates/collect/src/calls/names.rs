@@ -1,5 +1,7 @@
 //! Names of system calls, and what is known of them by their number.
 
+use std::collections::BTreeMap;
+
 use super::layout::skeleton::types::call_kind;
 
 /// Added to the numbers of 32-bit programs, which have others.
@@ -98,14 +100,16 @@ fn compatible(number: u64) -> String {
     format!("call {number} (32-bit)")
 }
 
-/// What the kernel side is to know of each call.
-pub(super) fn fill(kinds: &mut [u8]) {
+/// What the kernel side is to know of each call; the part that its own code is of, where that is known.
+pub(super) fn fill(kinds: &mut [u16], own_parts: &BTreeMap<u32, u32>) {
     for (number, kind) in kinds.iter_mut().enumerate() {
         let name = name(number as u64);
         let is_in = |list: &[&str]| list.contains(&name.as_str());
-        let descriptor = call_kind::TAKES_DESCRIPTOR.0 as u8;
-        let moves = call_kind::MOVES_BYTES.0 as u8;
-        *kind = match (is_in(TRANSFERS), is_in(OF_DESCRIPTORS)) {
+        let descriptor = call_kind::TAKES_DESCRIPTOR.0 as u16;
+        let moves = call_kind::MOVES_BYTES.0 as u16;
+        let part = own_parts.get(&(number as u32)).copied().unwrap_or_default() as u16;
+        *kind = part * call_kind::OWN_PART.0 as u16;
+        *kind |= match (is_in(TRANSFERS), is_in(OF_DESCRIPTORS)) {
             (true, _) => descriptor | moves,
             (_, true) => descriptor,
             _ => 0,

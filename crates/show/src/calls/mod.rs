@@ -2,6 +2,7 @@
 //! each, what could not be seen.
 
 pub mod docs;
+mod functions;
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::call::{CallKind, CallsReport, Numbers, RIVALS, SingleCall};
@@ -57,6 +58,7 @@ pub fn render(report: &CallsReport, rows: usize, width: usize, color: bool) -> S
         lines.push(Line::new().add("slowest", Paint::Bold));
         lines.extend(report.slowest.iter().flat_map(|call| slow_lines(call, width)));
     }
+    lines.extend(functions::lines(report, width));
     lines.extend(notes(report, width));
     lines.iter().map(|line| line.render(width, color) + "\n").collect()
 }

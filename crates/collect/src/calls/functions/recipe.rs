@@ -17,6 +17,8 @@ pub(super) fn bytes(recipe: &Recipe) -> Vec<u8> {
         (recipe.bounds, types::recipe_does::RECIPE_BOUNDS),
         (recipe.starts, types::recipe_does::RECIPE_STARTS),
         (recipe.ends, types::recipe_does::RECIPE_ENDS),
+        (recipe.crosses, types::recipe_does::RECIPE_CROSSES),
+        (recipe.tries, types::recipe_does::RECIPE_TRIES),
     ];
     let does: u32 = does.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit.0).sum();
     for (at, number) in [
@@ -57,4 +59,11 @@ fn capture(value: &mut [u8], start: usize, found: &Found) {
     for (number, offset) in found.offsets.iter().take(MOST_STEPS).enumerate() {
         put(value, offsets + 4 * number, &offset.to_ne_bytes());
     }
+}
+
+/// How often a function was entered by threads that are followed.
+pub(in crate::calls) fn hits(value: &[u8]) -> u64 {
+    let at = offset_of!(types::recipe, hits);
+    let bytes = value.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_ne_bytes)
 }

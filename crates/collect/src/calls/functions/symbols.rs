@@ -5,8 +5,17 @@ use std::collections::HashMap;
 use weigh_schema::configuration::{ConfigurationError, Function};
 use weigh_schema::nearest;
 
-/// How many functions there are of each name; none if the list can not be read.
-pub(super) struct Symbols(HashMap<String, u32>);
+/// A name in the list.
+#[derive(Default)]
+struct Known {
+    /// How many functions have it.
+    many: u32,
+    /// Where one of them is; 0 if the kernel does not show addresses.
+    address: u64,
+}
+
+/// The functions by name; none if the list can not be read.
+pub(super) struct Symbols(HashMap<String, Known>);
 
 impl Symbols {
     pub(super) fn of_this_kernel() -> Symbols {
@@ -16,15 +25,20 @@ impl Symbols {
 
     /// Lines such as `ffffffff81000000 T _stext`, with `[module]` behind those of modules.
     fn parse(text: &[u8]) -> Symbols {
-        let mut functions = HashMap::new();
+        let mut functions: HashMap<String, Known> = HashMap::new();
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-            let (Some(_), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
+            let (Some(address), Some(kind), Some(name)) =
+                (words.next(), words.next(), words.next())
             else {
                 continue;
             };
             if matches!(kind, b"t" | b"T" | b"w" | b"W") {
-                *functions.entry(String::from_utf8_lossy(name).into_owned()).or_insert(0) += 1;
+                let known =
+                    functions.entry(String::from_utf8_lossy(name).into_owned()).or_default();
+                let digits = std::str::from_utf8(address).unwrap_or_default();
+                known.many += 1;
+                known.address = u64::from_str_radix(digits, 16).unwrap_or_default();
             }
         }
         Symbols(functions)
@@ -32,13 +46,23 @@ impl Symbols {
 
     /// Whether a function is there, once.
     pub(super) fn have(&self, name: &str) -> bool {
-        self.0.is_empty() || self.0.get(name) == Some(&1)
+        self.0.is_empty() || self.0.get(name).is_some_and(|known| known.many == 1)
+    }
+
+    /// Whether a function is known to be there.
+    pub(super) fn know(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Where a function is that is there once; 0 if that is not told.
+    pub(super) fn address(&self, name: &str) -> u64 {
+        self.0.get(name).filter(|known| known.many == 1).map_or(0, |known| known.address)
     }
 
     /// Refuses a function that is not there, or that is there more than once.
     pub(super) fn check(&self, function: &Function) -> Result<(), ConfigurationError> {
         let name = &function.name;
-        match self.0.get(name) {
+        match self.0.get(name).map(|known| known.many) {
             // Whoever may not read the list finds out when it does not attach.
             _ if self.0.is_empty() => Ok(()),
             Some(1) => Ok(()),

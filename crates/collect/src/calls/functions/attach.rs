@@ -1,0 +1,275 @@
+//! Attaches the programs to functions: to all of a kind at once where the kernel can, else to one
+//! after the other, and then to no more than [`MOST_ONE_BY_ONE`].
+//!
+//! Emits links, and what could not be attached with the kernel's reason.
+
+use std::time::Instant;
+
+use libbpf_rs::{KprobeMultiOpts, Link, MapCore as _, MapFlags};
+use weigh_schema::call::{BorderProbes, FunctionProbes, ProbeCost, ProbedBy};
+
+use super::cost::Trial;
+use super::kprobe::{Kprobes, Place};
+use super::{Functions, Probe, recipe};
+use crate::calls::layout::skeleton;
+use crate::calls::{Attached, bpf};
+use crate::job::JobError;
+
+/// Functions at borders that are probed where the kernel takes them one by one. Each takes a few
+/// hundredths of a second to attach, and twice that to let go of, for the kernel waits for all of its
+/// CPUs each time: docs/kernel.md has figures.
+pub(super) const MOST_ONE_BY_ONE: usize = 128;
+
+/// So many links are let go of at once: most of that time is waiting.
+const AT_ONCE: usize = 16;
+
+/// How functions are probed here.
+pub(super) struct Way {
+    kprobes: Kprobes,
+    by: ProbedBy,
+}
+
+/// What was found out before anything else was attached.
+pub(in crate::calls) struct Tried {
+    way: Way,
+    cost: Option<ProbeCost>,
+}
+
+impl Tried {
+    pub(super) fn cost(&self) -> Option<ProbeCost> {
+        self.cost
+    }
+}
+
+/// What came of it.
+pub(in crate::calls) struct Probed {
+    pub(in crate::calls) parts: Vec<Attached>,
+    pub(in crate::calls) functions: Option<FunctionProbes>,
+}
+
+impl Functions {
+    /// Finds out whether functions can be probed, for no setting tells, how, and what it costs.
+    pub(in crate::calls) fn try_out(
+        &self,
+        skeleton: &mut skeleton::CallsSkel<'static>,
+    ) -> Result<Tried, String> {
+        super::function_probes()?;
+        let none = || super::refusal("no events of the kind kprobe");
+        let kprobes = Kprobes::of_this_kernel().ok_or_else(none)?;
+        let is_loaded = skeleton.progs.own__enter_many.autoload();
+        let by = if is_loaded { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
+        let mut way = Way { kprobes, by };
+        let mut trial = Trial::begin(skeleton, &way);
+        if trial.is_err() && way.by == ProbedBy::KprobeMulti {
+            way.by = ProbedBy::Kprobe;
+            trial = Trial::begin(skeleton, &way);
+        }
+        let cost = trial.map_err(|error| super::refusal(&error))?.cost(skeleton);
+        Ok(Tried { way, cost })
+    }
+
+    /// Attaches all of them; what came of it for each part.
+    pub(in crate::calls) fn attach_all(
+        &self,
+        skeleton: &skeleton::CallsSkel<'static>,
+        tried: Result<Tried, String>,
+        links: &mut Vec<Link>,
+    ) -> Result<Probed, JobError> {
+        let Tried { way, cost } = match tried {
+            Ok(tried) => tried,
+            Err(reason) => return Ok(Probed { parts: self.without(&reason), functions: None }),
+        };
+        let began = Instant::now();
+        for (number, probe) in self.probes.iter().enumerate() {
+            let key = (number as u32).to_ne_bytes();
+            let recipe = recipe::bytes(&probe.recipe);
+            skeleton.maps.recipes.update(&key, &recipe, MapFlags::ANY).map_err(bpf("recipes"))?;
+        }
+        let mut states = States::of(self);
+        let at_once = if way.by == ProbedBy::KprobeMulti { self.at_once(skeleton) } else { None };
+        let by = if at_once.is_some() { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
+        links.extend(at_once.into_iter().flatten());
+        self.attach_the_rest(skeleton, &Way { by, ..way }, &mut states, links);
+        let parts = states.told();
+        let is_border = self.probes.iter().any(Probe::is_border);
+        let functions = is_border.then(|| FunctionProbes {
+            by,
+            why: self.why.clone(),
+            probed: parts.iter().filter_map(|part| part.functions).map(|f| f.probed).sum(),
+            attach_seconds: began.elapsed().as_secs_f64(),
+            detach_seconds: 0.0,
+            cost,
+        });
+        Ok(Probed { parts, functions })
+    }
+
+    /// Those that are not attached at once, one after the other.
+    fn attach_the_rest(
+        &self,
+        skeleton: &skeleton::CallsSkel<'static>,
+        way: &Way,
+        states: &mut States,
+        links: &mut Vec<Link>,
+    ) {
+        let mut left = MOST_ONE_BY_ONE;
+        for number in self.by_rank() {
+            let probe = &self.probes[number];
+            if way.by == ProbedBy::KprobeMulti && probe.at_once {
+                states.attached(probe, 2);
+                continue;
+            }
+            if probe.is_border() && left == 0 {
+                states.left_out(probe);
+                continue;
+            }
+            let (what, both) = (probe.place(), probe.recipe.bounds || probe.recipe.ends);
+            match attach_place(skeleton, &way.one_by_one(), what, both, number as u64) {
+                Ok(attached) => {
+                    left -= usize::from(probe.is_border());
+                    states.attached(probe, attached.len());
+                    links.extend(attached);
+                }
+                Err(error) => states.refused(probe, &error),
+            }
+        }
+    }
+
+    /// The functions that ftrace has a place in, all at once: the returns first. Nothing if the
+    /// kernel will not have it so.
+    fn at_once(&self, skeleton: &skeleton::CallsSkel<'static>) -> Option<Vec<Link>> {
+        let all: Vec<(String, u64)> = (0..)
+            .zip(&self.probes)
+            .filter(|(_, probe)| probe.at_once)
+            .map(|(number, probe)| (probe.function.clone(), number))
+            .collect();
+        attach_many(skeleton, &all).ok()
+    }
+
+    /// The numbers of the probes: first the most important one of each part, then the second.
+    fn by_rank(&self) -> Vec<usize> {
+        let mut ranks = vec![0; u64::BITS as usize];
+        let mut ranked: Vec<(usize, usize)> = Vec::new();
+        for (number, probe) in self.probes.iter().enumerate() {
+            let rank = &mut ranks[probe.recipe.part as usize % u64::BITS as usize];
+            ranked.push((if probe.is_border() { *rank } else { 0 }, number));
+            *rank += 1;
+        }
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(_, number)| number).collect()
+    }
+}
+
+impl Way {
+    fn one_by_one(&self) -> Way {
+        Way { kprobes: self.kprobes, by: ProbedBy::Kprobe }
+    }
+}
+
+/// Attaches to a function's entry and, if that matters, to its return.
+pub(super) fn attach_place(
+    skeleton: &skeleton::CallsSkel<'static>,
+    way: &Way,
+    (function, address): (&str, u64),
+    returns: bool,
+    cookie: u64,
+) -> Result<Vec<Link>, String> {
+    if way.by == ProbedBy::KprobeMulti {
+        let one = [(function.to_string(), cookie)];
+        return attach_many(skeleton, &one).map_err(|error| error.to_string());
+    }
+    let place = |at_return| Place { function, address, at_return };
+    // The return first: an entry without one would have to be mended.
+    let mut links = Vec::new();
+    if returns {
+        let link = way.kprobes.attach(&skeleton.progs.own__leave, &place(true), cookie);
+        links.push(link.map_err(|error| error.to_string())?);
+    }
+    let link = way.kprobes.attach(&skeleton.progs.own__enter, &place(false), cookie);
+    links.push(link.map_err(|error| error.to_string())?);
+    Ok(links)
+}
+
+fn attach_many(
+    skeleton: &skeleton::CallsSkel<'static>,
+    all: &[(String, u64)],
+) -> Result<Vec<Link>, libbpf_rs::Error> {
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (symbols, cookies): (Vec<_>, Vec<_>) = all.iter().cloned().unzip();
+    let options = |retprobe| KprobeMultiOpts {
+        symbols: symbols.clone(),
+        cookies: cookies.clone(),
+        retprobe,
+        ..KprobeMultiOpts::default()
+    };
+    let progs = &skeleton.progs;
+    let leave = progs.own__leave_many.attach_kprobe_multi_with_opts(options(true))?;
+    let enter = progs.own__enter_many.attach_kprobe_multi_with_opts(options(false))?;
+    Ok(vec![leave, enter])
+}
+
+/// Lets go of all, and waits until that is done.
+pub(in crate::calls) fn let_go(links: &mut Vec<Link>) {
+    let size = links.len().div_ceil(AT_ONCE).max(1);
+    std::thread::scope(|scope| {
+        while !links.is_empty() {
+            let some = links.split_off(links.len().saturating_sub(size));
+            scope.spawn(move || drop(some));
+        }
+    });
+}
+
+/// What becomes of each part while its functions are attached.
+struct States {
+    parts: Vec<(u32, Attached)>,
+    left_out: Vec<(u32, usize)>,
+}
+
+impl States {
+    fn of(functions: &Functions) -> States {
+        States { parts: functions.parts(), left_out: Vec::new() }
+    }
+
+    fn of_part(&mut self, probe: &Probe) -> Option<&mut Attached> {
+        let part = probe.recipe.part;
+        self.parts.iter_mut().find(|(number, _)| *number == part).map(|(_, part)| part)
+    }
+
+    fn attached(&mut self, probe: &Probe, probes: usize) {
+        if let Some(part) = self.of_part(probe) {
+            part.probes += probes;
+            if let Some(functions) = part.functions.as_mut().filter(|_| probe.is_border()) {
+                functions.probed += 1;
+            }
+        }
+    }
+
+    fn refused(&mut self, probe: &Probe, error: &str) {
+        let complaint = probe.complaint(error);
+        if let Some(part) = self.of_part(probe) {
+            part.missing.push(complaint);
+        }
+    }
+
+    fn left_out(&mut self, probe: &Probe) {
+        let part = probe.recipe.part;
+        match self.left_out.iter_mut().find(|(number, _)| *number == part) {
+            Some((_, count)) => *count += 1,
+            None => self.left_out.push((part, 1)),
+        }
+    }
+
+    fn told(mut self) -> Vec<Attached> {
+        for (number, part) in &mut self.parts {
+            let left_out = self.left_out.iter().find(|(part, _)| part == number);
+            let Some((_, count)) = left_out else { continue };
+            let chosen = part.functions.map_or(0, |functions: BorderProbes| functions.chosen);
+            part.missing.push(format!(
+                "{count} of the {chosen} functions at its border are not probed: this kernel \
+                 attaches them one by one, which is done for {MOST_ONE_BY_ONE} at most"
+            ));
+        }
+        self.parts.into_iter().map(|(_, part)| part).collect()
+    }
+}

@@ -1,0 +1,112 @@
+//! What a probe of a function costs on this machine, tried out.
+//!
+//! Makes a call that does next to nothing, as it is, with probes at the entry and the return of its
+//! function, and the same as a thread that is followed; emits the differences. While that goes on the
+//! kernel side learns where on the stack this kernel tells of returns. Refuses where the call has no
+//! function of its own that can be probed.
+
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::{Link, MapCore as _, MapFlags};
+use rustix::process::PidfdFlags;
+use weigh_schema::call::ProbeCost;
+
+use super::attach::{Way, attach_place};
+use super::{Functions, Recipe, recipe};
+use crate::calls::layout::{self, skeleton};
+use crate::calls::{MANY, OWN};
+use crate::job::forever;
+use crate::{complaints, requirements};
+
+/// The function of a call that does nothing but this.
+const TRIED: &str =
+    if cfg!(target_arch = "aarch64") { "__arm64_sys_getppid" } else { "__x64_sys_getppid" };
+
+/// The number of the scheduler's part.
+const WEIGH_SCHED: u32 = 1;
+
+/// The last recipe: no function at a border gets that far.
+const RECIPE: u32 = 4095;
+
+/// Of so many rounds the median is taken.
+const ROUNDS: usize = 9;
+const CALLS: u32 = 64;
+
+/// What a probe costs on this machine, tried out by itself; nothing stays attached.
+pub fn probe_cost() -> Result<ProbeCost, String> {
+    super::function_probes()?;
+    requirements::check().map_err(|error| error.to_string())?;
+    complaints::collect();
+    let functions = Functions::of_trial();
+    let open = skeleton::CallsSkelBuilder::default().open(forever());
+    let mut open = open.map_err(|error| error.to_string())?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(name.starts_with(OWN) && (functions.many || !name.ends_with(MANY)));
+    }
+    let mut skeleton = open.load().map_err(|error| error.to_string())?;
+    let unknown = || "it can not be tried by this thread".to_string();
+    functions.try_out(&mut skeleton)?.cost().ok_or_else(unknown)
+}
+
+/// The probes of the trial: held while it lasts.
+pub(super) struct Trial {
+    without: Duration,
+    _links: Vec<Link>,
+}
+
+impl Trial {
+    /// Attaches, at which it turns out whether the kernel allows it.
+    pub(super) fn begin(
+        skeleton: &mut skeleton::CallsSkel<'static>,
+        way: &Way,
+    ) -> Result<Trial, String> {
+        // Whatever is asked for: this one is.
+        let part = WEIGH_SCHED;
+        let recipe = Recipe { bounds: true, tries: true, part, ..Recipe::default() };
+        let bytes = recipe::bytes(&recipe);
+        let put = skeleton.maps.recipes.update(&RECIPE.to_ne_bytes(), &bytes, MapFlags::ANY);
+        put.map_err(|error| error.to_string())?;
+        if let Some(variables) = skeleton.maps.bss_data.as_deref_mut() {
+            variables.trier = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        }
+        let without = round_of_many();
+        let links = attach_place(skeleton, way, (TRIED, 0), true, u64::from(RECIPE))?;
+        Ok(Trial { without, _links: links })
+    }
+
+    /// Makes the calls; nothing if only the price for others can be tried, as by a thread that is not
+    /// its process's first.
+    pub(super) fn cost(&self, skeleton: &skeleton::CallsSkel<'static>) -> Option<ProbeCost> {
+        let process = rustix::process::getpid();
+        if rustix::thread::gettid() != process {
+            return None;
+        }
+        let others = round_of_many();
+        let this = rustix::process::pidfd_open(process, PidfdFlags::empty()).ok()?;
+        let key = this.as_raw_fd().to_ne_bytes();
+        let windows = &skeleton.maps.windows;
+        windows.update(&key, &layout::inside(), MapFlags::ANY).ok()?;
+        let followed = round_of_many();
+        windows.delete(&key).ok()?;
+        let more =
+            |time: Duration| time.saturating_sub(self.without).as_secs_f64() / f64::from(CALLS);
+        Some(ProbeCost { followed_seconds: more(followed), others_seconds: more(others) })
+    }
+}
+
+/// How long some of the calls take.
+fn round_of_many() -> Duration {
+    let mut rounds = [Duration::ZERO; ROUNDS];
+    for round in &mut rounds {
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            std::hint::black_box(rustix::process::getppid());
+        }
+        *round = began.elapsed();
+    }
+    rounds.sort_unstable();
+    rounds[ROUNDS / 2]
+}
