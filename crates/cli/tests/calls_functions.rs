@@ -314,6 +314,11 @@ fn a_configuration_s_part_stands_beside_those_of_the_analysis() {
     }
     assert!(functions(&report, "link_layer").is_null() && functions(&report, "vfs").is_object());
     parts_add_up(&report);
+    let wrong = ["calls", "--functions", "--reached-by", "raed", "--", "touch", "has-run"];
+    let output = weigh(&scratch, &wrong);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("this kernel has no system call \"raed\""), "{said}");
+    assert!(!scratch.path("work/has-run").exists(), "the command ran");
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Which functions lie at the borders of the parts that were asked for.
 //!
 //! Reads the analysis of the running kernel's image (`weigh doctor kernel`); emits borders in the names
-//! of `weigh calls`. Refuses nothing: without an image the list that weigh brings along has to do, and
-//! why is told.
+//! of `weigh calls`. Refuses calls that this kernel has not; without an image the list that weigh brings
+//! along has to do, and why is told.
 
 use weigh_collect::calls::{Border, BorderFunction, Borders};
-use weigh_kernel::{Allowed, Analysis, SubsystemBorder, Subsystems};
+use weigh_kernel::{Allowed, Analysis, AnalysisError, SubsystemBorder, Subsystems};
 use weigh_schema::call::ChosenBy;
 use weigh_schema::subsystem::Subsystem;
 
-use crate::kernel::{self, Question};
+use crate::kernel::{self, KernelError, Question};
 
 /// Parts of the analysis, and what accounts call them; the others have the same name in both.
 const NAMES: &[(&str, &str)] = &[
@@ -52,22 +52,23 @@ pub fn chosen(
     names: Option<&[String]>,
     is_removed: &dyn Fn(&str) -> bool,
     calls: &[String],
-) -> Borders {
+) -> Result<Borders, KernelError> {
     let is_wanted = |name: &str| match names {
         Some(names) => names.iter().any(|wanted| wanted == name),
         None => USUAL.contains(&name) && !is_removed(name),
     };
     let parts: Vec<String> = parts().into_iter().filter(|part| is_wanted(name_of(part))).collect();
     if parts.is_empty() {
-        return Borders::default();
+        return Ok(Borders::default());
     }
     let question = Question { calls: calls.to_vec(), parts };
     match kernel::of_running(&question, false) {
         Ok(found) => {
             found.notes.iter().for_each(|note| eprintln!("weigh: {note}"));
-            of_analysis(&found.analysis)
+            Ok(of_analysis(&found.analysis))
         }
-        Err(error) => Borders::of_list(&is_wanted, error.to_string()),
+        Err(error @ KernelError::Analysis { source: AnalysisError::NoCall(_), .. }) => Err(error),
+        Err(error) => Ok(Borders::of_list(&is_wanted, error.to_string())),
     }
 }
 

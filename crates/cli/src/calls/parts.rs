@@ -44,7 +44,8 @@ impl Parts {
         let mut functions = Functions::find(&configuration, &is_wanted)?;
         if arguments.functions {
             let is_removed = |name: &str| configuration.remove.iter().any(|s| s.name == name);
-            functions.add_borders(&borders::chosen(named, &is_removed, &arguments.reached_by));
+            let calls = &arguments.reached_by;
+            functions.add_borders(&borders::chosen(named, &is_removed, calls)?);
         }
         let parts = Parts { built_in: built_in.collect(), functions };
         parts.check_probes()?;
