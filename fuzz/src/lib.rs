@@ -295,6 +295,7 @@ pub fn client_message(data: &[u8]) {
     for message in [data.to_vec(), [&layout[..], data].concat()] {
         match weigh_agent::parse(&message) {
             Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
+            Ok(Request::Count { tid, .. }) => assert!(tid < 1 << 22),
             Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),
             Ok(
                 Request::Enter { .. } | Request::Want { .. } | Request::Watch | Request::Follow,
