@@ -358,6 +358,21 @@ fn a_function_is_followed_as_it_is_called_and_as_it_returns() {
     assert_eq!(std::fs::metadata(scratch.path("written")).expect("a file").len(), 7 * 1003);
 }
 
+#[test]
+fn weigh_ends_as_the_command_did_every_time() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let event = "sched:sched_process_exit{code=p->exit_code}";
+    for _ in 0..support::amount(20) {
+        // weigh is waked in the middle of the command's end.
+        let options = ["trace", "-q", "--wake", "0", "-e", event, "-e", "sched:sched_switch"];
+        let command = ["-o", "-", "--", "sh", "-c", "exit 7"];
+        let output = weigh(&scratch, &[&options[..], &command].concat());
+        assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("\"code\":1792"));
+    }
+}
+
 /// Packets of a Perfetto trace, if there is nothing else: a byte, a length of 4 bytes, a packet.
 #[track_caller]
 fn whole_packets(mut bytes: &[u8]) -> u64 {

@@ -91,7 +91,8 @@ fn until_over(
         has_all = stream.take_in();
         let is_time = end.is_some_and(|end| Instant::now() >= end);
         let has_ended = match stream.kernel.living() {
-            Some(living) => living == 0,
+            // The kernel side knows of the last end before the command's parent, weigh, does.
+            Some(living) => living == 0 && started.is_reaped(),
             None => started.status().is_some(),
         };
         if has_ended || started.is_interrupted() || is_time {
