@@ -22,7 +22,8 @@ use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
-    BorderProbes, Call, Cell, CounterState, FunctionProbes, Grouping, Named, Sharing, Tally, Written,
+    BorderProbes, Call, Cell, CounterState, FunctionProbes, Grouping, Named, Sharing, Tally,
+    Written,
 };
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
