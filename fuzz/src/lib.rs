@@ -18,8 +18,8 @@ use weigh_show::table::{self, Style};
 
 // `weigh` is a program, not a library, and `weigh-keep` takes minutes to build for the sake of
 // Parquet: the files with their parsers are taken in as they are.
-#[allow(dead_code, missing_docs, clippy::all)]
-#[path = "../../crates/cli/src/arguments.rs"]
+#[allow(dead_code, unused_imports, missing_docs, clippy::all)]
+#[path = "../../crates/cli/src/arguments/mod.rs"]
 mod arguments;
 #[allow(dead_code, missing_docs, clippy::all)]
 #[path = "../../crates/keep/src/journal.rs"]
