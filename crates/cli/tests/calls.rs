@@ -332,7 +332,9 @@ fn the_library_counts_every_call_of_a_function() {
     assert!(!notes(&report).contains("was not split"), "{report}");
     let slept = slept_as_long(&report, &said);
     let waited = slept["parts"]["sched"]["waiting_seconds"].as_f64().expect("seconds");
-    assert!(waited > 7.0 * 0.019, "{slept}");
+    // Of a wait whose end the kernel told nobody of the library knows no more than the whole call.
+    let missed = report["missed_arrivals_total"].as_u64().expect("a number");
+    assert!(missed <= 3 && waited > 0.019 * (7 - missed) as f64, "{missed} missed: {slept}");
     parts_add_up(&report);
 }
 

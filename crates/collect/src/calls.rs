@@ -5,6 +5,7 @@
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
 mod attaching;
+mod choosing;
 pub mod clients;
 mod counting;
 mod functions;
@@ -14,7 +15,7 @@ mod names;
 pub mod shim;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
@@ -33,6 +34,7 @@ use crate::optional::Offers;
 use crate::table::{READING, entries};
 use crate::{complaints, requirements};
 use attaching::Links;
+use choosing::Chosen;
 use counting::Counting;
 use layout::skeleton;
 
@@ -43,13 +45,6 @@ pub use names::{STORES, name};
 
 /// What tells whose pages reach a device.
 const WRITES: [&str; 2] = ["pagecache", "block"];
-
-/// Always attached: without it the time of the others would be wrong.
-const ALWAYS: &str = "sched";
-/// Attached but where only those are asked for that no interrupt has a part in: what the others see
-/// while one runs is not the thread's doing.
-const INTERRUPTS: &str = "irq";
-const WITHOUT_INTERRUPTS: [&str; 2] = [ALWAYS, "socket"];
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -441,152 +436,4 @@ fn joined(mut parts: Vec<Attached>, by_functions: Vec<Attached>) -> Vec<Attached
         }
     }
     parts
-}
-
-/// Attached to functions, many times, or not at all.
-const OWN: &str = "own__";
-/// To all of them at once.
-const MANY: &str = "_many";
-
-/// Tracepoints of file systems that most kernels have as modules: where they are not loaded, no file
-/// is on them.
-const OF_MODULES: [&str; 2] = ["f2fs_", "xfs_"];
-
-/// Run on request, not attached.
-const JOIN: &str = "member__join";
-
-/// Tell of all sockets, since 6.3.
-const SOCKETS: [&str; 2] = ["sock_send_length", "sock_recv_length"];
-
-/// Which programs are to be loaded, and what became of them.
-struct Chosen {
-    parts: Vec<Attached>,
-    every_call: bool,
-    rivals: bool,
-    functions: bool,
-    /// Whether functions can be probed, once that has been asked.
-    function_probes: Option<Result<(), String>>,
-    many: bool,
-    loaded: Vec<String>,
-    lacking: Vec<(String, String)>,
-}
-
-impl Chosen {
-    fn of(wanted: &Wanted, telling: Telling, functions: &Functions) -> Chosen {
-        let many = functions.many();
-        let functions = !functions.is_empty() && function_probes().is_ok();
-        let interrupts = functions
-            || wanted.subsystems.iter().any(|part| !WITHOUT_INTERRUPTS.contains(&part.name));
-        let is_wanted = |s: &&Subsystem| {
-            s.name == ALWAYS
-                || s.name == INTERRUPTS && interrupts
-                || wanted.subsystems.iter().any(|w| w == s)
-        };
-        let part = |subsystem: &Subsystem| Attached {
-            subsystem: subsystem.name.to_string(),
-            probes: 0,
-            functions: None,
-            missing: Vec::new(),
-        };
-        let parts = SUBSYSTEMS.iter().skip(1).filter(is_wanted).map(part).collect();
-        Chosen {
-            parts,
-            every_call: wanted.every_call,
-            functions,
-            function_probes: None,
-            many,
-            rivals: telling.rivals,
-            loaded: Vec::new(),
-            lacking: Vec::new(),
-        }
-    }
-
-    /// The parts that are asked for of those that a program is of.
-    fn parts(&mut self, program: &str) -> impl Iterator<Item = &mut Attached> {
-        let names: Vec<String> = owners(program).map(String::from).collect();
-        self.parts.iter_mut().filter(move |part| names.contains(&part.subsystem))
-    }
-
-    /// Whether a program is to be loaded; one whose tracepoint this kernel lacks is noted.
-    fn decide(&mut self, program: &str, section: &str, offers: &Offers) -> bool {
-        if program.starts_with("member__") {
-            return true;
-        }
-        if program.starts_with("call__") {
-            return self.every_call;
-        }
-        if program.starts_with(OWN) {
-            return self.functions && (self.many || !program.ends_with(MANY));
-        }
-        if self.parts(program).next().is_none() || (program.contains("__rival_") && !self.rivals) {
-            return false;
-        }
-        let (kind, tracepoint) = section.rsplit_once('/').unwrap_or_default();
-        if kind.ends_with("fexit") {
-            // Only what comes through sockets is seen by functions, and only for want of tracepoints.
-            let is_loaded = !offers.tracepoint(SOCKETS[0])
-                && self.function_probes(offers).is_ok()
-                && offers.function(tracepoint);
-            if is_loaded {
-                self.loaded.push(program.to_string());
-            }
-            return is_loaded;
-        }
-        if offers.tracepoint(tracepoint) {
-            self.loaded.push(program.to_string());
-            return true;
-        }
-        if OF_MODULES.iter().any(|module| tracepoint.starts_with(module)) {
-            return false;
-        }
-        let mut reason = format!("this kernel has no tracepoint {tracepoint}");
-        if SOCKETS.contains(&tracepoint)
-            && let Err(refused) = self.function_probes(offers)
-        {
-            reason.push_str(&format!(" (since 6.3), and {refused}"));
-        }
-        self.lacking.push((program.to_string(), reason));
-        false
-    }
-
-    /// Whether functions can be probed here; asked once.
-    fn function_probes(&mut self, offers: &Offers) -> Result<(), String> {
-        self.function_probes.get_or_insert_with(|| offers.function_probes()).clone()
-    }
-
-    fn bits(&self) -> u64 {
-        let known = |part: &Attached| Subsystem::named(&part.subsystem).map_or(0, Subsystem::bit);
-        self.parts.iter().map(known).sum::<u64>() | SUBSYSTEMS[0].bit()
-    }
-
-    fn attached(mut self) -> Vec<Attached> {
-        for program in std::mem::take(&mut self.loaded) {
-            // Of the programs for different kernels one is enough.
-            let twin = |other: &str| root_of(other) == root_of(&program);
-            self.lacking.retain(|(lacking, _)| !twin(lacking));
-            for part in self.parts(&program) {
-                part.probes += 1;
-            }
-        }
-        let mut twins = HashSet::new();
-        for (program, reason) in std::mem::take(&mut self.lacking) {
-            if twins.insert(root_of(&program).to_string()) {
-                for part in self.parts(&program) {
-                    part.missing.push(reason.clone());
-                }
-            }
-        }
-        self.parts
-    }
-}
-
-/// Whose a program is: of one part, or of several, `net_and_tcp__queue`. A second program at one
-/// tracepoint costs twice as much as the first.
-fn owners(program: &str) -> impl Iterator<Item = &str> {
-    program.split("__").next().unwrap_or_default().split("_and_")
-}
-
-/// The name of a program without the kernel that it is for: `uring__submit_before_6_4`.
-fn root_of(program: &str) -> &str {
-    program.split("_before_").next().unwrap_or(program)
 }

@@ -73,7 +73,7 @@ impl KernelIo {
         let links = attach(&mut skeleton)?;
         let began_ns = clock::monotonic_ns();
         let arrived = Rc::default();
-        let ring = read_ring(&skeleton, &arrived, began_ns)?;
+        let ring = read_rings(&skeleton, &arrived, began_ns)?;
         Ok(KernelIo { skeleton, links, ring, arrived, missing, began_ns })
     }
 
@@ -119,9 +119,10 @@ impl KernelIo {
         window().is_some_and(|window| layout::is_member(&window))
     }
 
-    /// Is readable when much waits to be taken in.
-    pub fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.skeleton.maps.told.as_fd()
+    /// One of them is readable when much waits to be taken in.
+    pub fn wake_fds(&self) -> [BorrowedFd<'_>; 2] {
+        let maps = &self.skeleton.maps;
+        [maps.told_names.as_fd(), maps.told.as_fd()]
     }
 
     /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.
@@ -185,19 +186,21 @@ fn attach(skeleton: &mut skeleton::IoSkel<'static>) -> Result<Vec<Link>, JobErro
     Ok(links)
 }
 
-fn read_ring(
+fn read_rings(
     skeleton: &skeleton::IoSkel<'static>,
     arrived: &Rc<RefCell<VecDeque<Event>>>,
     began_ns: u64,
 ) -> Result<RingBuffer<'static>, JobError> {
-    let sink = Rc::clone(arrived);
     let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&skeleton.maps.told, move |data| {
+    // Names come first: they are waited for by nobody.
+    for map in [&skeleton.maps.told_names, &skeleton.maps.told] {
+        let sink = Rc::clone(arrived);
+        let take = move |data: &[u8]| {
             sink.borrow_mut().extend(layout::event(data, began_ns));
             0
-        })
-        .map_err(bpf("ring buffer"))?;
+        };
+        builder.add(map, take).map_err(bpf("ring buffer"))?;
+    }
     builder.build().map_err(bpf("ring buffer"))
 }
 

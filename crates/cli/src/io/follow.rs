@@ -73,7 +73,7 @@ impl Following<'_> {
         let end = self.arguments.duration.map(|duration| self.began + duration);
         loop {
             let look = Instant::now() + LOOK;
-            started.wait(end.map_or(look, |end| end.min(look)), &[self.gather.io.wake_fd()])?;
+            started.wait(end.map_or(look, |end| end.min(look)), &self.gather.io.wake_fds())?;
             started.attend(&|pid| self.gather.io.is_member(pid))?;
             self.take_in();
             self.draw()?;

@@ -231,7 +231,7 @@ static __noinline int tell_use(struct io_file *file)
 	/* Nobody adds to it any more. */
 	bpf_probe_read_kernel(&record->use, sizeof(record->use), use);
 	bpf_map_delete_elem(&uses, &file->key);
-	bpf_ringbuf_submit(record, waking(sizeof(*record) + 8));
+	bpf_ringbuf_submit(record, waking(&told, sizeof(*record) + 8));
 	return 0;
 }
 

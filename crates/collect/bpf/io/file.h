@@ -173,7 +173,8 @@ static __noinline int tell_name(struct io_file *found)
 	length = name->length;
 	if (length > PATH_BYTES + NAME_BYTES)
 		return 0;
-	if (bpf_ringbuf_output(&told, name, NAME_HEAD + length, waking(NAME_HEAD + length))) {
+	if (bpf_ringbuf_output(&told_names, name, NAME_HEAD + length,
+			       waking(&told_names, NAME_HEAD + length))) {
 		add(&tally.lost_names, 1);
 		return 0;
 	}

@@ -194,10 +194,14 @@ struct io_told_name {
 
 #define NAME_HEAD __builtin_offsetof(struct io_told_name, path)
 
+/*
+ * Names have a ring of their own: what is kept of a file stays where it is as long as there is no room to
+ * tell it, but a name that is not told when the file is first used may be lost.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
-} told SEC(".maps");
+} told SEC(".maps"), told_names SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -223,9 +227,9 @@ const volatile struct io_tally tally_layout;
 #define add(place, amount) __sync_fetch_and_add(place, amount)
 
 /* Wake the reader when the mark is crossed, not at each record past it. */
-static __always_inline __u64 waking(__u64 length)
+static __always_inline __u64 waking(void *ring, __u64 length)
 {
-	__u64 waiting = bpf_ringbuf_query(&told, BPF_RB_AVAIL_DATA);
+	__u64 waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
 
 	return waiting <= told_mark && waiting + length > told_mark ? BPF_RB_FORCE_WAKEUP :
 								      BPF_RB_NO_WAKEUP;

@@ -115,7 +115,7 @@ static __always_inline void tell_process(struct io_process *process)
 	record->kind = TOLD_PROCESS;
 	record->unused = 0;
 	__builtin_memcpy(&record->process, process, sizeof(*process));
-	bpf_ringbuf_submit(record, waking(sizeof(*record) + 8));
+	bpf_ringbuf_submit(record, waking(&told, sizeof(*record) + 8));
 	bpf_map_delete_elem(&processes, &pid);
 }
 

@@ -12,8 +12,9 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut};
 use weigh_schema::subsystem::{CpuCounter, Subsystem};
 
+use super::KernelCalls;
+use super::choosing::{ALWAYS, INTERRUPTS, JOIN, OWN, WITHOUT_INTERRUPTS, owners, root_of};
 use super::functions::let_go;
-use super::{ALWAYS, INTERRUPTS, JOIN, KernelCalls, OWN, WITHOUT_INTERRUPTS, owners, root_of};
 use crate::job::{JobError, bpf};
 
 /// Stands for whoever asks for anything: the job's threads, and calls where they are followed. The

@@ -4,6 +4,7 @@
 pub mod docs;
 mod functions;
 
+use weigh_schema::Mechanism;
 use weigh_schema::amount::show_amount;
 use weigh_schema::call::{CallKind, CallsReport, Numbers, RIVALS, SingleCall};
 use weigh_schema::subsystem::{
@@ -372,9 +373,12 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
         ));
     }
     if report.missed_arrivals_total > 0 {
+        let instead = match report.mechanism {
+            Mechanism::Preload => "its wait may be in the remainder",
+            _ => "a little of what followed is in its wait",
+        };
         texts.push(format!(
-            "missed: {} times a thread came back to a CPU and the kernel did not tell; a little of what \
-             followed is in its waits",
+            "missed: {} times a thread came back to a CPU and the kernel did not tell; {instead}",
             report.missed_arrivals_total
         ));
     }

@@ -12,23 +12,18 @@ use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::ProbeCost;
+use weigh_schema::subsystem::Subsystem;
 
 use super::attach::{Way, attach_place};
 use super::{Functions, Recipe, recipe};
+use crate::calls::choosing::{ALWAYS, MANY, OWN};
 use crate::calls::layout::{self, skeleton};
-use crate::calls::{MANY, OWN};
 use crate::job::forever;
 use crate::{complaints, requirements};
 
 /// The function of a call that does nothing but this.
 const TRIED: &str =
     if cfg!(target_arch = "aarch64") { "__arm64_sys_getppid" } else { "__x64_sys_getppid" };
-
-/// The number of the scheduler's part.
-const WEIGH_SCHED: u32 = 1;
-
-/// The last recipe: no function at a border gets that far.
-const RECIPE: u32 = 4095;
 
 /// Of so many rounds the median is taken.
 const ROUNDS: usize = 9;
@@ -64,16 +59,18 @@ impl Trial {
         way: &Way,
     ) -> Result<Trial, String> {
         // Whatever is asked for: this one is.
-        let part = WEIGH_SCHED;
+        let part = Subsystem::named(ALWAYS).map_or(0, Subsystem::index) as u32;
         let recipe = Recipe { bounds: true, tries: true, part, ..Recipe::default() };
         let bytes = recipe::bytes(&recipe);
-        let put = skeleton.maps.recipes.update(&RECIPE.to_ne_bytes(), &bytes, MapFlags::ANY);
+        // No function at a border gets that far.
+        let last = skeleton.maps.recipes.max_entries() - 1;
+        let put = skeleton.maps.recipes.update(&last.to_ne_bytes(), &bytes, MapFlags::ANY);
         put.map_err(|error| error.to_string())?;
         if let Some(variables) = skeleton.maps.bss_data.as_deref_mut() {
             variables.trier = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         }
         let without = round_of_many();
-        let links = attach_place(skeleton, way, (TRIED, 0), true, u64::from(RECIPE))?;
+        let links = attach_place(skeleton, way, (TRIED, 0), true, u64::from(last))?;
         Ok(Trial { without, _links: links })
     }
 
