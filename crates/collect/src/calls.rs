@@ -27,7 +27,7 @@ use weigh_schema::call::{
     Written,
 };
 use weigh_schema::own::Own;
-use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::Subsystem;
 
 use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;

@@ -38,7 +38,7 @@ pub(super) struct Chosen {
     pub(super) parts: Vec<Attached>,
     every_call: bool,
     rivals: bool,
-    functions: bool,
+    pub(super) functions: bool,
     /// Whether functions can be probed, once that has been asked.
     function_probes: Option<Result<(), String>>,
     many: bool,
