@@ -333,7 +333,7 @@ fn the_library_counts_every_call_of_a_function() {
     let slept = slept_as_long(&report, &said);
     let waited = slept["parts"]["sched"]["waiting_seconds"].as_f64().expect("seconds");
     // Of a wait whose end the kernel told nobody of the library knows no more than the whole call.
-    let missed = report["missed_arrivals_total"].as_u64().expect("a number");
+    let missed = report.get("missed_arrivals_total").map_or(0, |n| n.as_u64().expect("a number"));
     assert!(missed <= 3 && waited > 0.019 * (7 - missed) as f64, "{missed} missed: {slept}");
     parts_add_up(&report);
 }
