@@ -192,6 +192,7 @@ impl KernelCalls {
             constants.chosen = chosen.bits() | functions.bits() | counting.available();
             // Those of an interval are read by the program that has opened it.
             constants.counts = if wanted.every_call { counting.available() } else { 0 };
+            constants.at_borders = if chosen.functions { functions.at_borders() } else { 0 };
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
             constants.sharing = layout::sharing(wanted.sharing);

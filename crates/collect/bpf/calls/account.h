@@ -112,6 +112,7 @@ struct {
 __u32 serials[MAX_CLIENTS];
 const volatile __u32 follows_calls; /* whether the programs of system calls are attached */
 
+const volatile __u64 at_borders; /* bit set of subsystems whose entries functions at their borders tell */
 const volatile __u64 chosen = -1; /* bit set of subsystems: those of a call that nobody asked more of */
 
 const volatile struct window window_layout;

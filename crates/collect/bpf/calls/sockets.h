@@ -10,6 +10,12 @@
 
 #include "udp.h"
 
+static __always_inline void enters_socket(struct open *open)
+{
+	if (!(at_borders & BIT(WEIGH_SOCKET)))
+		add(&open->account->parts[WEIGH_SOCKET].entries, 1);
+}
+
 static __always_inline void sent(struct sock *sk, __s64 result)
 {
 	struct open open;
@@ -17,7 +23,7 @@ static __always_inline void sent(struct sock *sk, __s64 result)
 	if (result < 0 || !in_context(&open))
 		return;
 	if (ASKED_FOR(WEIGH_SOCKET) && result && asks(&open, WEIGH_SOCKET)) {
-		add(&open.account->parts[WEIGH_SOCKET].entries, 1);
+		enters_socket(&open);
 		add(&open.account->socket.sent_bytes, result);
 	}
 	if (ASKED_FOR(WEIGH_UDP) && sk->sk_protocol == IPPROTO_UDP)
@@ -32,7 +38,7 @@ static __always_inline void received(struct sock *sk, __s64 result, int flags)
 	if (!in_context(&open))
 		return;
 	if (ASKED_FOR(WEIGH_SOCKET) && result > 0 && !looked && asks(&open, WEIGH_SOCKET)) {
-		add(&open.account->parts[WEIGH_SOCKET].entries, 1);
+		enters_socket(&open);
 		add(&open.account->socket.received_bytes, result);
 	}
 	if (ASKED_FOR(WEIGH_UDP) && sk->sk_protocol == IPPROTO_UDP)

@@ -218,6 +218,12 @@ impl Functions {
         self.many
     }
 
+    /// The set of the parts whose entries functions at their borders tell.
+    pub(super) fn at_borders(&self) -> u64 {
+        let borders = self.probes.iter().filter(|probe| probe.is_border());
+        borders.fold(0, |set, probe| set | 1 << probe.recipe.part)
+    }
+
     /// The parts that the recipes are of, by their numbers; of functions at borders alone.
     pub(super) fn of_borders(&self) -> Vec<Option<String>> {
         let name = |part: u32| self.wanted.iter().find(|(_, number)| *number == part);
