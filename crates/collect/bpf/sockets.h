@@ -11,6 +11,7 @@
 #ifndef WEIGH_SOCKETS_H
 #define WEIGH_SOCKETS_H
 
+#include "compatible.h"
 #include "job.h"
 
 struct owner {
@@ -38,13 +39,6 @@ struct {
 	__type(key, struct listener);
 	__type(value, struct owner);
 } listeners SEC(".maps");
-
-/* Whether the thread is in a 32-bit system call, whose numbers are others. */
-static __always_inline bool is_compat(struct task_struct *task)
-{
-	return bpf_core_field_exists(task->thread_info.status) &&
-	       task->thread_info.status & TS_COMPAT;
-}
 
 /* Numbers of the calls that the kernel's own accounting does not see. */
 #if defined(__TARGET_ARCH_x86)
@@ -76,7 +70,7 @@ static __always_inline bool in_socket_call(struct task_struct *task)
 
 	if (task->flags & (PF_IO_WORKER | PF_KTHREAD))
 		return false;
-	return is_socket_call(CALL_NUMBER(regs), is_compat(task));
+	return is_socket_call(CALL_NUMBER(regs), is_compatible(task));
 }
 
 static __always_inline void own(struct sock *sk, struct task_struct *task, __u32 job)

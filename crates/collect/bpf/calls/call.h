@@ -8,6 +8,7 @@
 #ifndef WEIGH_CALLS_CALL_H
 #define WEIGH_CALLS_CALL_H
 
+#include "../compatible.h"
 #include "causes.h"
 #include "descriptors.h"
 #include "queue.h"
@@ -149,15 +150,6 @@ int member__join(struct bpf_iter__task *ctx)
 	window->unheard = 0;
 	window->client = join_request.client;
 	return 0;
-}
-
-static __always_inline bool is_compatible(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-	return task->thread_info.status & TS_COMPAT;
-#else
-	return false;
-#endif
 }
 
 static __always_inline __u32 kind_of(__u64 number)

@@ -6,6 +6,7 @@
 #define WEIGH_IO_KINDS_H
 
 #include "types.h"
+#include "../compatible.h"
 
 #define MAX_CALL_NUMBER 512
 
@@ -62,15 +63,6 @@ enum io_call {
 
 const volatile __u8 calls[MAX_CALL_NUMBER];
 const volatile enum io_call call_layout;
-
-static __always_inline bool is_compatible(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-	return task->thread_info.status & TS_COMPAT;
-#else
-	return false;
-#endif
-}
 
 static __always_inline bool is_write(__u32 call)
 {
