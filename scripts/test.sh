@@ -1,8 +1,7 @@
 #!/bin/bash
-# All tests, one layer after the other, but for fuzzing, which takes what the virtual machine leaves;
-# every layer runs even if one before it failed. What each
-# says goes to target/test-logs/ and is shown if it fails. Ends with `N passed, N failed`, and with
-# status 1 if anything failed.
+# All tests, one layer after the other, but for fuzzing, which takes what the last of them leave;
+# every layer runs even if one before it failed. What each says goes to target/test-logs/ and is
+# shown if it fails. Ends with `N passed, N failed`, and with status 1 if anything failed.
 #
 # usage: test.sh [LAYER...]    only these layers; `test.sh list` names them
 #
@@ -148,10 +147,10 @@ layer page command bash -c 'cd dashboard && npm run --silent check'
 layer workloads command make -C tests/workloads
 layer rust cargo cargo test --locked --workspace --no-fail-fast
 layer build command cargo build --release --locked -p weigh
+beside fuzz scripts/fuzz.sh smoke
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
-beside fuzz scripts/fuzz.sh smoke
 layer vm tally vm
 ended fuzz lines
 

@@ -114,16 +114,19 @@ static void *fetch(void *argument)
 	}
 	/*
 	 * A kernel may pass over programs in an interrupt that comes while another one runs. Then the
-	 * request stays pending: it is missing where it should be, and nowhere else.
+	 * request stays pending: it is missing where it should be, and nowhere else. Work and timers
+	 * that the kernel began for a request may pend beside it.
 	 */
-	missed = weigh_read(w, 500)->later.pending;
+	CHECK(weigh_read(w, 500)->block.requests <= 11);
+	missed = 11 - weigh_read(w, 500)->block.requests;
 	CHECK(missed <= 2);
-	SAME(weigh_read(w, 500)->block.transferred_bytes + missed * blocks * BLOCK, done * BLOCK);
-	SAME(weigh_read(w, 500)->block.requests + missed, 11);
+	SAME(weigh_read(w, 500)->block.transferred_bytes, done * BLOCK - missed * blocks * BLOCK);
+	CHECK(weigh_read(w, 500)->later.pending >= missed);
 	SAME(weigh_read(w, 500)->socket.sent_bytes, 0);
 	CHECK(weigh_read(w, 500)->block.device_ns > 0);
 	CHECK(weigh_read(w, 500)->parts[WEIGH_BLOCK].waiting_ns > 0 || !disk_takes_time());
-	SAME(weigh_settled(w, 500), !missed);
+	CHECK(!missed || !weigh_settled(w, 500));
+	CHECK(weigh_read(w, 500)->later.pending || weigh_settled(w, 500));
 	free(buffer);
 	return 0;
 }
@@ -177,13 +180,14 @@ static void just_the_next(weigh *w)
 	SAME(weigh_read(w, 700)->socket.received_bytes, 0);
 	SAME(weigh_read(w, 700)->parts[WEIGH_SOCKET].entries, 31);
 	SAME(sum_of_parts(weigh_read(w, 700)), weigh_read(w, 700)->time_ns);
-	/* Three of four. */
-	CHECK(!weigh_next_n(w, 701, WEIGH_ALL, 3));
+	/* Three of four. To read a clock may be a call, too, where the kernel does not trust the processor's. */
 	began = now();
+	CHECK(!weigh_next_n(w, 701, WEIGH_ALL, 3));
 	for (int i = 0; i < 4; i++)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, 0);
 	SAME(weigh_read(w, 701)->calls, 3);
-	CHECK(weigh_read(w, 701)->time_ns >= 9000000 && weigh_read(w, 701)->time_ns < now() - began);
+	CHECK(weigh_read(w, 701)->time_ns >= 9000000);
+	CHECK(weigh_read(w, 701)->time_ns < now() - began);
 	CHECK(weigh_read(w, 701)->parts[WEIGH_SCHED].waiting_ns >= 8900000);
 	SAME(sum_of_parts(weigh_read(w, 701)), weigh_read(w, 701)->time_ns);
 	/* What was asked for and not made is not made up for. */

@@ -41,13 +41,33 @@ fn by_run(script: &str) -> Value {
     written.clone()
 }
 
-/// Both, for a script that says how it is done in the present folder.
+/// Both, for a script that says how it is done in the present folder. A kernel may run no program at
+/// an interrupt that comes while another one runs, or on behalf of a thread it keeps for itself: then
+/// a completion is not seen, and what it carried is missing. That is rare, and never too much.
 #[track_caller]
 fn both(script: &str, expected: u64) {
-    let (written, to_come) = by_calls(script);
-    assert_eq!(written, expected, "weigh calls: {script}, {to_come} of it to come");
-    let written = by_run(script);
-    assert_eq!(written["value"], expected, "weigh run: {script}: {written}");
+    until_seen(expected, || {
+        let (written, to_come) = by_calls(script);
+        (written, format!("weigh calls: {script}, {to_come} of it to come"))
+    });
+    until_seen(expected, || {
+        let written = by_run(script);
+        let value = written["value"].as_u64().expect("a number");
+        (value, format!("weigh run: {script}: {written}"))
+    });
+}
+
+#[track_caller]
+fn until_seen(expected: u64, mut written: impl FnMut() -> (u64, String)) {
+    for attempt in 1..=3 {
+        let (bytes, what) = written();
+        assert!(bytes <= expected, "{bytes} for {expected}: {what}");
+        if bytes == expected {
+            return;
+        }
+        println!("attempt {attempt}: {bytes} for {expected}: {what}");
+    }
+    panic!("three times in a row not {expected} bytes");
 }
 
 const WRITE: &str = "head -c 1000003 /dev/zero >written-file";
