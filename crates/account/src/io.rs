@@ -11,8 +11,10 @@ mod numbers;
 mod report;
 mod saved;
 mod seen;
+mod series;
 
 pub use advice::{RULES, Rule};
 pub use book::{IoBook, Row};
 pub use report::{Run, file_use, found, report};
 pub use saved::Saved;
+pub use series::{IoSeries, Step};

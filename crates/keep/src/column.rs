@@ -228,6 +228,17 @@ impl<R: 'static> Column<R> {
         }
     }
 
+    /// The same column, in the unit that its name ends with.
+    pub(crate) fn in_its_unit(self) -> Column<R> {
+        let unit = match self.name.rsplit('_').next() {
+            Some("bytes") => Some(Unit::Bytes),
+            Some("seconds") => Some(Unit::Seconds),
+            Some("total") => Some(Unit::Count),
+            _ => None,
+        };
+        Column { unit, ..self }
+    }
+
     /// The same column, where every row has a value.
     pub(crate) fn always(self) -> Column<R> {
         Column { optional: false, ..self }

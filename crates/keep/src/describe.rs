@@ -3,6 +3,7 @@
 
 use weigh_schema::Unit;
 use weigh_schema::call_row::CallRow;
+use weigh_schema::io::{Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 
 use crate::column::{Column, Meaning};
@@ -32,7 +33,13 @@ pub struct ColumnDescription {
 
 /// All tables.
 pub fn tables() -> Vec<TableDescription> {
-    vec![table::<SampleRow>(), table::<ProcessRow>(), table::<FileRow>()]
+    vec![
+        table::<SampleRow>(),
+        table::<ProcessRow>(),
+        table::<FileRow>(),
+        table::<Moment>(),
+        table::<PlaceMoment>(),
+    ]
 }
 
 /// The file of `weigh calls --per-call`.

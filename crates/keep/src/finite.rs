@@ -18,7 +18,12 @@ pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
         Entry::Process(row) => count(&row.metrics, is_finite),
         Entry::Started(summary) | Entry::Summary(summary) => count_in_summary(summary),
         Entry::Snapshot(snapshot) => count_in_snapshot(snapshot),
-        Entry::File(_) | Entry::FileSoFar(_) | Entry::Io(_) | Entry::Unknown => 0,
+        Entry::File(_)
+        | Entry::FileSoFar(_)
+        | Entry::Io(_)
+        | Entry::IoMoment(_)
+        | Entry::IoPlace(_)
+        | Entry::Unknown => 0,
     };
     if found == 0 {
         return (Cow::Borrowed(entry), 0);
@@ -29,7 +34,12 @@ pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
         Entry::Process(row) => row.metrics.retain(|_, number| is_finite(number)),
         Entry::Started(summary) | Entry::Summary(summary) => clean_summary(summary),
         Entry::Snapshot(snapshot) => clean_values(&mut snapshot.metrics),
-        Entry::File(_) | Entry::FileSoFar(_) | Entry::Io(_) | Entry::Unknown => {}
+        Entry::File(_)
+        | Entry::FileSoFar(_)
+        | Entry::Io(_)
+        | Entry::IoMoment(_)
+        | Entry::IoPlace(_)
+        | Entry::Unknown => {}
     }
     (Cow::Owned(clean), found)
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 
 use serde::{Deserialize, Serialize};
-use weigh_schema::io::IoFound;
+use weigh_schema::io::{IoFound, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow};
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
@@ -46,6 +46,10 @@ pub enum Entry {
     FileSoFar(FileRow),
     /// What was read and written so far, by all files.
     Io(Box<IoFound>),
+    /// What was read and written since the last look.
+    IoMoment(Moment),
+    /// And where in the file.
+    IoPlace(PlaceMoment),
     /// What was known when a watched file asked for it.
     Snapshot(Box<Snapshot>),
     /// The summary as far as it is known.

@@ -20,6 +20,7 @@ mod error;
 mod files;
 mod finite;
 mod io;
+mod io_series;
 pub mod journal;
 mod parquet_file;
 mod place;

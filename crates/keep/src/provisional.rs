@@ -52,7 +52,8 @@ impl Tally {
                 self.snapshots.push(*snapshot);
             }
             Entry::Io(found) => self.io = Some(found),
-            Entry::File(_) | Entry::FileSoFar(_) | Entry::Unknown => {}
+            Entry::IoMoment(row) => self.saw_time(row.time_ns),
+            Entry::File(_) | Entry::FileSoFar(_) | Entry::IoPlace(_) | Entry::Unknown => {}
         }
     }
 

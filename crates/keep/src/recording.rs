@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::Deserialize;
+use weigh_schema::io::{Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::{SCHEMA, Summary};
 
@@ -130,6 +131,23 @@ impl Recording {
 
     /// Shows every file to `visit`, in bounded memory; returns how many there are.
     pub fn each_file(&self, mut visit: impl FnMut(FileRow)) -> Result<u64, KeepError> {
+        self.each(&mut |row| visit(row))
+    }
+
+    /// Shows what was read and written over time; returns how many rows there are, none where files were
+    /// not followed.
+    pub fn each_io_moment(&self, mut visit: impl FnMut(Moment)) -> Result<u64, KeepError> {
+        if self.summary.io.is_none() {
+            return Ok(0);
+        }
+        self.each(&mut |row| visit(row))
+    }
+
+    /// Shows where in the files that was.
+    pub fn each_io_place(&self, mut visit: impl FnMut(PlaceMoment)) -> Result<u64, KeepError> {
+        if self.summary.io.is_none() {
+            return Ok(0);
+        }
         self.each(&mut |row| visit(row))
     }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::io::{Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::Summary;
 
@@ -24,6 +25,17 @@ use crate::table_writer::TableWriter;
 
 /// Entries are handed to the kernel at least whenever so much of them has gathered.
 const BUFFER_BYTES: usize = 64 * 1024;
+
+/// What a recording may leave in its directory.
+const ALL: [&str; 7] = [
+    files::SUMMARY,
+    files::JOURNAL,
+    files::SERIES,
+    files::PROCESSES,
+    files::FILES,
+    files::IO_SERIES,
+    files::IO_PLACES,
+];
 
 /// The name under which the summary's collectors tell what the recording itself has lost.
 const RECORDING: &str = "recording";
@@ -68,8 +80,7 @@ impl RecordingWriter {
             _ => KeepError::write(dir, e),
         })?;
         let taken = |found| KeepError::AlreadyRecorded { path: dir.to_path_buf(), found };
-        for name in [files::SUMMARY, files::JOURNAL, files::SERIES, files::PROCESSES, files::FILES]
-        {
+        for name in ALL {
             if dir.join(name).symlink_metadata().is_ok() {
                 return Err(taken(name));
             }
@@ -221,6 +232,8 @@ struct Tables {
     series: TableWriter<SampleRow>,
     processes: TableWriter<ProcessRow>,
     files: TableWriter<FileRow>,
+    /// Where files were followed.
+    io: Option<(TableWriter<Moment>, TableWriter<PlaceMoment>)>,
 }
 
 impl Tables {
@@ -230,6 +243,10 @@ impl Tables {
             series: TableWriter::create(dir)?,
             processes: TableWriter::create(dir)?,
             files: TableWriter::create_of(dir, file_columns(has_uses))?,
+            io: match has_uses {
+                true => Some((TableWriter::create(dir)?, TableWriter::create(dir)?)),
+                false => None,
+            },
         })
     }
 
@@ -239,6 +256,7 @@ impl Tables {
         let mut journal = JournalReader::new(BufReader::with_capacity(BUFFER_BYTES, file));
         while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
             match entry {
+                Entry::IoMoment(_) | Entry::IoPlace(_) => self.push_io(entry)?,
                 Entry::Samples { .. } => push(&mut self.series, entry)?,
                 Entry::Process(_) => push(&mut self.processes, entry)?,
                 Entry::File(_) => push(&mut self.files, entry)?,
@@ -250,7 +268,19 @@ impl Tables {
         Ok(journal.condition.damaged)
     }
 
+    fn push_io(&mut self, entry: Entry) -> Result<(), KeepError> {
+        match (&mut self.io, &entry) {
+            (Some((moments, _)), Entry::IoMoment(_)) => push(moments, entry),
+            (Some((_, places)), _) => push(places, entry),
+            (None, _) => Ok(()),
+        }
+    }
+
     fn finish(self) -> Result<(u64, u64, u64), KeepError> {
+        if let Some((moments, places)) = self.io {
+            moments.finish()?;
+            places.finish()?;
+        }
         Ok((self.series.finish()?, self.processes.finish()?, self.files.finish()?))
     }
 }

@@ -7,18 +7,22 @@
 //! * [`Field`]: what else is counted.
 //! * [`Numbers`]: all of it, of one file and process.
 //! * [`Use`], [`Event`]: what `collect` hands to `account`.
-//! * [`IoReport`]: what `account` hands to `show` and `keep`.
+//! * [`IoReport`]: what `account` hands to `show` and `keep`; [`Moment`], [`PlaceMoment`]: the same over time.
 
 mod field;
 mod header;
+mod moment;
 mod object;
+mod places;
 mod report;
 mod transfer;
 mod uses;
 
 pub use field::{FIELDS, Field, Fold, bucket_start};
 pub use header::c_header;
+pub use moment::{Moment, PlaceMoment};
 pub use object::Object;
+pub use places::{PLACE_SHIFT, PLACES, Places};
 pub use report::{
     Advice, FileUse, Flow, IoFound, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals,
     Transferred,

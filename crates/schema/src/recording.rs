@@ -18,6 +18,10 @@ pub mod files {
     pub const PROCESSES: &str = "processes.parquet";
     /// One row for each file and process.
     pub const FILES: &str = "files.parquet";
+    /// What was read and written over time, where `--io` follows it.
+    pub const IO_SERIES: &str = "io_series.parquet";
+    /// Where in the files.
+    pub const IO_PLACES: &str = "io_places.parquet";
     /// The page for people.
     pub const REPORT: &str = "report.html";
     /// What has been recorded so far, while the job runs.

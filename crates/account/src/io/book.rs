@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use weigh_schema::io::{Direction, Event, Field, FileId, Named, Numbers, Object, Process, Use};
+use weigh_schema::io::{
+    Direction, Event, Field, FileId, Named, Numbers, Object, Places, Process, Use,
+};
 
 use super::seen;
 
@@ -21,6 +23,8 @@ pub struct Row {
     pub numbers: Numbers,
     /// Reads and writes.
     pub directions: [Direction; 2],
+    /// Where in the file.
+    pub places: Places,
     /// The slowest call: its time, its number, when it ended.
     pub slowest: (u64, u64, u64),
 }
@@ -30,6 +34,7 @@ impl Row {
     pub fn fold(&mut self, more: &Use) {
         let again = [Field::Reread, Field::Rewritten];
         self.numbers.fold(&more.numbers);
+        self.places.fold(&more.places);
         for (which, field) in again.into_iter().enumerate() {
             let (mine, theirs) = (&mut self.directions[which], &more.directions[which]);
             let twice = self.numbers.get(field) + seen::common(&mine.seen, &theirs.seen);
@@ -130,6 +135,13 @@ impl IoBook {
     /// What a file is called.
     pub fn name(&self, file: FileId) -> Option<&str> {
         self.names.get(&file).map(|(_, name)| &**name)
+    }
+
+    /// The same, in words where it has none.
+    pub fn name_of(&self, file: FileId) -> String {
+        let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
+        let unnamed = || format!("(inode {} of device {major}:{minor})", file.inode);
+        self.name(file).map_or_else(unnamed, str::to_string)
     }
 
     /// Processes' names by their PIDs.

@@ -69,17 +69,14 @@ pub fn file_use(
     row: &Row,
     call: &dyn Fn(u64) -> String,
 ) -> FileUse {
-    let (known, name) = match book.names.get(&file) {
-        Some((object, name)) => (*object, name.to_string()),
-        None => (Object::Unknown, unnamed(file)),
-    };
+    let known = book.names.get(&file).map_or(Object::Unknown, |(object, _)| *object);
     let slowest = Slowest {
         call: call(row.slowest.1),
         seconds: seconds(row.slowest.0),
         at_seconds: seconds(row.slowest.2),
     };
     FileUse {
-        name,
+        name: book.name_of(file),
         object: if row.object == Object::Unknown { known } else { row.object },
         pid,
         process: book.process_name(pid).to_string(),
@@ -92,11 +89,6 @@ pub fn file_use(
         again_quality: again_quality(row),
         slowest: (row.slowest.0 > 0).then_some(slowest),
     }
-}
-
-fn unnamed(file: FileId) -> String {
-    let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
-    format!("(inode {} of device {major}:{minor})", file.inode)
 }
 
 /// Bytes read or written again are known where every access was at a known place, and none forgotten.

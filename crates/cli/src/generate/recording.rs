@@ -25,6 +25,11 @@ pub fn markdown() -> String {
             "one row for each process and file it opened; with `--io` all that it did with it"
                 .into(),
         ),
+        (
+            files::IO_SERIES,
+            "with `--io`: what was read and written over time, a row for each interval, process and file".into(),
+        ),
+        (files::IO_PLACES, "with `--io`: where in the files that was".into()),
         (files::REPORT, "the page for people; it needs no network and no other file".into()),
         (files::JOURNAL, "what has been recorded so far; there only while the job runs".into()),
     ];

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weigh_account::io::{IoBook, Run, file_use};
+use weigh_account::io::{IoBook, IoSeries, Row, Run, Step, file_use};
 use weigh_collect::io::{KernelIo, name};
 use weigh_collect::job::JobError;
 use weigh_schema::io::{FileId, FileUse};
@@ -16,12 +16,19 @@ pub struct Gather {
     pub io: KernelIo,
     /// What was told.
     pub book: IoBook,
+    series: IoSeries,
+    stepped: Instant,
 }
 
 impl Gather {
     /// Loads the programs. Nobody is followed yet.
     pub fn open() -> Result<Gather, JobError> {
-        Ok(Gather { io: KernelIo::open()?, book: IoBook::default() })
+        Ok(Gather {
+            io: KernelIo::open()?,
+            book: IoBook::default(),
+            series: IoSeries::default(),
+            stepped: Instant::now(),
+        })
     }
 
     /// Takes in what has come, but for no longer than until somebody should look elsewhere. `old` is
@@ -48,6 +55,7 @@ impl Gather {
             return;
         }
         for (key, row) in &left {
+            self.series.leaves(key, row);
             old(file_use(&self.book, *key, row, &name));
         }
         let forgotten: Vec<FileId> = self.book.forget_names();
@@ -59,6 +67,18 @@ impl Gather {
         let mut book = self.book.clone();
         take_in_open(&mut book, &self.io)?;
         Ok(book)
+    }
+
+    /// What has come since this was asked last; `book` is all that is known.
+    pub fn step(&mut self, book: &IoBook, time_ns: i64) -> Step {
+        let rest = self.io.rest().map(|used| {
+            let mut row = Row::default();
+            row.fold(&used);
+            row
+        });
+        let seconds = self.stepped.elapsed().as_secs_f64();
+        self.stepped = Instant::now();
+        self.series.step(book, rest.as_ref(), time_ns, seconds)
     }
 
     /// The end: nothing more is followed, and what is left in the kernel is taken in.

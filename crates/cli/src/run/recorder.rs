@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use weigh_account::io::Step;
 use weigh_account::{Series, Tree};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
@@ -76,6 +77,14 @@ impl Recorder {
     /// What was read and written so far.
     pub fn io(&mut self, found: IoFound) {
         self.writer.append(&Entry::Io(Box::new(found)));
+    }
+
+    /// What was read and written since the last look.
+    pub fn io_step(&mut self, step: Step) {
+        let moments = step.moments.into_iter().map(Entry::IoMoment);
+        for entry in moments.chain(step.places.into_iter().map(Entry::IoPlace)) {
+            self.writer.append(&entry);
+        }
     }
 
     /// A snapshot was taken.

@@ -8,6 +8,7 @@
 
 #include "file.h"
 #include "pattern.h"
+#include "places.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define O_DIRECT_FLAG 040000
@@ -50,7 +51,10 @@ static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 		if (did->is_placed && (did->from | bytes) & DIRECT_ALIGNMENT)
 			numbers->unaligned_direct_calls++;
 	}
-	if (!did->is_placed || transfer == IO_MAPPED)
+	if (!did->is_placed)
+		return;
+	did->is_spread = !add_place(&use->places, did);
+	if (transfer == IO_MAPPED)
 		return;
 	if (did->wrote)
 		place_access(numbers, &use->directions[1], &numbers->consecutive_writes,
@@ -162,7 +166,7 @@ static __noinline int count_in_rest(struct io_doing *did)
 	if (!use)
 		return 0;
 	/* It is of many files: no place in one means anything. */
-	did->is_placed = 0;
+	did->is_placed = did->is_spread = 0;
 	if (!count_in(use, did))
 		add(&tally.lost_calls, 1);
 	return 0;
@@ -201,6 +205,8 @@ static __noinline int did_with(struct io_file *file, struct io_doing *did)
 		if (!attempt.done)
 			return count_in_rest(did);
 	}
+	if (did->is_spread)
+		spread_access(&file->key, did);
 	return is_described ? 0 : describe_use(file);
 }
 

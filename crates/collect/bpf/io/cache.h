@@ -68,6 +68,8 @@ static __always_inline void pages_of_file(struct folio *folio, struct address_sp
 	if (!inode)
 		return;
 	did.bytes = pages_of(folio) << PAGE_SHIFT;
+	did.from = BPF_CORE_READ(folio, index) << PAGE_SHIFT;
+	did.is_placed = 1;
 	did.wrote = wrote;
 	if (is_of_call(window, task, inode)) {
 		if (wrote)

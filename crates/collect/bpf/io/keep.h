@@ -43,6 +43,7 @@ struct io_doing {
 	__u32 wrote; /* of a move: the direction */
 	__u32 failed;
 	__u32 is_placed; /* 2: at the file's own position, which lies behind it when it is done */
+	__u32 is_spread; /* over several places of the file; see places.h */
 	__u32 is_direct;
 	__u32 truncates;
 	__u32 number; /* of the call */
@@ -107,6 +108,12 @@ struct io_direction {
 	struct io_stride strides[IO_STRIDES];
 };
 
+/* Bytes by where in the file they lie: each place is as wide as it must be for all to reach its end. */
+struct io_places {
+	__u64 shift;
+	__u64 bytes[2][IO_PLACES];
+};
+
 struct io_use {
 	struct bpf_spin_lock lock;
 	__u32 dead; /* it leaves the table in a moment */
@@ -116,6 +123,7 @@ struct io_use {
 	__u64 slowest_ns, slowest_number, slowest_at;
 	struct io_numbers numbers;
 	struct io_direction directions[2];
+	struct io_places places;
 };
 
 struct {

@@ -4,8 +4,8 @@ use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::io::{
-    Direction, Event, FileId, Named, Numbers, Object, Process, SEEN, STRIDES, Stretch, Tally,
-    Transfer, Use,
+    Direction, Event, FileId, Named, Numbers, Object, Places, Process, SEEN, STRIDES, Stretch,
+    Tally, Transfer, Use,
 };
 
 /// The generated skeleton.
@@ -135,6 +135,7 @@ pub(super) fn used(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> {
         is_deleted: object == Object::Regular && value.u32(offset_of!(types::io_use, links))? == 0,
         numbers: Numbers::from_words(&words)?,
         directions: [direction(value, 0)?, direction(value, 1)?],
+        places: places(value.from(offset_of!(types::io_use, places))?)?,
         slowest: (
             value.u64(offset_of!(types::io_use, slowest_ns))?,
             value.u64(offset_of!(types::io_use, slowest_number))?,
@@ -156,6 +157,16 @@ fn direction(value: Reader<'_>, which: usize) -> Option<Direction> {
         seen: seen?.into_iter().map(stretch).filter(|s| s.from < s.to).collect(),
         strides: strides?.into_iter().filter(|s| s.1 > 0).map(|(b, n)| (b as i64, n)).collect(),
     })
+}
+
+fn places(value: Reader<'_>) -> Option<Places> {
+    let shift = value.u64(offset_of!(types::io_places, shift))?;
+    let mut places = Places { shift: shift.min(63) as u32, ..Places::default() };
+    let at = offset_of!(types::io_places, bytes);
+    for (i, bytes) in places.bytes.as_flattened_mut().iter_mut().enumerate() {
+        *bytes = value.u64(at + 8 * i)?;
+    }
+    Some(places)
 }
 
 /// A process, living or ended.
@@ -271,7 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_are_as_long_as_the_kernel_side_has_them() {
+    fn numbers_and_places_are_as_long_as_the_kernel_side_has_them() {
         assert_eq!(size_of::<types::io_numbers>(), 8 * Numbers::WORDS);
+        assert_eq!(size_of::<types::io_places>(), 8 * (1 + 2 * weigh_schema::io::PLACES));
     }
 }

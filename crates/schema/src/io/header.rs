@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::{FIELDS, SEEN, SIZES, STRIDES, Transfer};
+use super::{FIELDS, PLACE_SHIFT, PLACES, SEEN, SIZES, STRIDES, Transfer};
 
 /// The structure of the numbers, and its bounds, in C.
 pub fn c_header() -> String {
     let mut text = String::from("/* Derived from crates/schema/src/io. */\n");
     let _ = writeln!(text, "#define IO_SIZES {SIZES}\n#define IO_SEEN {SEEN}");
-    let _ = writeln!(text, "#define IO_STRIDES {STRIDES}\n\nenum io_transfer {{");
+    let _ = writeln!(text, "#define IO_STRIDES {STRIDES}\n#define IO_PLACES {PLACES}");
+    let _ = writeln!(text, "#define IO_PLACE_BITS {}", PLACES.trailing_zeros());
+    let _ = writeln!(text, "#define IO_PLACE_SHIFT {PLACE_SHIFT}\n\nenum io_transfer {{");
     for transfer in Transfer::ALL {
         let _ = writeln!(text, "\tIO_{},", transfer.name().to_uppercase());
     }

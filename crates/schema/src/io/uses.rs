@@ -1,6 +1,6 @@
 //! What `collect` hands to `account`: what was done with one file by one process, names, ends.
 
-use super::{FIELDS, Field, Fold, Object, SIZES, Transfer};
+use super::{FIELDS, Field, Fold, Object, Places, SIZES, Transfer};
 
 /// So many stretches of a file are remembered in each direction.
 pub const SEEN: usize = 4;
@@ -132,6 +132,13 @@ impl Numbers {
         Transfer::ALL.iter().filter(|t| **t != Transfer::Mapped).map(of).sum()
     }
 
+    /// Calls that move nothing.
+    pub fn other_calls(&self) -> u64 {
+        let fields = [Field::Opens, Field::Closes, Field::Seeks, Field::Metadata, Field::Syncs];
+        let more = [Field::Truncates, Field::Maps, Field::Failed];
+        fields.iter().chain(&more).map(|field| self.get(*field)).sum()
+    }
+
     /// Time in all calls, in nanoseconds.
     pub fn time_ns(&self) -> u64 {
         let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
@@ -154,6 +161,8 @@ pub struct Use {
     pub numbers: Numbers,
     /// Reads and writes.
     pub directions: [Direction; 2],
+    /// Where in the file.
+    pub places: Places,
     /// The call that took longest: its time, its number, and when it ended.
     pub slowest: (u64, u64, u64),
 }

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use jiff::Timestamp;
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::io::name;
 use weigh_collect::job::JobError;
@@ -103,6 +104,7 @@ impl JobCollector for Files {
         // What can not be read now is told of in the end.
         if let Ok(book) = self.gather.so_far() {
             self.save(&book, recorder);
+            recorder.io_step(self.gather.step(&book, now_ns()));
         }
         self.next_record = Instant::now() + began.elapsed() * REST_PER_RECORD;
     }
@@ -119,7 +121,9 @@ impl JobCollector for Files {
         let mut run = self.run();
         let end = self.gather.end(&mut run, &mut |old| recorder.file(file_row(old)));
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
-        let mut report = report(&self.gather.book, run, &name);
+        let book = std::mem::take(&mut self.gather.book);
+        recorder.io_step(self.gather.step(&book, now_ns()));
+        let mut report = report(&book, run, &name);
         for used in std::mem::take(&mut report.files) {
             recorder.file(file_row(used));
         }
@@ -140,6 +144,10 @@ impl JobCollector for Files {
             lost,
         }
     }
+}
+
+fn now_ns() -> i64 {
+    Timestamp::now().as_nanosecond() as i64
 }
 
 fn file_row(used: FileUse) -> FileRow {

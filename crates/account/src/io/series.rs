@@ -1,0 +1,257 @@
+//! What was read and written from one look to the next.
+//!
+//! Reads the book at each look; emits a row for each file and process that was used since the last one, and
+//! for those that moved most also where in the file. What is beyond is added up in one row without a name:
+//! the rows of all looks add up to what the book has in the end.
+
+use std::collections::HashMap;
+
+use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer};
+
+use super::book::{IoBook, Row};
+
+/// So many files and processes have rows of their own at a look.
+const MOST_USES: usize = 256;
+/// So many of them have their places told.
+const MOST_PLACED: usize = 32;
+
+/// What is added up over time: numbers that only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Amounts {
+    /// Bytes read, calls that read, bytes written, calls that write.
+    by_calls: [u64; 4],
+    /// Bytes read, and written.
+    mapped: [u64; 2],
+    time_ns: u64,
+    /// Calls that move nothing: a use that has only those is one, too.
+    others: u64,
+}
+
+impl Amounts {
+    fn of(row: &Row) -> Amounts {
+        let numbers = &row.numbers;
+        let direction = |which| [numbers.bytes_by_calls(which), numbers.calls_of(which)];
+        let [[read, reads], [written, writes]] = [direction(0), direction(1)];
+        Amounts {
+            by_calls: [read, reads, written, writes],
+            mapped: numbers.bytes[Transfer::Mapped as usize],
+            time_ns: numbers.time_ns(),
+            others: numbers.other_calls(),
+        }
+    }
+
+    fn combine(self, other: Amounts, combine: fn(u64, u64) -> u64) -> Amounts {
+        Amounts {
+            by_calls: std::array::from_fn(|i| combine(self.by_calls[i], other.by_calls[i])),
+            mapped: std::array::from_fn(|i| combine(self.mapped[i], other.mapped[i])),
+            time_ns: combine(self.time_ns, other.time_ns),
+            others: combine(self.others, other.others),
+        }
+    }
+
+    fn since(self, before: Amounts) -> Amounts {
+        self.combine(before, u64::saturating_sub)
+    }
+
+    fn plus(self, more: Amounts) -> Amounts {
+        self.combine(more, u64::saturating_add)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.by_calls[0] + self.by_calls[2] + self.mapped[0] + self.mapped[1]
+    }
+
+    fn moment(&self) -> Moment {
+        let [read_bytes, read_calls_total, written_bytes, write_calls_total] = self.by_calls;
+        let [mapped_read_bytes, mapped_written_bytes] = self.mapped;
+        Moment {
+            read_bytes,
+            read_calls_total,
+            written_bytes,
+            write_calls_total,
+            mapped_read_bytes,
+            mapped_written_bytes,
+            call_seconds: self.time_ns as f64 / 1e9,
+            ..Moment::default()
+        }
+    }
+}
+
+/// What was known of a use at the last look.
+#[derive(Debug, Default)]
+struct Known {
+    amounts: Amounts,
+    places: Places,
+}
+
+type Key = (FileId, u32);
+
+/// What is known up to the last look.
+#[derive(Debug, Default)]
+pub struct IoSeries {
+    known: HashMap<Key, Known>,
+    /// Of uses that have left the book since the last look.
+    left: Amounts,
+    left_uses: u64,
+    /// What the kernel side could not keep by file, at the last look.
+    rest: Amounts,
+}
+
+/// The rows of one look.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// By file and process.
+    pub moments: Vec<Moment>,
+    /// Where in the files.
+    pub places: Vec<PlaceMoment>,
+}
+
+impl IoSeries {
+    /// A use leaves the book to make room: it will begin anew if it comes back.
+    pub fn leaves(&mut self, key: &Key, row: &Row) {
+        let known = self.known.remove(key).unwrap_or_default();
+        let more = Amounts::of(row).since(known.amounts);
+        self.left_uses += u64::from(more != Amounts::default());
+        self.left = self.left.plus(more);
+    }
+
+    /// What has come since the last look, which was so many seconds ago. `rest` is what has no file.
+    pub fn step(&mut self, book: &IoBook, rest: Option<&Row>, time_ns: i64, seconds: f64) -> Step {
+        let mut used: Vec<(Amounts, Key, &Row)> = book
+            .rows()
+            .map(|(key, row)| (self.since(key, row), *key, row))
+            .filter(|(more, ..)| *more != Amounts::default())
+            .collect();
+        used.sort_by_key(|(more, key, _)| (std::cmp::Reverse((more.bytes(), more.time_ns)), *key));
+        let mut others = std::mem::take(&mut self.left);
+        let mut other_uses = std::mem::take(&mut self.left_uses);
+        let rest = rest.map(Amounts::of).unwrap_or_default();
+        let of_rest = rest.since(std::mem::replace(&mut self.rest, rest));
+        others = others.plus(of_rest);
+        other_uses += u64::from(of_rest != Amounts::default());
+        let mut step = Step::default();
+        for (place, (more, key, row)) in used.into_iter().enumerate() {
+            let known = self.known.entry(key).or_default();
+            known.amounts = Amounts::of(row);
+            let places = row.places.since(&known.places);
+            known.places = row.places.clone();
+            if place >= MOST_USES {
+                others = others.plus(more);
+                other_uses += 1;
+                continue;
+            }
+            let moment =
+                named(book, key, Moment { time_ns, seconds, uses_total: 1, ..more.moment() });
+            if place < MOST_PLACED {
+                step.places.extend(place_moments(&moment, &places));
+            }
+            step.moments.push(moment);
+        }
+        if other_uses > 0 {
+            step.moments.push(Moment {
+                time_ns,
+                seconds,
+                uses_total: other_uses,
+                ..others.moment()
+            });
+        }
+        step
+    }
+
+    fn since(&self, key: &Key, row: &Row) -> Amounts {
+        let before = self.known.get(key).map(|known| known.amounts).unwrap_or_default();
+        Amounts::of(row).since(before)
+    }
+}
+
+fn named(book: &IoBook, (file, pid): Key, moment: Moment) -> Moment {
+    Moment {
+        pid,
+        process: book.process_name(pid).to_string(),
+        path: book.name_of(file),
+        device: file.device,
+        inode: file.inode,
+        ..moment
+    }
+}
+
+fn place_moments(moment: &Moment, places: &Places) -> impl Iterator<Item = PlaceMoment> {
+    places.used().map(|(from_bytes, to_bytes, read_bytes, written_bytes)| PlaceMoment {
+        time_ns: moment.time_ns,
+        pid: moment.pid,
+        path: moment.path.clone(),
+        device: moment.device,
+        inode: moment.inode,
+        from_bytes,
+        to_bytes,
+        read_bytes,
+        written_bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::io::Use;
+
+    fn used(inode: u64, bytes: u64) -> Use {
+        let mut used = Use { file: FileId { inode, ..FileId::default() }, ..Use::default() };
+        used.numbers.bytes[Transfer::Plain as usize][0] = bytes;
+        used.numbers.calls[Transfer::Plain as usize][0] = 1;
+        used.places.shift = 12;
+        used.places.bytes[0][(inode % 32) as usize] = bytes;
+        used
+    }
+
+    fn sum(step: &Step) -> (u64, u64) {
+        let bytes = step.moments.iter().map(|moment| moment.read_bytes).sum();
+        (bytes, step.moments.iter().map(|moment| moment.uses_total).sum())
+    }
+
+    #[test]
+    fn each_look_has_what_came_since_the_last_one() {
+        let (mut book, mut series) = (IoBook::default(), IoSeries::default());
+        book.add_use(&used(1, 1009));
+        let first = series.step(&book, None, 1, 0.5);
+        assert_eq!(sum(&first), (1009, 1));
+        assert_eq!(first.places.len(), 1);
+        assert_eq!((first.places[0].from_bytes, first.places[0].to_bytes), (4096, 8192));
+        assert!(series.step(&book, None, 2, 0.5).moments.is_empty());
+        book.add_use(&used(1, 11));
+        book.add_use(&used(2, 13));
+        let third = series.step(&book, None, 3, 0.5);
+        assert_eq!(sum(&third), (24, 2));
+        assert_eq!(third.places.iter().map(|place| place.read_bytes).sum::<u64>(), 24);
+    }
+
+    #[test]
+    fn what_leaves_the_book_and_what_never_was_in_it_is_with_the_others() {
+        let (mut book, mut series) = (IoBook::default(), IoSeries::default());
+        book.add_use(&used(1, 1009));
+        series.step(&book, None, 1, 0.5);
+        book.add_use(&used(1, 5));
+        let (key, row) = book.rows().map(|(key, row)| (*key, row.clone())).next().expect("one");
+        series.leaves(&key, &row);
+        let mut again = IoBook::default();
+        again.add_use(&used(1, 3));
+        let mut rest = Row::default();
+        rest.fold(&used(0, 7));
+        let step = series.step(&again, Some(&rest), 2, 0.5);
+        assert_eq!(sum(&step), (5 + 3 + 7, 3));
+        let last = step.moments.last().expect("the others");
+        assert_eq!((last.path.as_str(), last.uses_total, last.read_bytes), ("", 2, 12));
+        assert!(series.step(&again, Some(&rest), 3, 0.5).moments.is_empty());
+    }
+
+    #[test]
+    fn no_more_rows_than_there_may_be_and_nothing_is_lost() {
+        let (mut book, mut series) = (IoBook::default(), IoSeries::default());
+        for inode in 1..=2000 {
+            book.add_use(&used(inode, inode));
+        }
+        let step = series.step(&book, None, 1, 0.5);
+        assert_eq!(step.moments.len(), MOST_USES + 1);
+        assert_eq!(sum(&step), (2000 * 2001 / 2, 2000));
+        assert_eq!(step.places.len(), MOST_PLACED);
+    }
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Where in a file bytes were read and written, in a fixed number of places of equal width. What lies
+ * beyond the last place makes all of them wider. Under the lock of the file's use, so nothing is called
+ * there; and nearly without branches, as in pattern.h.
+ */
+#ifndef WEIGH_IO_PLACES_H
+#define WEIGH_IO_PLACES_H
+
+#include "pattern.h"
+
+/* Another thread may hand the use over at any moment; the next look-up makes a new one. */
+#define SPREAD_ATTEMPTS 4
+
+/* How many bits a number has up to its highest one. */
+static __always_inline __u64 bits_of(__u64 number)
+{
+	__u64 bits = 0, here;
+
+#pragma unroll
+	for (int step = 32; step; step /= 2) {
+		here = ~is_equal(number >> step, 0) & step;
+		number >>= here & 63;
+		bits += here;
+	}
+	return bits + number;
+}
+
+static __always_inline void widen_places(struct io_places *places, __u64 by)
+{
+	__u64 bytes;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < IO_PLACES; i++) {
+		__u64 to = i >> (by & 31);
+
+		barrier_var(to); /* or the compiler knows its bound, and the verifier does not */
+		to &= IO_PLACES - 1;
+		bytes = places->bytes[0][i];
+		places->bytes[0][i] = 0;
+		places->bytes[0][to] += bytes;
+		bytes = places->bytes[1][i];
+		places->bytes[1][i] = 0;
+		places->bytes[1][to] += bytes;
+	}
+}
+
+/* An access that lies in one place, as nearly all do. False if it does not. */
+static __always_inline bool add_place(struct io_places *places, struct io_doing *did)
+{
+	__u64 shift = places->shift & 63, first = did->from >> shift;
+
+	if (!did->bytes)
+		return true;
+	if (!shift || first >= IO_PLACES || (did->from + did->bytes - 1) >> shift != first)
+		return false;
+	places->bytes[did->wrote & 1][first] += did->bytes;
+	return true;
+}
+
+static __always_inline void spread(struct io_places *places, struct io_doing *did)
+{
+	__u64 from = did->from, to = from + did->bytes, shift = places->shift, needed;
+	__u64 *direction = places->bytes[did->wrote & 1];
+
+	needed = bits_of((to - 1) >> IO_PLACE_BITS);
+	needed = choose(is_less(needed, IO_PLACE_SHIFT), IO_PLACE_SHIFT, needed);
+	if (shift < needed) {
+		widen_places(places, needed - shift > 31 ? 31 : needed - shift);
+		places->shift = needed;
+		shift = needed;
+	}
+	shift &= 63;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < IO_PLACES; i++) {
+		__u64 start = (__u64)i << shift, end = start + (1ULL << shift);
+		__u64 low = choose(is_less(start, from), from, start);
+		__u64 high = choose(is_less(to, end), to, end);
+
+		direction[i] += (high - low) & is_less(low, high);
+	}
+}
+
+/*
+ * An access in several places, or beyond the last one. Global: the verifier looks at it once, and by
+ * itself.
+ */
+__noinline int spread_access(struct io_key *key, struct io_doing *did)
+{
+	struct io_key of;
+	struct io_use *use;
+	bool alive = false;
+
+	if (!key || !did)
+		return 0;
+	of = *key; /* before 6.2 a key is not taken from an argument's memory */
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < SPREAD_ATTEMPTS && !alive; i++) {
+		use = bpf_map_lookup_elem(&uses, &of);
+		if (!use) {
+			bpf_map_update_elem(&uses, &of, (void *)blank_use, BPF_NOEXIST);
+			continue;
+		}
+		bpf_spin_lock(&use->lock);
+		alive = !use->dead;
+		if (alive)
+			spread(&use->places, did);
+		bpf_spin_unlock(&use->lock);
+	}
+	if (!alive)
+		add(&tally.lost_calls, 1);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,75 @@
+//! The tables of what was read and written over time: by file and process, and by place in the file.
+
+use weigh_schema::io::{Moment, PlaceMoment};
+use weigh_schema::recording::files;
+
+use crate::column::{Column, column};
+use crate::journal::Entry;
+use crate::table::Row;
+
+impl Row for Moment {
+    const FILE: &'static str = files::IO_SERIES;
+
+    fn columns() -> Vec<Column<Self>> {
+        let columns: Vec<Column<Self>> = vec![
+            column!("time" = time_ns, "the end of the interval"),
+            column!(seconds, "its length"),
+            column!(
+                uses_total,
+                "how many files, each with one process, the row stands for: one, or all that have no row of their own"
+            ),
+            column!(pid, "the process; 0 where the row stands for several"),
+            column!(process, "the kernel's name for it"),
+            column!(path, "the file, as in files.parquet; empty where the row stands for several"),
+            column!(device, "the file system's device: major * 2^20 + minor"),
+            column!(inode, "the inode"),
+            column!(read_bytes, "bytes read by calls"),
+            column!(read_calls_total, "calls that read"),
+            column!(written_bytes, "bytes written by calls"),
+            column!(write_calls_total, "calls that write"),
+            column!(mapped_read_bytes, "pages of mapped memory that came into the page cache"),
+            column!(mapped_written_bytes, "pages of mapped memory that became dirty"),
+            column!(call_seconds, "time in all calls on the file that ended in the interval"),
+        ];
+        columns.into_iter().map(Column::in_its_unit).collect()
+    }
+
+    fn blank() -> Self {
+        Moment::default()
+    }
+
+    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
+        if let Entry::IoMoment(row) = entry {
+            emit(row);
+        }
+    }
+}
+
+impl Row for PlaceMoment {
+    const FILE: &'static str = files::IO_PLACES;
+
+    fn columns() -> Vec<Column<Self>> {
+        let columns: Vec<Column<Self>> = vec![
+            column!("time" = time_ns, "the end of the interval, as in io_series.parquet"),
+            column!(pid, "the process"),
+            column!(path, "the file"),
+            column!(device, "the file system's device: major * 2^20 + minor"),
+            column!(inode, "the inode"),
+            column!(from_bytes, "where the place begins in the file"),
+            column!(to_bytes, "where it ends"),
+            column!(read_bytes, "bytes read there, by calls and mapped memory"),
+            column!(written_bytes, "bytes written there"),
+        ];
+        columns.into_iter().map(Column::in_its_unit).collect()
+    }
+
+    fn blank() -> Self {
+        PlaceMoment::default()
+    }
+
+    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
+        if let Entry::IoPlace(row) = entry {
+            emit(row);
+        }
+    }
+}
