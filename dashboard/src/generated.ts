@@ -95,6 +95,14 @@ export interface ExplainPage {
   left_out: number;
 }
 
+export interface FileHeat {
+  path: string;
+  place_bytes: number;
+  places: number;
+  read: number[];
+  written: number[];
+}
+
 export interface Files {
   total: number;
   paths: string[];
@@ -128,6 +136,22 @@ export interface Host {
   cgroup_version: string;
   virtualisation: string | null;
   weigh: string;
+}
+
+export interface IoHeat {
+  read: number[];
+  written: number[];
+  seconds: number[];
+}
+
+export interface IoOverTime {
+  from: number[];
+  to: number[];
+  all: IoHeat;
+  processes_total: number;
+  processes: ProcessHeat[];
+  files_total: number;
+  files: FileHeat[];
 }
 
 export interface IoPage {
@@ -242,11 +266,18 @@ export interface Page {
   processes: Processes;
   files: Files;
   io: IoPage | null;
+  io_over_time: IoOverTime | null;
 }
 
 export interface PartTitle {
   name: string;
   help: string;
+}
+
+export interface ProcessHeat {
+  pid: number;
+  name: string;
+  heat: IoHeat;
 }
 
 export interface Processes {

@@ -9,6 +9,7 @@ import { filesSection } from "./files";
 import type { Page } from "./generated";
 import { banners, header } from "./header";
 import { ioSection } from "./io";
+import { ioTimeSection } from "./io-time";
 import { collectorsSection, hostSection, limitsSection, metricsSection, snapshotsSection } from "./tables";
 import { timelineSection } from "./timeline";
 import { toolbar } from "./toolbar";
@@ -19,10 +20,11 @@ function draw(page: Page, root: HTMLElement): void {
   const view = new View(page.duration > 0 ? page.duration : 1);
   const series = seriesSection(page, view);
   const timeline = timelineSection(page, view);
+  const ioTime = ioTimeSection(page, view);
   append(root, header(page), h("main", {},
     ...banners(page),
     cards(page),
-    (series || timeline) && h("div", { class: "over-time" }, toolbar(view), series, timeline),
+    (series || timeline || ioTime) && h("div", { class: "over-time" }, toolbar(view), series, timeline, ioTime),
     limitsSection(page),
     snapshotsSection(page),
     ioSection(page),

@@ -54,6 +54,31 @@ function checks() {
       }
     },
 
+    "what was read and written over time is drawn, and each cell says its numbers": async ({ page, data }) => {
+      const io = data.io_over_time;
+      if (io === null) return assert.equal(await page.locator("#io-time").count(), 0);
+      const maps = page.locator("#io-time canvas");
+      assert.equal(await maps.count(), 1 + (io.processes.length > 1 ? 1 : 0) + io.files.length);
+      for (const map of await maps.all()) {
+        await map.scrollIntoViewIfNeeded();
+        await drawn(page);
+        assert.ok(await colours(map) > 2, "nothing is drawn");
+      }
+      for (const [i, file] of io.files.entries()) {
+        // The last place is the topmost row.
+        const column = io.from.findIndex((_, c) => file.read[(file.places - 1) * io.from.length + c] +
+          file.written[(file.places - 1) * io.from.length + c] > 0);
+        const map = page.locator("#io-time .charts canvas").nth(i);
+        await map.scrollIntoViewIfNeeded();
+        const box = await map.boundingBox();
+        const left = 116;
+        const middle = (io.from[column] + io.to[column]) / 2 / data.duration;
+        await page.mouse.move(box.x + left + (box.width - left) * middle, box.y + 2);
+        const said = await page.locator("#io-time .charts .said").nth(i).textContent();
+        assert.match(said, /^[0-9.]+ [KMG]?i?B to .* read, .* written$/, file.path);
+      }
+    },
+
     "every metric stands in the table, absent ones without a number": async ({ page, data }) => {
       const rows = await page.locator(".metrics tr[data-metric]").evaluateAll((all) =>
         all.map((r) => [r.dataset.metric, r.querySelector(".number").firstChild.textContent]));

@@ -159,7 +159,10 @@ pub fn trace_types(data: &[u8]) {
             let state = weigh_trace::state::State { probes: 1, cpus: 1 };
             let maps = Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None };
             for access in [Access::Direct, Access::Helpers] {
-                assert!(program(&probe, Slot { number: 0, gate: 0, flip: 0 }, &state, &maps, access).is_ok());
+                assert!(
+                    program(&probe, Slot { number: 0, gate: 0, flip: 0 }, &state, &maps, access)
+                        .is_ok()
+                );
             }
         }
     }
@@ -215,7 +218,7 @@ pub fn summary(data: &[u8]) {
         // What a program calls itself must not reach the terminal as a command to it.
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
-    let page = report::render(&summary, &[], &[], &[], Totals { processes: 0, files: 0 });
+    let page = report::render(&summary, &[], &[], &[], Totals { processes: 0, files: 0 }, None);
     // The data must not end the element that it stands in.
     let scripts = page.to_lowercase().matches("</script").count();
     let begun = page.to_lowercase().matches("<script").count();
@@ -297,9 +300,7 @@ pub fn client_message(data: &[u8]) {
             Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
             Ok(Request::Count { tid, .. }) => assert!(tid < 1 << 22),
             Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),
-            Ok(
-                Request::Enter { .. } | Request::Want { .. } | Request::Watch | Request::Follow,
-            ) => {
+            Ok(Request::Enter { .. } | Request::Want { .. } | Request::Watch | Request::Follow) => {
                 assert_eq!(message.len(), 32);
             }
             Err(reason) => assert!(!reason.text().is_empty()),

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::files;
-use weigh_show::report::Totals;
+use weigh_show::report::{IoOverTime, Survey, Totals};
 use weigh_show::table::{self, Style};
 
 use crate::arguments::{ReportArguments, ShowArguments};
@@ -103,6 +103,18 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What was read and written over time: the rows are read twice, and never all in memory.
+fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
+    let mut survey = Survey::default();
+    recording.each_io_moment(|row| survey.moment(&row))?;
+    recording.each_io_place(|row| survey.place(&row))?;
+    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
+    let Some(mut over_time) = survey.choose(start_ns) else { return Ok(None) };
+    recording.each_io_moment(|row| over_time.moment(&row))?;
+    recording.each_io_place(|row| over_time.place(&row))?;
+    Ok(Some(over_time.finish()))
+}
+
 /// Writes the page of a recording to a file.
 pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     let samples = recording.samples(Some(PAGE_ROWS))?;
@@ -115,6 +127,7 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
         &processes.rows,
         &files.rows,
         totals,
+        io_over_time(recording)?,
     );
     std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
 }

@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
 use support::run::{Weigh, weigh};
 use support::{processes, workload};
 use weigh_keep::Recording;
-use weigh_schema::io::FileUse;
+use weigh_schema::io::{FileUse, Moment};
 use weigh_schema::recording::FileRow;
 
 const BYTES: u64 = 1_000_003;
@@ -64,6 +66,50 @@ fn a_recording_has_every_file_and_its_sums() {
     assert!(page.contains("fsync_each_write"), "the page has the advice");
 }
 
+/// The rows of all intervals add up to what the job did, in its order, and each byte has its place.
+#[test]
+fn what_was_done_over_time_adds_up() {
+    needs_root!();
+    let script = format!(
+        "{io} write {BYTES} {CHUNK} target; sleep 0.6; {io} read {BYTES} {CHUNK} target; {access} sparse hole 77",
+        io = workload("io"),
+        access = workload("access"),
+    );
+    let measured = Weigh::bash(&script).option("--io").option("--interval=100ms").measure();
+    let recording = Recording::open(&measured.scratch.path("recording")).expect("it can be read");
+    let (mut moments, mut places) = (Vec::new(), Vec::new());
+    recording.each_io_moment(|row| moments.push(row)).expect("rows");
+    recording.each_io_place(|row| places.push(row)).expect("rows");
+    let target: Vec<_> = moments.iter().filter(|row| row.path.ends_with("/target")).collect();
+    let sum = |of: fn(&Moment) -> u64| target.iter().map(|row| of(row)).sum::<u64>();
+    assert_eq!((sum(|row| row.written_bytes), sum(|row| row.write_calls_total)), (BYTES, CALLS));
+    assert_eq!((sum(|row| row.read_bytes), sum(|row| row.read_calls_total)), (BYTES, CALLS));
+    let times = |of: fn(&Moment) -> u64| {
+        target.iter().filter(move |row| of(row) > 0).map(|row| row.time_ns)
+    };
+    let last_write = times(|row| row.written_bytes).max().expect("it was written");
+    let first_read = times(|row| row.read_bytes).min().expect("it was read");
+    assert!(first_read - last_write >= 300_000_000, "{last_write} {first_read}");
+    let found = recording.summary().io.as_deref().expect("a section of its own");
+    let by = found.totals.by_calls;
+    let all = |of: fn(&Moment) -> u64| moments.iter().map(of).sum::<u64>();
+    assert_eq!(all(|row| row.read_bytes), by.read_bytes);
+    assert_eq!(all(|row| row.written_bytes), by.written_bytes);
+    assert_eq!(all(|row| row.write_calls_total), by.write_calls);
+    let of = |end: &'static str| places.iter().filter(move |row| row.path.ends_with(end));
+    let target =
+        of("/target").fold((0, 0), |(r, w), row| (r + row.read_bytes, w + row.written_bytes));
+    assert_eq!(target, (BYTES, BYTES));
+    assert!(
+        of("/target")
+            .all(|row| row.read_bytes <= row.to_bytes - row.from_bytes && row.from_bytes < BYTES)
+    );
+    assert!(of("/target").map(|row| row.from_bytes).collect::<BTreeSet<_>>().len() > 16);
+    assert_eq!(of("/hole").map(|row| row.read_bytes).sum::<u64>(), 77 * PAGE);
+    let page = measured.scratch.text("recording/report.html");
+    assert!(!page.contains("\"io_over_time\":null"), "the page has them");
+}
+
 #[test]
 fn a_run_that_does_not_ask_for_it_has_the_plain_table() {
     let measured = Weigh::bash("true").measure();
@@ -105,6 +151,11 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
         "{before} {written:?} {most}"
     );
     assert_eq!(written.write_calls * 10, written.written_bytes);
+    let mut so_far = 0;
+    let add =
+        |row: Moment| so_far += if row.path.ends_with("/log") { row.written_bytes } else { 0 };
+    read.each_io_moment(add).expect("rows");
+    assert_eq!(so_far, written.written_bytes, "over time");
     let found = read.summary().io.clone().expect("the sums so far");
     assert!(found.totals.by_calls.written_bytes >= written.written_bytes, "{found:#?}");
     let shown = weigh(&measured.scratch, &["show", &recording.display().to_string()]);
@@ -150,7 +201,7 @@ fn what_is_exported_has_the_shape_of_darshans_text() {
         found.next().map(|fields| fields[4].to_string())
     };
     let of_target = lines.iter().filter(|f| f[5].ends_with("/target"));
-    let ids: std::collections::BTreeSet<_> = of_target.clone().map(|fields| fields[2]).collect();
+    let ids: BTreeSet<_> = of_target.clone().map(|fields| fields[2]).collect();
     assert_eq!(ids.len(), 1, "one file has one number");
     let mut ranks: Vec<_> = of_target.map(|fields| fields[1]).collect();
     ranks.dedup();

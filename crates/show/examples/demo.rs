@@ -20,6 +20,7 @@ fn main() {
         &recording.processes,
         &recording.files,
         Totals::default(),
+        recording.io_over_time(),
     );
     println!("{page}");
 }

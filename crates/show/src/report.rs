@@ -4,9 +4,11 @@
 //! `dashboard/` and all data in it.
 
 mod io;
+mod io_time;
 mod page;
 mod thin;
 
+pub use io_time::{FileHeat, IoHeat, IoOverTime, OverTime, ProcessHeat, Survey};
 pub use page::{Files, GroupTitle, LimitRow, MetricRow, Page, Processes, SeriesRows, Totals, page};
 
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
@@ -24,8 +26,10 @@ pub fn render(
     processes: &[ProcessRow],
     files: &[FileRow],
     totals: Totals,
+    io_over_time: Option<IoOverTime>,
 ) -> String {
-    let page = page(summary, samples, processes, files, totals);
+    let mut page = page(summary, samples, processes, files, totals);
+    page.io_over_time = io_over_time;
     let title = format!("{} · weigh", shell_words(&summary.job.command));
     let instead = "This page draws itself with a script. The numbers are in summary.json beside it, \
                    and `weigh show` prints them.";

@@ -36,13 +36,15 @@ fn the_pages_types_are_current() {
     types.declare::<Unit>();
     // The first has all that can be present; the others lack what can be absent.
     for recording in [sample::limited(40), sample::cut_short(), sample::build(4)] {
-        types.learn(&page(
+        let mut page = page(
             &recording.summary,
             &recording.samples,
             &recording.processes,
             &recording.files,
             Totals::default(),
-        ));
+        );
+        page.io_over_time = recording.io_over_time();
+        types.learn(&page);
     }
     for report in [explained::slow(), explained::requests(), explained::nothing()] {
         types.learn(&weigh_show::explain::page::page(&report));

@@ -15,7 +15,7 @@ const OPENING: &str = "<script type=\"application/json\" id=\"weigh-data\">";
 
 fn html(recording: &sample::Recording, totals: Totals) -> String {
     let sample::Recording { summary, samples, processes, files } = recording;
-    render(summary, samples, processes, files, totals)
+    render(summary, samples, processes, files, totals, recording.io_over_time())
 }
 
 fn data(html: &str) -> Json {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use weigh_account::io::Step;
 use weigh_account::{Series, Tree};
+use weigh_collect::clock::Moment;
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
 use weigh_schema::io::IoFound;
@@ -18,6 +19,8 @@ pub struct Recorder {
     series: Series,
     /// The job's start, since the Unix epoch.
     epoch_ns: i64,
+    /// When this was made, and how long after the job's start.
+    made: (Moment, u64),
     looks: Vec<SharedMemoryReading>,
     /// All processes that were of the job.
     pids: HashSet<u32>,
@@ -26,13 +29,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records into a journal what happens from `epoch_ns` on.
-    pub fn new(writer: RecordingWriter, epoch_ns: i64, with_uses: bool) -> Recorder {
+    /// Records into a journal what happens from `epoch_ns` on, which was `since_ns` ago.
+    pub fn new(writer: RecordingWriter, epoch_ns: i64, since_ns: u64, with_uses: bool) -> Recorder {
         Recorder {
             writer,
             tree: Tree::default(),
             series: Series::default(),
             epoch_ns,
+            made: (Moment::now(), since_ns),
             looks: Vec::new(),
             pids: HashSet::new(),
             with_uses,
@@ -42,6 +46,12 @@ impl Recorder {
     /// The time of something since the Unix epoch.
     pub fn epoch(&self, at_ns: u64) -> i64 {
         self.epoch_ns.saturating_add_unsigned(at_ns)
+    }
+
+    /// The time now since the Unix epoch, whatever the clock of the day has been set to meanwhile.
+    pub fn now(&self) -> i64 {
+        let (moment, since_ns) = self.made;
+        self.epoch(since_ns + moment.elapsed_ns())
     }
 
     /// A process began to execute a program.

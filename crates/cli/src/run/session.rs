@@ -167,7 +167,7 @@ impl Session {
                 self.settings.on_limit,
                 self.settings.grace,
             ),
-            recorder: Recorder::new(self.writer, epoch_ns, with_uses),
+            recorder: Recorder::new(self.writer, epoch_ns, reading.at_ns, with_uses),
             job: self.job,
             signals: self.signals,
             helper,

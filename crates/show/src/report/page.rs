@@ -13,6 +13,7 @@ use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
 
 use super::io::{FilesUsed, IoPage, files_used, io_page};
+use super::io_time::IoOverTime;
 use super::thin::thin;
 use crate::moments::{Moment, SHOWN, moment};
 use crate::outcome::{Outcome, limit_words, outcome, show_signal};
@@ -68,6 +69,8 @@ pub struct Page {
     pub files: Files,
     /// What was read and written; null unless `--io` followed it.
     pub io: Option<IoPage>,
+    /// The same over time; null where nothing was.
+    pub io_over_time: Option<IoOverTime>,
 }
 
 /// A heading.
@@ -208,6 +211,7 @@ pub fn page(
         processes,
         files: file_columns(files, totals.files),
         io: summary.io.as_deref().map(io_page),
+        io_over_time: None,
     }
 }
 

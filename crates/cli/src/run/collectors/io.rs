@@ -5,7 +5,6 @@
 
 use std::time::Instant;
 
-use jiff::Timestamp;
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::io::name;
 use weigh_collect::job::JobError;
@@ -104,7 +103,7 @@ impl JobCollector for Files {
         // What can not be read now is told of in the end.
         if let Ok(book) = self.gather.so_far() {
             self.save(&book, recorder);
-            recorder.io_step(self.gather.step(&book, now_ns()));
+            recorder.io_step(self.gather.step(&book, recorder.now()));
         }
         self.next_record = Instant::now() + began.elapsed() * REST_PER_RECORD;
     }
@@ -122,7 +121,7 @@ impl JobCollector for Files {
         let end = self.gather.end(&mut run, &mut |old| recorder.file(file_row(old)));
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
         let book = std::mem::take(&mut self.gather.book);
-        recorder.io_step(self.gather.step(&book, now_ns()));
+        recorder.io_step(self.gather.step(&book, recorder.now()));
         let mut report = report(&book, run, &name);
         for used in std::mem::take(&mut report.files) {
             recorder.file(file_row(used));
@@ -144,10 +143,6 @@ impl JobCollector for Files {
             lost,
         }
     }
-}
-
-fn now_ns() -> i64 {
-    Timestamp::now().as_nanosecond() as i64
 }
 
 fn file_row(used: FileUse) -> FileRow {

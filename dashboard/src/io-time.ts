@@ -1,0 +1,136 @@
+// What was read and written over time: compute against calls on files, process by process, and where in the
+// files that were used most.
+
+import { h, section } from "./dom";
+import { clock, count, measured, seconds, size } from "./format";
+import type { FileHeat, IoHeat, IoOverTime, Page } from "./generated";
+import { type Heat, type HeatRow, heatMap } from "./heat";
+import type { View } from "./view";
+
+const READ = 0;
+const WRITTEN = 1;
+const CPU = 2;
+const CALLS = 4;
+const all = (colour: number) => () => colour;
+const ROW = 16;
+/** The height of a file's map. */
+const MAP = 160;
+
+export function ioTimeSection(page: Page, view: View): HTMLElement | null {
+  const io = page.io_over_time;
+  if (io === null) return null;
+  const notes = [
+    io.processes_total > io.processes.length &&
+      `The ${io.processes.length} processes of ${count(io.processes_total)} that moved most.`,
+    io.files_total > io.files.length &&
+      `The ${io.files.length} files of ${count(io.files_total)} that were used most.`,
+    "io_series.parquet and io_places.parquet have all of it.",
+  ].filter(Boolean);
+  return section("io-time", "Read and written over time",
+    h("div", { class: "legend" }, key(READ, "read"), key(WRITTEN, "written"),
+      key(CALLS, "time in calls on files"), key(CPU, "CPU")),
+    heatMap(overview(page, io), view),
+    ...io.processes.length > 1 ? [heatMap(byProcess(io), view)] : [],
+    h("div", { class: "charts" }, ...io.files.map((file) => heatMap(byPlace(io, file), view))),
+    h("p", { class: "note" }, notes.join(" ")));
+}
+
+function key(colour: number, word: string): HTMLElement {
+  return h("span", { class: `key colour-${colour}` }, h("span", { class: "swatch" }), word);
+}
+
+/** The whole job: two rows of bytes, and compute against calls. */
+function overview(page: Page, io: IoOverTime): Heat {
+  const lengths = io.from.map((from, i) => Math.max((io.to[i] ?? 0) - from, 1e-6));
+  const perSecond = (values: number[]) => values.map((v, i) => v / (lengths[i] ?? 1));
+  const cpu = growth(page, io);
+  const calls = perSecond(io.all.seconds);
+  const cores = cpu === null ? null : perSecond(cpu);
+  const read = perSecond(io.all.read);
+  const written = perSecond(io.all.written);
+  const bytes = Math.max(...read, ...written);
+  const busy = Math.max(...calls, ...cores ?? []);
+  const rows: HeatRow[] = [
+    { label: "read", values: read, colour: all(READ), top: bytes },
+    { label: "written", values: written, colour: all(WRITTEN), top: bytes },
+    { label: "in calls on files", values: calls, colour: all(CALLS), top: busy },
+    ...cores === null ? [] : [{ label: "CPU", values: cores, colour: all(CPU), top: busy }],
+  ];
+  const say = (_: number, column: number) => {
+    const rate = { unit: "bytes", perSecond: true } as const;
+    const words = [
+      `${measured(read[column] ?? 0, rate)} read`,
+      `${measured(written[column] ?? 0, rate)} written`,
+      `${(calls[column] ?? 0).toFixed(2)} threads in calls on files`,
+      ...cores === null ? [] : [`${(cores[column] ?? 0).toFixed(2)} CPUs busy`],
+    ];
+    return `${when(io, column)}: ${words.join(", ")}`;
+  };
+  return { title: "Compute against reading and writing", rows, from: io.from, to: io.to, rowHeight: ROW + 4, say };
+}
+
+/** CPU time of each column, from the samples; null where there are none. */
+function growth(page: Page, io: IoOverTime): number[] | null {
+  const series = page.series["cpu_seconds"];
+  if (series === undefined || series.at.length === 0) return null;
+  const at = [0, ...series.at];
+  const value = [0, ...series.value];
+  const used = (time: number): number => {
+    const next = at.findIndex((t) => t >= time);
+    if (next < 0) return value[value.length - 1] ?? 0;
+    if (next === 0) return value[0] ?? 0;
+    const [t0, t1, v0, v1] = [at[next - 1] ?? 0, at[next] ?? 0, value[next - 1] ?? 0, value[next] ?? 0];
+    return t1 > t0 ? v0 + (v1 - v0) * (time - t0) / (t1 - t0) : v1;
+  };
+  return io.from.map((from, i) => Math.max(used(io.to[i] ?? 0) - used(from), 0));
+}
+
+/** Two rows for each process: what it read, and what it wrote. */
+function byProcess(io: IoOverTime): Heat {
+  const top = Math.max(...io.processes.flatMap(({ heat }) => [...heat.read, ...heat.written]));
+  const rows = io.processes.flatMap(({ heat, name, pid }): HeatRow[] => [
+    { label: `${name} ${pid}`.trim(), values: heat.read, colour: all(READ), top },
+    { label: "", values: heat.written, colour: all(WRITTEN), top },
+  ]);
+  const say = (row: number, column: number) => {
+    const process = io.processes[Math.floor(row / 2)];
+    return process === undefined ? "" :
+      `${process.name} ${process.pid}, ${when(io, column)}: ${amounts(process.heat, column)}`;
+  };
+  return { title: "By process", rows, from: io.from, to: io.to, rowHeight: 10, say };
+}
+
+function amounts(heat: IoHeat, column: number): string {
+  return `${size(heat.read[column] ?? 0)} read, ${size(heat.written[column] ?? 0)} written, ` +
+    `${seconds(heat.seconds[column] ?? 0)} in calls`;
+}
+
+/** Each place of a file is a row, its beginning at the bottom: the more of the two decides the colour. */
+function byPlace(io: IoOverTime, file: FileHeat): Heat {
+  const columns = io.from.length;
+  const top = Math.max(...file.read, ...file.written);
+  const cell = (bytes: number[], place: number, column: number) => bytes[place * columns + column] ?? 0;
+  const places = Array.from({ length: file.places }, (_, i) => file.places - 1 - i);
+  const every = Math.max(Math.ceil(file.places / 6), 1);
+  const rows = places.map((place): HeatRow => {
+    const values = io.from.map((_, column) =>
+      cell(file.read, place, column) + cell(file.written, place, column));
+    return {
+      label: place % every === 0 ? size(place * file.place_bytes) : "",
+      values, top,
+      colour: (column) => cell(file.written, place, column) > cell(file.read, place, column) ? WRITTEN : READ,
+    };
+  });
+  const say = (row: number, column: number) => {
+    const place = places[row] ?? 0;
+    return `${size(place * file.place_bytes)} to ${size((place + 1) * file.place_bytes)}, ${when(io, column)}: ` +
+      `${size(cell(file.read, place, column))} read, ${size(cell(file.written, place, column))} written`;
+  };
+  return { title: file.path, rows, from: io.from, to: io.to, rowHeight: Math.max(MAP / file.places, 4), say };
+}
+
+function when(io: IoOverTime, column: number): string {
+  const longest = io.to[io.to.length - 1] ?? 1;
+  const [from, to] = [io.from[column] ?? 0, io.to[column] ?? 0];
+  return `${clock(from, (to - from) / 10, longest)} to ${clock(to, (to - from) / 10, longest)}`;
+}
