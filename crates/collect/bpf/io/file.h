@@ -17,13 +17,12 @@
 
 static __always_inline struct file *file_at(struct task_struct *task, __s32 descriptor)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files, *file = 0;
+	struct fdtable *table = task->files ? task->files->fdt : 0;
+	struct file *file = 0;
 
-	if (descriptor < 0 || !table || (__u32)descriptor >= BPF_CORE_READ(table, max_fds))
+	if (descriptor < 0 || !table || (__u32)descriptor >= table->max_fds)
 		return 0;
-	files = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), files + descriptor);
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
 	return file;
 }
 
@@ -37,26 +36,42 @@ static __always_inline struct inode *inode_at(struct task_struct *task, __s32 de
 static __always_inline void know_inode(struct io_file *found, struct inode *inode, __u32 pid)
 {
 	found->inode = inode;
+	found->key.pid = pid;
+	found->key.unused = 0;
+	if (CAN_FOLLOW) {
+		inode = FOLLOW(inode, inode);
+		found->mode = inode->i_mode;
+		found->key.inode = inode->i_ino;
+		found->key.generation = inode->i_generation;
+		found->key.device = inode->i_sb->s_dev;
+		return;
+	}
 	found->mode = BPF_CORE_READ(inode, i_mode);
 	found->key.inode = BPF_CORE_READ(inode, i_ino);
 	found->key.generation = BPF_CORE_READ(inode, i_generation);
 	found->key.device = BPF_CORE_READ(inode, i_sb, s_dev);
-	found->key.pid = pid;
-	found->key.unused = 0;
 }
 
 static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid)
 {
+	struct file___io *flags = (void *)file;
 	struct inode *inode;
 
 	if (!file)
 		return false;
-	inode = BPF_CORE_READ(file, f_inode);
+	found->file = file;
+	if (CAN_FOLLOW) {
+		inode = FOLLOW(file, file)->f_inode;
+		flags = (void *)FOLLOW(file, file);
+		found->flags = flags->f_flags;
+		found->position = flags->f_pos;
+	} else {
+		inode = BPF_CORE_READ(file, f_inode);
+		found->flags = BPF_CORE_READ(flags, f_flags);
+		found->position = BPF_CORE_READ(flags, f_pos);
+	}
 	if (!inode)
 		return false;
-	found->file = file;
-	found->flags = BPF_CORE_READ((struct file___io *)file, f_flags);
-	found->position = BPF_CORE_READ((struct file___io *)file, f_pos);
 	know_inode(found, inode, pid);
 	return true;
 }
