@@ -20,7 +20,7 @@ use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 use crate::calls::join;
 use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
-use crate::table::{READING, entries};
+use crate::table::{READING, each_entry};
 use crate::{clock, complaints, requirements};
 use layout::skeleton;
 
@@ -209,6 +209,7 @@ fn each<T>(
     map: &impl MapCore,
     read: impl Fn(&[u8], &[u8]) -> Option<T>,
 ) -> Result<Vec<T>, JobError> {
-    let entries = entries(map).map_err(bpf(READING))?;
-    Ok(entries.iter().filter_map(|(key, value)| read(key, value)).collect())
+    let mut found = Vec::new();
+    each_entry(map, &mut |key, value| found.extend(read(key, value))).map_err(bpf(READING))?;
+    Ok(found)
 }

@@ -21,13 +21,22 @@ pub(crate) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 /// Every entry.
 pub(crate) fn entries(map: &impl MapCore) -> Result<Entries, libbpf_rs::Error> {
     let mut found = Entries::new();
+    each_entry(map, &mut |key, value| found.push((key.to_vec(), value.to_vec())))?;
+    Ok(found)
+}
+
+/// Shows every entry, of which only a batch is held at once.
+pub(crate) fn each_entry(
+    map: &impl MapCore,
+    show: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<(), libbpf_rs::Error> {
     let mut batch = Batch::of(map, BATCH);
     loop {
         match batch.next(map) {
-            0 => found.extend(batch.taken()),
+            0 => batch.taken().for_each(|(key, value)| show(key, value)),
             libc::ENOENT => {
-                found.extend(batch.taken());
-                return Ok(found);
+                batch.taken().for_each(|(key, value)| show(key, value));
+                return Ok(());
             }
             libc::EINTR => {}
             // One bucket alone has more: the place stays the same.
@@ -98,10 +107,9 @@ impl Batch {
         -status
     }
 
-    fn taken(&self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    fn taken(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let keys = self.keys.chunks_exact(self.key_size);
-        let pairs = keys.zip(self.values.chunks_exact(self.value_size));
-        pairs.take(self.count as usize).map(|(key, value)| (key.to_vec(), value.to_vec()))
+        keys.zip(self.values.chunks_exact(self.value_size)).take(self.count as usize)
     }
 }
 
