@@ -16,6 +16,7 @@ use crate::condition::Test;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::sampling::Sampling;
+use crate::signature::{Attach, Site};
 use crate::state::{BANK, CONSTANTS, Count, HOLDING, State, WATERMARK};
 
 /// The descriptors of the maps that programs use.
@@ -50,6 +51,8 @@ pub struct Slot {
     /// With 1 it takes the constants of its filter from the bank that does not hold: a program that
     /// takes another one's place finds its own there from its first event on.
     pub flip: usize,
+    /// Which of the places of its event, if that is in a program.
+    pub site: usize,
 }
 
 /// The program of a probe.
@@ -75,6 +78,7 @@ const LEFT: i16 = -24;
 const LOADED: i16 = -32;
 const TIME: i16 = -40;
 const KEY: i16 = -48;
+const BASE: i16 = -56;
 /// Of a text that is compared, 64 bytes.
 const TEXT: i16 = -128;
 
@@ -91,6 +95,8 @@ struct Writer<'p> {
     state: &'p State,
     maps: &'p Maps,
     access: Access,
+    /// Where in a program it is, if it is in one.
+    site: Option<&'p Site>,
     end: Label,
     /// Code that is seldom reached and stands behind the rest: where it is reached, what it says.
     asides: Vec<Aside>,
@@ -120,6 +126,10 @@ impl<'p> Writer<'p> {
     ) -> Writer<'p> {
         let mut code = Assembler::default();
         let end = code.label();
+        let site = match &probe.attach {
+            Attach::User { sites, .. } => sites.get(slot.site),
+            _ => None,
+        };
         Writer {
             code,
             probe,
@@ -127,6 +137,7 @@ impl<'p> Writer<'p> {
             state,
             maps,
             access,
+            site,
             end,
             asides: Vec::new(),
             constants: None,
@@ -230,16 +241,25 @@ impl<'p> Writer<'p> {
         code.with(Op::Add, R::R8, R::R1);
     }
 
-    /// One more, of this CPU: nobody else writes there.
+    /// One more, of this CPU. Nobody else writes there; but a program at a program's function may have to
+    /// leave its CPU to another thread that meets the same, so there it is done at once.
     fn count(&mut self, count: Count) {
         let place = self.state.of_cpu(self.slot.number as usize, count) as i32;
         let code = &mut self.code;
         // The offset of a load has 16 bits, which many probes exceed.
         code.with(Op::Move, R::R2, R::R8);
         code.with_constant(Op::Add, R::R2, place);
-        code.load(R::R1, R::R2, 0, 8);
-        code.with_constant(Op::Add, R::R1, 1);
-        code.store(R::R2, 0, R::R1, 8);
+        match self.site {
+            Some(_) => {
+                code.constant(R::R1, 1);
+                code.fetch_add(R::R2, 0, R::R1);
+            }
+            None => {
+                code.load(R::R1, R::R2, 0, 8);
+                code.with_constant(Op::Add, R::R1, 1);
+                code.store(R::R2, 0, R::R1, 8);
+            }
+        }
     }
 
     fn sample(&mut self, sampling: Sampling) {

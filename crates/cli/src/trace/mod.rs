@@ -8,6 +8,7 @@ mod control;
 mod counts;
 mod list;
 mod packets;
+mod programs;
 mod session;
 mod sinks;
 mod stream;

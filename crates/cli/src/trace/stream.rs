@@ -9,11 +9,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::clock::Moment;
-use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
+use weigh_collect::trace::{self, KernelTrace, Settings, TraceError, UserPlace};
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::signature::Attach;
+use weigh_trace::signature::{Attach, Site};
 use weigh_trace::state::{CONSTANTS, Count, State, WATERMARK};
 
 use super::control::{Answer, Ask, Done, Register, Registered};
@@ -95,23 +95,24 @@ impl Stream {
     /// Has the kernel check a probe's program. It is not attached yet.
     fn load(&mut self, wish: Wish) -> anyhow::Result<usize> {
         let number = self.traced.len();
-        let slot = Slot { number: number as u32, gate: 0, flip: 0 };
+        let slot = Slot { number: number as u32, gate: 0, flip: 0, site: 0 };
         self.put_constants(&wish.probe, number, 0);
-        let point = point(&wish.probe)?;
-        self.check(&wish.probe, slot, |kernel, code| {
-            kernel.load(&wish.probe.name, point.clone(), code).map(drop)
+        let points = points(&wish.probe);
+        self.check(&wish.probe, slot, |kernel, codes| {
+            let parts: Vec<_> = points.iter().cloned().zip(codes).collect();
+            kernel.load(&wish.probe.name, &parts).map(drop)
         })?;
         self.traced.push(Traced { wish, slot, holding: 0, is_removed: false });
         Ok(number)
     }
 
-    /// Gives the kernel a program: first one that reads structures directly, then, if the kernel does
-    /// not like that, one that has its helpers read them.
+    /// Gives the kernel the programs of a probe, one for each of its places: first such that read structures
+    /// directly, then, if the kernel does not like that, such that have its helpers read them.
     fn check(
         &mut self,
         probe: &Probe,
         slot: Slot,
-        mut give: impl FnMut(&mut KernelTrace, &[u64]) -> Result<(), TraceError>,
+        mut give: impl FnMut(&mut KernelTrace, Vec<Vec<u64>>) -> Result<(), TraceError>,
     ) -> anyhow::Result<()> {
         let given = self.kernel.descriptors();
         let maps = Maps {
@@ -120,13 +121,15 @@ impl Stream {
             is_ring_per_cpu: self.is_ring_per_cpu,
             members: given.members,
         };
-        let code = |access| {
-            generate::program(probe, slot, &self.state, &maps, access)
-                .with_context(|| probe.name.clone())
+        let codes = |access| {
+            let sites = (0..places(probe)).map(|site| Slot { site, ..slot });
+            let codes =
+                sites.map(|slot| generate::program(probe, slot, &self.state, &maps, access));
+            codes.collect::<Result<Vec<_>, _>>().with_context(|| probe.name.clone())
         };
-        let (direct, by_helpers) = (code(Access::Direct)?, code(Access::Helpers)?);
-        if give(&mut self.kernel, &direct).is_err() {
-            give(&mut self.kernel, &by_helpers)?;
+        let (direct, by_helpers) = (codes(Access::Direct)?, codes(Access::Helpers)?);
+        if give(&mut self.kernel, direct).is_err() {
+            give(&mut self.kernel, by_helpers)?;
         }
         Ok(())
     }
@@ -301,7 +304,7 @@ impl Stream {
         let Traced { slot, holding, .. } = self.traced[id];
         let slot = Slot { gate, flip: 1 - slot.flip, ..slot };
         self.put_constants(&wish.probe, id, holding ^ slot.flip);
-        self.check(&wish.probe, slot, |kernel, code| kernel.replace(id, code))?;
+        self.check(&wish.probe, slot, |kernel, codes| kernel.replace(id, &codes))?;
         self.traced[id].slot = slot;
         self.traced[id].wish = wish;
         Ok(())
@@ -338,14 +341,30 @@ fn epoch_ns() -> i64 {
     i64::try_from(day).unwrap_or(i64::MAX).saturating_sub_unsigned(Moment::now().ns())
 }
 
-fn point(probe: &Probe) -> anyhow::Result<trace::Point> {
-    Ok(match &probe.attach {
-        Attach::Tracepoint { btf_id } => trace::Point::Tracepoint { btf_id: *btf_id },
+/// How many places the event of a probe has.
+fn places(probe: &Probe) -> usize {
+    match &probe.attach {
+        Attach::User { sites, .. } => sites.len(),
+        _ => 1,
+    }
+}
+
+fn points(probe: &Probe) -> Vec<trace::Point> {
+    match &probe.attach {
+        Attach::Tracepoint { btf_id } => vec![trace::Point::Tracepoint { btf_id: *btf_id }],
         Attach::Function { btf_id, returns } => {
-            trace::Point::Function { btf_id: *btf_id, returns: *returns }
+            vec![trace::Point::Function { btf_id: *btf_id, returns: *returns }]
         }
-        Attach::User { path, function, .. } => {
-            bail!("user:{path}:{function}: functions of programs are not followed yet")
+        Attach::User { path, sites, returns } => {
+            let point = |site: &Site| {
+                trace::Point::User(UserPlace {
+                    path: path.into(),
+                    offset: site.offset,
+                    semaphore: site.semaphore,
+                    returns: *returns,
+                })
+            };
+            sites.iter().map(point).collect()
         }
-    })
+    }
 }

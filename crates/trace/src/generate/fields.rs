@@ -55,10 +55,7 @@ impl Writer<'_> {
                 self.address(place, absent);
                 self.code.with(Op::Move, R::R3, R::R0);
                 self.room_of(field);
-                self.code.call(match is_user {
-                    true => Helper::ReadUserText,
-                    false => Helper::ReadKernelText,
-                });
+                self.code.call(self.text_reader(*is_user));
                 self.code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
             }
             Content::Bytes { place, plus, is_user } => {
@@ -71,10 +68,19 @@ impl Writer<'_> {
                 }
                 self.code.with(Op::Move, R::R3, R::R0);
                 self.room_of(field);
-                self.code.call(if *is_user { Helper::ReadUser } else { Helper::ReadKernel });
+                let is_user = *is_user || self.site.is_some();
+                self.code.call(if is_user { Helper::ReadUser } else { Helper::ReadKernel });
                 self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
             }
             Content::Stack => self.write_stack(field, absent),
+        }
+    }
+
+    /// Who reads a text: what a program hands over lies in its own memory.
+    pub(super) fn text_reader(&self, is_user: bool) -> Helper {
+        match is_user || self.site.is_some() {
+            true => Helper::ReadUserText,
+            false => Helper::ReadKernelText,
         }
     }
 
