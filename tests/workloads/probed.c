@@ -2,12 +2,16 @@
  *
  * Calls given() COUNT times, for N from 0 to COUNT - 1 with (N, or -N if it is odd; N << 33; "even" or
  * "odd"), which returns the first plus the second; and passes the points weigh_test:step (by turns in two
- * places, where its arguments lie in registers and in memory), and weigh_test:asked if somebody asks for
+ * places, where its arguments lie in registers and in memory; outer() calls inner(), which passes it), and
+ * weigh_test:asked if somebody asks for
  * that. With ms it sleeps so long after each call. Says on standard output what all calls returned, and
  * ends with status 5.
  *
  * Truth: given (calls), asked (how often somebody asked). */
 #include "common.h"
+
+/* Stacks are followed by frame pointers. */
+#pragma GCC optimize("no-omit-frame-pointer")
 
 /* A point as sys/sdt.h of SystemTap makes it, by the compiler's own hand: an instruction that does
  * nothing, and a note of where it is and where its arguments lie. */
@@ -42,6 +46,8 @@ __attribute__((noinline, noclone)) long given(int number, long wide, const char 
 
 __attribute__((noinline, noclone)) static void in_registers(int number, long wide)
 {
+	/* It has a frame before it comes to the point. */
+	__asm__ volatile("" ::: "rbx");
 	POINT("step", "0", "-4@%[number] 8@%[wide] -4@$-7", [number] "r"(number), [wide] "r"(wide));
 }
 
@@ -51,6 +57,22 @@ __attribute__((noinline, noclone)) static void in_memory(int number, long wide)
 
 	POINT("step", "0", "-4@(%[both]) 8@-8(%[both],%[two],8) -4@$-7", [both] "r"(both),
 	      [two] "r"(2L), "m"(both));
+}
+
+__attribute__((noinline, noclone)) static void inner(int number, long wide)
+{
+	if (number < 0)
+		in_registers(number, wide);
+	else
+		in_memory(number, wide);
+	/* So that it is no jump: who calls is to be on the stack. */
+	__asm__ volatile("");
+}
+
+__attribute__((noinline, noclone)) static void outer(int number, long wide)
+{
+	inner(number, wide);
+	__asm__ volatile("");
 }
 
 int main(int argc, char **argv)
@@ -67,10 +89,7 @@ int main(int argc, char **argv)
 		int small = n & 1 ? -(int)n : (int)n;
 
 		sum += given(small, (long)n << 33, n & 1 ? odd : even);
-		if (n & 1)
-			in_registers(small, (long)n << 33);
-		else
-			in_memory(small, (long)n << 33);
+		outer(small, (long)n << 33);
 		if (asked_semaphore) {
 			asked++;
 			POINT("asked", "asked_semaphore", "8@%[n]", [n] "r"(n));

@@ -132,6 +132,58 @@ fn every_passing_of_a_point_is_an_event_wherever_it_was_compiled_to() {
     }
 }
 
+/// The function that a frame is in.
+fn function(frame: &Value) -> &str {
+    frame.as_str().and_then(|frame| frame.split('+').next()).expect("a text")
+}
+
+#[test]
+fn stacks_are_the_functions_that_were_executed() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let program = workload("probed");
+    let step = format!("usdt:{program}:weigh_test:step");
+    let switch = "sched:sched_switch";
+    let file = scratch.path("events.jsonl").display().to_string();
+    let arguments = [
+        "trace",
+        "-o",
+        &file,
+        "-e",
+        &format!("{step}{{ustack, ustack(2)}}"),
+        "-e",
+        &format!("{switch}{{stack, ustack(4)}} if prev_state != 0"),
+        "--",
+        &program,
+        "23",
+        "20",
+    ];
+    let output = weigh(&scratch, &arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    let text = scratch.text("events.jsonl");
+    let events: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let steps = of(&events, &step);
+    assert_eq!(steps.len(), 23, "{said}");
+    for (n, fields) in steps.iter().enumerate() {
+        let stack = fields["ustack"].as_array().expect("a list");
+        let functions: Vec<&str> = stack.iter().take(4).map(function).collect();
+        let point = if n % 2 == 1 { "in_registers" } else { "in_memory" };
+        assert_eq!(functions, [point, "inner", "outer", "main"], "{n}: {stack:?}");
+        assert!(stack.len() <= 32);
+        let cut = fields["ustack(2)"].as_array().expect("a list");
+        assert_eq!(cut[..], stack[..2]);
+    }
+    // It sleeps; the first that it is seen at is nearer to its beginning.
+    let sleeps = of(&events, switch);
+    let asleep = |fields: &&&Value| {
+        let stack = fields["stack"].as_array().expect("a list");
+        stack.iter().map(function).any(|name| name == "do_nanosleep")
+    };
+    assert!(sleeps.iter().filter(asleep).count() >= 23, "{sleeps:?}");
+}
+
 #[test]
 fn what_a_program_does_not_have_is_refused_before_anything_starts() {
     needs_root!();

@@ -19,7 +19,7 @@ pub const TEXT_BYTES: u32 = 64;
 /// The most bytes of a text, or of memory.
 pub const MOST_BYTES: u64 = 4096;
 /// Frames of a stack, and the most of them.
-const FRAMES: u64 = 16;
+const FRAMES: u64 = 32;
 const MOST_FRAMES: u64 = 127;
 /// The most fields of an event: each has a bit in its records' headers.
 pub const MOST_FIELDS: usize = 32;
@@ -86,10 +86,12 @@ pub enum Wanted {
         /// Whether it leads into the program's memory.
         is_user: bool,
     },
-    /// The kernel functions that were being executed.
+    /// The functions that were being executed.
     Stack {
         /// How many of them.
         frames: u32,
+        /// The program's, not the kernel's.
+        is_user: bool,
     },
 }
 
@@ -276,8 +278,10 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
     let function = ahead.name().filter(|(name, _)| ahead.sees("(") && Cast::named(name).is_none());
     let function = function.map(|(name, span)| (name.to_string(), span));
     let Some((function, span)) = function else {
-        if cursor.eat_word("stack") {
-            return Ok(Wanted::Stack { frames: FRAMES as u32 });
+        for (word, is_user) in [("stack", false), ("ustack", true)] {
+            if cursor.eat_word(word) {
+                return Ok(Wanted::Stack { frames: FRAMES as u32, is_user });
+            }
         }
         return path(cursor).map(Wanted::Value);
     };
@@ -292,9 +296,9 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
             cursor.need(",")?;
             Wanted::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
         }
-        "stack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)? },
+        "stack" | "ustack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)?, is_user },
         _ => {
-            let expected = "str(), ustr(), bytes(), ubytes(), stack() or i8() to u64()";
+            let expected = "str(), ustr(), bytes(), ubytes(), stack(), ustack() or i8() to u64()";
             return Err(span.refuse(cursor.text(), Wrong::Expected { expected }));
         }
     };

@@ -39,8 +39,11 @@ pub enum Content {
         /// Whether they lie in the program's memory.
         is_user: bool,
     },
-    /// Addresses of the kernel functions that were being executed.
-    Stack,
+    /// Addresses of the functions that were being executed.
+    Stack {
+        /// The program's, not the kernel's.
+        is_user: bool,
+    },
 }
 
 /// A field.
@@ -234,13 +237,15 @@ fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), 
             let plus = plus.as_ref().map(|plus| distance(walker, plus)).transpose()?;
             (Content::Bytes { place, plus, is_user: *is_user }, Shape::Bytes, *length)
         }
-        Wanted::Stack { .. } if walker.is_in_program => {
+        Wanted::Stack { is_user: false, .. } if walker.is_in_program => {
             let wrong = Wrong::Unsupported(
                 "at a place in a program nothing of the kernel is being executed".to_string(),
             );
             return Err(field.span.refuse(walker.text, wrong));
         }
-        Wanted::Stack { frames } => (Content::Stack, Shape::Stack, frames * 8),
+        Wanted::Stack { frames, is_user } => {
+            (Content::Stack { is_user: *is_user }, Shape::Stack, frames * 8)
+        }
     })
 }
 
@@ -292,7 +297,7 @@ fn constants(btf: &Btf, shape: Shape) -> Vec<(i64, String)> {
 fn lay_out(fields: &mut [ProbeField]) -> u32 {
     let alignment = |field: &ProbeField| match &field.content {
         Content::Number(_) => field.bytes,
-        Content::Stack => 8,
+        Content::Stack { .. } => 8,
         Content::Text { .. } | Content::Bytes { .. } => 1,
     };
     let mut end = HEADER_BYTES as u32;

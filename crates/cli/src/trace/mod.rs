@@ -7,6 +7,7 @@
 mod control;
 mod counts;
 mod list;
+mod names;
 mod packets;
 mod programs;
 mod session;

@@ -5,20 +5,21 @@
 //! program takes its place, and the kernel hands each event to one of the two. Records of a probe that
 //! was removed are still taken in: its number is given to no other.
 
+use std::cell::RefCell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::clock::Moment;
 use weigh_collect::trace::{self, KernelTrace, Settings, TraceError, UserPlace};
 use weigh_trace::generate::{self, Access, Maps, Slot};
-use weigh_trace::probe::Probe;
+use weigh_trace::probe::{Content, Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::signature::{Attach, Site};
 use weigh_trace::state::{CONSTANTS, Count, State, WATERMARK};
 
 use super::control::{Answer, Ask, Done, Register, Registered};
 use super::counts::{Counted, Totals};
-use super::sinks::{Sink, Times};
+use super::sinks::{Meaning, Sink};
 use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
 
@@ -45,7 +46,7 @@ pub struct Stream {
     output: Option<String>,
     traced: Vec<Traced>,
     sink: Box<dyn Sink>,
-    times: Times,
+    meaning: Meaning,
     taken: u64,
     failed: Option<anyhow::Error>,
 }
@@ -78,7 +79,7 @@ impl Stream {
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
             sink,
-            times: Times { began_ns: 0, epoch_ns: epoch_ns() },
+            meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
             taken: 0,
             failed: None,
         };
@@ -88,7 +89,7 @@ impl Stream {
         for number in 0..stream.traced.len() {
             stream.kernel.attach(number)?;
         }
-        stream.times.began_ns = Moment::now().ns();
+        stream.meaning.began_ns = Moment::now().ns();
         Ok(stream)
     }
 
@@ -142,15 +143,25 @@ impl Stream {
         }
     }
 
+    /// Whether names of functions are wanted of processes, who may soon be gone.
+    pub fn wants_names(&self) -> bool {
+        let is_user =
+            |field: &ProbeField| matches!(field.content, Content::Stack { is_user: true });
+        let of =
+            |traced: &Traced| !traced.is_removed && traced.wish.probe.fields.iter().any(is_user);
+        self.traced.iter().any(of)
+    }
+
     /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
     /// they are not made any more either.
     pub fn take_in(&mut self) -> bool {
-        let Stream { kernel, sink, failed, traced, times, .. } = self;
+        let Stream { kernel, sink, failed, traced, meaning, .. } = self;
+        meaning.names.borrow_mut().next_round();
         let (records, is_all) = kernel.drain(|bytes| {
             let Some(record) = Record::new(bytes) else { return };
             if let Some(traced) = traced.get(record.event() as usize)
                 && failed.is_none()
-                && let Err(error) = sink.take(&traced.wish.probe, record, times)
+                && let Err(error) = sink.take(&traced.wish.probe, record, meaning)
             {
                 *failed = Some(error);
             }
@@ -323,7 +334,7 @@ impl Stream {
         });
         Register {
             pid: std::process::id(),
-            seconds: Moment::now().ns().saturating_sub(self.times.began_ns) as f64 / 1e9,
+            seconds: Moment::now().ns().saturating_sub(self.meaning.began_ns) as f64 / 1e9,
             output: self.output.clone(),
             rings: self.kernel.rings(),
             ring_bytes: self.ring_bytes,
