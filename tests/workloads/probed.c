@@ -7,7 +7,7 @@
  * that. With ms it sleeps so long after each call. Says on standard output what all calls returned, and
  * ends with status 5.
  *
- * Truth: given (calls), asked (how often somebody asked). */
+ * Truth: given (calls), asked (how often somebody asked), calls_cpu_ns (CPU time of all of that). */
 #include "common.h"
 
 /* Stacks are followed by frame pointers. */
@@ -85,6 +85,7 @@ int main(int argc, char **argv)
 	static char even[] = "even", odd[] = "odd";
 	long sum = even[0] + odd[0] - 'e' - 'o';
 
+	uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	for (uint64_t n = 0; n < count; n++) {
 		int small = n & 1 ? -(int)n : (int)n;
 
@@ -97,9 +98,11 @@ int main(int argc, char **argv)
 		if (ms)
 			sleep_us(ms * 1000);
 	}
+	uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 	printf("%ld\n", sum);
 	truth("given", count);
 	truth("asked", asked);
+	truth("calls_cpu_ns", took);
 	truth_tell();
 	return 5;
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::run::{Scratch, bare_status, weigh};
+use support::trace::lines;
 use support::workload;
 
 const CALLS: i64 = 1009;
@@ -28,9 +29,7 @@ fn follows(scratch: &Scratch, options: &[&str]) -> (Vec<Value>, Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "the status is the program's own: {said}");
     assert!(said.contains(" 0 lost"), "{said}");
-    let text = scratch.text("events.jsonl");
-    let events = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    (events, output)
+    (lines(scratch, "events.jsonl"), output)
 }
 
 fn of<'e>(events: &'e [Value], name: &str) -> Vec<&'e Value> {
@@ -108,9 +107,7 @@ fn every_passing_of_a_point_is_an_event_wherever_it_was_compiled_to() {
         let output = weigh(&scratch, &[&options[..], &[&program, &calls]].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(5), "{said}");
-        let text = scratch.text("events.jsonl");
-        let events: Vec<Value> =
-            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let events = lines(&scratch, "events.jsonl");
         let mut steps: Vec<(i64, i64)> = Vec::new();
         for fields in of(&events, &step) {
             assert_eq!(fields["arg2"], -7, "a constant: {fields}");
@@ -161,9 +158,7 @@ fn stacks_are_the_functions_that_were_executed() {
     let output = weigh(&scratch, &arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{said}");
-    let text = scratch.text("events.jsonl");
-    let events: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let events = lines(&scratch, "events.jsonl");
     let steps = of(&events, &step);
     assert_eq!(steps.len(), 23, "{said}");
     for (n, fields) in steps.iter().enumerate() {

@@ -83,7 +83,8 @@ pub struct TraceArguments {
     #[arg(long, help_heading = "Buffers")]
     pub per_cpu: bool,
 
-    /// Wake weigh when a CPU has written so much; 0: for each event [default: an eighth of the ring].
+    /// Wake weigh when a CPU has written so much; 0: for each event [default: an eighth of the ring, 4KiB where
+    /// stacks of programs are wanted].
     #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size, help_heading = "Buffers")]
     pub wake: Option<u64>,
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::clock::Moment;
 use weigh_collect::trace::{self, KernelTrace, Settings, TraceError, UserPlace};
 use weigh_trace::generate::{self, Access, Maps, Slot};
-use weigh_trace::probe::{Content, Probe, ProbeField};
+use weigh_trace::probe::{Content, Probe};
 use weigh_trace::record::Record;
 use weigh_trace::signature::{Attach, Site};
 use weigh_trace::state::{CONSTANTS, Count, State, WATERMARK};
@@ -25,6 +25,9 @@ use crate::arguments::TraceArguments;
 
 /// Probes that can come while it runs. Each has a place for good.
 const ROOM: usize = 256;
+/// The watermark of a stream that wants names of functions of processes, unless another is asked for: it has
+/// to look at them while they live.
+const WAKE_FOR_NAMES: u64 = 4096;
 
 /// An event that is followed, or was.
 struct Traced {
@@ -66,7 +69,10 @@ impl Stream {
             ring_per_cpu: arguments.per_cpu,
             follows: !is_of_all && !arguments.system,
         })?;
-        kernel.set_word(WATERMARK, arguments.wake.unwrap_or(arguments.buffer as u64 / 8));
+        let wants_names = wishes.iter().any(|wish| has_user_stack(&wish.probe));
+        let wake = if wants_names { WAKE_FOR_NAMES } else { u64::MAX };
+        let wake = arguments.wake.unwrap_or(wake.min(arguments.buffer as u64 / 8));
+        kernel.set_word(WATERMARK, wake);
         let probes: Vec<&Probe> = wishes.iter().map(|wish| &wish.probe).collect();
         // A file that can not be made is said before the kernel is asked for anything.
         let sink = super::sink(arguments, &probes)?;
@@ -145,11 +151,7 @@ impl Stream {
 
     /// Whether names of functions are wanted of processes, who may soon be gone.
     pub fn wants_names(&self) -> bool {
-        let is_user =
-            |field: &ProbeField| matches!(field.content, Content::Stack { is_user: true });
-        let of =
-            |traced: &Traced| !traced.is_removed && traced.wish.probe.fields.iter().any(is_user);
-        self.traced.iter().any(of)
+        self.traced.iter().any(|traced| !traced.is_removed && has_user_stack(&traced.wish.probe))
     }
 
     /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
@@ -350,6 +352,10 @@ impl Stream {
 fn epoch_ns() -> i64 {
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     i64::try_from(day).unwrap_or(i64::MAX).saturating_sub_unsigned(Moment::now().ns())
+}
+
+fn has_user_stack(probe: &Probe) -> bool {
+    probe.fields.iter().any(|field| matches!(field.content, Content::Stack { is_user: true }))
 }
 
 /// How many places the event of a probe has.

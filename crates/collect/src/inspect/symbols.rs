@@ -82,7 +82,11 @@ impl Module {
             .filter(|s| s.kind() == SymbolKind::Text && s.is_definition())
             .filter_map(|s| Some((s.address(), s.size(), s.name().ok()?.to_owned())))
             .collect();
-        functions.sort();
+        // Of several names the one that is for everybody, as malloc, not __libc_malloc.
+        functions.sort_by(|a, b| {
+            let order = |f: &(u64, u64, String)| (f.0, f.1 == 0, f.2.starts_with('_'));
+            order(a).cmp(&order(b)).then_with(|| a.2.cmp(&b.2))
+        });
         functions.dedup_by_key(|f| f.0);
         Some(Module { segments, functions })
     }
