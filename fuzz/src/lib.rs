@@ -75,6 +75,36 @@ pub fn executables(data: &[u8]) {
         assert!(!why.is_empty());
     }
     let _ = weigh_collect::preload::why_blind_in_elf(data);
+    probed(data);
+}
+
+/// What `weigh trace` finds in one: functions, and points with their arguments.
+fn probed(data: &[u8]) {
+    use weigh_trace::executable::Executable;
+    use weigh_trace::signature::{of_usdt, of_user};
+    match Executable::read("f", Box::new(std::io::Cursor::new(data.to_vec()))) {
+        Ok(file) => {
+            for function in file.functions().iter().take(8) {
+                for plus in [0, 1, u64::MAX] {
+                    let _ = of_user(&file, &function.name, plus, plus == 0);
+                }
+                let _ = of_user(&file, "", function.address, false);
+            }
+            for point in file.points().iter().take(8) {
+                assert!(!point.name.is_empty());
+                if let Ok(signature) = of_usdt(&file, &point.provider, &point.name) {
+                    assert!(signature.arguments.len() >= point.arguments.len());
+                }
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    for word in String::from_utf8_lossy(data).split_whitespace() {
+        let operand = weigh_trace::operand::Operand::parse(word);
+        if let weigh_trace::operand::Operand::Other(text) = operand {
+            assert_eq!(text, word);
+        }
+    }
 }
 
 /// A kernel's image, packed or not, and all that is read of it.
@@ -160,8 +190,14 @@ pub fn trace_types(data: &[u8]) {
             let maps = Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None };
             for access in [Access::Direct, Access::Helpers] {
                 assert!(
-                    program(&probe, Slot { number: 0, gate: 0, flip: 0 }, &state, &maps, access)
-                        .is_ok()
+                    program(
+                        &probe,
+                        Slot { number: 0, gate: 0, flip: 0, site: 0 },
+                        &state,
+                        &maps,
+                        access
+                    )
+                    .is_ok()
                 );
             }
         }

@@ -1,14 +1,13 @@
-//! `weigh trace`, against programs that know exactly what they did.
+//! `weigh trace`, against programs that know exactly what they did: which events are taken, and what they say.
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::run::{Scratch, weigh, weigh_as};
+use support::run::{Scratch, weigh};
+use support::trace::{counted, lines, succeeds};
 use support::workload;
 
 const BYTES: u64 = 1400;
@@ -32,29 +31,6 @@ fn sends(options: &[&str]) -> (Vec<Value>, String) {
     let arguments = [&["trace", "-o", &file][..], options, &["--"], &command].concat();
     let said = succeeds(&weigh(&scratch, &arguments));
     (lines(&scratch, "events.jsonl"), said)
-}
-
-#[track_caller]
-fn succeeds(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{}: {said}", output.status);
-    said
-}
-
-#[track_caller]
-fn lines(scratch: &Scratch, name: &str) -> Vec<Value> {
-    let text = scratch.text(name);
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
-/// `weigh: N events in … s, M lost`
-#[track_caller]
-fn counted(said: &str) -> (u64, u64) {
-    let line =
-        said.lines().find(|line| line.contains(" events in ")).unwrap_or_else(|| panic!("{said}"));
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let number = |n: usize| words[n].parse().unwrap_or_else(|_| panic!("{line}"));
-    (number(1), number(words.len() - 2))
 }
 
 #[test]
@@ -273,58 +249,6 @@ fn a_hundred_probes_and_more_at_once() {
     assert_eq!(said.lines().count(), 1 + names.len(), "a line for each: {said}");
 }
 
-#[test]
-fn a_process_that_runs_is_followed_with_its_children() {
-    needs_root!();
-    let scratch = Scratch::new();
-    // For each line that it reads it executes one program, which tells its number.
-    let mut shell = Command::new("sh")
-        .args(["-c", "while read line; do /bin/sh -c 'echo $$'; done"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a shell");
-    let pid = shell.id().to_string();
-    let file = scratch.path("events.jsonl");
-    let weigh = Command::new(support::weigh_binary())
-        .args(["trace", "-e", "sched:sched_process_exec", "--pid", &pid, "-o"])
-        .arg(&file)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("weigh starts");
-    let mut lines_in = shell.stdin.take().expect("a pipe");
-    let mut told = BufReader::new(shell.stdout.take().expect("a pipe")).lines();
-    let mut executed: Vec<u64> = Vec::new();
-    let mut execute = || {
-        lines_in.write_all(b"\n").expect("the shell reads");
-        let number = told.next().expect("a line").expect("UTF-8");
-        executed.push(number.parse().expect("a number"));
-    };
-    // When weigh is ready nobody can know but by its first event.
-    let late = Instant::now() + support::patience(30.0);
-    while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
-        assert!(Instant::now() < late, "nothing is followed");
-        execute();
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    (0..3).for_each(|_| execute());
-    drop(lines_in);
-    shell.wait().expect("it ends");
-    let said = succeeds(&weigh.wait_with_output().expect("it ends when the shell has"));
-    let events = lines(&scratch, "events.jsonl");
-    let found: Vec<u64> = events.iter().filter_map(|event| event["tgid"].as_u64()).collect();
-    assert!(found.len() > 3, "{said}");
-    assert_eq!(counted(&said), (found.len() as u64, 0), "{said}");
-    assert!(executed.ends_with(&found), "all from the first on: {executed:?}, {found:?}");
-    let gone = weigh_of_nobody(&scratch);
-    assert_eq!(gone.status.code(), Some(125));
-    assert!(String::from_utf8_lossy(&gone.stderr).contains("4194303"));
-}
-
-fn weigh_of_nobody(scratch: &Scratch) -> Output {
-    weigh(scratch, &["trace", "-e", "net", "--pid", "4194303"])
-}
-
 /// Whether this kernel lets functions be probed; says so if not.
 fn functions_can_be_probed() -> bool {
     let is_so = Path::new("/sys/bus/event_source/devices/kprobe/type").exists();
@@ -356,121 +280,4 @@ fn a_function_is_followed_as_it_is_called_and_as_it_returns() {
     assert!(calls.iter().all(|call| call["fields"]["name"] == "written"), "{}", calls[0]);
     assert!(returns.iter().all(|end| end["fields"]["ret"] == 7), "{}", returns[0]);
     assert_eq!(std::fs::metadata(scratch.path("written")).expect("a file").len(), 7 * 1003);
-}
-
-#[test]
-fn weigh_ends_as_the_command_did_every_time() {
-    needs_root!();
-    let scratch = Scratch::new();
-    let event = "sched:sched_process_exit{code=p->exit_code}";
-    for _ in 0..support::amount(20) {
-        // weigh is waked in the middle of the command's end.
-        let options = ["trace", "-q", "--wake", "0", "-e", event, "-e", "sched:sched_switch"];
-        let command = ["-o", "-", "--", "sh", "-c", "exit 7"];
-        let output = weigh(&scratch, &[&options[..], &command].concat());
-        assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(String::from_utf8_lossy(&output.stdout).contains("\"code\":1792"));
-    }
-}
-
-/// Packets of a Perfetto trace, if there is nothing else: a byte, a length of 4 bytes, a packet.
-#[track_caller]
-fn whole_packets(mut bytes: &[u8]) -> u64 {
-    let mut packets = 0;
-    while !bytes.is_empty() {
-        assert_eq!(bytes[0], 0x0a);
-        let part = |n: usize| usize::from(bytes[n + 1] & 0x7f) << (7 * n);
-        bytes = &bytes[5 + part(0) + part(1) + part(2) + part(3)..];
-        packets += 1;
-    }
-    packets
-}
-
-#[test]
-fn a_full_disk_leaves_whole_lines_and_a_status() {
-    needs_root!();
-    let scratch = Scratch::new();
-    let place = scratch.path("disk");
-    std::fs::create_dir(&place).expect("a directory");
-    let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount("tmpfs", &place, "tmpfs", flags, c"size=1m").expect("a tmpfs");
-    let program = workload("datagrams");
-    for name in ["events.jsonl", "events.parquet", "events.perfetto-trace"] {
-        let file = place.join(name);
-        let path = file.display().to_string();
-        let event = "net:net_dev_queue{len=skb->len, bytes(skb->head, 64)}";
-        let options = ["trace", "-e", event, "-o", &path, "--"];
-        let command = [program.as_str(), "300011", "100", "5"];
-        let output = weigh(&scratch, &[&options[..], &command].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{name}: {said}");
-        assert!(said.contains("No space left") && said.contains(name), "{said}");
-        let left = match name {
-            "events.jsonl" => {
-                let text = std::fs::read_to_string(&file).expect("it is there");
-                assert!(text.ends_with('\n'));
-                assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
-                text.lines().count() as u64
-            }
-            "events.perfetto-trace" => whole_packets(&std::fs::read(&file).expect("it is there")),
-            _ => weigh_keep::count_rows(&file).expect("it is whole"),
-        };
-        assert!(left < 300_011, "{left}");
-        std::fs::remove_file(&file).expect("it can be removed");
-    }
-    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH).expect("unmounted");
-}
-
-#[test]
-fn an_interrupt_closes_the_file_whole() {
-    needs_root!();
-    let scratch = Scratch::new();
-    let file = scratch.path("events.parquet");
-    let mut weigh = Command::new(support::weigh_binary())
-        .args(["trace", "-e", "sched:sched_switch", "-o"])
-        .arg(&file)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("weigh starts");
-    std::thread::sleep(support::patience(2.0));
-    let pid = rustix::process::Pid::from_child(&weigh);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
-    assert!(weigh.wait().expect("it ends").success());
-    assert!(weigh_keep::count_rows(&file).expect("a whole file") > 0);
-}
-
-#[test]
-fn a_shell_completes_the_names_of_events() {
-    let scratch = Scratch::new();
-    let made = scratch.path("made").display().to_string();
-    succeeds(&weigh(&scratch, &["generate", &made]));
-    let completes = |line: &str| {
-        // As bash calls it: the word ends at a colon.
-        let script = r#"source "$0/completions/weigh.bash"; COMP_LINE=$2; COMP_POINT=${#2}
-            COMP_WORDS=("$1" ${2#* }); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-            _weigh_or_events "$1" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; printf '%s\n' "${COMPREPLY[@]}""#;
-        let bash = Command::new("bash")
-            .args(["-c", script, &made])
-            .arg(support::weigh_binary())
-            .arg(line)
-            .output()
-            .expect("bash");
-        String::from_utf8(bash.stdout).expect("UTF-8")
-    };
-    assert_eq!(completes("weigh trace -e net:net_dev_que"), "net_dev_queue\n");
-    assert_eq!(completes("weigh trace --for 1s --event 'net:net_dev_que"), "net_dev_queue\n");
-    assert_eq!(completes("weigh trace ctl add udp-pa"), "udp-path\n");
-    assert!(completes("weigh trace --per-c").contains("--per-cpu"));
-}
-
-#[test]
-fn without_rights_it_says_what_is_needed() {
-    let scratch = Scratch::new();
-    let output = weigh_as(Some(65534), &scratch, &["trace", "-e", "net", "--", "true"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(125), "{said}");
-    assert!(said.contains("CAP_BPF") && said.contains("root"), "{said}");
-    let listed = weigh_as(Some(65534), &scratch, &["trace", "list", "net_dev_queue"]);
-    let told = String::from_utf8_lossy(&listed.stdout);
-    assert!(told.contains("net_dev_queue(skb: struct sk_buff *)"), "{told}");
 }

@@ -5,6 +5,7 @@
 //! the reason, and the rest goes on: the process may be of another user, or end meanwhile.
 
 mod symbols;
+mod user_names;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use weigh_schema::summary::{Mapping, Offender};
 
 use crate::procfs::{self, ProcError};
 pub use symbols::symbolize;
+pub use user_names::UserNames;
 
 const MAPPINGS: usize = 10;
 const OPEN_FILES: usize = 50;

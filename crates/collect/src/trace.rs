@@ -9,6 +9,7 @@ mod attach;
 mod members;
 mod ring;
 mod shared;
+mod user;
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -20,7 +21,7 @@ use rustix::event::epoll;
 use crate::complaints;
 use crate::job::JobError;
 use crate::requirements::{self, Missing};
-pub use attach::Point;
+pub use attach::{Point, UserPlace};
 use members::Members;
 use ring::Ring;
 use shared::Shared;
@@ -64,14 +65,6 @@ pub enum TraceError {
         /// What may help.
         hint: &'static str,
     },
-    /// A file has no such function.
-    #[error("{probe} can not be attached: {reason}")]
-    Symbol {
-        /// What it is for.
-        probe: String,
-        /// Why not.
-        reason: String,
-    },
     /// Waiting for records can not be set up.
     #[error("waiting for the ring: {0}")]
     Wait(io::Error),
@@ -101,18 +94,18 @@ pub struct Descriptors {
     pub members: Option<i32>,
 }
 
-/// A program, or the place of one that was removed.
+/// A program for each place of an event, or what is left of them when they were removed.
 struct Program {
     name: String,
-    point: Point,
-    loaded: Option<Loaded>,
-    /// What was missed until it was removed.
+    loaded: Vec<Loaded>,
+    /// What was missed until they were removed.
     missed: u64,
 }
 
-/// What the kernel has of it. The first is let go of first: nothing is called after that.
+/// What the kernel has of one. The first is let go of first: nothing is called after that.
 struct Loaded {
     link: Option<attach::Link>,
+    point: Point,
     entry: OwnedFd,
     /// Where the entry finds the program; when nobody has it any more, the kernel empties it.
     table: MapHandle,
@@ -195,48 +188,58 @@ impl KernelTrace {
         }
     }
 
-    /// Has the kernel check a program; returns its number. It is not called yet.
-    pub fn load(&mut self, name: &str, point: Point, code: &[u64]) -> Result<usize, TraceError> {
-        let program = attach::load(name, &point, code)?;
-        let none = options(0, 0);
-        let table = MapHandle::create(MapType::ProgArray, Some("weigh_program"), 4, 4, 1, &none)
-            .map_err(made("the table of a program", 4))?;
-        let entry = attach::load(name, &point, &attach::entry(table.as_fd().as_raw_fd()))?;
-        put(&table, &program)?;
-        let loaded = Some(Loaded { link: None, entry, table });
-        self.programs.push(Program { name: name.to_string(), point, loaded, missed: 0 });
+    /// Has the kernel check programs of one event, each for its place; returns their number. They are not
+    /// called yet.
+    pub fn load(&mut self, name: &str, parts: &[(Point, Vec<u64>)]) -> Result<usize, TraceError> {
+        let loaded = parts.iter().map(|(point, code)| {
+            let program = attach::load(name, point, code)?;
+            let none = options(0, 0);
+            let table =
+                MapHandle::create(MapType::ProgArray, Some("weigh_program"), 4, 4, 1, &none)
+                    .map_err(made("the table of a program", 4))?;
+            let entry = attach::load(name, point, &attach::entry(table.as_fd().as_raw_fd()))?;
+            put(&table, &program)?;
+            Ok(Loaded { link: None, point: point.clone(), entry, table })
+        });
+        let loaded = loaded.collect::<Result<_, TraceError>>()?;
+        self.programs.push(Program { name: name.to_string(), loaded, missed: 0 });
         Ok(self.programs.len() - 1)
     }
 
-    /// Puts another program into the place of one: each event is still seen, and by one of them only.
-    pub fn replace(&mut self, number: usize, code: &[u64]) -> Result<(), TraceError> {
-        let program = &self.programs[number];
-        let Some(loaded) = &program.loaded else { return Ok(()) };
-        put(&loaded.table, &attach::load(&program.name, &program.point, code)?)
+    /// Puts other programs into the places of an event's: each event is still seen, and by one of them only.
+    pub fn replace(&mut self, number: usize, codes: &[Vec<u64>]) -> Result<(), TraceError> {
+        let Program { name, loaded, .. } = &self.programs[number];
+        let all = loaded.iter().zip(codes);
+        // None is put anywhere before all of them are there.
+        let programs = all.map(|(loaded, code)| attach::load(name, &loaded.point, code));
+        let programs = programs.collect::<Result<Vec<_>, _>>()?;
+        loaded.iter().zip(&programs).try_for_each(|(loaded, program)| put(&loaded.table, program))
     }
 
-    /// From now on a program is called.
+    /// From now on the programs of an event are called.
     pub fn attach(&mut self, number: usize) -> Result<(), TraceError> {
-        let Program { name, point, loaded, .. } = &mut self.programs[number];
-        if let Some(Loaded { link: link @ None, entry, .. }) = loaded {
-            *link = Some(attach::attach(name, entry.as_fd(), point)?);
+        let Program { name, loaded, .. } = &mut self.programs[number];
+        for Loaded { link, point, entry, .. } in loaded {
+            if link.is_none() {
+                *link = Some(attach::attach(name, entry.as_fd(), point)?);
+            }
         }
         Ok(())
     }
 
-    /// From now on it is not called any more, and the kernel has nothing left of it.
+    /// From now on they are not called any more, and the kernel has nothing left of them.
     pub fn remove(&mut self, number: usize) {
-        // What is missed is known as long as it is loaded.
-        if let Some(Loaded { link, .. }) = &mut self.programs[number].loaded {
+        // What is missed is known as long as they are loaded.
+        for Loaded { link, .. } in &mut self.programs[number].loaded {
             *link = None;
         }
         self.programs[number].missed = self.missed(number);
-        self.programs[number].loaded = None;
+        self.programs[number].loaded = Vec::new();
     }
 
     /// From now on none is called.
     pub fn detach_all(&mut self) {
-        for loaded in self.programs.iter_mut().filter_map(|program| program.loaded.as_mut()) {
+        for loaded in self.programs.iter_mut().flat_map(|program| &mut program.loaded) {
             loaded.link = None;
         }
     }
@@ -244,7 +247,8 @@ impl KernelTrace {
     /// Events that the kernel did not call a program for, because it was at work on that CPU already.
     pub fn missed(&self, number: usize) -> u64 {
         let Program { loaded, missed, .. } = &self.programs[number];
-        loaded.as_ref().map_or(*missed, |loaded| attach::missed(loaded.entry.as_fd()))
+        let now: u64 = loaded.iter().map(|loaded| attach::missed(loaded.entry.as_fd())).sum();
+        missed + now
     }
 
     /// A word of the shared array, by its place in bytes.

@@ -45,7 +45,7 @@ fn a_program_is_called_while_it_is_attached_and_only_then() {
     }
     let mut trace = KernelTrace::open(&SETTINGS).unwrap();
     let state = trace.descriptors().state;
-    let number = trace.load("a counter", busy(), &counter(state)).unwrap();
+    let number = trace.load("a counter", &[(busy(), counter(state))]).unwrap();
     let called = |trace: &KernelTrace| {
         let before = trace.word(8);
         std::thread::sleep(Duration::from_millis(50));
@@ -70,7 +70,7 @@ fn what_the_kernel_refuses_is_told_with_its_reason() {
     }
     let mut trace = KernelTrace::open(&SETTINGS).unwrap();
     // `r0 = *(u64 *)(r10 + 0)`: beyond its stack.
-    let error = trace.load("a bad one", busy(), &[0xa079, 0x0095]).unwrap_err();
+    let error = trace.load("a bad one", &[(busy(), vec![0xa079, 0x0095])]).unwrap_err();
     assert!(matches!(error, TraceError::Load { .. }), "{error}");
     let said = error.to_string();
     assert!(said.contains("a bad one") && said.contains("stack"), "{said}");
@@ -88,7 +88,7 @@ fn a_reader_that_is_killed_leaves_nothing_in_the_kernel() {
         let mut trace = KernelTrace::open(&SETTINGS).unwrap();
         let state = trace.descriptors().state;
         let before = programs();
-        let number = trace.load("a counter", busy(), &counter(state)).unwrap();
+        let number = trace.load("a counter", &[(busy(), counter(state))]).unwrap();
         trace.attach(number).unwrap();
         let own = programs().into_iter().filter(|id| !before.contains(id));
         println!("\nprograms: {:?}", own.collect::<Vec<_>>());

@@ -5,6 +5,8 @@
 //! time, and gives the file its name when it is whole. When a write fails (the disk is full), what was
 //! written before is closed and kept: see [`StreamWriter::finish`].
 
+mod lists;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use parquet::schema::types::Type;
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
 use crate::parquet_file;
+use lists::Lists;
 
 /// How many rows a Parquet file has; it is refused if it is not whole.
 pub fn count_rows(path: &Path) -> Result<u64, KeepError> {
@@ -39,18 +42,25 @@ pub enum StreamKind {
     Text,
     /// Bytes.
     Bytes,
+    /// A list of texts. Rows may lack it, whatever is said of its column.
+    Texts,
 }
 
 impl StreamKind {
     fn field(self, name: &str, optional: bool) -> Result<Type, ParquetError> {
         use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+        if self == StreamKind::Texts {
+            return lists::kind(name);
+        }
         let (physical, logical) = match self {
             StreamKind::Time => {
                 (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS)))
             }
             StreamKind::Signed => (Physical::INT64, None),
             StreamKind::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
-            StreamKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            StreamKind::Text | StreamKind::Texts => {
+                (Physical::BYTE_ARRAY, Some(LogicalType::String))
+            }
             StreamKind::Bytes => (Physical::BYTE_ARRAY, None),
         };
         let repetition = if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
@@ -93,6 +103,7 @@ const END_REST: u64 = 64 * 1024;
 enum Values {
     Numbers(Vec<i64>),
     Texts { bytes: Vec<u8>, ends: Vec<usize> },
+    Lists(Lists),
 }
 
 struct Pending {
@@ -130,6 +141,7 @@ impl StreamWriter {
                 StreamKind::Text | StreamKind::Bytes => {
                     Values::Texts { bytes: Vec::new(), ends: Vec::new() }
                 }
+                StreamKind::Texts => Values::Lists(Lists::default()),
                 _ => Values::Numbers(Vec::new()),
             },
             present: (!column.always).then(Vec::new),
@@ -162,6 +174,13 @@ impl StreamWriter {
             ends.push(bytes.len());
             self.text_pending += value.len();
             mark(present, self.rows_pending);
+        }
+    }
+
+    /// Puts a list of texts into the row that is being made.
+    pub fn texts<'t>(&mut self, column: usize, texts: impl Iterator<Item = &'t [u8]>) {
+        if let Values::Lists(lists) = &mut self.columns[column].values {
+            self.text_pending += lists.put(self.rows_pending, texts);
         }
     }
 
@@ -227,6 +246,9 @@ impl StreamWriter {
             if let Some(present) = &mut column.present {
                 present.resize(self.rows_pending, 0);
             }
+            if let Values::Lists(lists) = &mut column.values {
+                lists.fill(self.rows_pending);
+            }
             let mut chunk = group
                 .next_column()?
                 .ok_or_else(|| ParquetError::General("fewer columns than declared".into()))?;
@@ -250,6 +272,9 @@ impl Pending {
         let values = match &self.values {
             Values::Numbers(numbers) => numbers.len() * 8,
             Values::Texts { bytes, ends } => bytes.len() + ends.len() * 4,
+            Values::Lists(lists) => {
+                lists.bytes.len() + lists.ends.len() * 4 + lists.definitions.len() * 2
+            }
         };
         (present + values) as u64
     }
@@ -261,13 +286,13 @@ impl Pending {
                 chunk.typed::<Int64Type>().write_batch(numbers, present, None)?;
             }
             Values::Texts { bytes, ends } => {
-                let all = ByteArray::from(std::mem::take(bytes));
-                let starts = std::iter::once(0).chain(ends.iter().copied());
-                let texts: Vec<ByteArray> = starts
-                    .zip(ends.iter())
-                    .map(|(start, &end)| all.slice(start, end - start))
-                    .collect();
+                let texts = arrays(std::mem::take(bytes), ends);
                 chunk.typed::<ByteArrayType>().write_batch(&texts, present, None)?;
+            }
+            Values::Lists(lists) => {
+                let (there, goes_on) = (&lists.definitions[..], &lists.repetitions[..]);
+                let texts = arrays(std::mem::take(&mut lists.bytes), &lists.ends);
+                chunk.typed::<ByteArrayType>().write_batch(&texts, Some(there), Some(goes_on))?;
             }
         }
         Ok(())
@@ -280,11 +305,18 @@ impl Pending {
                 bytes.clear();
                 ends.clear();
             }
+            Values::Lists(lists) => *lists = Lists::default(),
         }
         if let Some(present) = &mut self.present {
             present.clear();
         }
     }
+}
+
+fn arrays(bytes: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
+    let all = ByteArray::from(bytes);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(ends).map(|(start, &end)| all.slice(start, end - start)).collect()
 }
 
 fn open(
@@ -310,6 +342,7 @@ mod tests {
             column("time", StreamKind::Time, true),
             column("len", StreamKind::Unsigned, false),
             column("dev", StreamKind::Text, false),
+            column("stack", StreamKind::Texts, false),
         ];
         let mut file = StreamWriter::create(&path, &columns, &[]).unwrap();
         for row in 0..5 {
@@ -319,6 +352,10 @@ mod tests {
             }
             if row == 4 {
                 file.text(2, b"lo");
+                file.texts(3, [&b"f"[..], b"g"].into_iter());
+            }
+            if row == 2 {
+                file.texts(3, std::iter::empty());
             }
             assert!(file.end_row());
         }
@@ -329,7 +366,9 @@ mod tests {
             reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
         assert!(rows[0].contains("len: null, dev: null"), "{}", rows[0]);
         assert!(rows[3].contains("len: 30"), "{}", rows[3]);
-        assert!(rows[4].contains("dev: \"lo\""), "{}", rows[4]);
+        assert!(rows[4].contains("dev: \"lo\", stack: [\"f\", \"g\"]"), "{}", rows[4]);
+        assert!(rows[2].contains("stack: []"), "{}", rows[2]);
+        assert!(rows[3].contains("stack: null"), "{}", rows[3]);
         let length = std::fs::metadata(&path).unwrap().len();
         assert!(length < 4096, "nothing of the room that was asked for is left: {length}");
     }

@@ -93,6 +93,17 @@ impl<'t> Cursor<'t> {
         Some((&rest[..end], span))
     }
 
+    /// Takes a symbol of a program, if one stands here: names, with what compilers put into them.
+    pub fn symbol(&mut self) -> Option<(&'t str, Span)> {
+        let rest = self.rest();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '@');
+        let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
+        let span = Span { at: self.at, length: end };
+        self.at += end;
+        self.skip();
+        (end > 0).then(|| (&rest[..end], span))
+    }
+
     /// Takes all up to one of these characters, which stays; nothing else ends it.
     pub fn until(&mut self, ends: &[char]) -> (&'t str, Span) {
         let rest = self.rest();

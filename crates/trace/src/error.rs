@@ -39,6 +39,34 @@ pub enum Wrong {
     /// No such function.
     #[error("this kernel's type information has no function '{0}'")]
     NoFunction(String),
+    /// A program or library names no such function.
+    #[error("{path} names no function '{name}' ({})", named(*all))]
+    NoUserFunction {
+        /// The file.
+        path: String,
+        /// The function.
+        name: String,
+        /// How many it names.
+        all: usize,
+    },
+    /// A program or library has no such point.
+    #[error("{path} has no point '{name}' that was compiled in ({all} others)")]
+    NoUserPoint {
+        /// The file.
+        path: String,
+        /// The point.
+        name: String,
+        /// How many it has.
+        all: usize,
+    },
+    /// A program or library can not be probed there, or at all.
+    #[error("{path}: {why}")]
+    Executable {
+        /// The file.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// No such set.
     #[error("there is no set of events named '{0}'")]
     NoSet(String),
@@ -80,6 +108,13 @@ pub enum Wrong {
     /// The kernel's type information is damaged.
     #[error("the kernel's type information can not be followed: {0}")]
     Btf(crate::btf::BtfError),
+}
+
+fn named(all: usize) -> String {
+    match all {
+        0 => "it names none: its symbols were stripped".to_string(),
+        all => format!("of {all}"),
+    }
 }
 
 /// A wish that can not be granted.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000 sample 1/100
-//! fn:vfs_write%return{ret}          user:/lib/x.so:malloc{arg0}          net
+//! fn:vfs_write%return{ret}   user:/lib/x.so:malloc{arg0}   usdt:/lib/x.so:provider:name   net
 //! ```
 //!
 //! Reads text; emits a tree whose parts know where they stand. Whether the kernel has such an event
@@ -11,7 +11,7 @@
 use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::Filter;
-use crate::path::Path;
+use crate::path::{Cast, Path};
 use crate::sampling::Sampling;
 
 /// Bytes that a text is cut to.
@@ -19,7 +19,7 @@ pub const TEXT_BYTES: u32 = 64;
 /// The most bytes of a text, or of memory.
 pub const MOST_BYTES: u64 = 4096;
 /// Frames of a stack, and the most of them.
-const FRAMES: u64 = 16;
+const FRAMES: u64 = 32;
 const MOST_FRAMES: u64 = 127;
 /// The most fields of an event: each has a bit in its records' headers.
 pub const MOST_FIELDS: usize = 32;
@@ -45,10 +45,21 @@ pub enum Point {
     User {
         /// The file.
         path: String,
-        /// The function.
+        /// The function; empty: what is said next is an address of the file's own.
         name: String,
+        /// So far behind its beginning.
+        plus: u64,
         /// When it returns, not when it is called.
         returns: bool,
+    },
+    /// At a point that was compiled into a program or library.
+    Usdt {
+        /// The file.
+        path: String,
+        /// Who provides it.
+        provider: String,
+        /// Its name.
+        name: String,
     },
 }
 
@@ -75,10 +86,12 @@ pub enum Wanted {
         /// Whether it leads into the program's memory.
         is_user: bool,
     },
-    /// The kernel functions that were being executed.
+    /// The functions that were being executed.
     Stack {
         /// How many of them.
         frames: u32,
+        /// The program's, not the kernel's.
+        is_user: bool,
     },
 }
 
@@ -153,9 +166,13 @@ impl Event {
             Point::Tracepoint { group: Some(group), name } => format!("{group}:{name}"),
             Point::Tracepoint { group: None, name } => name.clone(),
             Point::Function { name, returns } => format!("fn:{name}{}", suffix(*returns)),
-            Point::User { path, name, returns } => {
+            Point::User { path, name, plus: 0, returns } => {
                 format!("user:{path}:{name}{}", suffix(*returns))
             }
+            Point::User { path, name, plus, returns } => {
+                format!("user:{path}:{name}+{plus:#x}{}", suffix(*returns))
+            }
+            Point::Usdt { path, provider, name } => format!("usdt:{path}:{provider}:{name}"),
         }
     }
 }
@@ -168,32 +185,57 @@ const RETURN: &str = "%return";
 
 fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
     let Some((first, first_span)) = cursor.name() else {
-        return Err(cursor
-            .expected("an event: GROUP:TRACEPOINT, fn:FUNCTION, user:FILE:FUNCTION, or a set"));
+        return Err(cursor.expected(
+            "an event: GROUP:TRACEPOINT, fn:FUNCTION, user:FILE:FUNCTION, usdt:FILE:PROVIDER:NAME, or a set",
+        ));
     };
     if !cursor.eat(":") {
         let name = first.to_string();
         return Ok((Point::Tracepoint { group: None, name }, first_span));
     }
-    if first == "usdt" {
-        let wrong = Wrong::Unsupported("usdt: points are not followed yet".to_string());
-        return Err(first_span.refuse(cursor.text(), wrong));
-    }
-    let path = match first {
-        "user" => Some(cursor.until(&[':']).0.trim().to_string()),
-        _ => None,
-    };
-    if path.as_ref().is_some_and(String::is_empty) || path.is_some() && !cursor.eat(":") {
-        return Err(cursor.expected("FILE:FUNCTION"));
+    match first {
+        "user" => return user(cursor),
+        "usdt" => return usdt(cursor),
+        _ => {}
     }
     let Some((name, span)) = cursor.name() else { return Err(cursor.expected("a name")) };
     let name = name.to_string();
-    let point = match (path, first) {
-        (Some(path), _) => Point::User { path, name, returns: cursor.eat(RETURN) },
-        (None, "fn") => Point::Function { name, returns: cursor.eat(RETURN) },
-        (None, group) => Point::Tracepoint { group: Some(group.to_string()), name },
+    let point = match first {
+        "fn" => Point::Function { name, returns: cursor.eat(RETURN) },
+        group => Point::Tracepoint { group: Some(group.to_string()), name },
     };
     Ok((point, span))
+}
+
+fn file(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<String, Refusal> {
+    let path = cursor.until(&[':']).0.trim().to_string();
+    if path.is_empty() || !cursor.eat(":") { Err(cursor.expected(expected)) } else { Ok(path) }
+}
+
+/// `FILE:FUNCTION`, `FILE:FUNCTION+0x10`, `FILE:+0x4321`
+fn user(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
+    let path = file(cursor, "FILE:FUNCTION")?;
+    let begin = cursor.at();
+    let name = cursor.symbol().map(|(name, _)| name.to_string());
+    let plus = if cursor.eat("+") { Some(cursor.need_number()?.0) } else { None };
+    if name.is_none() && plus.is_none() {
+        return Err(cursor.expected("a function, or +0xADDRESS"));
+    }
+    let whole = cursor.text().get(begin..cursor.at()).unwrap_or_default().trim_end();
+    let span = Span { at: begin, length: whole.len() };
+    let (name, plus) = (name.unwrap_or_default(), plus.unwrap_or(0));
+    Ok((Point::User { path, name, plus, returns: cursor.eat(RETURN) }, span))
+}
+
+fn usdt(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
+    let path = file(cursor, "FILE:PROVIDER:NAME")?;
+    let Some((provider, first)) = cursor.symbol() else {
+        return Err(cursor.expected("who provides the point"));
+    };
+    cursor.need(":")?;
+    let Some((name, span)) = cursor.symbol() else { return Err(cursor.expected("a name")) };
+    let (provider, name) = (provider.to_string(), name.to_string());
+    Ok((Point::Usdt { path, provider, name }, first.to(span)))
 }
 
 fn fields(cursor: &mut Cursor<'_>) -> Result<Vec<Field>, Refusal> {
@@ -233,11 +275,13 @@ fn field(cursor: &mut Cursor<'_>) -> Result<Field, Refusal> {
 
 fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
     let mut ahead = cursor.clone();
-    let function =
-        ahead.name().filter(|_| ahead.sees("(")).map(|(name, span)| (name.to_string(), span));
+    let function = ahead.name().filter(|(name, _)| ahead.sees("(") && Cast::named(name).is_none());
+    let function = function.map(|(name, span)| (name.to_string(), span));
     let Some((function, span)) = function else {
-        if cursor.eat_word("stack") {
-            return Ok(Wanted::Stack { frames: FRAMES as u32 });
+        for (word, is_user) in [("stack", false), ("ustack", true)] {
+            if cursor.eat_word(word) {
+                return Ok(Wanted::Stack { frames: FRAMES as u32, is_user });
+            }
         }
         return path(cursor).map(Wanted::Value);
     };
@@ -252,9 +296,9 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
             cursor.need(",")?;
             Wanted::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
         }
-        "stack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)? },
+        "stack" | "ustack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)?, is_user },
         _ => {
-            let expected = "str(), ustr(), bytes(), ubytes() or stack()";
+            let expected = "str(), ustr(), bytes(), ubytes(), stack(), ustack() or i8() to u64()";
             return Err(span.refuse(cursor.text(), Wrong::Expected { expected }));
         }
     };
@@ -297,11 +341,34 @@ mod tests {
 
     #[test]
     fn points_of_all_kinds_are_read() {
-        for text in ["sched_switch", "fn:vfs_write", "fn:vfs_write%return", "user:/lib/x.so:malloc"]
-        {
+        for text in [
+            "sched_switch",
+            "fn:vfs_write",
+            "fn:vfs_write%return",
+            "user:/lib/x.so:malloc",
+            "user:/lib/x.so:a.part.0%return",
+            "user:prog:_ZN3fooC1Ev+0x10",
+            "user:/a b/c:+0x1234",
+            "usdt:libc.so.6:libc:memory_heap_new",
+        ] {
             assert_eq!(Event::parse(text).unwrap().name(), text);
         }
-        for text in ["", ":", "net:", "fn:", "user:", "user::x", "user:/x", "usdt:/x:y", "a:b}"] {
+        for text in [
+            "",
+            ":",
+            "net:",
+            "fn:",
+            "user:",
+            "user::x",
+            "user:/x",
+            "user:/x:",
+            "user:/x:+",
+            "user:/x:a+b",
+            "usdt:/x:y",
+            "usdt:/x:y:",
+            "usdt::y:z",
+            "a:b}",
+        ] {
             assert!(Event::parse(text).is_err(), "{text}");
         }
     }

@@ -8,6 +8,7 @@
 //! it does not, or refuses, by the kernel's reading helpers.
 
 mod fields;
+mod sampling;
 mod test;
 mod value;
 
@@ -15,7 +16,7 @@ use crate::assemble::{Assembler, Helper, Label, Op, R, TooFar, When};
 use crate::condition::Test;
 use crate::probe::Probe;
 use crate::record::offset;
-use crate::sampling::Sampling;
+use crate::signature::{Attach, Site};
 use crate::state::{BANK, CONSTANTS, Count, HOLDING, State, WATERMARK};
 
 /// The descriptors of the maps that programs use.
@@ -50,6 +51,8 @@ pub struct Slot {
     /// With 1 it takes the constants of its filter from the bank that does not hold: a program that
     /// takes another one's place finds its own there from its first event on.
     pub flip: usize,
+    /// Which of the places of its event, if that is in a program.
+    pub site: usize,
 }
 
 /// The program of a probe.
@@ -75,6 +78,7 @@ const LEFT: i16 = -24;
 const LOADED: i16 = -32;
 const TIME: i16 = -40;
 const KEY: i16 = -48;
+const BASE: i16 = -56;
 /// Of a text that is compared, 64 bytes.
 const TEXT: i16 = -128;
 
@@ -91,6 +95,8 @@ struct Writer<'p> {
     state: &'p State,
     maps: &'p Maps,
     access: Access,
+    /// Where in a program it is, if it is in one.
+    site: Option<&'p Site>,
     end: Label,
     /// Code that is seldom reached and stands behind the rest: where it is reached, what it says.
     asides: Vec<Aside>,
@@ -120,6 +126,10 @@ impl<'p> Writer<'p> {
     ) -> Writer<'p> {
         let mut code = Assembler::default();
         let end = code.label();
+        let site = match &probe.attach {
+            Attach::User { sites, .. } => sites.get(slot.site),
+            _ => None,
+        };
         Writer {
             code,
             probe,
@@ -127,6 +137,7 @@ impl<'p> Writer<'p> {
             state,
             maps,
             access,
+            site,
             end,
             asides: Vec::new(),
             constants: None,
@@ -230,78 +241,25 @@ impl<'p> Writer<'p> {
         code.with(Op::Add, R::R8, R::R1);
     }
 
-    /// One more, of this CPU: nobody else writes there.
+    /// One more, of this CPU. Nobody else writes there; but a program at a program's function may have to
+    /// leave its CPU to another thread that meets the same, so there it is done at once.
     fn count(&mut self, count: Count) {
         let place = self.state.of_cpu(self.slot.number as usize, count) as i32;
         let code = &mut self.code;
         // The offset of a load has 16 bits, which many probes exceed.
         code.with(Op::Move, R::R2, R::R8);
         code.with_constant(Op::Add, R::R2, place);
-        code.load(R::R1, R::R2, 0, 8);
-        code.with_constant(Op::Add, R::R1, 1);
-        code.store(R::R2, 0, R::R1, 8);
-    }
-
-    fn sample(&mut self, sampling: Sampling) {
-        let gate = self.state.gate(self.slot.number as usize, self.slot.gate) as u32;
-        match sampling {
-            Sampling::OneIn(n) => {
-                let code = &mut self.code;
-                code.map_value(R::R2, self.maps.state, gate);
+        match self.site {
+            Some(_) => {
                 code.constant(R::R1, 1);
                 code.fetch_add(R::R2, 0, R::R1);
-                code.constant(R::R3, n);
-                code.with(Op::Modulo, R::R1, R::R3);
-                code.jump_if_constant(When::Unequal, R::R1, 0, self.end);
             }
-            Sampling::Every(ns) => self.sample_by_time(gate, ns),
-            Sampling::AtMost(most) => self.sample_by_rate(gate, most),
+            None => {
+                code.load(R::R1, R::R2, 0, 8);
+                code.with_constant(Op::Add, R::R1, 1);
+                code.store(R::R2, 0, R::R1, 8);
+            }
         }
-    }
-
-    /// The word says when the next may come; who moves it on has won.
-    fn sample_by_time(&mut self, gate: u32, ns: u64) {
-        self.learn_time();
-        let code = &mut self.code;
-        code.map_value(R::R2, self.maps.state, gate);
-        code.load(R::R0, R::R2, 0, 8);
-        code.load(R::R3, R::Frame, TIME, 8);
-        code.jump_if(When::Less, R::R3, R::R0, self.end);
-        code.constant(R::R1, ns);
-        code.with(Op::Add, R::R1, R::R3);
-        code.with(Op::Move, R::R4, R::R0);
-        code.compare_exchange(R::R2, 0, R::R1);
-        code.jump_if(When::Unequal, R::R0, R::R4, self.end);
-    }
-
-    /// The word is the second, in its upper half, and how many have been let through in it.
-    fn sample_by_rate(&mut self, gate: u32, most: u64) {
-        self.learn_time();
-        let code = &mut self.code;
-        let (counts, passes) = (code.label(), code.label());
-        code.load(R::R3, R::Frame, TIME, 8);
-        code.constant(R::R1, 1_000_000_000);
-        code.with(Op::Divide, R::R3, R::R1);
-        code.map_value(R::R2, self.maps.state, gate);
-        code.load(R::R0, R::R2, 0, 8);
-        code.with(Op::Move, R::R4, R::R0);
-        code.with_constant(Op::ShiftRight, R::R4, 32);
-        code.jump_if(When::Equal, R::R4, R::R3, counts);
-        // A new second: who puts it there is its first.
-        code.with(Op::Move, R::R4, R::R0);
-        code.with(Op::Move, R::R1, R::R3);
-        code.with_constant(Op::ShiftLeft, R::R1, 32);
-        code.with_constant(Op::Add, R::R1, 1);
-        code.compare_exchange(R::R2, 0, R::R1);
-        code.jump_if(When::Equal, R::R0, R::R4, passes);
-        code.place(counts);
-        code.constant(R::R1, 1);
-        code.fetch_add(R::R2, 0, R::R1);
-        code.with_constant(Op::ShiftLeft, R::R1, 32);
-        code.with_constant(Op::ShiftRight, R::R1, 32);
-        code.constant(R::R3, most);
-        code.jump_if(When::AtLeast, R::R1, R::R3, self.end);
-        code.place(passes);
     }
 
     /// R7 is room for a record; without any it is counted as lost.

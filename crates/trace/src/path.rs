@@ -17,6 +17,34 @@ pub enum Step {
     Index(u64),
 }
 
+/// What a number is taken for whose type nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cast {
+    /// How many bytes of it count.
+    pub bytes: u32,
+    /// Whether it can be below 0.
+    pub is_signed: bool,
+}
+
+const CASTS: [(&str, u32, bool); 8] = [
+    ("i8", 1, true),
+    ("i16", 2, true),
+    ("i32", 4, true),
+    ("i64", 8, true),
+    ("u8", 1, false),
+    ("u16", 2, false),
+    ("u32", 4, false),
+    ("u64", 8, false),
+];
+
+impl Cast {
+    /// The one that is written so.
+    pub fn named(word: &str) -> Option<Cast> {
+        let (_, bytes, is_signed) = *CASTS.iter().find(|(name, ..)| *name == word)?;
+        Some(Cast { bytes, is_signed })
+    }
+}
+
 /// A path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
@@ -26,21 +54,42 @@ pub struct Path {
     pub base_span: Span,
     /// The way from there.
     pub steps: Vec<(Step, Span)>,
+    /// What its end is taken for, if that was said: `i32(arg0)`.
+    pub cast: Option<Cast>,
     /// Where the whole stands.
     pub span: Span,
 }
 
 impl Path {
+    /// That goes nowhere.
+    pub fn of_word(base: &str, span: Span) -> Path {
+        Path { base: base.to_string(), base_span: span, steps: Vec::new(), cast: None, span }
+    }
+
     /// Its name alone, if it goes nowhere.
     pub fn word(&self) -> Option<&str> {
-        self.steps.is_empty().then_some(self.base.as_str())
+        (self.steps.is_empty() && self.cast.is_none()).then_some(self.base.as_str())
     }
 
     /// Takes a path, if one stands here.
     pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Result<Option<Path>, Refusal> {
+        let mut ahead = cursor.clone();
+        if let Some((name, begin)) = ahead.name()
+            && let Some(cast) = Cast::named(name)
+            && ahead.eat("(")
+        {
+            *cursor = ahead;
+            let path = Path::plain(cursor)?.ok_or_else(|| cursor.expected("an argument"))?;
+            let end = Span { at: cursor.at(), length: 1 };
+            cursor.need(")")?;
+            return Ok(Some(Path { cast: Some(cast), span: begin.to(end), ..path }));
+        }
+        Path::plain(cursor)
+    }
+
+    fn plain(cursor: &mut Cursor<'_>) -> Result<Option<Path>, Refusal> {
         let Some((base, base_span)) = cursor.name() else { return Ok(None) };
-        let mut path =
-            Path { base: base.to_string(), base_span, steps: Vec::new(), span: base_span };
+        let mut path = Path::of_word(base, base_span);
         loop {
             let (step, span) = if cursor.eat("[") {
                 let (index, span) = cursor.need_number()?;

@@ -8,12 +8,14 @@ use crate::btf::{Btf, Kind};
 use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
 use crate::error::{Refusal, Wrong};
 use crate::event::{Event, Field, Point, TEXT_BYTES, Wanted};
+use crate::executable::Executable;
 use crate::filter::Filter;
 use crate::near::nearest;
+use crate::path::Path;
 use crate::record::HEADER_BYTES;
 use crate::sampling::Sampling;
 use crate::sets::SETS;
-use crate::signature::{self, Attach, Signature};
+use crate::signature::{self, Attach, NoSignature, Signature};
 use crate::walk::{Place, Shape, Walker};
 
 /// What a field is filled with.
@@ -37,8 +39,11 @@ pub enum Content {
         /// Whether they lie in the program's memory.
         is_user: bool,
     },
-    /// Addresses of the kernel functions that were being executed.
-    Stack,
+    /// Addresses of the functions that were being executed.
+    Stack {
+        /// The program's, not the kernel's.
+        is_user: bool,
+    },
 }
 
 /// A field.
@@ -87,7 +92,11 @@ const MOST_RECORD_BYTES: u32 = 32 * 1024 - 8;
 impl Probe {
     /// Checks an event, and the filters that are said for all of them.
     pub fn check(btf: &Btf, event: &Event, filters: &[(String, Filter)]) -> Result<Probe, Refusal> {
-        Probe::of(btf, event, &signature_of(btf, event)?, filters)
+        let no_file = |path: &str| {
+            let why = "no files are at hand".to_string();
+            Err((Wrong::Executable { path: path.to_string(), why }, Vec::new()))
+        };
+        Probe::of(btf, event, &signature_of(btf, event, &no_file)?, filters)
     }
 
     /// Checks one whose signature is known: looking for that among all of the kernel's takes longer than
@@ -99,10 +108,12 @@ impl Probe {
         filters: &[(String, Filter)],
     ) -> Result<Probe, Refusal> {
         let name = event.name();
-        let own = Walker { btf, arguments: &signature.arguments, event: &name, text: &event.text };
+        let is_in_program = matches!(signature.attach, Attach::User { .. });
+        let arguments = &signature.arguments;
+        let own = Walker { btf, arguments, event: &name, text: &event.text, is_in_program };
         let mut test = event.filter.as_ref().map(|f| condition::check(&own, f)).transpose()?;
         for (text, filter) in filters {
-            let common = Walker { btf, arguments: &signature.arguments, event: &name, text };
+            let common = Walker { text, ..own };
             let next = condition::check(&common, filter)?;
             test = Some(match test {
                 None => next,
@@ -153,12 +164,20 @@ impl Probe {
     }
 }
 
-/// What the kernel hands over at an event.
-pub fn signature_of(btf: &Btf, event: &Event) -> Result<Signature, Refusal> {
+/// How the files of programs are had, by what they are called in events.
+pub type Files<'f> = &'f dyn Fn(&str) -> Result<Executable, NoSignature>;
+
+/// What is handed over at an event.
+pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signature, Refusal> {
     let found = match &event.point {
         Point::Tracepoint { name, .. } => signature::of_tracepoint(btf, name),
         Point::Function { name, returns } => signature::of_function(btf, name, *returns),
-        Point::User { path, name, returns } => Ok(signature::of_user(path, name, *returns)),
+        Point::User { path, name, plus, returns } => {
+            files(path).and_then(|file| signature::of_user(&file, name, *plus, *returns))
+        }
+        Point::Usdt { path, provider, name } => {
+            files(path).and_then(|file| signature::of_usdt(&file, provider, name))
+        }
     };
     found.map_err(|(wrong, mut near)| {
         if let Some(word) = Event::word(&event.text) {
@@ -179,13 +198,14 @@ fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
         };
         kind == 0 || btf.bare(kind).is_ok_and(|(_, kind)| plain(kind))
     };
-    let plain = signature.arguments.iter().filter(|argument| is_plain(argument.kind));
+    let plain = signature
+        .arguments
+        .iter()
+        .filter(|argument| argument.why_not.is_none() && is_plain(argument.kind));
     plain
         .map(|argument| {
-            let base = argument.name.clone();
-            let span = event.span;
-            let path = crate::path::Path { base, base_span: span, steps: Vec::new(), span };
-            Field { name: argument.name.clone(), span, wanted: Wanted::Value(path) }
+            let path = Path::of_word(&argument.name, event.span);
+            Field { name: argument.name.clone(), span: event.span, wanted: Wanted::Value(path) }
         })
         .take(crate::event::MOST_FIELDS)
         .collect()
@@ -193,10 +213,7 @@ fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
 
 /// Unless something else was chosen, an event is about its first argument.
 fn first_argument(walker: &Walker<'_>) -> Option<Source> {
-    let first = walker.arguments.first()?;
-    let span = crate::error::Span::default();
-    let base = first.name.clone();
-    let path = crate::path::Path { base, base_span: span, steps: Vec::new(), span };
+    let path = Path::of_word(&walker.arguments.first()?.name, crate::error::Span::default());
     walker.follow(&path).ok().map(Source::Place)
 }
 
@@ -220,12 +237,20 @@ fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), 
             let plus = plus.as_ref().map(|plus| distance(walker, plus)).transpose()?;
             (Content::Bytes { place, plus, is_user: *is_user }, Shape::Bytes, *length)
         }
-        Wanted::Stack { frames } => (Content::Stack, Shape::Stack, frames * 8),
+        Wanted::Stack { is_user: false, .. } if walker.is_in_program => {
+            let wrong = Wrong::Unsupported(
+                "at a place in a program nothing of the kernel is being executed".to_string(),
+            );
+            return Err(field.span.refuse(walker.text, wrong));
+        }
+        Wanted::Stack { frames, is_user } => {
+            (Content::Stack { is_user: *is_user }, Shape::Stack, frames * 8)
+        }
     })
 }
 
 /// How far something lies behind a pointer.
-fn distance(walker: &Walker<'_>, path: &crate::path::Path) -> Result<Place, Refusal> {
+fn distance(walker: &Walker<'_>, path: &Path) -> Result<Place, Refusal> {
     let place = walker.follow(path)?;
     if place.shape == Shape::Unsigned {
         return Ok(place);
@@ -235,7 +260,7 @@ fn distance(walker: &Walker<'_>, path: &crate::path::Path) -> Result<Place, Refu
     Err(path.span.refuse(walker.text, Wrong::Type { what, kind, why }))
 }
 
-fn value(walker: &Walker<'_>, path: &crate::path::Path) -> Result<(Content, Shape, u32), Refusal> {
+fn value(walker: &Walker<'_>, path: &Path) -> Result<(Content, Shape, u32), Refusal> {
     if let Some(source) = path.word().and_then(Source::of_header) {
         let (shape, bytes) = (source.shape(), source.bytes());
         return Ok((Content::Number(source), shape, bytes));
@@ -272,7 +297,7 @@ fn constants(btf: &Btf, shape: Shape) -> Vec<(i64, String)> {
 fn lay_out(fields: &mut [ProbeField]) -> u32 {
     let alignment = |field: &ProbeField| match &field.content {
         Content::Number(_) => field.bytes,
-        Content::Stack => 8,
+        Content::Stack { .. } => 8,
         Content::Text { .. } | Content::Bytes { .. } => 1,
     };
     let mut end = HEADER_BYTES as u32;

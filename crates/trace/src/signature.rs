@@ -1,11 +1,14 @@
 //! What an event hands over: its arguments, with their types, and where a program finds them.
 //!
-//! Reads the kernel's types; emits signatures. Refuses events that do not exist, with the nearest
+//! Reads the kernel's types, and the symbols and notes of programs; emits signatures. Refuses events that do not exist, with the nearest
 //! names that do.
 
 use crate::btf::{Btf, BtfError, Kind};
 use crate::error::Wrong;
+use crate::executable::Executable;
 use crate::near::nearest;
+use crate::operand::{Operand, Size};
+use crate::usdt::UsdtPoint;
 
 /// A value that an event hands over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +17,13 @@ pub struct Argument {
     pub name: String,
     /// Its type.
     pub kind: u32,
-    /// Where it lies in what the program is given, in bytes.
+    /// Where it lies in what the program is given, in bytes; of a program's, its number among the operands
+    /// of each site.
     pub slot: i16,
+    /// Whether it can be below 0, if nobody knows its type.
+    pub is_signed: bool,
+    /// Why it can not be had, if it can not.
+    pub why_not: Option<String>,
 }
 
 /// How a program comes to be called.
@@ -33,15 +41,26 @@ pub enum Attach {
         /// When it returns.
         returns: bool,
     },
-    /// At a function of a program or library.
+    /// In a program or library.
     User {
         /// The file.
         path: String,
-        /// The function.
-        function: String,
-        /// When it returns.
+        /// Where in it: points may have several places.
+        sites: Vec<Site>,
+        /// When the function there returns.
         returns: bool,
     },
+}
+
+/// A place in a program or library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Where, in bytes from the file's beginning.
+    pub offset: u64,
+    /// Where the number lies that says to the program how many look at it; 0 if nowhere.
+    pub semaphore: u64,
+    /// Where the arguments are.
+    pub operands: Vec<Operand>,
 }
 
 /// An event, as the kernel has it.
@@ -94,7 +113,7 @@ pub fn of_function(btf: &Btf, name: &str, returns: bool) -> Result<Signature, No
         && kind != 0
     {
         let slot = arguments.last().map_or(0, |last| next_slot(btf, last));
-        arguments.push(Argument { name: "ret".to_string(), kind, slot });
+        arguments.push(of_kernel("ret".to_string(), kind, slot));
     }
     Ok(Signature { attach: Attach::Function { btf_id, returns }, arguments })
 }
@@ -106,15 +125,79 @@ const REGISTERS: ([i16; 6], i16) = ([112, 104, 96, 88, 72, 64], 80);
 const REGISTERS: ([i16; 6], i16) = ([0, 8, 16, 24, 32, 40], 0);
 
 /// What a function of a program is given, or returns: registers, for nobody tells their types.
-pub fn of_user(path: &str, function: &str, returns: bool) -> Signature {
-    let argument =
-        |(n, slot): (usize, &i16)| Argument { name: format!("arg{n}"), kind: 0, slot: *slot };
-    let arguments = match returns {
-        false => REGISTERS.0.iter().enumerate().map(argument).collect(),
-        true => vec![Argument { name: "ret".to_string(), kind: 0, slot: REGISTERS.1 }],
+pub fn of_user(
+    file: &Executable,
+    name: &str,
+    plus: u64,
+    returns: bool,
+) -> Result<Signature, NoSignature> {
+    let offset = file.place(name, plus, returns)?;
+    let register = |slot: &i16| Operand::Register { slot: *slot, size: Size::WHOLE };
+    let (operands, arguments) = match returns {
+        false => {
+            let names = (0..REGISTERS.0.len()).map(|number| format!("arg{number}"));
+            let arguments = names.enumerate().map(|(number, name)| of_program(name, number));
+            (REGISTERS.0.iter().map(register).collect(), arguments.collect())
+        }
+        true => (vec![register(&REGISTERS.1)], vec![of_program("ret".to_string(), 0)]),
     };
-    let attach = Attach::User { path: path.to_string(), function: function.to_string(), returns };
-    Signature { attach, arguments }
+    let sites = vec![Site { offset, semaphore: 0, operands }];
+    let attach = Attach::User { path: file.path().to_string(), sites, returns };
+    Ok(Signature { attach, arguments })
+}
+
+/// What a point hands over that was compiled into a program.
+pub fn of_usdt(file: &Executable, provider: &str, name: &str) -> Result<Signature, NoSignature> {
+    let is_it = |point: &&UsdtPoint| point.provider == provider && point.name == name;
+    let found: Vec<&UsdtPoint> = file.points().iter().filter(is_it).collect();
+    let (path, asked) = (file.path().to_string(), format!("{provider}:{name}"));
+    if found.is_empty() {
+        let all: Vec<String> =
+            file.points().iter().map(|p| format!("{}:{}", p.provider, p.name)).collect();
+        let near = nearest(&asked, all.iter().map(String::as_str));
+        return Err((Wrong::NoUserPoint { path, name: asked, all: all.len() }, near));
+    }
+    let damaged = || {
+        (
+            Wrong::Executable { path: path.clone(), why: format!("{asked} lies outside of it") },
+            Vec::new(),
+        )
+    };
+    let mut sites = Vec::new();
+    for point in &found {
+        let semaphore = match point.semaphore {
+            0 => 0,
+            address => file.offset(address, false).ok_or_else(damaged)?,
+        };
+        let offset = file.offset(point.address, true).ok_or_else(damaged)?;
+        sites.push(Site { offset, semaphore, operands: point.arguments.clone() });
+    }
+    let most = found.iter().map(|point| point.arguments.len()).max().unwrap_or(0);
+    let arguments = (0..most).map(|number| usdt_argument(&found, number)).collect();
+    Ok(Signature { attach: Attach::User { path, sites, returns: false }, arguments })
+}
+
+/// An argument that is somewhere at each place of its point.
+fn usdt_argument(found: &[&UsdtPoint], number: usize) -> Argument {
+    let mut argument = of_program(format!("arg{number}"), number);
+    for point in found {
+        match point.arguments.get(number) {
+            Some(Operand::Other(place)) => {
+                argument.why_not = Some(format!("it lies where it can not be followed: {place}"));
+            }
+            Some(operand) => argument.is_signed |= operand.is_signed(),
+            None => argument.why_not = Some("not every place of the point has it".to_string()),
+        }
+    }
+    argument
+}
+
+fn of_program(name: String, number: usize) -> Argument {
+    Argument { name, kind: 0, slot: number as i16, is_signed: false, why_not: None }
+}
+
+fn of_kernel(name: String, kind: u32, slot: i16) -> Argument {
+    Argument { name, kind, slot, is_signed: false, why_not: None }
 }
 
 fn prototype(btf: &Btf, mut id: u32) -> Result<u32, BtfError> {
@@ -141,7 +224,7 @@ fn arguments(btf: &Btf, prototype: u32, skipped: usize) -> Result<Vec<Argument>,
             name => name.to_string(),
         };
         let slot = arguments.last().map_or(0, |last| next_slot(btf, last));
-        arguments.push(Argument { name, kind: member.kind, slot });
+        arguments.push(of_kernel(name, member.kind, slot));
     }
     Ok(arguments)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::probe::{Probe, ProbeField};
+use crate::probe::{Content, Probe, ProbeField};
 use crate::record::Record;
 use crate::walk::Shape;
 
@@ -26,7 +26,12 @@ pub enum Value<'r> {
     /// Bytes.
     Bytes(&'r [u8]),
     /// Addresses of functions, the innermost first, 8 bytes each.
-    Stack(&'r [u8]),
+    Stack {
+        /// They.
+        bytes: &'r [u8],
+        /// Of the program, not of the kernel.
+        is_user: bool,
+    },
 }
 
 impl Probe {
@@ -65,7 +70,8 @@ impl ProbeField {
             Shape::Stack => {
                 let is_frame = |frame: &[u8]| frame.iter().any(|byte| *byte != 0);
                 let frames = bytes.chunks_exact(8).take_while(|frame| is_frame(frame)).count();
-                Value::Stack(&bytes[..frames * 8])
+                let is_user = matches!(self.content, Content::Stack { is_user: true });
+                Value::Stack { bytes: &bytes[..frames * 8], is_user }
             }
         }
     }
@@ -103,9 +109,9 @@ impl fmt::Display for Value<'_> {
             Value::Constant(number, None) => write!(f, "{number}"),
             Value::Text(text) => write!(f, "{}", text.escape_ascii()),
             Value::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
-            Value::Stack(stack) => {
+            Value::Stack { bytes, .. } => {
                 let mut separator = "";
-                frames(stack).try_for_each(|frame| {
+                frames(bytes).try_for_each(|frame| {
                     write!(f, "{separator}{frame:#x}")?;
                     separator = ";";
                     Ok(())

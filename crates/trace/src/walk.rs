@@ -6,7 +6,7 @@
 use crate::btf::{Btf, BtfError, Kind};
 use crate::error::{Refusal, Span, Wrong};
 use crate::near::nearest;
-use crate::path::{Path, Step};
+use crate::path::{Cast, Path, Step};
 use crate::signature::Argument;
 
 /// What a value is.
@@ -96,6 +96,8 @@ pub struct Walker<'a> {
     pub event: &'a str,
     /// The text.
     pub text: &'a str,
+    /// Whether it happens in a program, not in the kernel.
+    pub is_in_program: bool,
 }
 
 /// Where a walk stands: at a value of a type, which may lie somewhere behind a pointer.
@@ -116,9 +118,10 @@ impl Walker<'_> {
         move |error| self.refuse(span, Wrong::Btf(error))
     }
 
-    /// The argument of that name, or of that number: `arg0`.
+    /// The argument of that name, or of that number: `arg0`. In a program those are their names.
     pub fn argument(&self, name: &str) -> Option<&Argument> {
-        let number = || name.strip_prefix("arg")?.parse::<usize>().ok();
+        let number =
+            || name.strip_prefix("arg")?.parse::<usize>().ok().filter(|_| !self.is_in_program);
         let named = self.arguments.iter().find(|argument| argument.name == name);
         named.or_else(|| self.arguments.get(number()?))
     }
@@ -133,13 +136,32 @@ impl Walker<'_> {
             let all = || names().map(str::to_string).collect();
             return Err(refusal.near(if near.is_empty() { all() } else { near }));
         };
+        if let Some(why) = &argument.why_not {
+            let wrong = Wrong::Unsupported(format!("{}: {why}", path.base));
+            return Err(self.refuse(path.base_span, wrong));
+        }
         let mut stand = Stand { hops: Vec::new(), at: None, bits: None, kind: argument.kind };
         let mut so_far = path.base_span;
         for (step, span) in &path.steps {
             self.take(&mut stand, step, *span, so_far)?;
             so_far = so_far.to(*span);
         }
-        self.end(argument, stand, path.span)
+        let place = self.end(argument, stand, path.span)?;
+        match path.cast {
+            None => Ok(place),
+            Some(cast) => self.cast(place, cast, path),
+        }
+    }
+
+    /// What of a number counts, if nobody knows its type.
+    fn cast(&self, place: Place, cast: Cast, path: &Path) -> Result<Place, Refusal> {
+        if place.kind != 0 {
+            let (what, kind) = (path.base.clone(), self.btf.describe(place.kind));
+            let why = "its type is known, so it is not taken for another";
+            return Err(self.refuse(path.span, Wrong::Type { what, kind, why }));
+        }
+        let shape = if cast.is_signed { Shape::Signed } else { Shape::Unsigned };
+        Ok(Place { bytes: cast.bytes, shape, is_signed: cast.is_signed, ..place })
     }
 
     fn take(
@@ -270,7 +292,9 @@ impl Walker<'_> {
         let (bare, what) = self.btf.bare(kind).map_err(&damaged)?;
         let (bytes, shape) = match what {
             // Of a register nobody knows the type.
-            Kind::Void if argument.kind == 0 => (8, Shape::Unsigned),
+            Kind::Void if argument.kind == 0 => {
+                (8, if argument.is_signed { Shape::Signed } else { Shape::Unsigned })
+            }
             Kind::Int { bytes, is_bool: true, .. } => (bytes, Shape::Bool),
             Kind::Int { bytes, signed: true, .. } if bytes <= 8 => (bytes, Shape::Signed),
             Kind::Int { bytes, .. } if bytes <= 8 => (bytes, Shape::Unsigned),
@@ -299,8 +323,8 @@ impl Walker<'_> {
             Some(Bits { first, count }) => (first + count).div_ceil(8).next_power_of_two(),
             None => bytes,
         };
-        let is_signed =
-            matches!(what, Kind::Int { signed: true, .. } | Kind::Enum { signed: true, .. });
+        let is_signed = kind == 0 && argument.is_signed
+            || matches!(what, Kind::Int { signed: true, .. } | Kind::Enum { signed: true, .. });
         Ok(Place { slot, hops, end, bytes, shape, is_signed, kind: bare })
     }
 }

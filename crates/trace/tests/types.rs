@@ -218,9 +218,14 @@ fn every_program_ends_and_jumps_within_itself() {
         for access in [Access::Direct, Access::Helpers] {
             for (is_ring_per_cpu, members) in [(false, None), (true, Some(5))] {
                 let maps = Maps { state: 3, ring: 4, is_ring_per_cpu, members };
-                let code =
-                    program(&probe, Slot { number: 1, gate: 1, flip: 1 }, &state, &maps, access)
-                        .unwrap();
+                let code = program(
+                    &probe,
+                    Slot { number: 1, gate: 1, flip: 1, site: 0 },
+                    &state,
+                    &maps,
+                    access,
+                )
+                .unwrap();
                 assert_eq!(code.last().map(|last| last & 0xff), Some(0x95), "{text}: exit is last");
                 let mut at = 0;
                 while at < code.len() {

@@ -18,6 +18,7 @@ Examples:
   weigh trace list 'net:*'
   weigh trace -e net -- curl -s http://127.0.0.1/
   weigh trace -e 'net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000' --for 10s
+  weigh trace -e 'user:libc.so.6:malloc{bytes=arg0} if arg0 > 4096' -- ls
   weigh trace packets -o web.pcapng -- curl -s http://127.0.0.1/
   weigh trace ctl filter 0 'skb->len > 500'
   weigh trace -e sched:sched_switch --sampling 'sample 1/100' --system --for 1m -o switches.parquet
@@ -36,8 +37,8 @@ pub struct TraceArguments {
     #[arg(last = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// An event, GROUP:TRACEPOINT{FIELDS} or fn:FUNCTION{FIELDS}, or a named set; can be given
-    /// several times.
+    /// An event, GROUP:TRACEPOINT{FIELDS}, fn:FUNCTION{FIELDS}, user:FILE:FUNCTION{FIELDS},
+    /// usdt:FILE:PROVIDER:NAME{FIELDS}, or a named set; can be given several times.
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     pub events: Vec<String>,
 
@@ -82,7 +83,8 @@ pub struct TraceArguments {
     #[arg(long, help_heading = "Buffers")]
     pub per_cpu: bool,
 
-    /// Wake weigh when a CPU has written so much; 0: for each event [default: an eighth of the ring].
+    /// Wake weigh when a CPU has written so much; 0: for each event [default: an eighth of the ring, 4KiB where
+    /// stacks of programs are wanted].
     #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size, help_heading = "Buffers")]
     pub wake: Option<u64>,
 
@@ -204,7 +206,8 @@ pub enum TraceCtl {
 /// Options of `weigh trace list`.
 #[derive(Args, Debug)]
 pub struct TraceListArguments {
-    /// Those whose name holds this; `*` stands for anything, `fn:` before it for functions.
+    /// Those whose name holds this; `*` stands for anything, `fn:` before it for functions, `user:FILE:`
+    /// for those of a program or library, `usdt:FILE:` for the points that were compiled into it.
     #[arg(value_name = "PATTERN")]
     pub pattern: Option<String>,
 

@@ -7,11 +7,14 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use weigh_trace::btf::Btf;
 use weigh_trace::near::nearest;
 use weigh_trace::sets::SETS;
 use weigh_trace::signature::{self, Signature};
+use weigh_trace::usdt::UsdtPoint;
 
+use super::programs::Programs;
 use super::wishes::{groups, types};
 use crate::arguments::TraceListArguments;
 use crate::show::print;
@@ -25,9 +28,10 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
         tell_names(&btf, pattern, &mut told);
         return print(&told).map(|()| ExitCode::SUCCESS);
     }
-    match pattern.strip_prefix("fn:") {
-        Some(pattern) => tell_functions(&btf, pattern, &mut told),
-        None => {
+    match pattern.split_once(':') {
+        Some(("fn", pattern)) => tell_functions(&btf, pattern, &mut told),
+        Some((kind @ ("user" | "usdt"), pattern)) => tell_program(kind, pattern, &mut told)?,
+        _ => {
             tell_sets(pattern, &mut told);
             tell_tracepoints(&btf, pattern, &mut told);
         }
@@ -104,6 +108,34 @@ fn tell_functions(btf: &Btf, pattern: &str, told: &mut String) {
             let _ = writeln!(told, "fn:{name}({})", arguments(btf, &signature));
         }
     }
+}
+
+/// `FILE:PATTERN`, or a file alone: its functions, or the points that were compiled into it.
+fn tell_program(kind: &str, pattern: &str, told: &mut String) -> anyhow::Result<()> {
+    let (file, pattern) = pattern.split_once(':').unwrap_or((pattern, "*"));
+    let executable = Programs::of(None).open(file).map_err(|(wrong, near)| match near[..] {
+        [] => anyhow!("{wrong}"),
+        _ => anyhow!("{wrong}; near it: {}", near.join(", ")),
+    })?;
+    if kind == "user" {
+        let functions = executable.functions().iter().filter(|function| !function.is_chosen_later);
+        let mut names: Vec<&str> = functions.map(|function| function.name.as_str()).collect();
+        names.retain(|name| matches(pattern, name));
+        names.dedup();
+        names.iter().for_each(|name| *told += &format!("user:{file}:{name}\n"));
+        return Ok(());
+    }
+    let full = |point: &UsdtPoint| format!("{}:{}", point.provider, point.name);
+    let mut points: Vec<(String, usize)> =
+        executable.points().iter().map(|point| (full(point), point.arguments.len())).collect();
+    points.retain(|(name, _)| matches(pattern, name));
+    points.sort();
+    points.dedup_by(|next, kept| next.0 == kept.0);
+    for (name, arguments) in points {
+        let arguments: Vec<String> = (0..arguments).map(|number| format!("arg{number}")).collect();
+        *told += &format!("usdt:{file}:{name}({})\n", arguments.join(", "));
+    }
+    Ok(())
 }
 
 fn arguments(btf: &Btf, signature: &Signature) -> String {

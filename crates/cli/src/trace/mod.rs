@@ -7,7 +7,9 @@
 mod control;
 mod counts;
 mod list;
+mod names;
 mod packets;
+mod programs;
 mod session;
 mod sinks;
 mod stream;

@@ -17,6 +17,8 @@ use crate::foreground::{Foreground, Started};
 
 /// How often records are taken in that no watermark tells of.
 const LOOK: Duration = Duration::from_millis(50);
+/// The same where names are wanted of processes: what is not looked at while they live has none.
+const LOOK_FOR_NAMES: Duration = Duration::from_millis(2);
 
 /// What came of it.
 pub struct Followed {
@@ -82,7 +84,8 @@ fn until_over(
 ) -> anyhow::Result<Option<ExitStatus>> {
     let mut has_all = true;
     loop {
-        let look = Instant::now() + if has_all { LOOK } else { Duration::ZERO };
+        let pause = if stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
+        let look = Instant::now() + if has_all { pause } else { Duration::ZERO };
         let mut awaited: Vec<BorrowedFd<'_>> = vec![stream.kernel.wake_fd()];
         awaited.extend(control.descriptors());
         started.wait(end.map_or(look, |end| end.min(look)), &awaited)?;

@@ -5,25 +5,29 @@
 //! program takes its place, and the kernel hands each event to one of the two. Records of a probe that
 //! was removed are still taken in: its number is given to no other.
 
+use std::cell::RefCell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::clock::Moment;
-use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
+use weigh_collect::trace::{self, KernelTrace, Settings, TraceError, UserPlace};
 use weigh_trace::generate::{self, Access, Maps, Slot};
-use weigh_trace::probe::Probe;
+use weigh_trace::probe::{Content, Probe};
 use weigh_trace::record::Record;
-use weigh_trace::signature::Attach;
+use weigh_trace::signature::{Attach, Site};
 use weigh_trace::state::{CONSTANTS, Count, State, WATERMARK};
 
 use super::control::{Answer, Ask, Done, Register, Registered};
 use super::counts::{Counted, Totals};
-use super::sinks::{Sink, Times};
+use super::sinks::{Meaning, Sink};
 use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
 
 /// Probes that can come while it runs. Each has a place for good.
 const ROOM: usize = 256;
+/// The watermark of a stream that wants names of functions of processes, unless another is asked for: it has
+/// to look at them while they live.
+const WAKE_FOR_NAMES: u64 = 4096;
 
 /// An event that is followed, or was.
 struct Traced {
@@ -45,7 +49,7 @@ pub struct Stream {
     output: Option<String>,
     traced: Vec<Traced>,
     sink: Box<dyn Sink>,
-    times: Times,
+    meaning: Meaning,
     taken: u64,
     failed: Option<anyhow::Error>,
 }
@@ -65,7 +69,10 @@ impl Stream {
             ring_per_cpu: arguments.per_cpu,
             follows: !is_of_all && !arguments.system,
         })?;
-        kernel.set_word(WATERMARK, arguments.wake.unwrap_or(arguments.buffer as u64 / 8));
+        let wants_names = wishes.iter().any(|wish| has_user_stack(&wish.probe));
+        let wake = if wants_names { WAKE_FOR_NAMES } else { u64::MAX };
+        let wake = arguments.wake.unwrap_or(wake.min(arguments.buffer as u64 / 8));
+        kernel.set_word(WATERMARK, wake);
         let probes: Vec<&Probe> = wishes.iter().map(|wish| &wish.probe).collect();
         // A file that can not be made is said before the kernel is asked for anything.
         let sink = super::sink(arguments, &probes)?;
@@ -78,7 +85,7 @@ impl Stream {
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
             sink,
-            times: Times { began_ns: 0, epoch_ns: epoch_ns() },
+            meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
             taken: 0,
             failed: None,
         };
@@ -88,30 +95,31 @@ impl Stream {
         for number in 0..stream.traced.len() {
             stream.kernel.attach(number)?;
         }
-        stream.times.began_ns = Moment::now().ns();
+        stream.meaning.began_ns = Moment::now().ns();
         Ok(stream)
     }
 
     /// Has the kernel check a probe's program. It is not attached yet.
     fn load(&mut self, wish: Wish) -> anyhow::Result<usize> {
         let number = self.traced.len();
-        let slot = Slot { number: number as u32, gate: 0, flip: 0 };
+        let slot = Slot { number: number as u32, gate: 0, flip: 0, site: 0 };
         self.put_constants(&wish.probe, number, 0);
-        let point = point(&wish.probe)?;
-        self.check(&wish.probe, slot, |kernel, code| {
-            kernel.load(&wish.probe.name, point.clone(), code).map(drop)
+        let points = points(&wish.probe);
+        self.check(&wish.probe, slot, |kernel, codes| {
+            let parts: Vec<_> = points.iter().cloned().zip(codes).collect();
+            kernel.load(&wish.probe.name, &parts).map(drop)
         })?;
         self.traced.push(Traced { wish, slot, holding: 0, is_removed: false });
         Ok(number)
     }
 
-    /// Gives the kernel a program: first one that reads structures directly, then, if the kernel does
-    /// not like that, one that has its helpers read them.
+    /// Gives the kernel the programs of a probe, one for each of its places: first such that read structures
+    /// directly, then, if the kernel does not like that, such that have its helpers read them.
     fn check(
         &mut self,
         probe: &Probe,
         slot: Slot,
-        mut give: impl FnMut(&mut KernelTrace, &[u64]) -> Result<(), TraceError>,
+        mut give: impl FnMut(&mut KernelTrace, Vec<Vec<u64>>) -> Result<(), TraceError>,
     ) -> anyhow::Result<()> {
         let given = self.kernel.descriptors();
         let maps = Maps {
@@ -120,13 +128,15 @@ impl Stream {
             is_ring_per_cpu: self.is_ring_per_cpu,
             members: given.members,
         };
-        let code = |access| {
-            generate::program(probe, slot, &self.state, &maps, access)
-                .with_context(|| probe.name.clone())
+        let codes = |access| {
+            let sites = (0..places(probe)).map(|site| Slot { site, ..slot });
+            let codes =
+                sites.map(|slot| generate::program(probe, slot, &self.state, &maps, access));
+            codes.collect::<Result<Vec<_>, _>>().with_context(|| probe.name.clone())
         };
-        let (direct, by_helpers) = (code(Access::Direct)?, code(Access::Helpers)?);
-        if give(&mut self.kernel, &direct).is_err() {
-            give(&mut self.kernel, &by_helpers)?;
+        let (direct, by_helpers) = (codes(Access::Direct)?, codes(Access::Helpers)?);
+        if give(&mut self.kernel, direct).is_err() {
+            give(&mut self.kernel, by_helpers)?;
         }
         Ok(())
     }
@@ -139,15 +149,21 @@ impl Stream {
         }
     }
 
+    /// Whether names of functions are wanted of processes, who may soon be gone.
+    pub fn wants_names(&self) -> bool {
+        self.traced.iter().any(|traced| !traced.is_removed && has_user_stack(&traced.wish.probe))
+    }
+
     /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
     /// they are not made any more either.
     pub fn take_in(&mut self) -> bool {
-        let Stream { kernel, sink, failed, traced, times, .. } = self;
+        let Stream { kernel, sink, failed, traced, meaning, .. } = self;
+        meaning.names.borrow_mut().next_round();
         let (records, is_all) = kernel.drain(|bytes| {
             let Some(record) = Record::new(bytes) else { return };
             if let Some(traced) = traced.get(record.event() as usize)
                 && failed.is_none()
-                && let Err(error) = sink.take(&traced.wish.probe, record, times)
+                && let Err(error) = sink.take(&traced.wish.probe, record, meaning)
             {
                 *failed = Some(error);
             }
@@ -301,7 +317,7 @@ impl Stream {
         let Traced { slot, holding, .. } = self.traced[id];
         let slot = Slot { gate, flip: 1 - slot.flip, ..slot };
         self.put_constants(&wish.probe, id, holding ^ slot.flip);
-        self.check(&wish.probe, slot, |kernel, code| kernel.replace(id, code))?;
+        self.check(&wish.probe, slot, |kernel, codes| kernel.replace(id, &codes))?;
         self.traced[id].slot = slot;
         self.traced[id].wish = wish;
         Ok(())
@@ -320,7 +336,7 @@ impl Stream {
         });
         Register {
             pid: std::process::id(),
-            seconds: Moment::now().ns().saturating_sub(self.times.began_ns) as f64 / 1e9,
+            seconds: Moment::now().ns().saturating_sub(self.meaning.began_ns) as f64 / 1e9,
             output: self.output.clone(),
             rings: self.kernel.rings(),
             ring_bytes: self.ring_bytes,
@@ -338,14 +354,34 @@ fn epoch_ns() -> i64 {
     i64::try_from(day).unwrap_or(i64::MAX).saturating_sub_unsigned(Moment::now().ns())
 }
 
-fn point(probe: &Probe) -> anyhow::Result<trace::Point> {
-    Ok(match &probe.attach {
-        Attach::Tracepoint { btf_id } => trace::Point::Tracepoint { btf_id: *btf_id },
+fn has_user_stack(probe: &Probe) -> bool {
+    probe.fields.iter().any(|field| matches!(field.content, Content::Stack { is_user: true }))
+}
+
+/// How many places the event of a probe has.
+fn places(probe: &Probe) -> usize {
+    match &probe.attach {
+        Attach::User { sites, .. } => sites.len(),
+        _ => 1,
+    }
+}
+
+fn points(probe: &Probe) -> Vec<trace::Point> {
+    match &probe.attach {
+        Attach::Tracepoint { btf_id } => vec![trace::Point::Tracepoint { btf_id: *btf_id }],
         Attach::Function { btf_id, returns } => {
-            trace::Point::Function { btf_id: *btf_id, returns: *returns }
+            vec![trace::Point::Function { btf_id: *btf_id, returns: *returns }]
         }
-        Attach::User { path, function, .. } => {
-            bail!("user:{path}:{function}: functions of programs are not followed yet")
+        Attach::User { path, sites, returns } => {
+            let point = |site: &Site| {
+                trace::Point::User(UserPlace {
+                    path: path.into(),
+                    offset: site.offset,
+                    semaphore: site.semaphore,
+                    returns: *returns,
+                })
+            };
+            sites.iter().map(point).collect()
         }
-    })
+    }
 }

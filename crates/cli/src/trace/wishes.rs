@@ -17,6 +17,7 @@ use weigh_trace::sampling::Sampling;
 use weigh_trace::sets;
 use weigh_trace::signature::Signature;
 
+use super::programs::Programs;
 use crate::arguments::TraceArguments;
 
 /// An event that can be followed.
@@ -58,6 +59,7 @@ pub struct Wished {
 /// Who checks.
 pub struct Checker {
     btf: Btf,
+    programs: Programs,
     filters: Vec<(String, Filter)>,
     sampling: Option<Sampling>,
 }
@@ -82,7 +84,8 @@ impl Checker {
         }
         let sampling = arguments.sampling.as_deref().map(Sampling::parse).transpose();
         let sampling = sampling.map_err(|refusal| anyhow!("--sampling: {refusal}"))?;
-        Ok(Checker { btf: types()?, filters, sampling })
+        let programs = Programs::of(arguments.pid);
+        Ok(Checker { btf: types()?, programs, filters, sampling })
     }
 
     /// Checks an event, or a set, with what is said for all.
@@ -94,7 +97,8 @@ impl Checker {
             let checked = Event::parse(text).and_then(|mut event| {
                 event.sampling = event.sampling.or(self.sampling);
                 check_group(&event)?;
-                let signature = probe::signature_of(&self.btf, &event)?;
+                let signature =
+                    probe::signature_of(&self.btf, &event, &|file| self.programs.open(file))?;
                 self.wish(event, signature, self.filters.clone())
             });
             match checked {

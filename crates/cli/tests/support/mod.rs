@@ -16,6 +16,7 @@ pub mod measured;
 pub mod processes;
 pub mod run;
 pub mod terminal;
+pub mod trace;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

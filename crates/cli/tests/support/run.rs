@@ -300,6 +300,16 @@ pub fn bare(scratch: &Scratch, command: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
+/// The same of one that ends with a status of its own: that, too.
+#[track_caller]
+pub fn bare_status(scratch: &Scratch, command: &[&str]) -> (Vec<u8>, Option<i32>) {
+    let mut bare = Command::new(command[0]);
+    bare.args(&command[1..]).stdin(Stdio::null());
+    set_surroundings(&mut bare, scratch);
+    let output = bare.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    (output.stdout, output.status.code())
+}
+
 /// Runs weigh with these arguments; gives its status and what it said.
 #[track_caller]
 pub fn weigh(scratch: &Scratch, arguments: &[&str]) -> std::process::Output {

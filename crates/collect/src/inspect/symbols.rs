@@ -16,27 +16,45 @@ const LARGEST_FILE: u64 = 1 << 30;
 /// address in the module as debuggers count it, else the bare address.
 pub fn symbolize(pid: u32, addresses: &[u64]) -> Vec<String> {
     let maps = procfs::read_of(pid, "maps").map_or(Vec::new(), |t| procfs::parse_maps(&t));
-    let mut modules: HashMap<(&[u8], u64), Option<Module>> = HashMap::new();
-    addresses
-        .iter()
-        .map(|&address| {
-            let Some(map) = maps.iter().find(|m| (m.start..m.end).contains(&address)) else {
-                return format!("{address:#x}");
-            };
-            if map.inode == 0 {
-                let name = String::from_utf8_lossy(&map.name);
-                let name = if name.is_empty() { "[anonymous]".into() } else { name };
-                return format!("{name}+{:#x}", address - map.start);
-            }
-            let module =
-                modules.entry((&map.name, map.inode)).or_insert_with(|| Module::read(pid, map));
-            let in_file = address - map.start + map.offset;
-            match module {
-                Some(module) => module.name(map, in_file),
-                None => format!("{}+{in_file:#x}", file_name(map)),
-            }
-        })
-        .collect()
+    let mut modules = Modules::default();
+    addresses.iter().map(|&address| modules.name(pid, &maps, address)).collect()
+}
+
+/// Files whose symbols have been read: by name and inode.
+#[derive(Default)]
+pub(super) struct Modules(HashMap<(Vec<u8>, u64), Module>);
+
+/// More files are forgotten.
+const MOST_MODULES: usize = 1024;
+
+impl Modules {
+    /// The name of an address in a process with these mappings.
+    pub(super) fn name(&mut self, pid: u32, maps: &[MapEntry], address: u64) -> String {
+        let Some(map) = maps.iter().find(|m| (m.start..m.end).contains(&address)) else {
+            return format!("{address:#x}");
+        };
+        if map.inode == 0 {
+            let name = String::from_utf8_lossy(&map.name);
+            let name = if name.is_empty() { "[anonymous]".into() } else { name };
+            return format!("{name}+{:#x}", address - map.start);
+        }
+        let in_file = address - map.start + map.offset;
+        match self.module(pid, map) {
+            Some(module) => module.name(map, in_file),
+            None => format!("{}+{in_file:#x}", file_name(map)),
+        }
+    }
+
+    fn module(&mut self, pid: u32, map: &MapEntry) -> Option<&Module> {
+        if self.0.len() >= MOST_MODULES {
+            self.0.clear();
+        }
+        let key = (map.name.clone(), map.inode);
+        if !self.0.contains_key(&key) {
+            self.0.insert(key.clone(), Module::read(pid, map)?);
+        }
+        self.0.get(&key)
+    }
 }
 
 fn file_name(map: &MapEntry) -> String {
@@ -64,7 +82,11 @@ impl Module {
             .filter(|s| s.kind() == SymbolKind::Text && s.is_definition())
             .filter_map(|s| Some((s.address(), s.size(), s.name().ok()?.to_owned())))
             .collect();
-        functions.sort();
+        // Of several names the one that is for everybody, as malloc, not __libc_malloc.
+        functions.sort_by(|a, b| {
+            let order = |f: &(u64, u64, String)| (f.0, f.1 == 0, f.2.starts_with('_'));
+            order(a).cmp(&order(b)).then_with(|| a.2.cmp(&b.2))
+        });
         functions.dedup_by_key(|f| f.0);
         Some(Module { segments, functions })
     }
@@ -87,14 +109,15 @@ impl Module {
     }
 }
 
-/// Opens the file behind a mapping as the process sees it, only if it is still that file.
+/// Opens the file behind a mapping as the process sees it, or as everybody does when it is gone; only if it
+/// is still that file.
 fn open(pid: u32, map: &MapEntry) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    let relative = procfs::path_of(map.name.clone());
-    let relative = relative.strip_prefix("/").ok()?;
+    let path = procfs::path_of(map.name.clone());
+    let relative = path.strip_prefix("/").ok()?;
     let in_its_world = Path::new("/proc").join(pid.to_string()).join("root").join(relative);
     let by_mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end);
-    [in_its_world, by_mapping.into()].into_iter().find_map(|path| {
+    [in_its_world, by_mapping.into(), path.clone()].into_iter().find_map(|path| {
         // What stands there now may be a pipe that would keep us waiting.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
         let facts = file.metadata().ok()?;

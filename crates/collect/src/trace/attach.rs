@@ -2,11 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use libbpf_rs::libbpf_sys as sys;
 
 use super::TraceError;
 use super::members::descriptor;
+use super::user;
 
 /// Where a program is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,21 @@ pub enum Point {
         /// When it returns.
         returns: bool,
     },
+    /// In a program or library, in whatever process has it.
+    User(UserPlace),
+}
+
+/// A place in a program or library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserPlace {
+    /// The file.
+    pub path: PathBuf,
+    /// Where, in bytes from its beginning.
+    pub offset: u64,
+    /// Where a number lies that the kernel raises while this is attached; 0: nowhere.
+    pub semaphore: u64,
+    /// When the function there returns.
+    pub returns: bool,
 }
 
 /// What is attached, for as long as this lives.
@@ -53,10 +70,12 @@ pub(super) fn load(name: &str, point: &Point, code: &[u64]) -> Result<OwnedFd, T
 }
 
 fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
-    let (kind, attach_btf_id) = match point {
-        Point::Tracepoint { btf_id } => (sys::BPF_TRACE_RAW_TP, *btf_id),
-        Point::Function { btf_id, returns: false } => (sys::BPF_TRACE_FENTRY, *btf_id),
-        Point::Function { btf_id, returns: true } => (sys::BPF_TRACE_FEXIT, *btf_id),
+    let tracing = sys::BPF_PROG_TYPE_TRACING;
+    let (program, kind, attach_btf_id) = match point {
+        Point::Tracepoint { btf_id } => (tracing, sys::BPF_TRACE_RAW_TP, *btf_id),
+        Point::Function { btf_id, returns: false } => (tracing, sys::BPF_TRACE_FENTRY, *btf_id),
+        Point::Function { btf_id, returns: true } => (tracing, sys::BPF_TRACE_FEXIT, *btf_id),
+        Point::User(_) => (sys::BPF_PROG_TYPE_KPROBE, 0, 0),
     };
     let mut options = sys::bpf_prog_load_opts {
         sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
@@ -73,7 +92,7 @@ fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd>
     // what the kernel makes of the instructions it checks itself.
     descriptor(unsafe {
         sys::bpf_prog_load(
-            sys::BPF_PROG_TYPE_TRACING,
+            program,
             c"weigh_trace".as_ptr(),
             c"Dual BSD/GPL".as_ptr(),
             code.as_ptr().cast(),
@@ -86,7 +105,7 @@ fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd>
 /// What may be the reason.
 fn hint(point: &Point) -> &'static str {
     match point {
-        Point::Tracepoint { .. } => "",
+        Point::Tracepoint { .. } | Point::User(_) => "",
         Point::Function { .. } => {
             "; not every kernel lets functions be probed, nor every function: `weigh doctor` says \
              whether this one does"
@@ -107,11 +126,16 @@ pub(super) fn attach(
     program: BorrowedFd<'_>,
     point: &Point,
 ) -> Result<Link, TraceError> {
-    // SAFETY: the program is loaded; its point was given when it was.
-    let link = unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
     let hint = hint(point);
     let probe = || name.to_string();
-    descriptor(link).map_err(|error| TraceError::Attach { probe: probe(), error, hint })
+    let link = match point {
+        Point::User(place) => user::attach(program, place),
+        // SAFETY: the program is loaded; its point was given when it was.
+        _ => descriptor(unsafe {
+            sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd())
+        }),
+    };
+    link.map_err(|error| TraceError::Attach { probe: probe(), error, hint })
 }
 
 /// How often the kernel did not call a program because it was at work already.

@@ -6,6 +6,9 @@ use crate::condition::TextSource;
 use crate::probe::{Content, ProbeField};
 use crate::record::offset;
 
+/// `BPF_F_USER_STACK` of `<linux/bpf.h>`.
+const USER_STACK: u64 = 1 << 8;
+
 impl Writer<'_> {
     /// The header's id: 0 if it can not be had.
     pub(super) fn write_id(&mut self) {
@@ -55,10 +58,7 @@ impl Writer<'_> {
                 self.address(place, absent);
                 self.code.with(Op::Move, R::R3, R::R0);
                 self.room_of(field);
-                self.code.call(match is_user {
-                    true => Helper::ReadUserText,
-                    false => Helper::ReadKernelText,
-                });
+                self.code.call(self.text_reader(*is_user));
                 self.code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
             }
             Content::Bytes { place, plus, is_user } => {
@@ -71,10 +71,19 @@ impl Writer<'_> {
                 }
                 self.code.with(Op::Move, R::R3, R::R0);
                 self.room_of(field);
-                self.code.call(if *is_user { Helper::ReadUser } else { Helper::ReadKernel });
+                let is_user = *is_user || self.site.is_some();
+                self.code.call(if is_user { Helper::ReadUser } else { Helper::ReadKernel });
                 self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
             }
-            Content::Stack => self.write_stack(field, absent),
+            Content::Stack { is_user } => self.write_stack(field, *is_user, absent),
+        }
+    }
+
+    /// Who reads a text: what a program hands over lies in its own memory.
+    pub(super) fn text_reader(&self, is_user: bool) -> Helper {
+        match is_user || self.site.is_some() {
+            true => Helper::ReadUserText,
+            false => Helper::ReadKernelText,
         }
     }
 
@@ -86,13 +95,13 @@ impl Writer<'_> {
     }
 
     /// The kernel fills what it has no frames for with 0.
-    fn write_stack(&mut self, field: &ProbeField, absent: Label) {
+    fn write_stack(&mut self, field: &ProbeField, is_user: bool, absent: Label) {
         let code = &mut self.code;
         code.with(Op::Move, R::R1, R::R6);
         code.with(Op::Move, R::R2, R::R7);
         code.with_constant(Op::Add, R::R2, field.offset as i32);
         code.constant(R::R3, u64::from(field.bytes));
-        code.constant(R::R4, 0);
+        code.constant(R::R4, if is_user { USER_STACK } else { 0 });
         code.call(Helper::Stack);
         code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
     }

@@ -115,12 +115,13 @@ impl Writer<'_> {
             }
             TextSource::Place(place) => {
                 self.address(place, absent);
+                let reader = self.text_reader(false);
                 let code = &mut self.code;
                 code.with(Op::Move, R::R3, R::R0);
                 code.with(Op::Move, R::R1, R::Frame);
                 code.with_constant(Op::Add, R::R1, i32::from(TEXT));
                 code.constant(R::R2, TEXT_ROOM as u64);
-                code.call(Helper::ReadKernelText);
+                code.call(reader);
                 code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
                 TEXT_ROOM
             }

@@ -1,9 +1,10 @@
 //! Values, from where they lie into R0.
 
-use super::{CPU, LOADED, TGID_TID, Writer};
+use super::{BASE, CPU, LOADED, TGID_TID, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::Source;
 use crate::generate::Access;
+use crate::operand::Operand;
 use crate::walk::{End, Hop, Place};
 
 impl Writer<'_> {
@@ -79,9 +80,48 @@ impl Writer<'_> {
         }
     }
 
-    /// R0 is an argument. Some kernels refuse to load one whose type is a pointer to anything but
-    /// structures and numbers (6.1: `const void *`); read as memory it is a number like any other.
+    /// R0 is an argument.
     fn argument(&mut self, slot: i16, absent: Label) {
+        match self.site {
+            None => self.given(slot, absent),
+            Some(site) => {
+                if let Some(operand) = site.operands.get(slot as usize) {
+                    self.operand(operand, absent);
+                }
+            }
+        }
+    }
+
+    /// R0 is what lies there at this moment in the program.
+    fn operand(&mut self, operand: &Operand, absent: Label) {
+        match operand {
+            Operand::Register { slot, size } => {
+                self.given(*slot, absent);
+                self.extend(size.bytes, size.is_signed);
+            }
+            Operand::Memory { base, index, plus, size } => {
+                self.given(*base, absent);
+                if let Some((index, times)) = index {
+                    self.code.store(R::Frame, BASE, R::R0, 8);
+                    self.given(*index, absent);
+                    self.code.with_constant(Op::Multiply, R::R0, i32::from(*times));
+                    self.code.load(R::R1, R::Frame, BASE, 8);
+                    self.code.with(Op::Add, R::R0, R::R1);
+                }
+                self.code.with(Op::Move, R::R3, R::R0);
+                self.code.with_constant(Op::Add, R::R3, *plus);
+                self.read(Helper::ReadUser, size.bytes, absent);
+                self.extend(size.bytes, size.is_signed);
+            }
+            Operand::Constant(value) => self.code.constant(R::R0, *value),
+            // Whoever asks for it has been refused.
+            Operand::Other(_) => self.code.constant(R::R0, 0),
+        }
+    }
+
+    /// R0 is something that the program is given. Some kernels refuse to load one whose type is a pointer to anything but
+    /// structures and numbers (6.1: `const void *`); read as memory it is a number like any other.
+    fn given(&mut self, slot: i16, absent: Label) {
         let code = &mut self.code;
         match self.access {
             Access::Direct => code.load(R::R0, R::R6, slot, 8),
@@ -110,11 +150,15 @@ impl Writer<'_> {
 
     /// R0 is what lies at R3.
     fn read_kernel(&mut self, bytes: u32, absent: Label) {
+        self.read(Helper::ReadKernel, bytes, absent);
+    }
+
+    fn read(&mut self, by: Helper, bytes: u32, absent: Label) {
         let code = &mut self.code;
         code.with(Op::Move, R::R1, R::Frame);
         code.with_constant(Op::Add, R::R1, i32::from(LOADED));
         code.constant(R::R2, u64::from(bytes));
-        code.call(Helper::ReadKernel);
+        code.call(by);
         code.jump_if_constant(When::Unequal, R::R0, 0, absent);
         code.load(R::R0, R::Frame, LOADED, bytes);
     }

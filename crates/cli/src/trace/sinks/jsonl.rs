@@ -5,14 +5,15 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::Context as _;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::value::{Value, frames};
+use weigh_trace::value::Value;
 
 use super::whole::WholeFile;
-use super::{Sink, Times};
+use super::{Meaning, Sink};
 use crate::trace::counts::Totals;
 
 /// A file of lines, or standard output.
@@ -46,14 +47,14 @@ fn print(lines: &mut Vec<u8>) -> anyhow::Result<()> {
 }
 
 impl Sink for Jsonl {
-    fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()> {
+    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         match self {
             Jsonl::File(file) => {
-                line(&mut file.pending, probe, record, times)?;
+                line(&mut file.pending, probe, record, meaning)?;
                 file.write_much()
             }
             Jsonl::Output(lines) => {
-                line(lines, probe, record, times)?;
+                line(lines, probe, record, meaning)?;
                 if lines.len() >= CHUNK { print(lines) } else { Ok(()) }
             }
         }
@@ -71,8 +72,8 @@ impl Sink for Jsonl {
     }
 }
 
-fn line(to: &mut Vec<u8>, probe: &Probe, record: Record<'_>, times: &Times) -> io::Result<()> {
-    let time = times.epoch_ns.saturating_add_unsigned(record.time_ns());
+fn line(to: &mut Vec<u8>, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> io::Result<()> {
+    let time = meaning.epoch_ns.saturating_add_unsigned(record.time_ns());
     write!(to, "{{\"time_ns\":{time},\"event\":")?;
     text(to, probe.name.as_bytes())?;
     let (cpu, tgid, tid, id) = (record.cpu(), record.tgid(), record.tid(), record.id());
@@ -82,7 +83,10 @@ fn line(to: &mut Vec<u8>, probe: &Probe, record: Record<'_>, times: &Times) -> i
         to.write_all(separator.as_bytes())?;
         text(to, field.name.as_bytes())?;
         to.push(b':');
-        value(to, &found)?;
+        match meaning.stack(&found, record) {
+            Some(names) => list(to, &names)?,
+            None => value(to, &found)?,
+        }
         separator = ",";
     }
     to.write_all(b"}}\n")
@@ -97,15 +101,21 @@ fn value(to: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
         Value::Pointer(_) | Value::Bytes(_) => write!(to, "\"{value}\""),
         Value::Constant(_, Some(name)) => text(to, name.as_bytes()),
         Value::Text(bytes) => text(to, bytes),
-        Value::Stack(stack) => {
-            let mut separator = "[";
-            for frame in frames(stack) {
-                write!(to, "{separator}\"{frame:#x}\"")?;
-                separator = ",";
-            }
-            write!(to, "{}]", if stack.is_empty() { "[" } else { "" })
-        }
+        // A list of names, by whoever knows them.
+        Value::Stack { .. } => write!(to, "null"),
     }
+}
+
+fn list(to: &mut Vec<u8>, names: &[Rc<str>]) -> io::Result<()> {
+    let mut separator = "";
+    to.push(b'[');
+    for name in names {
+        to.write_all(separator.as_bytes())?;
+        text(to, name.as_bytes())?;
+        separator = ",";
+    }
+    to.push(b']');
+    Ok(())
 }
 
 /// A text in quotation marks; what is not UTF-8 is replaced.
@@ -138,9 +148,10 @@ mod tests {
 
     #[test]
     fn a_stack_is_a_list_even_if_it_is_empty() {
-        for (stack, expected) in [(&[][..], "[]"), (&[1, 0, 0, 0, 0, 0, 0, 0][..], "[\"0x1\"]")] {
+        let one: &[Rc<str>] = &["a\"b".into()];
+        for (names, expected) in [(&[][..], "[]"), (one, "[\"a\\\"b\"]")] {
             let mut written = Vec::new();
-            value(&mut written, &Value::Stack(stack)).expect("memory takes it");
+            list(&mut written, names).expect("memory takes it");
             assert_eq!(String::from_utf8_lossy(&written), expected);
         }
     }

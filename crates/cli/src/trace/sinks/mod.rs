@@ -8,18 +8,22 @@ mod protobuf;
 mod table;
 mod whole;
 
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::bail;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::value::Value;
 
 use super::counts::Totals;
+use super::names::Names;
 
 /// Somewhere that records go to.
 pub trait Sink {
     /// Takes a record, where it lies in the ring.
-    fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()>;
+    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()>;
 
     /// Records of another probe will come, with this number; an error if they can not be taken.
     fn add(&mut self, _: usize, _: &Probe) -> anyhow::Result<()> {
@@ -35,12 +39,22 @@ pub trait Sink {
     fn finish(self: Box<Self>, totals: &Totals) -> anyhow::Result<()>;
 }
 
-/// What the records' clock means.
-pub struct Times {
-    /// What it showed when the stream began.
+/// What numbers in records mean.
+pub struct Meaning {
+    /// What the records' clock showed when the stream began.
     pub began_ns: u64,
     /// The clock of the day when it showed 0.
     pub epoch_ns: i64,
+    /// Names of functions.
+    pub names: RefCell<Names>,
+}
+
+impl Meaning {
+    /// A stack as the names of its functions, the innermost first; none if the value is no stack.
+    fn stack(&self, value: &Value<'_>, record: Record<'_>) -> Option<Vec<Rc<str>>> {
+        let Value::Stack { bytes, is_user } = value else { return None };
+        Some(self.names.borrow_mut().of_stack(bytes, *is_user, record.tgid()))
+    }
 }
 
 /// The formats of files, by the end of their names.

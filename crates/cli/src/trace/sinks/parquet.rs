@@ -9,7 +9,7 @@ use weigh_trace::record::Record;
 use weigh_trace::value::Value;
 use weigh_trace::walk::Shape;
 
-use super::{Sink, Times};
+use super::{Meaning, Sink};
 use crate::trace::counts::Totals;
 
 /// The header's columns, before those of the fields.
@@ -72,21 +72,25 @@ fn kind(field: &ProbeField) -> StreamKind {
         Shape::Unsigned | Shape::Bool | Shape::Pointer => StreamKind::Unsigned,
         Shape::Signed => StreamKind::Signed,
         Shape::Enum(_) | Shape::Text => StreamKind::Text,
-        Shape::Bytes | Shape::Stack => StreamKind::Bytes,
+        Shape::Bytes => StreamKind::Bytes,
+        Shape::Stack => StreamKind::Texts,
     }
 }
 
 impl Sink for Columns {
-    fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()> {
+    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let (file, event) = (&mut self.file, record.event() as usize);
-        file.number(0, times.epoch_ns.saturating_add_unsigned(record.time_ns()));
+        file.number(0, meaning.epoch_ns.saturating_add_unsigned(record.time_ns()));
         file.text(1, self.events[event].as_bytes());
         file.number(2, record.cpu().into());
         file.number(3, record.tgid().into());
         file.number(4, record.tid().into());
         file.number(5, record.id().cast_signed());
         for (column, value) in self.columns[event].iter().zip(probe.values(record)) {
-            put(file, *column, value);
+            match meaning.stack(&value, record) {
+                Some(names) => file.texts(*column, names.iter().map(|name| name.as_bytes())),
+                None => put(file, *column, value),
+            }
         }
         file.end_row();
         Ok(())
@@ -143,6 +147,8 @@ fn put(file: &mut StreamWriter, column: usize, value: Value<'_>) {
             Ok(_) => file.text(column, text),
             Err(_) => file.text(column, String::from_utf8_lossy(text).as_bytes()),
         },
-        Value::Bytes(bytes) | Value::Stack(bytes) => file.text(column, bytes),
+        Value::Bytes(bytes) => file.text(column, bytes),
+        // A list of names, by whoever knows them.
+        Value::Stack { .. } => {}
     }
 }

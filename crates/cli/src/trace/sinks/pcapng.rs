@@ -13,7 +13,7 @@ use weigh_trace::record::Record;
 use weigh_trace::value::Value;
 
 use super::whole::WholeFile;
-use super::{Sink, Times};
+use super::{Meaning, Sink};
 use crate::trace::counts::Totals;
 use crate::trace::packets::LEAVES;
 
@@ -166,7 +166,7 @@ fn bytes(value: Value<'_>) -> &[u8] {
 }
 
 impl Sink for Pcapng {
-    fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()> {
+    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let Some(at) = self.fields.get(&record.event()).copied() else { return Ok(()) };
         let values: Vec<Value<'_>> = probe.values(record).collect();
         let of = |place: usize| number(values[place]);
@@ -193,7 +193,7 @@ impl Sink for Pcapng {
             record.cpu(),
             probe.name
         );
-        let time = times.epoch_ns.saturating_add_unsigned(record.time_ns()).cast_unsigned();
+        let time = meaning.epoch_ns.saturating_add_unsigned(record.time_ns()).cast_unsigned();
         block(&mut self.file.pending, PACKET, |body| {
             for word in [interface, (time >> 32) as u32, time as u32] {
                 body.extend(word.to_le_bytes());

@@ -15,7 +15,7 @@ use weigh_trace::value::Value;
 
 use super::protobuf::{Message, length};
 use super::whole::WholeFile;
-use super::{Sink, Times};
+use super::{Meaning, Sink};
 use crate::trace::counts::Totals;
 
 /// `Trace.packet`.
@@ -269,7 +269,7 @@ fn as_counter(value: &Value<'_>) -> Option<u64> {
 }
 
 impl Sink for Perfetto {
-    fn take(&mut self, probe: &Probe, record: Record<'_>, _: &Times) -> anyhow::Result<()> {
+    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let number = record.event();
         let named = probe.fields.iter().zip(probe.values(record));
         let comm = named.into_iter().find_map(|(field, value)| match value {
@@ -293,7 +293,10 @@ impl Sink for Perfetto {
                 show(event, CPU, &Value::Unsigned(record.cpu().into()));
                 show(event, ID, &Value::Pointer(record.id()));
                 for ((name, _), value) in fields.iter().zip(probe.values(record)) {
-                    show(event, *name, &value);
+                    match meaning.stack(&value, record) {
+                        Some(names) => show(event, *name, &Value::Text(names.join(";").as_bytes())),
+                        None => show(event, *name, &value),
+                    }
                 }
             });
         });

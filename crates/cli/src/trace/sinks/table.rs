@@ -7,7 +7,7 @@ use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::value::Value;
 
-use super::{Sink, Times};
+use super::{Meaning, Sink};
 use crate::trace::counts::Totals;
 
 /// The terminal.
@@ -30,17 +30,26 @@ impl Table {
         Table { to, lines: Vec::new(), has_begun: false }
     }
 
-    fn line(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> std::io::Result<()> {
+    fn line(
+        &mut self,
+        probe: &Probe,
+        record: Record<'_>,
+        meaning: &Meaning,
+    ) -> std::io::Result<()> {
         let lines = &mut self.lines;
         if !self.has_begun {
             self.has_begun = true;
             writeln!(lines, "{:>12} {:>3} {:>8} {:>8}  EVENT", "SECONDS", "CPU", "TGID", "TID")?;
         }
-        let seconds = record.time_ns().saturating_sub(times.began_ns) as f64 / 1e9;
+        let seconds = record.time_ns().saturating_sub(meaning.began_ns) as f64 / 1e9;
         let (cpu, tgid, tid) = (record.cpu(), record.tgid(), record.tid());
         write!(lines, "{seconds:>12.6} {cpu:>3} {tgid:>8} {tid:>8}  {}", probe.name)?;
         for (field, value) in probe.fields.iter().zip(probe.values(record)) {
             match value {
+                Value::Stack { .. } => {
+                    let names = meaning.stack(&value, record).unwrap_or_default();
+                    write!(lines, " {}={}", field.name, names.join(";"))?;
+                }
                 Value::Text(_) => write!(lines, " {}=\"{value}\"", field.name)?,
                 _ => write!(lines, " {}={value}", field.name)?,
             }
@@ -51,8 +60,8 @@ impl Table {
 }
 
 impl Sink for Table {
-    fn take(&mut self, probe: &Probe, record: Record<'_>, times: &Times) -> anyhow::Result<()> {
-        self.line(probe, record, times)?;
+    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
+        self.line(probe, record, meaning)?;
         if self.lines.len() >= CHUNK { self.end_batch() } else { Ok(()) }
     }
 

@@ -1,0 +1,67 @@
+//! Columns of lists of texts: which texts, and which of them belong to one row.
+
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Repetition};
+use parquet::errors::ParquetError;
+use parquet::schema::types::Type;
+
+use super::StreamKind;
+
+/// A list of texts, as the format wants lists (LogicalTypes.md).
+pub(super) fn kind(name: &str) -> Result<Type, ParquetError> {
+    let element = StreamKind::Text.field("element", false)?;
+    let repeated = Type::group_type_builder("list")
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(vec![Arc::new(element)])
+        .build()?;
+    Type::group_type_builder(name)
+        .with_logical_type(Some(LogicalType::List))
+        .with_repetition(Repetition::OPTIONAL)
+        .with_fields(vec![Arc::new(repeated)])
+        .build()
+}
+
+/// Lists of texts.
+#[derive(Default)]
+pub(super) struct Lists {
+    pub(super) bytes: Vec<u8>,
+    pub(super) ends: Vec<usize>,
+    /// For each text, and each row without one: how much of it there is, and whether it goes on a row.
+    pub(super) definitions: Vec<i16>,
+    pub(super) repetitions: Vec<i16>,
+    rows: usize,
+}
+
+/// Of a list: there is none, it is empty, it has a text.
+const NO_LIST: i16 = 0;
+const EMPTY: i16 = 1;
+const ELEMENT: i16 = 2;
+
+impl Lists {
+    /// Rows that were not given a list have none.
+    pub(super) fn fill(&mut self, rows: usize) {
+        let missing = rows.saturating_sub(self.rows);
+        self.definitions.extend(std::iter::repeat_n(NO_LIST, missing));
+        self.repetitions.extend(std::iter::repeat_n(0, missing));
+        self.rows += missing;
+    }
+
+    /// The list of a row; returns its bytes.
+    pub(super) fn put<'t>(&mut self, row: usize, texts: impl Iterator<Item = &'t [u8]>) -> usize {
+        self.fill(row);
+        let before = (self.bytes.len(), self.ends.len());
+        for text in texts {
+            self.definitions.push(ELEMENT);
+            self.repetitions.push(i16::from(self.ends.len() > before.1));
+            self.bytes.extend_from_slice(text);
+            self.ends.push(self.bytes.len());
+        }
+        if self.ends.len() == before.1 {
+            self.definitions.push(EMPTY);
+            self.repetitions.push(0);
+        }
+        self.rows += 1;
+        self.bytes.len() - before.0
+    }
+}

@@ -1,0 +1,168 @@
+//! Where a value lies in a program at the moment of a probe: a register, memory behind one, a constant.
+//!
+//! Reads what compilers write into the notes of points (`-4@%edi`, `8@-16(%rbp,%rax,4)`, `4@$5`); emits
+//! places in the registers that the kernel hands over (`struct pt_regs`). What can not be followed is kept
+//! as it was written.
+
+/// Where a value lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// In a register.
+    Register {
+        /// Where the kernel hands it over, in bytes.
+        slot: i16,
+        /// Its lowest bytes.
+        size: Size,
+    },
+    /// In memory.
+    Memory {
+        /// The register that holds its address, or a part of it.
+        base: i16,
+        /// A register that is added so many times.
+        index: Option<(i16, u8)>,
+        /// And that.
+        plus: i32,
+        /// What is there.
+        size: Size,
+    },
+    /// Nowhere: it is always that.
+    Constant(u64),
+    /// In a place that can not be followed, as it was written.
+    Other(String),
+}
+
+/// How large a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// How many bytes it has.
+    pub bytes: u32,
+    /// Whether it can be below 0.
+    pub is_signed: bool,
+}
+
+impl Size {
+    /// A whole register.
+    pub const WHOLE: Size = Size { bytes: 8, is_signed: false };
+}
+
+/// What registers are called, by the bytes of them that are meant, and where they are handed over.
+#[cfg(target_arch = "x86_64")]
+const REGISTERS: [([&str; 4], i16); 16] = [
+    (["r15", "r15d", "r15w", "r15b"], 0),
+    (["r14", "r14d", "r14w", "r14b"], 8),
+    (["r13", "r13d", "r13w", "r13b"], 16),
+    (["r12", "r12d", "r12w", "r12b"], 24),
+    (["rbp", "ebp", "bp", "bpl"], 32),
+    (["rbx", "ebx", "bx", "bl"], 40),
+    (["r11", "r11d", "r11w", "r11b"], 48),
+    (["r10", "r10d", "r10w", "r10b"], 56),
+    (["r9", "r9d", "r9w", "r9b"], 64),
+    (["r8", "r8d", "r8w", "r8b"], 72),
+    (["rax", "eax", "ax", "al"], 80),
+    (["rcx", "ecx", "cx", "cl"], 88),
+    (["rdx", "edx", "dx", "dl"], 96),
+    (["rsi", "esi", "si", "sil"], 104),
+    (["rdi", "edi", "di", "dil"], 112),
+    (["rsp", "esp", "sp", "spl"], 152),
+];
+/// Notes are not followed there.
+#[cfg(target_arch = "aarch64")]
+const REGISTERS: [([&str; 4], i16); 0] = [];
+
+fn register(name: &str) -> Option<i16> {
+    let name = name.trim().strip_prefix('%')?;
+    REGISTERS.iter().find(|(names, _)| names.contains(&name)).map(|(_, slot)| *slot)
+}
+
+impl Operand {
+    /// Reads one.
+    pub fn parse(text: &str) -> Operand {
+        followed(text).unwrap_or_else(|| Operand::Other(text.to_string()))
+    }
+
+    /// Whether it can be below 0.
+    pub fn is_signed(&self) -> bool {
+        match self {
+            Operand::Register { size, .. } | Operand::Memory { size, .. } => size.is_signed,
+            Operand::Constant(value) => value.cast_signed() < 0,
+            Operand::Other(_) => false,
+        }
+    }
+}
+
+fn followed(text: &str) -> Option<Operand> {
+    let (size, place) = text.split_once('@')?;
+    let bytes: i32 = size.parse().ok()?;
+    let size = Size { bytes: bytes.unsigned_abs(), is_signed: bytes < 0 };
+    if !matches!(size.bytes, 1 | 2 | 4 | 8) {
+        return None;
+    }
+    if let Some(number) = place.strip_prefix('$') {
+        return Some(Operand::Constant(cut(number.parse().ok()?, size)));
+    }
+    match place.split_once('(') {
+        None => Some(Operand::Register { slot: register(place)?, size }),
+        Some((plus, inside)) => {
+            let plus = if plus.is_empty() { 0 } else { plus.parse().ok()? };
+            let mut parts = inside.strip_suffix(')')?.split(',');
+            let base = register(parts.next()?)?;
+            let index = match (parts.next(), parts.next(), parts.next()) {
+                (None, ..) => None,
+                (Some(index), scale, None) => {
+                    let scale = scale.map_or(Some(1), |scale| scale.parse().ok())?;
+                    Some((register(index)?, [1, 2, 4, 8].contains(&scale).then_some(scale)?))
+                }
+                _ => return None,
+            };
+            Some(Operand::Memory { base, index, plus, size })
+        }
+    }
+}
+
+/// A constant as its size holds it.
+fn cut(number: i64, size: Size) -> u64 {
+    let unused = 64 - 8 * size.bytes;
+    let moved = number << unused;
+    if size.is_signed { (moved >> unused).cast_unsigned() } else { moved.cast_unsigned() >> unused }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_all_kinds_are_read() {
+        let int = Size { bytes: 4, is_signed: true };
+        let long = Size { bytes: 8, is_signed: false };
+        assert_eq!(Operand::parse("-4@%edi"), Operand::Register { slot: 112, size: int });
+        assert_eq!(Operand::parse("8@%r8"), Operand::Register { slot: 72, size: long });
+        let behind = |base, index, plus, size| Operand::Memory { base, index, plus, size };
+        assert_eq!(Operand::parse("-4@-1204(%rbp)"), behind(32, None, -1204, int));
+        assert_eq!(Operand::parse("8@(%rsp)"), behind(152, None, 0, long));
+        assert_eq!(Operand::parse("8@8(%rdx,%rcx,4)"), behind(96, Some((88, 4)), 8, long));
+        assert_eq!(Operand::parse("8@8(%rdx,%rcx)"), behind(96, Some((88, 1)), 8, long));
+        assert_eq!(Operand::parse("-4@$-5"), Operand::Constant((-5i64).cast_unsigned()));
+        assert_eq!(Operand::parse("1@$-1"), Operand::Constant(255));
+    }
+
+    #[test]
+    fn what_can_not_be_followed_is_kept() {
+        for text in [
+            "",
+            "@",
+            "8@",
+            "4@%xmm0",
+            "3@%rax",
+            "8@counter(%rip)",
+            "8f@%xmm0",
+            "8@8(%rdx,%rcx,3)",
+            "8@(%rax",
+            "8@%fs:16",
+            "4@$x",
+            "8@99999999999(%rax)",
+            "-2147483648@%rax",
+        ] {
+            assert_eq!(Operand::parse(text), Operand::Other(text.to_string()));
+        }
+    }
+}
