@@ -13,6 +13,6 @@ mod saved;
 mod seen;
 
 pub use advice::{RULES, Rule};
-pub use book::{IoBook, Row};
+pub use book::{IoBook, Row, View};
 pub use report::{Run, file_use, found, report};
 pub use saved::Saved;

@@ -21,7 +21,7 @@ pub use header::c_header;
 pub use object::Object;
 pub use report::{
     Advice, FileUse, Flow, IoFound, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals,
-    Transferred,
+    Transferred, Trust, Unseen,
 };
 pub use transfer::Transfer;
 pub use uses::{
