@@ -155,6 +155,11 @@ impl Started {
     pub fn is_interrupted(&self) -> bool {
         self.interrupted
     }
+
+    /// That has been seen to: asked from now on means asked once more.
+    pub fn heed(&mut self) {
+        self.interrupted = false;
+    }
 }
 
 /// How weigh ends when the command has ended so: by the same signal, or with the same code.

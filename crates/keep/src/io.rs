@@ -91,14 +91,21 @@ fn place(kind: &mut Transferred, place: usize) -> &mut u64 {
     }
 }
 
+/// A number, unless its direction is not seen.
+fn known(mut of: Transferred, at: usize) -> Option<u64> {
+    let is_unseen = if at < 2 { of.unseen.reads } else { of.unseen.writes };
+    (!is_unseen).then(|| *place(&mut of, at))
+}
+
 fn kind_column(column: &'static KindColumn) -> Column<FileUse> {
     Column::computed(
         &column.name,
         &column.help,
         Some(column.unit),
         |row: &FileUse| {
-            let mut kind = row.totals.by_kind.get(column.kind).copied().unwrap_or_default();
-            Some(*place(&mut kind, column.place))
+            let unseen = row.totals.by_calls.unseen;
+            let absent = Transferred { unseen, ..Transferred::default() };
+            known(row.totals.by_kind.get(column.kind).copied().unwrap_or(absent), column.place)
         },
         |row, number| {
             if number > 0 {
@@ -107,7 +114,6 @@ fn kind_column(column: &'static KindColumn) -> Column<FileUse> {
             }
         },
     )
-    .always()
 }
 
 /// A number of [`FIELDS`]; absent where it is nothing.
@@ -141,10 +147,9 @@ fn by_calls(name: &'static str, help: &'static str, unit: Unit, at: usize) -> Co
         name,
         help,
         Some(unit),
-        move |row: &FileUse| Some(*place(&mut row.totals.by_calls.clone(), at)),
+        move |row: &FileUse| known(row.totals.by_calls, at),
         move |row, number| *place(&mut row.totals.by_calls, at) = number,
     )
-    .always()
 }
 
 impl Row for FileUse {

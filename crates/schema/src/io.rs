@@ -25,7 +25,7 @@ pub use object::Object;
 pub use places::{PLACE_SHIFT, PLACES, Places};
 pub use report::{
     Advice, FileUse, Flow, IoFound, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals,
-    Transferred,
+    Transferred, Trust, Unseen,
 };
 pub use transfer::Transfer;
 pub use uses::{

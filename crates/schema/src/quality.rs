@@ -60,6 +60,8 @@ pub enum Mechanism {
     Ptrace,
     /// A library that is loaded into the job's programs.
     Preload,
+    /// A file system in user space that weigh serves.
+    Fuse,
     /// Hardware counters by `perf_event_open`.
     Perf,
     /// Control group files.
@@ -88,6 +90,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Bpf => "bpf",
             Mechanism::Ptrace => "ptrace",
             Mechanism::Preload => "preload",
+            Mechanism::Fuse => "fuse",
             Mechanism::Perf => "perf",
             Mechanism::Cgroup => "cgroup",
             Mechanism::Proc => "proc",

@@ -2,16 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::io::{FIELDS, Fold, Numbers, Totals, Transfer, Transferred, bucket_start};
+use weigh_schema::io::{
+    FIELDS, Fold, Numbers, Totals, Transfer, Transferred, Unseen, bucket_start,
+};
 use weigh_schema::{Number, Unit};
 
-/// The numbers of a file and process, or of several.
-pub fn totals(numbers: &Numbers) -> Totals {
+/// The numbers of a file and process, or of several, as far as they are seen.
+pub fn totals(numbers: &Numbers, unseen: Unseen) -> Totals {
     let of_kind = |kind: Transfer| Transferred {
         read_bytes: numbers.bytes[kind as usize][0],
         read_calls: numbers.calls[kind as usize][0],
         written_bytes: numbers.bytes[kind as usize][1],
         write_calls: numbers.calls[kind as usize][1],
+        // Who does not see reads and writes still sees copies: they are requests of their own.
+        unseen: if kind == Transfer::Copied { Unseen::default() } else { unseen },
+    };
+    let is_any = |kind: &Transferred| {
+        Transferred { unseen: Unseen::default(), ..*kind } != Transferred::default()
     };
     let kinds = Transfer::ALL.iter().map(|kind| (kind.name().to_string(), of_kind(*kind)));
     let sizes = |direction: usize| -> BTreeMap<u64, u64> {
@@ -27,8 +34,8 @@ pub fn totals(numbers: &Numbers) -> Totals {
         (field.key(), number)
     };
     Totals {
-        by_calls: by_calls(numbers),
-        by_kind: kinds.filter(|(_, kind)| *kind != Transferred::default()).collect(),
+        by_calls: by_calls(numbers, unseen),
+        by_kind: kinds.filter(|(_, kind)| is_any(kind)).collect(),
         read_sizes: sizes(0),
         write_sizes: sizes(1),
         numbers: known
@@ -39,12 +46,13 @@ pub fn totals(numbers: &Numbers) -> Totals {
 }
 
 /// Bytes and calls without what is mapped.
-pub fn by_calls(numbers: &Numbers) -> Transferred {
+pub fn by_calls(numbers: &Numbers, unseen: Unseen) -> Transferred {
     Transferred {
         read_bytes: numbers.bytes_by_calls(0),
         read_calls: numbers.calls_of(0),
         written_bytes: numbers.bytes_by_calls(1),
         write_calls: numbers.calls_of(1),
+        unseen,
     }
 }
 

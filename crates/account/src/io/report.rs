@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use weigh_schema::Quality;
 use weigh_schema::io::{
     Direction, Field, FileId, FileUse, IoFound, IoReport, Numbers, Object, Process, ProcessUse,
     REPORT, Rest, Slowest, Stride, Tally, Transferred,
 };
-use weigh_schema::{Mechanism, Quality};
 
 use super::book::{IoBook, Row};
 use super::numbers::{by_calls, seconds, totals};
@@ -52,12 +52,14 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
     }
     IoFound {
         wall_seconds: run.wall_seconds,
-        mechanism: Mechanism::Bpf,
-        totals: totals(&all),
+        mechanism: book.view.mechanism,
+        totals: totals(&all, book.view.unseen),
         uses_total: book.rows.len() as u64 + book.rest_uses,
         flows: Vec::new(),
-        advice: advice::advice(book),
+        // A rule holds reads against writes against opens: it needs all of them.
+        advice: if book.view.unseen.any() { Vec::new() } else { advice::advice(book) },
         rest: rest(book, &run.tally),
+        qualities: book.view.qualities.clone(),
         notes: notes(book, run),
     }
 }
@@ -83,10 +85,13 @@ pub fn file_use(
         device: file.device,
         inode: file.inode,
         is_deleted: row.is_deleted,
-        totals: totals(&row.numbers),
+        totals: totals(&row.numbers, book.view.unseen),
         read_strides: strides(&row.directions[0]),
         write_strides: strides(&row.directions[1]),
-        again_quality: again_quality(row),
+        again_quality: match book.view.unseen.any() {
+            true => Quality::Unavailable,
+            false => again_quality(row),
+        },
         slowest: (row.slowest.0 > 0).then_some(slowest),
     }
 }
@@ -116,7 +121,7 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
     let mut sums: HashMap<u32, (Transferred, u64)> = HashMap::new();
     for ((_, pid), row) in &book.rows {
         let (sum, time) = sums.entry(*pid).or_default();
-        let more = by_calls(&row.numbers);
+        let more = by_calls(&row.numbers, book.view.unseen);
         sum.read_bytes += more.read_bytes;
         sum.read_calls += more.read_calls;
         sum.written_bytes += more.written_bytes;
@@ -131,7 +136,7 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
             name: process.name.clone(),
             started_seconds: seconds(process.started_ns),
             ended_seconds: (process.ended_ns > 0).then(|| seconds(process.ended_ns)),
-            by_calls,
+            by_calls: Transferred { unseen: book.view.unseen, ..by_calls },
             io_seconds: seconds(time),
             path_calls_total: process.path_calls,
             path_seconds: seconds(process.path_ns),
@@ -146,7 +151,7 @@ fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
-        totals: totals(&book.rest.numbers),
+        totals: totals(&book.rest.numbers, book.view.unseen),
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
 use weigh_schema::amount::parse_duration;
 
 const IO_EXAMPLES: &str = "\
@@ -25,13 +25,18 @@ Examples:
   weigh io --live -- ./simulate input.nc
   weigh io --pid 4711 --for 10s --json -
   weigh io -q --parquet files.parquet -- python train.py
+  weigh io mount --exact data seen -- python train.py seen/input
 
 docs/io.md says what each number is, what advice follows from what, and what can not be seen.";
 
 /// Options of `weigh io`.
 #[derive(Args, Debug)]
-#[command(after_help = IO_EXAMPLES)]
+#[command(after_help = IO_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct IoArguments {
+    /// What to do instead.
+    #[command(subcommand)]
+    pub subject: Option<IoSubject>,
+
     /// The command and its arguments.
     #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
@@ -47,6 +52,76 @@ pub struct IoArguments {
     /// Show the table on the terminal while the command runs, anew four times a second.
     #[arg(long)]
     pub live: bool,
+
+    /// Show so many files.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+
+    /// Print no table.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
+    #[arg(long, value_name = "DEST")]
+    pub json: Option<String>,
+
+    /// Write a row for each file and process to a Parquet file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub parquet: Option<PathBuf>,
+}
+
+/// Other ways to see what is read and written.
+#[derive(Subcommand, Debug)]
+pub enum IoSubject {
+    /// Serve a folder at another place, as a file system, and say what is done with its files there.
+    Mount(MountArguments),
+}
+
+const MOUNT_EXAMPLES: &str = "\
+How much is seen, and what it costs:
+  passthrough  the kernel reads and writes by itself: opens and calls that move no data are seen, bytes
+               are not; taken where the kernel has it (Linux 6.9, root)
+  plain        writes are seen call by call, reads as far as the page cache lacks them (--no-passthrough)
+  exact        every read and write is seen, nothing is cached (--exact)
+
+Exit status:
+  the command's own; if a signal ended the command, weigh ends by the same signal; without a command
+  0 when it was interrupted or unmounted
+  125  weigh itself failed, or the folders can not be used
+  126  the command was found but can not be executed
+  127  the command was not found
+
+Examples:
+  weigh io mount data seen                      until Ctrl-C, or umount seen
+  weigh io mount data seen -- sort seen/names -o seen/sorted
+  weigh io mount --exact --json - -q data seen -- ./simulate seen/input.nc
+
+docs/mount.md says what is seen in which way, and where the mount differs from the folder below.";
+
+/// Options of `weigh io mount`.
+#[derive(Args, Debug)]
+#[command(after_help = MOUNT_EXAMPLES)]
+pub struct MountArguments {
+    /// The folder that has the files.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub source: PathBuf,
+
+    /// Where they appear: an empty folder.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub mountpoint: PathBuf,
+
+    /// The command and its arguments: mounted for as long as it runs [default: until Ctrl-C, or until
+    /// somebody unmounts it].
+    #[arg(last = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// Have every read and write come to weigh: nothing is cached.
+    #[arg(long)]
+    pub exact: bool,
+
+    /// Do not let the kernel read and write by itself, where it could: writes are seen then.
+    #[arg(long, conflicts_with = "exact")]
+    pub no_passthrough: bool,
 
     /// Show so many files.
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -6,6 +6,7 @@
 mod follow;
 pub mod gather;
 mod live;
+mod mount;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use weigh_schema::io::IoReport;
 
-use crate::arguments::IoArguments;
+use crate::arguments::{IoArguments, IoSubject};
 use crate::destination::Destination;
 use crate::foreground;
 use crate::show::{color, print, width};
@@ -23,6 +24,9 @@ const WIDE: usize = 160;
 
 /// Follows, and tells.
 pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
+    if let Some(IoSubject::Mount(mount)) = &arguments.subject {
+        return mount::execute(mount);
+    }
     if arguments.command.is_empty() == arguments.pid.is_none() {
         bail!("expected either a command (weigh io -- COMMAND) or a process (--pid PID)");
     }

@@ -65,13 +65,33 @@ pub struct IoFound {
     /// Files that have no row of their own, all together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest: Option<Rest>,
+    /// Numbers that are not exact for what the mechanism can not see, by their keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub qualities: BTreeMap<String, Trust>,
     /// What is not in the numbers, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
+/// Which directions a mechanism does not see: their numbers are not known, and are not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// Reads.
+    pub reads: bool,
+    /// Writes.
+    pub writes: bool,
+}
+
+impl Unseen {
+    /// Whether anything is not seen.
+    pub fn any(self) -> bool {
+        self.reads || self.writes
+    }
+}
+
 /// Bytes and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Told", into = "Told")]
 pub struct Transferred {
     /// Bytes read.
     pub read_bytes: u64,
@@ -81,6 +101,57 @@ pub struct Transferred {
     pub written_bytes: u64,
     /// Calls that write.
     pub write_calls: u64,
+    /// What is not known of them: it is absent in JSON.
+    pub unseen: Unseen,
+}
+
+/// The same as it is written: what is not known is absent.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    written_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    write_calls: Option<u64>,
+}
+
+impl From<Transferred> for Told {
+    fn from(known: Transferred) -> Told {
+        let (reads, writes) = (!known.unseen.reads, !known.unseen.writes);
+        Told {
+            read_bytes: reads.then_some(known.read_bytes),
+            read_calls: reads.then_some(known.read_calls),
+            written_bytes: writes.then_some(known.written_bytes),
+            write_calls: writes.then_some(known.write_calls),
+        }
+    }
+}
+
+impl From<Told> for Transferred {
+    fn from(told: Told) -> Transferred {
+        Transferred {
+            read_bytes: told.read_bytes.unwrap_or(0),
+            read_calls: told.read_calls.unwrap_or(0),
+            written_bytes: told.written_bytes.unwrap_or(0),
+            write_calls: told.write_calls.unwrap_or(0),
+            unseen: Unseen {
+                reads: told.read_bytes.is_none(),
+                writes: told.written_bytes.is_none(),
+            },
+        }
+    }
+}
+
+/// How far numbers of one key can be trusted, where that is less than exact for the whole report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trust {
+    /// How far.
+    pub quality: Quality,
+    /// Why.
+    pub reason: String,
 }
 
 /// Of one file and process, or of many.
@@ -238,4 +309,20 @@ pub struct Rest {
     /// Their numbers.
     #[serde(flatten)]
     pub totals: Totals,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_absent_and_stays_so() {
+        let unseen = Unseen { reads: true, writes: false };
+        let known =
+            Transferred { written_bytes: 7, write_calls: 1, unseen, ..Transferred::default() };
+        let text = serde_json::to_string(&known).expect("JSON");
+        assert_eq!(text, r#"{"written_bytes":7,"write_calls":1}"#);
+        let again: Transferred = serde_json::from_str(&text).expect("reads");
+        assert_eq!(again, known);
+    }
 }

@@ -3,9 +3,12 @@
 
 pub mod docs;
 
-use weigh_schema::Unit;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use weigh_schema::amount::show_amount;
 use weigh_schema::io::{Advice, FileUse, Flow, IoFound, IoReport, Rest, Totals, Transfer};
+use weigh_schema::{Quality, Unit};
 
 use crate::text::{Line, Paint, cut, wrap};
 
@@ -61,8 +64,23 @@ fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, width: usize)
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
     lines.extend(section("what could be better", found.advice.iter().map(advice), width));
-    lines.extend(section("not seen", found.notes.iter().cloned(), width));
+    let unseen = less_than_exact(found).into_iter().chain(found.notes.iter().cloned());
+    lines.extend(section("not seen", unseen, width));
     lines
+}
+
+/// Numbers that are not exact: those that have the same reason together, what is not known first.
+fn less_than_exact(found: &IoFound) -> Vec<String> {
+    let mut reasons: BTreeMap<(Reverse<bool>, &str), Vec<&str>> = BTreeMap::new();
+    for (key, trust) in &found.qualities {
+        let is_unknown = trust.quality == Quality::Unavailable;
+        reasons.entry((Reverse(is_unknown), &trust.reason)).or_default().push(key);
+    }
+    let line = |((Reverse(is_unknown), reason), keys): (&(Reverse<bool>, &str), &Vec<&str>)| {
+        let quality = if *is_unknown { Quality::Unavailable } else { Quality::Estimated };
+        format!("{} {quality}: {reason}", keys.join(", "))
+    };
+    reasons.iter().map(line).collect()
 }
 
 fn size(bytes: u64) -> String {
@@ -87,14 +105,21 @@ fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
 
 /// All files together, in a sentence.
 pub(crate) fn sums(found: &IoFound) -> String {
-    let by = &found.totals.by_calls;
+    let (by, unseen) = (&found.totals.by_calls, found.totals.by_calls.unseen);
+    let read = match unseen.reads {
+        true => "an unknown amount read".to_string(),
+        false => format!("{} read by {} calls", size(by.read_bytes), by.read_calls),
+    };
+    let written = match unseen.writes {
+        true => "an unknown amount written".to_string(),
+        false => format!("{} written by {}", size(by.written_bytes), by.write_calls),
+    };
+    let mapped = match unseen.any() {
+        true => String::new(),
+        false => format!(", {} by mapped memory", size(mapped(&found.totals))),
+    };
     format!(
-        "{} read by {} calls, {} written by {}, {} by mapped memory; {} in them, of {}",
-        size(by.read_bytes),
-        by.read_calls,
-        size(by.written_bytes),
-        by.write_calls,
-        size(mapped(&found.totals)),
+        "{read}, {written}{mapped}; {} in them, of {}",
         show_amount(found.totals.seconds(), Unit::Seconds),
         show_amount(found.wall_seconds, Unit::Seconds),
     )
@@ -127,15 +152,16 @@ fn titles(width: usize) -> Line {
 fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
     let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
     let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
-    let by = &file.totals.by_calls;
+    let (by, unseen) = (&file.totals.by_calls, file.totals.by_calls.unseen);
+    let known = |is_unseen: bool, text: String| if is_unseen { "?".to_string() } else { text };
     let opens = file.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64);
     let cells = [
         show_amount(file.totals.seconds(), Unit::Seconds),
-        amount(by.read_bytes),
-        count(by.read_calls),
-        amount(by.written_bytes),
-        count(by.write_calls),
-        amount(mapped(&file.totals)),
+        known(unseen.reads, amount(by.read_bytes)),
+        known(unseen.reads, count(by.read_calls)),
+        known(unseen.writes, amount(by.written_bytes)),
+        known(unseen.writes, count(by.write_calls)),
+        known(unseen.any(), amount(mapped(&file.totals))),
         count(opens),
         pattern(&file.totals),
     ];

@@ -16,6 +16,7 @@ fn totals(n: u64) -> Totals {
         read_calls: n,
         written_bytes: 1024 * (n % 7),
         write_calls: n % 7,
+        ..Transferred::default()
     };
     let mapped = Transferred { read_bytes: 8192, read_calls: 2, ..Transferred::default() };
     Totals {
@@ -73,6 +74,7 @@ pub fn found(uses_total: u64) -> IoFound {
             figures: BTreeMap::from([("small_calls".to_string(), Number::Whole(19_200))]),
         }],
         rest: Some(Rest { uses_total: 12, unkept_calls_total: 3, totals: totals(5) }),
+        qualities: BTreeMap::new(),
         notes: vec!["2 names of files could not be told when they were first used".to_string()],
     }
 }

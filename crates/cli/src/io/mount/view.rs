@@ -1,0 +1,87 @@
+//! What a mount can see of what is done with its files, and how far its numbers can be trusted.
+
+use std::collections::BTreeMap;
+
+use weigh_account::io::View;
+use weigh_mount::Sight;
+use weigh_schema::io::{Trust, Unseen};
+use weigh_schema::{Mechanism, Quality};
+
+use Quality::{Estimated, Unavailable};
+
+const PASSED: &str = "the kernel reads and writes the folder below by itself, and tells nobody; --exact has every call come here, --no-passthrough the writes; `weigh io` as the command counts where the calls are made";
+const CACHED: &str = "reads that the page cache can answer do not come here; filled_bytes has what it lacked, and --exact has every call come here";
+const PIECES: &str =
+    "what is more than 1 MiB in one call comes here in pieces, and each is counted";
+const PAGES: &str = "a call that crosses the border of a page, or moves more than 1 MiB, may come here in pieces, and each is counted";
+const SERVED: &str =
+    "the time in which weigh served: the way through the kernel and back is not in it";
+const KERNELS: &str = "the kernel does this by itself, and tells nobody";
+const ALSO: &str = "the kernel answers most of these by itself; those that came here are counted";
+const ENDS: &str = "what a process has open when it ends is closed for it, and counted, too";
+
+/// Numbers that are not exact whatever is asked for.
+const ALWAYS: [(&str, Quality, &str); 7] = [
+    ("closes_total", Estimated, ENDS),
+    ("maps_total", Unavailable, KERNELS),
+    ("metadata_calls_total", Estimated, ALSO),
+    ("metadata_seconds", Estimated, SERVED),
+    ("path_calls_total", Estimated, ALSO),
+    ("seeks_total", Estimated, ALSO),
+    ("sync_seconds", Estimated, SERVED),
+];
+
+const READS: [&str; 3] = ["read_bytes", "read_calls", "read_seconds"];
+const WRITES: [&str; 3] = ["written_bytes", "write_calls", "write_seconds"];
+
+/// How the numbers of such a mount are to be read.
+pub fn of(sight: Sight) -> View {
+    let mut all: Vec<(&str, Quality, &str)> = ALWAYS.to_vec();
+    let unavailable = |keys: [&'static str; 3], why| keys.map(|key| (key, Unavailable, why));
+    let seen = |[_, calls, seconds]: [&'static str; 3], pieces| {
+        [(calls, Estimated, pieces), (seconds, Estimated, SERVED)]
+    };
+    let unseen = match sight {
+        Sight::Passing => {
+            all.extend(unavailable(READS, PASSED));
+            all.extend(unavailable(WRITES, PASSED));
+            Unseen { reads: true, writes: true }
+        }
+        Sight::Cached => {
+            all.extend(unavailable(READS, CACHED));
+            all.extend(seen(WRITES, PAGES));
+            Unseen { reads: true, writes: false }
+        }
+        Sight::Exact => {
+            all.extend(seen(READS, PIECES));
+            all.extend(seen(WRITES, PIECES));
+            Unseen::default()
+        }
+    };
+    let qualities = all.into_iter().map(|(key, quality, reason)| {
+        (key.to_string(), Trust { quality, reason: reason.to_string() })
+    });
+    View { mechanism: Mechanism::Fuse, unseen, qualities: BTreeMap::from_iter(qualities) }
+}
+
+/// Opens that the kernel did not pass through.
+pub fn refused((times, error): &(u64, String)) -> String {
+    format!(
+        "{times} opens could not be passed through by the kernel, and were served here: {error}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unseen_has_a_reason() {
+        for sight in [Sight::Passing, Sight::Cached, Sight::Exact] {
+            let view = of(sight);
+            let is = |key: &str| view.qualities[key].quality == Unavailable;
+            assert_eq!(READS.map(is), [view.unseen.reads; 3], "{sight:?}");
+            assert_eq!(WRITES.map(is), [view.unseen.writes; 3], "{sight:?}");
+        }
+    }
+}

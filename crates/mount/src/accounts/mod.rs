@@ -1,0 +1,318 @@
+//! What each process did with each file, as far as it came here.
+//!
+//! Reads what the file system served; emits [`Event`]s, which are added up where those of `weigh io` are.
+//! Keeps no more files and processes than are in use, once it has handed over what it had.
+
+mod pattern;
+mod processes;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use weigh_schema::io::{Event, Field, FileId, Named, SIZES, Transfer, Use};
+
+use crate::inodes::Inode;
+use pattern::Cursor;
+use processes::Processes;
+
+/// So many files and processes are kept before those that nobody has open are handed over.
+const MANY: usize = 4096;
+/// A sync after less than this is a small one.
+const SMALL_SYNC: u64 = 64 << 10;
+/// What O_DIRECT wants its places and sizes to be multiples of.
+const DIRECT_BLOCK: u64 = 4096;
+
+macro_rules! calls {
+    ($($call:ident $name:literal $field:ident;)*) => {
+        /// What was asked for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Call { $($call),* }
+
+        const CALLS: &[Call] = &[$(Call::$call),*];
+
+        impl Call {
+            fn name(self) -> &'static str {
+                match self { $(Call::$call => $name),* }
+            }
+
+            /// The time that it belongs to.
+            fn time(self) -> Field {
+                match self { $(Call::$call => Field::$field),* }
+            }
+        }
+    };
+}
+
+calls! {
+    Open "open" MetadataTime;
+    Close "close" MetadataTime;
+    Read "read" ReadTime;
+    Write "write" WriteTime;
+    Copy "copy_file_range" WriteTime;
+    Sync "fsync" SyncTime;
+    Truncate "truncate" MetadataTime;
+    Allocate "fallocate" MetadataTime;
+    Seek "lseek" MetadataTime;
+    Attributes "chmod, chown, utimensat" MetadataTime;
+    List "getdents64" MetadataTime;
+    Extended "xattr" MetadataTime;
+}
+
+/// What the slowest call of a file was, by its number.
+pub fn call_name(number: u64) -> String {
+    CALLS.get(number as usize).map_or("?", |call| call.name()).to_string()
+}
+
+/// A piece that was read or written.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// Read (0) or written (1).
+    pub direction: usize,
+    /// How.
+    pub kind: Transfer,
+    /// Where it begins.
+    pub from: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// How many were asked for.
+    pub asked: u64,
+    /// Whether it goes past the page cache.
+    pub is_direct: bool,
+}
+
+/// What is kept of a file and process while it is in use.
+#[derive(Debug, Default)]
+pub struct Kept {
+    used: Use,
+    cursors: [Cursor; 2],
+    unsynced: u64,
+    opened: u32,
+}
+
+impl Kept {
+    /// Counts one more.
+    pub fn count(&mut self, field: Field) {
+        self.add(field, 1);
+    }
+
+    /// Adds to a number.
+    pub fn add(&mut self, field: Field, more: u64) {
+        let numbers = &mut self.used.numbers;
+        numbers.set(field, numbers.get(field) + more);
+    }
+
+    /// It was opened.
+    pub fn open(&mut self, truncates: bool) {
+        self.opened += 1;
+        self.count(Field::Opens);
+        if truncates {
+            self.count(Field::Truncates);
+        }
+    }
+
+    /// What was written is on its way to the device.
+    pub fn sync(&mut self) {
+        self.count(Field::Syncs);
+        if (1..SMALL_SYNC).contains(&self.unsynced) {
+            self.count(Field::SmallSyncs);
+        }
+        self.unsynced = 0;
+    }
+
+    /// A piece was read or written by a call.
+    pub fn piece(&mut self, piece: &Piece) {
+        let (kind, which) = (piece.kind as usize, piece.direction);
+        let numbers = &mut self.used.numbers;
+        numbers.bytes[kind][which] += piece.bytes;
+        numbers.calls[kind][which] += 1;
+        if which == 1 {
+            self.unsynced += piece.bytes;
+        }
+        if piece.kind == Transfer::Mapped {
+            return;
+        }
+        numbers.sizes[which][bucket(piece.bytes)] += 1;
+        let direction = &mut self.used.directions[which];
+        self.cursors[which].place(numbers, direction, which, piece.from, piece.bytes);
+        if piece.is_direct {
+            self.count(Field::Direct);
+            if !(piece.from | piece.asked).is_multiple_of(DIRECT_BLOCK) {
+                self.count(Field::Unaligned);
+            }
+        }
+    }
+}
+
+fn bucket(bytes: u64) -> usize {
+    ((u64::BITS - bytes.leading_zeros()) as usize).min(SIZES - 1)
+}
+
+/// All of it.
+#[derive(Debug)]
+pub struct Accounts {
+    began: Instant,
+    kept: Mutex<All>,
+    processes: Processes,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    uses: HashMap<(FileId, u32), Kept>,
+    named: HashSet<FileId>,
+    names: Vec<Named>,
+}
+
+impl Accounts {
+    /// Nothing yet.
+    pub fn new() -> Accounts {
+        Accounts { began: Instant::now(), kept: Mutex::default(), processes: Processes::new() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, All> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// The process of a thread. The kernel names none for what it does by itself.
+    pub fn process(&self, thread: u32) -> u32 {
+        self.processes.of(thread, self.now())
+    }
+
+    /// A process asks for something by a path.
+    pub fn path_call(&self, thread: u32, since: Instant) {
+        let pid = self.process(thread);
+        self.processes.path_call(pid, since.elapsed().as_nanos() as u64);
+    }
+
+    /// A process could not open something.
+    pub fn failed_open(&self, thread: u32) {
+        self.processes.failed_open(self.process(thread));
+    }
+
+    /// A process did something with a file.
+    pub fn did(
+        &self,
+        pid: u32,
+        inode: &Inode,
+        call: Call,
+        since: Instant,
+        what: impl FnOnce(&mut Kept),
+    ) {
+        let took = since.elapsed().as_nanos() as u64;
+        let now = self.now().max(1);
+        let mut all = self.kept();
+        all.name(inode);
+        let kept = all.uses.entry((inode.file, pid)).or_default();
+        let used = &mut kept.used;
+        (used.file, used.pid, used.object) = (inode.file, pid, inode.object);
+        if used.numbers.known(Field::First).is_none() {
+            used.numbers.set(Field::First, now.saturating_sub(took).max(1));
+        }
+        used.numbers.set(Field::Last, now);
+        used.slowest = used.slowest.max((took, call as u64, now));
+        kept.add(call.time(), took);
+        what(kept);
+    }
+
+    /// A process that had a file open has closed it for good.
+    pub fn released(&self, pid: u32, file: FileId, is_deleted: bool) {
+        if let Some(kept) = self.kept().uses.get_mut(&(file, pid)) {
+            kept.opened = kept.opened.saturating_sub(1);
+            kept.used.is_deleted = is_deleted;
+        }
+    }
+
+    /// What there is too much of to be kept: what is open stays, for how a process goes through a file is
+    /// known by its last access.
+    pub fn overflow(&self) -> Vec<Event> {
+        let mut all = self.kept();
+        if all.uses.len() < MANY {
+            return Vec::new();
+        }
+        let done = all.uses.extract_if(|_, kept| kept.opened == 0);
+        let done: Vec<Use> = done.map(|(_, kept)| kept.used).collect();
+        let names = std::mem::take(&mut all.names);
+        drop(all);
+        self.told(done, names)
+    }
+
+    /// Everything that is known and was not handed over.
+    pub fn rest(&self) -> Vec<Event> {
+        let mut all = self.kept();
+        let uses = all.uses.drain().map(|(_, kept)| kept.used).collect();
+        let names = std::mem::take(&mut all.names);
+        drop(all);
+        self.told(uses, names)
+    }
+
+    fn told(&self, uses: Vec<Use>, names: Vec<Named>) -> Vec<Event> {
+        let uses = uses.into_iter().map(|used| Event::Used(Box::new(used)));
+        let processes = self.processes.known().into_iter().map(Event::Ended);
+        names.into_iter().map(Event::Named).chain(uses).chain(processes).collect()
+    }
+
+    /// Names that have left the book are told again when their files are used again.
+    pub fn forget_names(&self, files: &[FileId]) {
+        let mut all = self.kept();
+        for file in files {
+            all.named.remove(file);
+        }
+    }
+}
+
+impl All {
+    fn name(&mut self, inode: &Inode) {
+        if !self.named.insert(inode.file) {
+            return;
+        }
+        let name = std::fs::read_link(inode.link()).unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        self.names.push(Named { file: inode.file, object: inode.object, name });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_in_the_buckets_of_the_schema() {
+        use weigh_schema::io::bucket_start;
+        for bytes in [0, 1, 2, 3, 4, 1023, 1024, 1 << 40] {
+            let found = bucket(bytes);
+            assert!(bucket_start(found) <= bytes, "{bytes}");
+            assert!(found == SIZES - 1 || bytes < bucket_start(found + 1), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_small_sync_is_one_after_little() {
+        let mut kept = Kept::default();
+        let written = |bytes| Piece {
+            direction: 1,
+            kind: Transfer::Positioned,
+            from: 0,
+            bytes,
+            asked: bytes,
+            is_direct: true,
+        };
+        kept.sync();
+        kept.piece(&written(4096));
+        kept.sync();
+        kept.piece(&written(SMALL_SYNC));
+        kept.sync();
+        let numbers = &kept.used.numbers;
+        assert_eq!((numbers.get(Field::Syncs), numbers.get(Field::SmallSyncs)), (3, 1));
+        assert_eq!((numbers.get(Field::Direct), numbers.get(Field::Unaligned)), (2, 0));
+    }
+
+    #[test]
+    fn calls_have_their_names() {
+        assert_eq!(call_name(Call::Copy as u64), "copy_file_range");
+        assert_eq!(call_name(999), "?");
+    }
+}

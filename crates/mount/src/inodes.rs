@@ -1,0 +1,270 @@
+//! The files that the kernel knows: each by a descriptor that refers to the file itself, never by a path.
+//!
+//! A descriptor (`O_PATH`) keeps the file's inode, and so its number, from being given to another file for
+//! as long as the kernel remembers it. So the number of the file below is the number above.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{BackingId, FileAttr, FileType, INodeNo};
+use rustix::fs::{AtFlags, FileType as Kind, Statx, StatxFlags, StatxTimestamp, statx};
+use rustix::io::Errno;
+use weigh_schema::io::{FileId, Object};
+
+/// The number of the folder itself.
+pub const ROOT: u64 = 1;
+/// Files whose own number is taken, as in a subvolume, have one from here on.
+const OTHERS: u64 = 1 << 63;
+
+/// One file.
+#[derive(Debug)]
+pub struct Inode {
+    /// What the kernel calls it.
+    pub node: u64,
+    /// It, opened for nothing but to refer to it.
+    pub fd: OwnedFd,
+    /// What accounts call it.
+    pub file: FileId,
+    /// What it is.
+    pub object: Object,
+    /// How it is open.
+    pub open: Mutex<Opened>,
+}
+
+/// How a file is open: the kernel wants all who have it open at once to be served alike.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// How often.
+    pub times: u32,
+    /// What the kernel reads and writes instead of asking here.
+    pub backing: Option<Arc<BackingId>>,
+}
+
+impl Inode {
+    /// What is known of it.
+    pub fn stat(&self) -> Result<Statx, Errno> {
+        stat(&self.fd)
+    }
+
+    /// The same as the kernel wants it.
+    pub fn attributes(&self) -> Result<FileAttr, Errno> {
+        Ok(attributes(self.node, &self.stat()?))
+    }
+
+    /// Where the file itself is reached through /proc, by calls that take a path only.
+    pub fn link(&self) -> String {
+        format!("/proc/self/fd/{}", self.fd.as_raw_fd())
+    }
+
+    /// How it is open; nobody else opens or closes it meanwhile.
+    pub fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of a file that is referred to.
+pub fn stat(fd: &OwnedFd) -> Result<Statx, Errno> {
+    let what = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    statx(fd.as_fd(), "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, what)
+}
+
+fn attributes(node: u64, stat: &Statx) -> FileAttr {
+    let kind = match Kind::from_raw_mode(stat.stx_mode.into()) {
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    };
+    FileAttr {
+        ino: INodeNo(node),
+        size: stat.stx_size,
+        blocks: stat.stx_blocks,
+        atime: time(&stat.stx_atime),
+        mtime: time(&stat.stx_mtime),
+        ctime: time(&stat.stx_ctime),
+        crtime: UNIX_EPOCH,
+        kind,
+        perm: stat.stx_mode & 0o7777,
+        nlink: stat.stx_nlink,
+        uid: stat.stx_uid,
+        gid: stat.stx_gid,
+        rdev: encoded(stat.stx_rdev_major, stat.stx_rdev_minor),
+        blksize: stat.stx_blksize,
+        flags: 0,
+    }
+}
+
+fn time(at: &StatxTimestamp) -> SystemTime {
+    let within = Duration::from_nanos(at.tv_nsec.into());
+    let seconds = Duration::from_secs(at.tv_sec.unsigned_abs());
+    let whole = if at.tv_sec < 0 {
+        UNIX_EPOCH.checked_sub(seconds)
+    } else {
+        UNIX_EPOCH.checked_add(seconds)
+    };
+    whole.unwrap_or(UNIX_EPOCH) + within
+}
+
+/// The number of a device as the kernel hands it over: 12 bits of the one, 20 of the other.
+fn encoded(major: u32, minor: u32) -> u32 {
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+/// The same, taken apart: what `mknod` wants.
+pub fn device(encoded: u32) -> rustix::fs::Dev {
+    rustix::fs::makedev((encoded >> 8) & 0xfff, (encoded & 0xff) | ((encoded >> 12) & 0xf_ff00))
+}
+
+/// Which file: inodes have no generation to ask for, but a time of birth.
+fn file_id(stat: &Statx) -> FileId {
+    let born = (stat.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_007);
+    let born = born.wrapping_add(stat.stx_btime.tv_nsec.into());
+    FileId {
+        device: stat.stx_dev_major << 20 | stat.stx_dev_minor,
+        generation: (born ^ (born >> 32)) as u32,
+        inode: stat.stx_ino,
+    }
+}
+
+fn object(stat: &Statx) -> Object {
+    match Kind::from_raw_mode(stat.stx_mode.into()) {
+        Kind::Symlink => Object::Unknown,
+        _ => Object::of_mode(stat.stx_mode.into(), stat.stx_rdev_major << 20 | stat.stx_rdev_minor),
+    }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Inodes {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_node: HashMap<u64, (Arc<Inode>, u64)>,
+    by_file: HashMap<(u32, u64), u64>,
+    device: u32,
+    others: u64,
+}
+
+impl Inodes {
+    /// Nothing but the folder.
+    pub fn new(root: OwnedFd) -> Result<Inodes, Errno> {
+        let stat = stat(&root)?;
+        let mut known = Known { device: file_id(&stat).device, ..Known::default() };
+        known.add(ROOT, root, &stat, 1);
+        Ok(Inodes { known: Mutex::new(known) })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file that the kernel names.
+    pub fn get(&self, node: u64) -> Result<Arc<Inode>, Errno> {
+        let known = self.known();
+        known.by_node.get(&node).map(|(inode, _)| Arc::clone(inode)).ok_or(Errno::STALE)
+    }
+
+    /// A file that the kernel is told of now: once more than before.
+    pub fn told(&self, fd: OwnedFd) -> Result<(Arc<Inode>, FileAttr), Errno> {
+        let stat = stat(&fd)?;
+        let file = file_id(&stat);
+        let mut known = self.known();
+        if let Some(node) = known.by_file.get(&(file.device, file.inode)).copied()
+            && let Some((inode, told)) = known.by_node.get_mut(&node)
+        {
+            *told += 1;
+            return Ok((Arc::clone(inode), attributes(node, &stat)));
+        }
+        let node = known.free_number(file);
+        let inode = known.add(node, fd, &stat, 1);
+        Ok((inode, attributes(node, &stat)))
+    }
+
+    /// The kernel forgets that it was told so often.
+    pub fn forget(&self, node: u64, times: u64) {
+        let mut known = self.known();
+        let Some((inode, told)) = known.by_node.get_mut(&node) else { return };
+        *told = told.saturating_sub(times);
+        if *told > 0 || node == ROOT {
+            return;
+        }
+        let file = (inode.file.device, inode.file.inode);
+        let gone = known.by_node.remove(&node);
+        known.by_file.remove(&file);
+        // It may be closed, which can take its time.
+        drop(known);
+        drop(gone);
+    }
+}
+
+impl Known {
+    fn free_number(&mut self, file: FileId) -> u64 {
+        let own = file.inode;
+        if file.device == self.device && own > ROOT && !self.by_node.contains_key(&own) {
+            return own;
+        }
+        self.others += 1;
+        OTHERS | self.others
+    }
+
+    fn add(&mut self, node: u64, fd: OwnedFd, stat: &Statx, told: u64) -> Arc<Inode> {
+        let (file, object) = (file_id(stat), object(stat));
+        let inode = Arc::new(Inode { node, fd, file, object, open: Mutex::default() });
+        self.by_node.insert(node, (Arc::clone(&inode), told));
+        self.by_file.insert((file.device, file.inode), node);
+        inode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags, open};
+
+    fn refer(path: &std::path::Path) -> OwnedFd {
+        open(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).expect("opens")
+    }
+
+    #[test]
+    fn a_file_is_one_by_all_of_its_names_until_it_is_forgotten() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let [one, two] = ["one", "two"].map(|name| scratch.path().join(name));
+        std::fs::write(&one, "x").expect("written");
+        std::fs::hard_link(&one, &two).expect("linked");
+        let inodes = Inodes::new(refer(scratch.path())).expect("a folder");
+        let (first, _) = inodes.told(refer(&one)).expect("told");
+        let (second, attributes) = inodes.told(refer(&two)).expect("told");
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!((attributes.nlink, attributes.ino.0), (2, first.file.inode));
+        inodes.forget(first.node, 1);
+        assert!(inodes.get(first.node).is_ok());
+        inodes.forget(first.node, 1);
+        assert_eq!(inodes.get(first.node).expect_err("forgotten"), Errno::STALE);
+        inodes.forget(ROOT, 1);
+        assert!(inodes.get(ROOT).is_ok());
+    }
+
+    #[test]
+    fn devices_come_out_as_they_went_in() {
+        for (major, minor) in [(1, 3), (259, 70_000), (0xfff, 0xf_ffff)] {
+            assert_eq!(device(encoded(major, minor)), rustix::fs::makedev(major, minor));
+        }
+    }
+
+    #[test]
+    fn times_before_the_epoch_are_told_from_those_after() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let file = std::fs::File::create(scratch.path().join("old")).expect("made");
+        let before = UNIX_EPOCH - Duration::from_millis(1500);
+        file.set_modified(before).expect("set");
+        let stat = stat(&file.into()).expect("known");
+        assert_eq!(attributes(7, &stat).mtime, before);
+    }
+}

@@ -1,0 +1,30 @@
+//! `weigh io mount`: a file system that passes everything on to a folder, and counts what passes.
+//!
+//! Reads the kernel's requests from `/dev/fuse`; emits the folder's own answers, and [`Event`]s for the
+//! accounting of `weigh io`. Refuses places that can not be served, each with its reason.
+//!
+//! * [`Mounted`]: a mount, from its making to its end.
+//! * `place`: what is refused before anything is mounted.
+//! * `inodes`: the files that the kernel knows, each by a descriptor, never by a path.
+//! * `caller`: files are made by whom they are made for.
+//! * `serve`: the requests.
+//! * `accounts`: what each process did with each file.
+//!
+//! Where the kernel can pass reads and writes through by itself they do not come here, and are not known
+//! here: [`Mounted::sight`] says so.
+//!
+//! [`Event`]: weigh_schema::io::Event
+
+mod accounts;
+mod caller;
+mod error;
+mod inodes;
+mod mounted;
+mod place;
+mod serve;
+
+pub use accounts::call_name;
+pub use error::MountError;
+pub use mounted::{Mounted, Wish};
+pub use place::Place;
+pub use serve::Sight;

@@ -1,0 +1,165 @@
+//! A mount, from its making to its end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, PoisonError};
+
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
+use rustix::mount::UnmountFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weigh_schema::io::{Event, FileId};
+
+use crate::accounts::Accounts;
+use crate::error::MountError;
+use crate::place::{Place, check_means, is_privileged};
+use crate::serve::{Served, Sight, State};
+
+/// At least and at most so many threads serve: one that waits for a disk keeps nobody else waiting.
+const THREADS: (usize, usize) = (4, 16);
+/// The most descriptors that the kernel allows anybody.
+const MOST_FILES: &str = "/proc/sys/fs/nr_open";
+
+/// What is asked of a mount.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Each read and write is to come here.
+    pub exact: bool,
+    /// The kernel may read and write by itself.
+    pub may_pass: bool,
+}
+
+/// A folder that is served.
+#[derive(Debug)]
+pub struct Mounted {
+    session: BackgroundSession,
+    place: Place,
+    accounts: Arc<Accounts>,
+    state: Arc<State>,
+}
+
+impl Mounted {
+    /// Looks whether it can be done, before anything is.
+    pub fn check(source: &Path, mountpoint: &Path) -> Result<Place, MountError> {
+        check_means()?;
+        Place::check(source, mountpoint)
+    }
+
+    /// Mounts: from now on files are served.
+    pub fn new(place: Place, wish: Wish) -> Result<Mounted, MountError> {
+        let refused =
+            |error: io::Error| MountError::Refused { mountpoint: place.mountpoint.clone(), error };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&place.source, flags, Mode::empty());
+        let root = root.map_err(|error| MountError::Unreachable {
+            what: "SOURCE",
+            path: place.source.clone(),
+            error: error.into(),
+        })?;
+        let below = rustix::fs::fstatvfs(&root).map_err(|error| refused(error.into()))?;
+        let (accounts, state) = (Arc::new(Accounts::new()), Arc::new(State::default()));
+        let served = Served::new(root, wish, Arc::clone(&accounts), Arc::clone(&state));
+        let served = served.map_err(|error| refused(error.into()))?;
+        let config = config(&place.source, below.f_flag);
+        let session = Session::new(served, &place.mountpoint, &config).map_err(refused)?;
+        let session = session.spawn().map_err(refused)?;
+        Ok(Mounted { session, place, accounts, state })
+    }
+
+    /// Lets this process have as many files open as it may: the kernel's memory of a file is one here. What
+    /// is started afterwards inherits it.
+    pub fn widen(&self) {
+        let own = getrlimit(Resource::Nofile);
+        let most = std::fs::read_to_string(MOST_FILES).ok().and_then(|n| n.trim().parse().ok());
+        let widest = Rlimit { current: most, maximum: most };
+        if !is_privileged() || most.is_none() || setrlimit(Resource::Nofile, widest).is_err() {
+            // Up to what is allowed it may always go.
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, ..own });
+        }
+    }
+
+    /// What is seen of reads and writes.
+    pub fn sight(&self) -> Sight {
+        self.state.sight.get().copied().unwrap_or(Sight::Cached)
+    }
+
+    /// Opens that the kernel could not pass through, and why the first one was not.
+    pub fn refused(&self) -> Option<(u64, String)> {
+        let refused = self.state.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.as_ref().map(|(times, error)| (*times, error.to_string()))
+    }
+
+    /// What there is too much of to be kept here.
+    pub fn overflow(&self) -> Vec<Event> {
+        self.accounts.overflow()
+    }
+
+    /// Everything that was done and not handed over.
+    pub fn rest(&self) -> Vec<Event> {
+        self.accounts.rest()
+    }
+
+    /// Has the names of these files told again when they are used again.
+    pub fn forget_names(&self, files: &[FileId]) {
+        self.accounts.forget_names(files);
+    }
+
+    /// Whether nobody is served any more: it was unmounted, and nobody has a file of it open.
+    pub fn is_over(&self) -> bool {
+        self.session.guard.is_finished()
+    }
+
+    /// Takes the mount away. Who has something of it open goes on to be served.
+    pub fn detach(&self) -> Result<(), MountError> {
+        let mountpoint = &self.place.mountpoint;
+        let detached = match is_privileged() {
+            true => rustix::mount::unmount(mountpoint, UnmountFlags::DETACH).map_err(Into::into),
+            false => unmount_by_helper(mountpoint),
+        };
+        detached.map_err(|error| MountError::Stays { mountpoint: mountpoint.clone(), error })
+    }
+
+    /// The end of what is over.
+    pub fn finish(self) -> Result<(), MountError> {
+        self.session.join().map_err(MountError::Ended)
+    }
+}
+
+fn unmount_by_helper(mountpoint: &PathBuf) -> io::Result<()> {
+    let mut helper = Command::new("fusermount3");
+    helper.args(["-u", "-z", "--"]).arg(mountpoint).stdin(Stdio::null());
+    let output = helper.output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_string())),
+    }
+}
+
+fn config(source: &Path, below: StatVfsMountFlags) -> Config {
+    let is = |flag: StatVfsMountFlags| below.contains(flag);
+    let mut options = vec![MountOption::DefaultPermissions, MountOption::FSName(name(source))];
+    options.push(if is(StatVfsMountFlags::RDONLY) { MountOption::RO } else { MountOption::RW });
+    if is(StatVfsMountFlags::NOEXEC) {
+        options.push(MountOption::NoExec);
+    }
+    let mut config = Config::default();
+    if is_privileged() {
+        // Only root may say so; for others the kernel says no to both.
+        let (dev, suid) = (is(StatVfsMountFlags::NODEV), is(StatVfsMountFlags::NOSUID));
+        options.push(if dev { MountOption::NoDev } else { MountOption::Dev });
+        options.push(if suid { MountOption::NoSuid } else { MountOption::Suid });
+        config.acl = SessionACL::All;
+    }
+    config.mount_options = options;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    config.n_threads = Some(cpus.clamp(THREADS.0, THREADS.1));
+    config.clone_fd = true;
+    config
+}
+
+/// What the list of mounts shows; a comma would end it.
+fn name(source: &Path) -> String {
+    let name = source.to_string_lossy();
+    if name.contains([',', '\\']) { "weigh".to_string() } else { name.into_owned() }
+}

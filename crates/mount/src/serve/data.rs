@@ -1,0 +1,214 @@
+//! Requests about what is in a file that is open.
+
+use std::cell::RefCell;
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use fuser::Request;
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, fdatasync, fsync, seek};
+use rustix::io::{Errno, pread, pwrite};
+use weigh_schema::io::{Field, Transfer};
+
+use super::{Handle, Outcome, Served, Sight};
+use crate::accounts::{Call, Piece};
+use crate::caller;
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// A piece of a file, as it is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub handle: u64,
+    pub from: u64,
+    pub flags: i32,
+    /// Whether a process waits for it in a call. What the page cache wants is nobody's.
+    pub by_call: bool,
+}
+
+impl Wanted {
+    fn is_direct(self) -> bool {
+        OFlags::from_bits_retain(self.flags as u32).contains(OFlags::DIRECT)
+    }
+}
+
+impl Served {
+    /// Reads, and gives away what was read.
+    pub(super) fn read_at(
+        &self,
+        request: &Request,
+        wanted: Wanted,
+        size: u32,
+        give: impl FnOnce(&[u8]),
+    ) -> Outcome<()> {
+        let since = Instant::now();
+        let handle = self.handle(wanted.handle)?;
+        let file = handle.file()?;
+        BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            let found = pread(&file.fd, &mut buffer[..size], wanted.from)?;
+            // Who has his answer may be back before this is noted, and another thread would note that first.
+            self.moved(request, &handle, wanted, (0, found as u64, size as u64), since);
+            give(&buffer[..found]);
+            Ok(())
+        })
+    }
+
+    pub(super) fn write_at(&self, request: &Request, wanted: Wanted, data: &[u8]) -> Outcome<u32> {
+        let since = Instant::now();
+        let handle = self.handle(wanted.handle)?;
+        let file = handle.file()?;
+        caller::prepare();
+        let written = pwrite(&file.fd, data, wanted.from)?;
+        let amounts = (1, written as u64, data.len() as u64);
+        self.moved(request, &handle, wanted, amounts, since);
+        Ok(written as u32)
+    }
+
+    fn moved(
+        &self,
+        request: &Request,
+        handle: &Handle,
+        wanted: Wanted,
+        (direction, bytes, asked): (usize, u64, u64),
+        since: Instant,
+    ) {
+        let Ok(file) = handle.file() else { return };
+        let pid = match request.pid() {
+            0 => file.opener,
+            thread => self.accounts.process(thread),
+        };
+        let call = if direction == 0 { Call::Read } else { Call::Write };
+        let kind = if wanted.by_call { Transfer::Positioned } else { Transfer::Mapped };
+        let is_direct = wanted.is_direct();
+        let piece = Piece { direction, kind, from: wanted.from, bytes, asked, is_direct };
+        // Whether a call or mapped memory wanted it the page cache does not say.
+        let is_fill = self.sight() != Sight::Exact && direction == 0 && !wanted.by_call;
+        self.accounts.did(pid, &file.inode, call, since, |kept| match is_fill {
+            true => kept.add(Field::Filled, bytes),
+            false => kept.piece(&piece),
+        });
+    }
+
+    /// A descriptor was closed: what the file system below has to say to that is said.
+    pub(super) fn flush_file(&self, request: &Request, handle: u64) -> Outcome<()> {
+        let since = Instant::now();
+        let handle = self.handle(handle)?;
+        let file = handle.file()?;
+        let again = rustix::io::dup(file.fd.as_fd())?;
+        let closed = nix::unistd::close(again);
+        let pid = self.accounts.process(request.pid());
+        self.accounts.did(pid, &file.inode, Call::Close, since, |kept| kept.count(Field::Closes));
+        closed.map_err(|error| Errno::from_raw_os_error(error as i32))
+    }
+
+    /// Nobody has it open any more.
+    pub(super) fn release_file(&self, handle: u64) -> Outcome<()> {
+        let handle = self.take(handle)?;
+        let file = handle.file()?;
+        let is_deleted = file.inode.stat().is_ok_and(|stat| stat.stx_nlink == 0);
+        self.accounts.released(file.opener, file.inode.file, is_deleted);
+        let mut opened = file.inode.opened();
+        opened.times = opened.times.saturating_sub(1);
+        if opened.times == 0 {
+            opened.backing = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync_file(&self, request: &Request, handle: u64, data_only: bool) -> Outcome<()> {
+        let since = Instant::now();
+        let handle = self.handle(handle)?;
+        let file = handle.file()?;
+        match data_only {
+            true => fdatasync(&file.fd)?,
+            false => fsync(&file.fd)?,
+        }
+        let pid = self.accounts.process(request.pid());
+        self.accounts.did(pid, &file.inode, Call::Sync, since, |kept| kept.sync());
+        Ok(())
+    }
+
+    pub(super) fn allocate(
+        &self,
+        request: &Request,
+        handle: u64,
+        (from, bytes): (u64, u64),
+        mode: i32,
+    ) -> Outcome<()> {
+        let since = Instant::now();
+        let handle = self.handle(handle)?;
+        let file = handle.file()?;
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        caller::prepare();
+        fallocate(&file.fd, mode, from, bytes)?;
+        let pid = self.accounts.process(request.pid());
+        self.accounts
+            .did(pid, &file.inode, Call::Allocate, since, |kept| kept.count(Field::Metadata));
+        Ok(())
+    }
+
+    /// Where data, or a hole, begins: the kernel does other seeks by itself.
+    pub(super) fn seek_file(
+        &self,
+        request: &Request,
+        handle: u64,
+        from: i64,
+        whence: i32,
+    ) -> Outcome<i64> {
+        let since = Instant::now();
+        let from = u64::try_from(from).map_err(|_| Errno::NXIO)?;
+        let to = match whence {
+            SEEK_DATA => SeekFrom::Data(from),
+            SEEK_HOLE => SeekFrom::Hole(from),
+            _ => return Err(Errno::INVAL),
+        };
+        let handle = self.handle(handle)?;
+        let file = handle.file()?;
+        // Nobody else goes by the descriptor's own position.
+        let found = seek(&file.fd, to)?;
+        let pid = self.accounts.process(request.pid());
+        self.accounts.did(pid, &file.inode, Call::Seek, since, |kept| kept.count(Field::Seeks));
+        i64::try_from(found).map_err(|_| Errno::OVERFLOW)
+    }
+
+    /// Copies inside the file system below. Where each of the two is: the handle, and its place.
+    pub(super) fn copy_range(
+        &self,
+        request: &Request,
+        (from, mut at): (u64, u64),
+        (to, mut put): (u64, u64),
+        bytes: u64,
+    ) -> Outcome<u32> {
+        let since = Instant::now();
+        let (from, to) = (self.handle(from)?, self.handle(to)?);
+        let (from, to) = (from.file()?, to.file()?);
+        // More than this the answer has no room for.
+        let most = usize::try_from(bytes).unwrap_or(usize::MAX).min(i32::MAX as usize);
+        let places = [at, put];
+        caller::prepare();
+        let copied =
+            rustix::fs::copy_file_range(&from.fd, Some(&mut at), &to.fd, Some(&mut put), most)?;
+        let pid = self.accounts.process(request.pid());
+        let bytes = copied as u64;
+        for (direction, file) in [from, to].into_iter().enumerate() {
+            let piece = Piece {
+                direction,
+                kind: Transfer::Copied,
+                from: places[direction],
+                bytes,
+                asked: bytes,
+                is_direct: false,
+            };
+            self.accounts.did(pid, &file.inode, Call::Copy, since, |kept| kept.piece(&piece));
+        }
+        Ok(copied as u32)
+    }
+}

@@ -1,0 +1,158 @@
+//! Requests about what is in a directory.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use fuser::{FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
+use rustix::fs::{Dir, DirEntry, FileType as Kind, OFlags, fdatasync, fsync};
+use weigh_schema::io::Field;
+
+use super::{BELIEVED, GENERATION, Handle, Outcome, Served, refer, reopen};
+use crate::accounts::Call;
+use crate::inodes::Inode;
+
+/// A directory that is being read.
+#[derive(Debug)]
+pub struct Listing {
+    directory: Dir,
+    /// What comes next, as the file system below counts.
+    next: u64,
+    /// It was read, and found no room in the last answer.
+    left: Option<DirEntry>,
+}
+
+impl Listing {
+    /// Goes on from where the caller is.
+    fn from(&mut self, offset: u64) -> Outcome<()> {
+        if offset != self.next || offset == 0 {
+            self.left = None;
+            self.directory.seek(offset as i64)?;
+            self.next = offset;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self) -> Outcome<Option<DirEntry>> {
+        match self.left.take() {
+            Some(entry) => Ok(Some(entry)),
+            None => self.directory.read().transpose(),
+        }
+    }
+
+    /// Gives entries to who takes them until he is full: he says so by taking one not.
+    fn each(&mut self, offset: u64, mut take: impl FnMut(&DirEntry) -> bool) -> Outcome<()> {
+        self.from(offset)?;
+        while let Some(entry) = self.entry()? {
+            if !take(&entry) {
+                self.left = Some(entry);
+                break;
+            }
+            self.next = entry.offset() as u64;
+        }
+        Ok(())
+    }
+}
+
+fn kind(entry: &DirEntry) -> FileType {
+    match entry.file_type() {
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+impl Served {
+    pub(super) fn open_directory(&self, request: &Request, node: u64) -> Outcome<u64> {
+        let since = Instant::now();
+        let inode = self.inodes.get(node)?;
+        let fd = reopen(&inode, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let listing = Listing { directory: Dir::new(fd)?, next: 0, left: None };
+        let pid = self.accounts.process(request.pid());
+        self.accounts.did(pid, &inode, Call::Open, since, |kept| kept.count(Field::Opens));
+        Ok(self.keep(Handle::Directory(Mutex::new(listing), inode)))
+    }
+
+    fn listing<T>(
+        &self,
+        request: &Request,
+        handle: u64,
+        read: impl FnOnce(&mut Listing, &Arc<Inode>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let since = Instant::now();
+        let handle = self.handle(handle)?;
+        let Handle::Directory(listing, inode) = &*handle else {
+            return Err(rustix::io::Errno::NOTDIR);
+        };
+        let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = read(&mut listing, inode)?;
+        let pid = self.accounts.process(request.pid());
+        self.accounts.did(pid, inode, Call::List, since, |kept| kept.count(Field::Metadata));
+        Ok(read)
+    }
+
+    pub(super) fn list(
+        &self,
+        request: &Request,
+        handle: u64,
+        offset: u64,
+        reply: &mut ReplyDirectory,
+    ) -> Outcome<()> {
+        self.listing(request, handle, |listing, _| {
+            listing.each(offset, |entry| {
+                let name = OsStr::from_bytes(entry.file_name().to_bytes());
+                let (number, next) = (INodeNo(entry.ino()), entry.offset() as u64);
+                !reply.add(number, next, kind(entry), name)
+            })
+        })
+    }
+
+    /// The same with what is known of each: the kernel is told of each.
+    pub(super) fn list_with_attributes(
+        &self,
+        request: &Request,
+        handle: u64,
+        offset: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> Outcome<()> {
+        self.listing(request, handle, |listing, directory| {
+            listing.each(offset, |entry| self.add(directory, entry, reply))
+        })
+    }
+
+    /// Whether there was room. What is gone, or of another file system, is passed over.
+    fn add(&self, directory: &Inode, entry: &DirEntry, reply: &mut ReplyDirectoryPlus) -> bool {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        let next = entry.offset() as u64;
+        if name == "." || name == ".." {
+            // The kernel takes no more than number and kind of these.
+            let Ok(mut attributes) = directory.attributes() else { return true };
+            attributes.ino = INodeNo(entry.ino());
+            return !reply.add(attributes.ino, next, name, &BELIEVED, &attributes, GENERATION);
+        }
+        let told = refer(directory, name).and_then(|fd| self.inodes.told(fd));
+        let Ok((inode, attributes)) = told else { return true };
+        let is_full = reply.add(attributes.ino, next, name, &BELIEVED, &attributes, GENERATION);
+        if is_full {
+            self.inodes.forget(inode.node, 1);
+        }
+        !is_full
+    }
+
+    pub(super) fn sync_directory(
+        &self,
+        request: &Request,
+        handle: u64,
+        data_only: bool,
+    ) -> Outcome<()> {
+        self.listing(request, handle, |listing, _| match data_only {
+            true => fdatasync(listing.directory.fd()?),
+            false => fsync(listing.directory.fd()?),
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! The requests: what the kernel asks for is done with the folder below, by descriptors.
+//!
+//! Whoever asks has been found to have the rights (`default_permissions`). Locks are the kernel's own, among
+//! those who use the mount.
+
+mod attributes;
+mod data;
+mod directories;
+mod kernel;
+mod names;
+
+use std::collections::HashMap;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use fuser::{BackingId, FopenFlags, Generation};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+
+use crate::accounts::Accounts;
+use crate::inodes::{Inode, Inodes};
+use crate::mounted::Wish;
+use directories::Listing;
+
+/// So long the kernel may believe what it was told of a file, without asking again: what is changed in the
+/// folder below by others is seen that much later.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// Numbers are never given again while the kernel remembers them.
+const GENERATION: Generation = Generation(0);
+
+/// What comes of a request.
+type Outcome<T> = Result<T, Errno>;
+
+/// What is seen of reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Nothing: the kernel passes them through.
+    Passing,
+    /// Writes by call; reads by what the page cache lacks.
+    Cached,
+    /// Every one.
+    Exact,
+}
+
+/// What is known of the serving from outside.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Since the kernel was asked what it can.
+    pub sight: OnceLock<Sight>,
+    /// Opens that the kernel would not pass through, and why the first was not.
+    pub refused: Mutex<Option<(u64, std::io::Error)>>,
+}
+
+/// The file system.
+#[derive(Debug)]
+pub struct Served {
+    inodes: Inodes,
+    handles: RwLock<HashMap<u64, Arc<Handle>>>,
+    next: AtomicU64,
+    accounts: Arc<Accounts>,
+    state: Arc<State>,
+    wish: Wish,
+}
+
+/// What is open.
+#[derive(Debug)]
+enum Handle {
+    File(OpenFile),
+    Directory(Mutex<Listing>, Arc<Inode>),
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    fd: OwnedFd,
+    inode: Arc<Inode>,
+    /// The process that opened it: what the kernel does by itself is done for that.
+    opener: u32,
+}
+
+/// How an open file is to be treated by the kernel.
+struct HowOpen {
+    handle: u64,
+    flags: FopenFlags,
+    backing: Option<Arc<BackingId>>,
+}
+
+/// Asks the kernel to read and write a file by itself.
+type Back<'a> = &'a dyn Fn(BorrowedFd<'_>) -> std::io::Result<BackingId>;
+
+impl Served {
+    /// Serves a folder.
+    pub fn new(
+        root: OwnedFd,
+        wish: Wish,
+        accounts: Arc<Accounts>,
+        state: Arc<State>,
+    ) -> Outcome<Served> {
+        Ok(Served {
+            inodes: Inodes::new(root)?,
+            handles: RwLock::default(),
+            next: AtomicU64::new(1),
+            accounts,
+            state,
+            wish,
+        })
+    }
+
+    fn sight(&self) -> Sight {
+        self.state.sight.get().copied().unwrap_or(Sight::Cached)
+    }
+
+    fn keep(&self, handle: Handle) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut handles = self.handles.write().unwrap_or_else(PoisonError::into_inner);
+        handles.insert(number, Arc::new(handle));
+        number
+    }
+
+    fn handle(&self, number: u64) -> Outcome<Arc<Handle>> {
+        let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
+        handles.get(&number).map(Arc::clone).ok_or(Errno::BADF)
+    }
+
+    fn take(&self, number: u64) -> Outcome<Arc<Handle>> {
+        let mut handles = self.handles.write().unwrap_or_else(PoisonError::into_inner);
+        handles.remove(&number).ok_or(Errno::BADF)
+    }
+}
+
+impl Handle {
+    fn file(&self) -> Outcome<&OpenFile> {
+        match self {
+            Handle::File(file) => Ok(file),
+            Handle::Directory(..) => Err(Errno::ISDIR),
+        }
+    }
+}
+
+/// A descriptor that refers to what a name in a directory means, whatever that is. What is mounted there is
+/// of another file system, whose numbers would be mixed up with this one's.
+fn refer(parent: &Inode, name: &std::ffi::OsStr) -> Outcome<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(&parent.fd, name, flags, Mode::empty(), ResolveFlags::NO_XDEV)
+}
+
+/// Opens a file that is referred to.
+fn reopen(inode: &Inode, flags: OFlags) -> Outcome<OwnedFd> {
+    rustix::fs::open(inode.link(), flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A path of nothing: the descriptor beside it is meant.
+const ITSELF: (&str, AtFlags) = ("", AtFlags::EMPTY_PATH);
