@@ -118,7 +118,7 @@ fn library_folders() -> Vec<PathBuf> {
 /// The file as a process that runs has it.
 fn of_process(pid: u32, name: &str) -> Result<Executable, NoSignature> {
     let maps = procfs::read_of(pid, "maps").map(|text| procfs::parse_maps(&text));
-    let maps = maps.map_err(|_| refuse(name, format!("there is no process {pid}"), Vec::new()))?;
+    let maps = maps.map_err(|error| refuse(name, error, Vec::new()))?;
     let is_it = |path: &str| match name.contains('/') {
         true => path == name,
         false => path.rsplit('/').next() == Some(name),
