@@ -55,6 +55,7 @@ check_test() {
 	have dpkg-deb || want dpkg
 	PATH=$PATH:/usr/sbin have debootstrap || want debootstrap
 	have groff || want groff-base
+	have babeltrace2 || want babeltrace2
 	have zsh || want zsh
 	have fish || want fish
 }

@@ -90,6 +90,19 @@ fn whole_packets(mut bytes: &[u8]) -> u64 {
     packets
 }
 
+/// How many packets of a common trace there are, none of them cut off: each says its length in bits.
+#[track_caller]
+fn whole_packets_of_ctf(bytes: &[u8]) -> u64 {
+    let (mut at, mut packets) = (0, 0);
+    while at < bytes.len() {
+        let bits = u64::from_le_bytes(bytes[at + 32..at + 40].try_into().expect("a head"));
+        at += bits as usize / 8;
+        packets += 1;
+    }
+    assert_eq!(at, bytes.len(), "the last one is whole");
+    packets
+}
+
 #[test]
 fn a_full_disk_leaves_whole_lines_and_a_status() {
     needs_root!();
@@ -99,7 +112,7 @@ fn a_full_disk_leaves_whole_lines_and_a_status() {
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("tmpfs", &place, "tmpfs", flags, c"size=1m").expect("a tmpfs");
     let program = workload("datagrams");
-    for name in ["events.jsonl", "events.parquet", "events.perfetto-trace"] {
+    for name in ["events.jsonl", "events.parquet", "events.perfetto-trace", "events.ctf"] {
         let file = place.join(name);
         let path = file.display().to_string();
         let event = "net:net_dev_queue{len=skb->len, bytes(skb->head, 64)}";
@@ -117,10 +130,19 @@ fn a_full_disk_leaves_whole_lines_and_a_status() {
                 text.lines().count() as u64
             }
             "events.perfetto-trace" => whole_packets(&std::fs::read(&file).expect("it is there")),
+            "events.ctf" => {
+                let bytes = std::fs::read(file.join("stream")).expect("it is there");
+                whole_packets_of_ctf(&bytes)
+            }
             _ => weigh_keep::count_rows(&file).expect("it is whole"),
         };
         assert!(left < 300_011, "{left}");
-        std::fs::remove_file(&file).expect("it can be removed");
+        let removed = if file.is_dir() {
+            std::fs::remove_dir_all(&file)
+        } else {
+            std::fs::remove_file(&file)
+        };
+        removed.expect("it can be removed");
     }
     rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH).expect("unmounted");
 }

@@ -256,3 +256,44 @@ fn a_file_of_packets_has_each_as_it_leaves_and_as_it_comes_in() {
     let other = weigh(&scratch, &options);
     assert!(String::from_utf8_lossy(&other.stderr).contains("weigh trace packets"));
 }
+
+/// Read by the reference reader, which refuses what is not in the order of time, or not as it was described.
+#[test]
+fn a_common_trace_is_read_back_whole_and_in_order() {
+    needs_root!();
+    if std::env::var_os("WEIGH_OWN_MACHINE").is_some() {
+        println!("ignored: this machine has no babeltrace2");
+        return;
+    }
+    let scratch = Scratch::new();
+    let options = [
+        "-e",
+        "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm}",
+        "-e",
+        "net:netif_rx{length=skb->len}",
+        "-e",
+        "sched:sched_switch{prev->comm, stack}",
+    ];
+    let folder = sends(&scratch, "x.ctf", &options, 2003);
+    let mut reader = std::process::Command::new("babeltrace2");
+    let read = reader.arg(&folder).output().expect("babeltrace2 is installed");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let text = String::from_utf8(read.stdout).expect("UTF-8");
+    let of = |event: &str| text.lines().filter(|line| line.contains(event)).collect::<Vec<_>>();
+    let queued = of(" net:net_dev_queue: ");
+    assert_eq!(queued.len(), 2003);
+    assert_eq!(queued.iter().filter(|line| line.contains("{ len = 1443, ")).count(), 7);
+    let same = "dev = \"lo\", comm = \"datagrams\" }";
+    assert!(
+        queued.iter().all(|line| line.contains(same) && line.contains("absent = 0b0")),
+        "{queued:#?}"
+    );
+    assert_eq!(of(" net:netif_rx: ").len(), 2003);
+    let switches = of(" sched:sched_switch: ");
+    assert!(
+        !switches.is_empty() && switches.iter().all(|line| line.contains("schedule")),
+        "{switches:#?}"
+    );
+    let times: Vec<&str> = text.lines().filter_map(|line| line.get(1..19)).collect();
+    assert!(times.is_sorted(), "one after the other");
+}

@@ -1,5 +1,6 @@
 //! Where records go. A format is a module here, and a line in [`of_file`].
 
+mod ctf;
 mod jsonl;
 mod parquet;
 mod pcapng;
@@ -58,7 +59,7 @@ impl Meaning {
 }
 
 /// The formats of files, by the end of their names.
-const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace or .pcapng";
+const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace, .ctf or .pcapng";
 
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
 pub fn of_file(
@@ -72,6 +73,7 @@ pub fn of_file(
     Ok(match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
         Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
+        Some("ctf") => Box::new(ctf::Ctf::create(path, probes)?),
         Some("pcapng") => Box::new(pcapng::Pcapng::create(path, probes)?),
         Some("perfetto-trace") => Box::new(perfetto::Perfetto::create(path, probes, counters)?),
         _ => bail!(
