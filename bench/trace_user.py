@@ -6,7 +6,8 @@ comes by.
 
 Each round runs every way once, in an order that turns, each just after a run without weigh; what is told is
 the median over the rounds of the CPU time that each hit adds (and the quartiles). Needs root, and
-tests/workloads/bin/probed.
+tests/workloads/bin/probed. The kernel does what a `nop`, or the `push` that functions begin with, does by itself;
+any other instruction, as the one behind the beginning, the processor has to do alone, with a trap after it.
 """
 import argparse, os, re, statistics, subprocess, sys, tempfile, time
 
@@ -19,6 +20,7 @@ WAYS = {
     "the same, with `str(arg2)`": ([GIVEN + "{arg0, str(arg2)}"], [], False),
     "the same, with `ustack`": ([GIVEN + "{arg0, ustack}"], [], False),
     "a function returns, `{ret}`": ([GIVEN + "%return{ret}"], [], False),
+    "an instruction behind its beginning, `{arg0}`": ([GIVEN + "+1{arg0}"], [], False),
     "a point is passed, `{arg0, arg1}`": ([STEP + "{arg0, arg1}"], [], False),
     "a filter that never matches": ([GIVEN + " if arg0 == 0xffffffffff"], [], False),
     "`sample 1/100`": ([GIVEN + "{arg0} sample 1/100"], [], False),

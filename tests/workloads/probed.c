@@ -40,7 +40,8 @@ __attribute__((section(".probes"), used)) volatile unsigned short asked_semaphor
 
 __attribute__((noinline, noclone)) long given(int number, long wide, const char *text)
 {
-	__asm__ volatile("" ::"r"(text) : "memory");
+	/* It begins as functions do: with its frame. */
+	__asm__ volatile("" ::"r"(text) : "memory", "rbx");
 	return number + wide;
 }
 

@@ -56,7 +56,7 @@ fn every_call_is_an_event_with_its_arguments() {
         .expect("somebody else who calls it, and is not followed");
     let called = format!("user:{program}:given");
     let returned = format!("user:{program}:given%return");
-    let within = format!("user:{program}:given+0x3");
+    let within = format!("user:{program}:given+0x1");
     let (events, output) = follows(
         &scratch,
         &[
@@ -194,8 +194,8 @@ fn what_a_program_does_not_have_is_refused_before_anything_starts() {
     std::fs::write(&stripped, bytes).expect("a file");
     let cases: &[(String, &[&str])] = &[
         (own("gven"), &["no function 'gven'", "^^^^", "near it: given"]),
-        (own("given+1"), &["no instruction of given begins"]),
-        (own("given+0x3%return"), &["only a whole function returns"]),
+        (own("given+2"), &["no instruction of given begins"]),
+        (own("given+0x1%return"), &["only a whole function returns"]),
         (own("given{arg9}"), &["no argument 'arg9'", "arg4"]),
         (own("given{i32(tgid)}"), &["no argument 'tgid'"]),
         (own("given{arg0->x}"), &["no members"]),

@@ -230,18 +230,16 @@ impl KernelTrace {
     /// From now on they are not called any more, and the kernel has nothing left of them.
     pub fn remove(&mut self, number: usize) {
         // What is missed is known as long as they are loaded.
-        for Loaded { link, .. } in &mut self.programs[number].loaded {
-            *link = None;
-        }
+        let loaded = &mut self.programs[number].loaded;
+        attach::let_go(loaded.iter_mut().filter_map(|loaded| loaded.link.take()).collect());
         self.programs[number].missed = self.missed(number);
         self.programs[number].loaded = Vec::new();
     }
 
     /// From now on none is called.
     pub fn detach_all(&mut self) {
-        for loaded in self.programs.iter_mut().flat_map(|program| &mut program.loaded) {
-            loaded.link = None;
-        }
+        let loaded = self.programs.iter_mut().flat_map(|program| &mut program.loaded);
+        attach::let_go(loaded.filter_map(|loaded| loaded.link.take()).collect());
     }
 
     /// Events that the kernel did not call a program for, because it was at work on that CPU already.

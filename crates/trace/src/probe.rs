@@ -4,6 +4,8 @@
 //! Reads an event as it is written and the kernel's types; emits a [`Probe`]. Refuses what the kernel
 //! has not, before anything is attached.
 
+use std::rc::Rc;
+
 use crate::btf::{Btf, Kind};
 use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
 use crate::error::{Refusal, Wrong};
@@ -165,7 +167,7 @@ impl Probe {
 }
 
 /// How the files of programs are had, by what they are called in events.
-pub type Files<'f> = &'f dyn Fn(&str) -> Result<Executable, NoSignature>;
+pub type Files<'f> = &'f dyn Fn(&str) -> Result<Rc<Executable>, NoSignature>;
 
 /// What is handed over at an event.
 pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signature, Refusal> {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use weigh_trace::btf::Btf;
+use weigh_trace::executable::Function;
 use weigh_trace::near::nearest;
 use weigh_trace::sets::SETS;
 use weigh_trace::signature::{self, Signature};
@@ -118,11 +119,13 @@ fn tell_program(kind: &str, pattern: &str, told: &mut String) -> anyhow::Result<
         _ => anyhow!("{wrong}; near it: {}", near.join(", ")),
     })?;
     if kind == "user" {
-        let functions = executable.functions().iter().filter(|function| !function.is_chosen_later);
-        let mut names: Vec<&str> = functions.map(|function| function.name.as_str()).collect();
-        names.retain(|name| matches(pattern, name));
-        names.dedup();
-        names.iter().for_each(|name| *told += &format!("user:{file}:{name}\n"));
+        // The first of a name is the one that is meant.
+        let mut functions: Vec<&Function> = executable.functions().iter().collect();
+        functions.dedup_by_key(|function| &function.name);
+        let names = functions.iter().filter(|function| !function.is_chosen_later);
+        let names = names.map(|function| function.name.as_str());
+        let names = names.filter(|name| matches(pattern, name));
+        names.for_each(|name| *told += &format!("user:{file}:{name}\n"));
         return Ok(());
     }
     let full = |point: &UsdtPoint| format!("{}:{}", point.provider, point.name);

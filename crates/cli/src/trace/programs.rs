@@ -5,9 +5,13 @@
 //! it may have another root, or a library that was replaced since. Emits the file's functions and points.
 //! Refuses what is not there, with the nearest names, and what is no program of this machine.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use weigh_collect::procfs::{self, MapEntry};
 use weigh_trace::error::Wrong;
@@ -32,38 +36,111 @@ const MORE: &str = "/etc/ld.so.conf.d";
 pub struct Programs {
     /// Whose files are meant.
     pid: Option<u32>,
+    /// Those that were read: a thousand probes may be in one.
+    known: RefCell<HashMap<PathBuf, (Stamp, Rc<Executable>)>>,
+}
+
+/// By what a file is known to be the same still: its number, its size, and when it was written.
+type Stamp = (u64, u64, u64, i64, i64);
+
+/// Why a file can not be probed.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it is no file")]
+    NoFile,
+    #[error(transparent)]
+    NoExecutable(#[from] ExecutableError),
 }
 
 impl Programs {
     /// For a process that runs, or for whatever comes.
     pub fn of(pid: Option<u32>) -> Programs {
-        Programs { pid }
+        Programs { pid, known: RefCell::default() }
     }
 
     /// The file that is called so.
-    pub fn open(&self, name: &str) -> Result<Executable, NoSignature> {
+    pub fn open(&self, name: &str) -> Result<Rc<Executable>, NoSignature> {
         match (self.pid, name.contains('/')) {
-            (Some(pid), _) => of_process(pid, name),
-            (None, true) => read(Path::new(name)),
-            (None, false) if name.contains(".so") => of_folders(name, &library_folders()),
-            (None, false) => of_folders(name, &folders_of("PATH")),
+            (Some(pid), _) => self.of_process(pid, name),
+            (None, true) => self.at(Path::new(name)),
+            (None, false) if name.contains(".so") => self.of_folders(name, &library_folders()),
+            (None, false) => self.of_folders(name, &folders_of("PATH")),
+        }
+    }
+
+    fn at(&self, path: &Path) -> Result<Rc<Executable>, NoSignature> {
+        self.read(path).map_err(|why| {
+            let near = if matches!(why, Unread::Io(_)) { neighbours(path) } else { Vec::new() };
+            refuse(&path.display().to_string(), why, near)
+        })
+    }
+
+    fn read(&self, path: &Path) -> Result<Rc<Executable>, Unread> {
+        let facts = fs::metadata(path)?;
+        if !facts.is_file() {
+            return Err(Unread::NoFile);
+        }
+        let stamp = (facts.dev(), facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec());
+        if let Some((then, known)) = self.known.borrow().get(path)
+            && *then == stamp
+        {
+            return Ok(Rc::clone(known));
+        }
+        let file = Box::new(File::open(path)?);
+        let read = Rc::new(Executable::read(&path.display().to_string(), file)?);
+        self.known.borrow_mut().insert(path.to_path_buf(), (stamp, Rc::clone(&read)));
+        Ok(read)
+    }
+
+    /// The first of this name that is of this machine.
+    fn of_folders(&self, name: &str, folders: &[PathBuf]) -> Result<Rc<Executable>, NoSignature> {
+        for folder in folders {
+            let path = folder.join(name);
+            match self.read(&path) {
+                Err(Unread::Io(_) | Unread::NoExecutable(ExecutableError::OtherMachine)) => {}
+                _ => return self.at(&path),
+            }
+        }
+        let names: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
+        let near = nearest(name, names.iter().map(String::as_str));
+        Err(refuse(name, "there is no such library or command; a path has a '/'", near))
+    }
+
+    /// The file as a process that runs has it.
+    fn of_process(&self, pid: u32, name: &str) -> Result<Rc<Executable>, NoSignature> {
+        let maps = procfs::read_of(pid, "maps").map(|text| procfs::parse_maps(&text));
+        let maps = maps.map_err(|error| refuse(name, error, Vec::new()))?;
+        let is_it = |path: &str| match name.contains('/') {
+            true => path == name,
+            false => path.rsplit('/').next() == Some(name),
+        };
+        let mapped = maps.iter().filter(|map| map.inode != 0).find(|map| is_it(&path_of(map)));
+        let Some(map) = mapped else {
+            if Path::new(name).is_absolute() {
+                // It may come to have it.
+                return self.at(&in_its_root(pid, name));
+            }
+            let mut names: Vec<String> =
+                maps.iter().map(path_of).filter(|path| path.starts_with('/')).collect();
+            names.dedup();
+            let near = nearest(name, names.iter().filter_map(|path| path.rsplit('/').next()));
+            return Err(refuse(name, format!("process {pid} has no file of this name"), near));
+        };
+        let path = in_its_root(pid, &path_of(map));
+        match fs::metadata(&path) {
+            Ok(facts) if facts.ino() == map.inode => self.at(&path),
+            // It was replaced since: what the process has is another file.
+            _ => {
+                self.at(Path::new(&format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end)))
+            }
         }
     }
 }
 
 fn refuse(path: &str, why: impl ToString, near: Vec<String>) -> NoSignature {
     (Wrong::Executable { path: path.to_string(), why: why.to_string() }, near)
-}
-
-fn read(path: &Path) -> Result<Executable, NoSignature> {
-    let shown = path.display().to_string();
-    let failed = |error: io::Error| refuse(&shown, error, neighbours(path));
-    let facts = fs::metadata(path).map_err(failed)?;
-    if !facts.is_file() {
-        return Err(refuse(&shown, "it is no file", Vec::new()));
-    }
-    let file = File::open(path).map_err(failed)?;
-    Executable::read(&shown, Box::new(file)).map_err(|error| refuse(&shown, error, Vec::new()))
 }
 
 /// Files beside it with nearly its name.
@@ -77,22 +154,6 @@ fn names_in(folder: &Path) -> Vec<String> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-}
-
-/// The first of this name that is of this machine.
-fn of_folders(name: &str, folders: &[PathBuf]) -> Result<Executable, NoSignature> {
-    for folder in folders {
-        let path = folder.join(name);
-        let Ok(file) = File::open(&path) else { continue };
-        let shown = path.display().to_string();
-        match Executable::read(&shown, Box::new(file)) {
-            Err(ExecutableError::OtherMachine) => {}
-            read => return read.map_err(|error| refuse(&shown, error, Vec::new())),
-        }
-    }
-    let names: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
-    let near = nearest(name, names.iter().map(String::as_str));
-    Err(refuse(name, "there is no such library or command; a path has a '/'", near))
 }
 
 fn folders_of(variable: &str) -> Vec<PathBuf> {
@@ -113,35 +174,6 @@ fn library_folders() -> Vec<PathBuf> {
     }
     folders.extend(FOLDERS.map(PathBuf::from));
     folders
-}
-
-/// The file as a process that runs has it.
-fn of_process(pid: u32, name: &str) -> Result<Executable, NoSignature> {
-    let maps = procfs::read_of(pid, "maps").map(|text| procfs::parse_maps(&text));
-    let maps = maps.map_err(|error| refuse(name, error, Vec::new()))?;
-    let is_it = |path: &str| match name.contains('/') {
-        true => path == name,
-        false => path.rsplit('/').next() == Some(name),
-    };
-    let mapped = maps.iter().filter(|map| map.inode != 0).find(|map| is_it(&path_of(map)));
-    let Some(map) = mapped else {
-        if Path::new(name).is_absolute() {
-            // It may come to have it.
-            return read(&in_its_root(pid, name));
-        }
-        let mut names: Vec<String> =
-            maps.iter().map(path_of).filter(|path| path.starts_with('/')).collect();
-        names.dedup();
-        let near = nearest(name, names.iter().filter_map(|path| path.rsplit('/').next()));
-        return Err(refuse(name, format!("process {pid} has no file of this name"), near));
-    };
-    let path = in_its_root(pid, &path_of(map));
-    use std::os::unix::fs::MetadataExt as _;
-    match fs::metadata(&path) {
-        Ok(facts) if facts.ino() == map.inode => read(&path),
-        // It was replaced since: what the process has is another file.
-        _ => read(Path::new(&format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end))),
-    }
 }
 
 fn in_its_root(pid: u32, path: &str) -> PathBuf {

@@ -30,7 +30,7 @@ pub enum Point {
 }
 
 /// A place in a program or library.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserPlace {
     /// The file.
     pub path: PathBuf,
@@ -70,12 +70,27 @@ pub(super) fn load(name: &str, point: &Point, code: &[u64]) -> Result<OwnedFd, T
 }
 
 fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
-    let tracing = sys::BPF_PROG_TYPE_TRACING;
-    let (program, kind, attach_btf_id) = match point {
-        Point::Tracepoint { btf_id } => (tracing, sys::BPF_TRACE_RAW_TP, *btf_id),
-        Point::Function { btf_id, returns: false } => (tracing, sys::BPF_TRACE_FENTRY, *btf_id),
-        Point::Function { btf_id, returns: true } => (tracing, sys::BPF_TRACE_FEXIT, *btf_id),
-        Point::User(_) => (sys::BPF_PROG_TYPE_KPROBE, 0, 0),
+    let kind = match point {
+        Point::Tracepoint { .. } => sys::BPF_TRACE_RAW_TP,
+        Point::Function { returns: false, .. } => sys::BPF_TRACE_FENTRY,
+        Point::Function { returns: true, .. } => sys::BPF_TRACE_FEXIT,
+        Point::User(_) => user::attach_type(),
+    };
+    load_as(point, kind, code, log)
+}
+
+/// Has the kernel check a program that will be attached in that way.
+pub(super) fn load_as(
+    point: &Point,
+    kind: sys::bpf_attach_type,
+    code: &[u64],
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
+    let (program, attach_btf_id) = match point {
+        Point::Tracepoint { btf_id } | Point::Function { btf_id, .. } => {
+            (sys::BPF_PROG_TYPE_TRACING, *btf_id)
+        }
+        Point::User(_) => (sys::BPF_PROG_TYPE_KPROBE, 0),
     };
     let mut options = sys::bpf_prog_load_opts {
         sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
@@ -136,6 +151,22 @@ pub(super) fn attach(
         }),
     };
     link.map_err(|error| TraceError::Attach { probe: probe(), error, hint })
+}
+
+/// So many are let go of at once.
+const AT_ONCE: usize = 64;
+
+/// Lets go of what is attached: the kernel waits for each place in a program, and may do so for many at once.
+pub(super) fn let_go(mut links: Vec<Link>) {
+    let each = links.len().div_ceil(AT_ONCE).max(1);
+    std::thread::scope(|scope| {
+        while links.len() > each {
+            let some = links.split_off(links.len() - each);
+            // Who can not have a thread lets go of them himself.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || drop(some));
+        }
+        drop(links);
+    });
 }
 
 /// How often the kernel did not call a program because it was at work already.
