@@ -5,6 +5,7 @@
  * the process's. What can not be read is not marked as known.
  */
 #include "shim.h"
+#include "io.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -223,6 +224,7 @@ void say_last(struct slot *slot, uint32_t wait_status)
 
 	if (slot->state != STATE_RUNNING)
 		return;
+	IO(if (slot == self) io_say_last();)
 	if (!look_at_memory(slot))
 		flag(slot, FLAG_NO_MEMORY);
 	look_at_usage(slot);

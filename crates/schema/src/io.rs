@@ -10,6 +10,7 @@
 //! * [`IoReport`]: what `account` hands to `show` and `keep`.
 
 mod field;
+mod grounds;
 mod header;
 mod object;
 mod report;
@@ -17,6 +18,7 @@ mod transfer;
 mod uses;
 
 pub use field::{FIELDS, Field, Fold, bucket_start};
+pub use grounds::{Grounds, Witness};
 pub use header::c_header;
 pub use object::Object;
 pub use report::{

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use weigh_schema::Quality;
 use weigh_schema::io::{
-    Direction, Field, FileId, FileUse, IoFound, IoReport, Numbers, Object, Process, ProcessUse,
-    REPORT, Rest, Slowest, Stride, Tally, Transferred,
+    Direction, Field, FileId, FileUse, Grounds, IoFound, IoReport, Numbers, Object, Process,
+    ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred,
 };
-use weigh_schema::{Mechanism, Quality};
 
 use super::book::{IoBook, Row};
 use super::numbers::{by_calls, seconds, totals};
@@ -23,8 +23,8 @@ pub struct Run {
     pub wall_seconds: f64,
     /// How much was seen and lost.
     pub tally: Tally,
-    /// What is missing for other reasons.
-    pub notes: Vec<String>,
+    /// How far it can be trusted, and what is missing for other reasons.
+    pub grounds: Grounds,
 }
 
 /// The report of what is in the book.
@@ -52,7 +52,10 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
     }
     IoFound {
         wall_seconds: run.wall_seconds,
-        mechanism: Mechanism::Bpf,
+        mechanism: run.grounds.mechanism,
+        quality: run.grounds.quality,
+        witness: run.grounds.witness,
+        unavailable: run.grounds.unavailable.clone(),
         totals: totals(&all),
         uses_total: book.rows.len() as u64 + book.rest_uses,
         flows: Vec::new(),
@@ -170,5 +173,7 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];
     let lost = lost.iter().filter(|(count, _)| *count > 0);
-    lost.map(|(count, what)| format!("{count} {what}")).chain(run.notes.iter().cloned()).collect()
+    lost.map(|(count, what)| format!("{count} {what}"))
+        .chain(run.grounds.notes.iter().cloned())
+        .collect()
 }

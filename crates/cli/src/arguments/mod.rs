@@ -9,7 +9,7 @@ mod trace;
 use clap::{Parser, Subcommand};
 
 pub use calls::{CallsArguments, CallsMechanism, ExplainArguments};
-pub use io::IoArguments;
+pub use io::{IoArguments, IoMechanism};
 pub use others::{
     AgentArguments, DoctorArguments, DoctorSubject, ExportArguments, ExportFormat,
     GenerateArguments, KernelArguments, ReportArguments, ShowArguments,

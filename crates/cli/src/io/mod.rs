@@ -6,6 +6,7 @@
 mod follow;
 pub mod gather;
 mod live;
+pub mod mechanism;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;

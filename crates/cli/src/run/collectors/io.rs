@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
-use weigh_collect::io::name;
-use weigh_collect::job::JobError;
+use weigh_collect::follow::FollowError;
+use weigh_collect::io::{KernelIo, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -31,9 +31,9 @@ const REST_PER_RECORD: u32 = 4;
 
 /// Starts it on the command, which is created but not yet executed.
 pub(super) fn start(waiting: &Waiting) -> Started {
-    let open = || -> Result<Gather, JobError> {
-        let mut gather = Gather::open()?;
-        gather.io.arm(waiting.pidfd())?;
+    let open = || -> Result<Gather, FollowError> {
+        let mut gather = Gather::new(Box::new(KernelIo::open()?));
+        gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
     let collector: Box<dyn JobCollector> = match open() {
@@ -70,7 +70,7 @@ impl Files {
             pid: None,
             wall_seconds: self.began.elapsed().as_secs_f64(),
             tally: self.gather.io.tally(),
-            notes: self.gather.io.missing().to_vec(),
+            grounds: self.gather.io.grounds(),
         }
     }
 
