@@ -73,6 +73,7 @@ void io_set_flags(int fd, int flags);
 extern uint32_t io_epoch;
 void io_become_child(void);
 void io_say_last(void);
+void io_before_exec(void);
 uint64_t io_space(void);
 
 /* io_streams.c */

@@ -198,7 +198,8 @@ static bool is_nobodys(int fd)
 	return errno == EBADF && !io_is_known(fd);
 }
 
-void io_moved_many(int fd, ssize_t n, uint64_t calls, uint32_t what, uint64_t from, uint64_t began)
+/* What has no place of its own, or has to be asked for. */
+static void count_slowly(int fd, ssize_t n, uint64_t calls, uint32_t what, uint64_t from, uint64_t began)
 {
 	if (!uses_file || !known.pid || (n < 0 && is_nobodys(fd)))
 		return;
@@ -234,9 +235,64 @@ void io_moved_many(int fd, ssize_t n, uint64_t calls, uint32_t what, uint64_t fr
 	count_in_rest(&move);
 }
 
+void io_moved_many(int fd, ssize_t n, uint64_t calls, uint32_t what, uint64_t from, uint64_t began)
+{
+	count_slowly(fd, n, calls, what, from, began);
+}
+
+/*
+ * The ordinary case: one thread, on from where it was at the same file, which nobody else moves through.
+ * Nothing else is looked at than what is changed.
+ */
 void io_moved(int fd, ssize_t n, uint32_t what, uint64_t from, uint64_t began)
 {
-	io_moved_many(fd, n, 1, what, from, began);
+	struct descriptor *descriptor = &io_first[(unsigned)fd % IO_FIRST];
+	struct io_use *use = descriptor->use;
+	bool wrote = what >> 4 & 1;
+
+	if ((unsigned)fd >= IO_FIRST || n <= 0 || !use || descriptor->life != io_life || !began ||
+	    !__libc_single_threaded || *(volatile uint64_t *)&use->lock || descriptor->flags ||
+	    descriptor->twin || descriptor->epoch != io_epoch || (what >> 5 & 3) != IO_AT_POSITION ||
+	    descriptor->position < 0 || !known.pid) {
+		count_slowly(fd, n, 1, what, from, began);
+		return;
+	}
+	struct io_direction *direction = &use->directions[wrote];
+	struct io_numbers *numbers = &use->numbers;
+	uint64_t at = descriptor->position, to = at + n;
+	bool is_placed = has_offsets(use);
+	if (is_placed && (!direction->accesses || direction->last_to != at || direction->seen[0].to != at || direction->seen[1].to)) {
+		count_slowly(fd, n, 1, what, from, began);
+		return;
+	}
+	*(volatile uint64_t *)&use->lock = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (is_placed) {
+		descriptor->position = to;
+		numbers->placed++;
+		if (to > numbers->highest)
+			numbers->highest = to;
+		(*(wrote ? &numbers->consecutive_writes : &numbers->consecutive_reads))++;
+		direction->accesses++;
+		direction->last_stride = at - direction->last_from;
+		direction->last_from = at;
+		direction->last_to = to;
+		direction->seen[0].to = to;
+	}
+	numbers->bytes[what & 15][wrote] += n;
+	numbers->calls[what & 15][wrote]++;
+	numbers->sizes[wrote][size_bucket(n)]++;
+	if (wrote)
+		use->unsynced += n;
+	uint64_t ended = io_now(), took = ended - began;
+	*(wrote ? &numbers->write_ns : &numbers->read_ns) += took;
+	numbers->last_ns = ended;
+	if (took > use->slowest_time) {
+		use->slowest_time = took;
+		use->slowest_call = what >> 8;
+		use->slowest_at = ended;
+	}
+	io_unlock(&use->lock);
 }
 
 static uint32_t place_of(const int64_t *at)

@@ -21,10 +21,10 @@ bool io_is_by_counter;
 uint32_t io_epoch = 1;
 
 /* Which process this is of those that have had this memory. */
-static uint32_t life = 1;
+uint32_t io_life = 1;
 static uint32_t self_index;
 
-static struct descriptor first[IO_FIRST];
+struct descriptor io_first[IO_FIRST];
 static struct descriptor *_Atomic later;
 
 /* Uses by their files, plus one; those of another life mean nothing. */
@@ -52,10 +52,6 @@ static void introduce(void)
 {
 	self_index = index_of(self);
 	io_self = &uses_file->processes[self_index].at;
-	if (io_self->started_ns != self->started_ns) {
-		memset(io_self, 0, sizeof *io_self);
-		io_self->started_ns = self->started_ns;
-	}
 }
 
 static bool has_room(void)
@@ -69,6 +65,42 @@ static bool has_room(void)
 uint64_t io_space(void)
 {
 	return uses_file ? sizeof *uses_file : 0;
+}
+
+/* What the kernel has counted for this thread, without what the library itself has read. */
+static bool kernel_count(uint64_t *bytes, uint64_t *calls)
+{
+	char text[256] = "\n";
+	uint64_t own_bytes = self->own_bytes, own_calls = self->own_calls;
+	int fd = raw_open("/proc/thread-self/io", O_RDONLY);
+
+	if (fd < 0)
+		return false;
+	long got = charged_read(fd, text + 1, sizeof text - 2, self);
+	RAW(close, fd);
+	text[1 + (got > 0 ? got : 0)] = 0;
+	if (!number_behind(text, "\nrchar:", bytes) || !number_behind(text, "\nsyscr:", calls))
+		return false;
+	*bytes -= own_bytes;
+	*calls -= own_calls;
+	return true;
+}
+
+void io_before_exec(void)
+{
+	if (uses_file)
+		kernel_count(&io_self->executed_read_bytes, &io_self->executed_read_calls);
+}
+
+/* The program has just begun: what was read since it was executed nobody could see. */
+static void count_start(void)
+{
+	uint64_t bytes, calls;
+
+	if (!kernel_count(&bytes, &calls) || bytes < io_self->executed_read_bytes)
+		return;
+	io_self->start_read_bytes += bytes - io_self->executed_read_bytes;
+	io_self->start_read_calls += calls - io_self->executed_read_calls;
 }
 
 /* Beside the file of the processes; the slot is this process's. */
@@ -98,6 +130,7 @@ void io_begin(const char *path)
 	io_is_by_counter = file->head.is_by_counter;
 	uses_file = file;
 	introduce();
+	count_start();
 	io_see_streams();
 }
 
@@ -106,7 +139,7 @@ void io_become_child(void)
 {
 	if (!uses_file)
 		return;
-	life++;
+	io_life++;
 	io_epoch++;
 	table_lock = 0;
 	if (known.pid && self->pid == known.pid)
@@ -121,7 +154,7 @@ struct descriptor *io_descriptor(int fd, bool makes_room)
 	const size_t size = IO_DESCRIPTORS * sizeof *more;
 
 	if ((unsigned)fd < IO_FIRST)
-		return &first[fd];
+		return &io_first[fd];
 	if ((unsigned)fd >= IO_DESCRIPTORS)
 		return NULL;
 	if (!more && makes_room) {
@@ -142,7 +175,7 @@ bool io_is_known(int fd)
 {
 	const struct descriptor *descriptor = io_descriptor(fd, false);
 
-	return descriptor && descriptor->use && descriptor->life == life;
+	return descriptor && descriptor->use && descriptor->life == io_life;
 }
 
 int64_t io_ask_position(int fd)
@@ -153,14 +186,14 @@ int64_t io_ask_position(int fd)
 bool io_is_open(const struct io_use *use)
 {
 	return uses_file->states[use - uses_file->uses] == USE_OPEN && use->slot == self_index &&
-	       use->started_ns == io_self->started_ns;
+	       use->pid == known.pid;
 }
 
 static uint32_t *bucket_of(uint64_t device, uint64_t inode)
 {
-	if (buckets_life != life) {
+	if (buckets_life != io_life) {
 		memset(buckets, 0, sizeof buckets);
-		buckets_life = life;
+		buckets_life = io_life;
 	}
 	return &buckets[(inode ^ inode >> 10 ^ device) % BUCKETS];
 }
@@ -188,7 +221,6 @@ static struct io_use *claim_use(void)
 claimed:
 	memset((char *)use + sizeof use->lock, 0, sizeof *use - sizeof use->lock);
 	use->slot = self_index;
-	use->started_ns = io_self->started_ns;
 	use->pid = known.pid;
 	uses_file->states[use - uses_file->uses] = USE_BEGUN;
 	return use;
@@ -294,7 +326,7 @@ struct io_use *io_use_of(struct descriptor *descriptor, int fd)
 	struct io_use *use;
 	long flags;
 
-	if (LIKELY(descriptor->use && descriptor->life == life))
+	if (LIKELY(descriptor->use && descriptor->life == io_life))
 		return descriptor->use;
 	if (is_guest())
 		return NULL;
@@ -306,7 +338,7 @@ struct io_use *io_use_of(struct descriptor *descriptor, int fd)
 	descriptor->position = -1;
 	descriptor->twin = 0;
 	descriptor->epoch = io_epoch;
-	descriptor->life = life;
+	descriptor->life = io_life;
 	__atomic_store_n(&descriptor->use, use, __ATOMIC_RELEASE);
 	return use;
 }
@@ -316,14 +348,14 @@ static void forget(struct descriptor *descriptor, int fd)
 	struct io_use *use;
 	struct descriptor *twin;
 
-	if (descriptor->life != life)
+	if (descriptor->life != io_life)
 		return;
 	use = __atomic_exchange_n(&descriptor->use, NULL, __ATOMIC_ACQ_REL);
 	if (!use)
 		return;
 	twin = descriptor->twin ? io_descriptor(descriptor->twin - 1, false) : NULL;
 	/* The other one is alone now: its position is asked for once more. */
-	if (twin && twin->use == use && twin->life == life && twin->twin == (uint32_t)fd + 1) {
+	if (twin && twin->use == use && twin->life == io_life && twin->twin == (uint32_t)fd + 1) {
 		twin->twin = 0;
 		twin->position = -1;
 	}
@@ -376,7 +408,7 @@ void io_closes(int fd)
 	struct io_use *use = descriptor ? descriptor->use : NULL;
 	struct stat about;
 
-	if (!use || descriptor->life != life || is_guest())
+	if (!use || descriptor->life != io_life || is_guest())
 		return;
 	if (use->descriptors == 1 && S_ISREG(use->mode) && !RAW(fstat, fd, &about))
 		use->links = about.st_nlink;
@@ -394,7 +426,7 @@ void io_say_last(void)
 	struct stat about;
 
 	for (int fd = 0; uses_file && fd < IO_FIRST; fd++) {
-		struct io_use *use = io_is_known(fd) ? first[fd].use : NULL;
+		struct io_use *use = io_is_known(fd) ? io_first[fd].use : NULL;
 		if (use && S_ISREG(use->mode) && !RAW(fstat, fd, &about))
 			use->links = about.st_nlink;
 	}
@@ -432,9 +464,9 @@ void io_copied(int fd, int copy)
 	other = io_descriptor(copy, true);
 	if (other)
 		forget(other, copy);
-	if (!one || !other || !one->use || one->life != life)
+	if (!one || !other || !one->use || one->life != io_life)
 		return;
-	*other = (struct descriptor){ .position = one->position, .life = life, .epoch = one->epoch,
+	*other = (struct descriptor){ .position = one->position, .life = io_life, .epoch = one->epoch,
 				      .flags = one->flags, .twin = fd + 1 };
 	if (one->twin) {
 		one->flags |= IO_MANY;
@@ -452,7 +484,7 @@ void io_set_flags(int fd, int flags)
 {
 	struct descriptor *descriptor = uses_file ? io_descriptor(fd, false) : NULL;
 
-	if (!descriptor || !descriptor->use || descriptor->life != life)
+	if (!descriptor || !descriptor->use || descriptor->life != io_life)
 		return;
 	descriptor->flags &= ~(O_APPEND | O_DIRECT);
 	descriptor->flags |= flags & (O_APPEND | O_DIRECT);

@@ -25,6 +25,9 @@ enum { IO_SHARED = 1 << 30, IO_MANY = 1 << 29 };
 /* The first descriptors are in the library's own pages; there is more for more. */
 enum { IO_FIRST = 256, IO_DESCRIPTORS = 65536 };
 
+extern struct descriptor io_first[IO_FIRST];
+extern uint32_t io_life;
+
 /* The place of a descriptor, a null pointer where there is no room for it. */
 struct descriptor *io_descriptor(int fd, bool makes_room);
 /* Whether it is known already which file it refers to. */

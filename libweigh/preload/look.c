@@ -24,7 +24,7 @@ long charged_read(int fd, char *at, size_t room, struct slot *slot)
 	return got;
 }
 
-static bool number_behind(const char *text, const char *label, uint64_t *value)
+bool number_behind(const char *text, const char *label, uint64_t *value)
 {
 	const char *found = strstr(text, label);
 

@@ -141,6 +141,11 @@ impl Counted {
 /// What the kernel has counted, and what was seen of it. Of calls that failed it counts some.
 fn witness(uses: &Uses, counters: &CounterValues) -> Witness {
     let witnessed = uses.witnessed();
+    let start = Transferred {
+        read_bytes: witnessed.start.0,
+        read_calls: witnessed.start.1,
+        ..Transferred::default()
+    };
     let failed =
         |kernel: u64, seen: u64, failed: u64| seen + failed.min(kernel.saturating_sub(seen));
     let kernel = Transferred {
@@ -151,11 +156,15 @@ fn witness(uses: &Uses, counters: &CounterValues) -> Witness {
     };
     let seen = Transferred {
         read_bytes: witnessed.read.0,
-        read_calls: failed(kernel.read_calls, witnessed.read.1, witnessed.failed.0),
+        read_calls: failed(
+            kernel.read_calls.saturating_sub(start.read_calls),
+            witnessed.read.1,
+            witnessed.failed.0,
+        ),
         written_bytes: witnessed.written.0,
         write_calls: failed(kernel.write_calls, witnessed.written.1, witnessed.failed.1),
     };
-    Witness { kernel, seen }
+    Witness { kernel, seen, start }
 }
 
 fn unavailable(known: &Known) -> BTreeMap<String, String> {

@@ -27,18 +27,17 @@ use super::uses_layout::{
 use crate::calls::shim::ticks::{Pace, Ticks};
 use read::Words;
 
-/// Who a slot belonged to: its number, and when its process was started.
-type Owner = (u64, u64);
-
-/// What moved past the kernel's own accounting, and calls that it counts though they failed.
+/// What was seen of that which the kernel's own accounting has, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Witnessed {
-    /// Bytes and calls that the kernel's own accounting has, too: read.
+    /// Bytes and calls: read.
     pub read: (u64, u64),
     /// Written.
     pub written: (u64, u64),
     /// Calls that failed, which may be among the kernel's.
     pub failed: (u64, u64),
+    /// Read to start programs.
+    pub start: (u64, u64),
 }
 
 /// The file, and what was read of it.
@@ -50,8 +49,8 @@ pub struct Uses {
     arrived: Vec<Event>,
     named: HashSet<FileId>,
     living: Vec<Process>,
-    /// The slots of those, and when their processes were started.
-    owners: Vec<(usize, u64)>,
+    /// The slots of those, and of those that have just ended, and when their processes were started.
+    owners: HashMap<usize, u64>,
     hidden: Hidden,
     /// By the numbers of processes: what those that have ended had counted beside their uses.
     beside: [u64; PROCESS.len()],
@@ -80,7 +79,7 @@ impl Uses {
             arrived: Vec::new(),
             named: HashSet::new(),
             living: Vec::new(),
-            owners: Vec::new(),
+            owners: HashMap::new(),
             hidden: Hidden::default(),
             beside: [0; PROCESS.len()],
             threads: 0,
@@ -132,10 +131,8 @@ impl Uses {
         Words::new(words.map(|word| word.load(Ordering::Relaxed)).collect())
     }
 
-    fn owner(&self, index: usize) -> Owner {
-        let words = self.use_words(index);
-        let at = |name| words[read::at(name)].load(Ordering::Relaxed);
-        (at("slot"), at("started_ns"))
+    fn owner(&self, index: usize) -> usize {
+        self.use_words(index)[read::at("slot")].load(Ordering::Relaxed) as usize
     }
 
     fn process_words(&self, slot: usize) -> [u64; PROCESS.len()] {
@@ -151,33 +148,25 @@ impl Uses {
         ended: &[(usize, ProcessEnd)],
     ) {
         self.hidden.clone_from(&tally.hidden);
-        let gone: HashMap<usize, u64> = ended
-            .iter()
-            .map(|(slot, _)| (*slot, shared.slots[*slot].started_ns.load(Ordering::Relaxed)))
-            .collect();
+        let gone: HashSet<usize> = ended.iter().map(|(slot, _)| *slot).collect();
+        let started_ns = |slot: usize| shared.slots[slot].started_ns.load(Ordering::Relaxed);
+        let living = tally.living.iter().map(|process| process.slot);
+        self.owners =
+            living.chain(gone.iter().copied()).map(|slot| (slot, started_ns(slot))).collect();
         self.pace = self.ticks.pace();
         for index in 1..self.used() {
             match self.state(index).load(Ordering::Acquire) {
                 USE_DONE => self.hand_over(index),
-                USE_OPEN if self.is_left(index, shared, &gone) => self.hand_over(index),
-                USE_BEGUN if self.is_left(index, shared, &gone) => self.give_back(index),
+                USE_OPEN if gone.contains(&self.owner(index)) => self.hand_over(index),
+                USE_BEGUN if gone.contains(&self.owner(index)) => self.give_back(index),
                 USE_OPEN => self.tell_name(&self.read(index)),
                 _ => {}
             }
         }
         for (slot, row) in ended {
-            self.end(*slot, gone.get(slot).copied().unwrap_or_default(), row);
+            self.end(*slot, row);
         }
         self.living = tally.living.iter().map(|process| self.so_far(process, tally)).collect();
-        self.owners = tally.living.iter().map(|p| (p.slot, p.started_ns)).collect();
-    }
-
-    /// Whether whose it is has ended: its slot is about to be given back, or another's already.
-    fn is_left(&self, index: usize, shared: &Shared, gone: &HashMap<usize, u64>) -> bool {
-        let (slot, started_ns) = self.owner(index);
-        let slot = (slot as usize).min(shared.slots.len() - 1);
-        gone.contains_key(&slot)
-            || shared.slots[slot].started_ns.load(Ordering::Relaxed) != started_ns
     }
 
     fn hand_over(&mut self, index: usize) {
@@ -216,21 +205,20 @@ impl Uses {
     }
 
     fn used_of(&self, words: &Words) -> Option<Use> {
-        let pid = shown(self.hidden.pid_since(words.pid(), words.get("started_ns")));
+        let slot = words.get("slot") as usize;
+        let started_ns = self.owners.get(&slot).copied().unwrap_or_default();
+        let pid = shown(self.hidden.pid_since(words.pid(), started_ns));
         words.used(pid, &self.pace, self.began_ns)
     }
 
-    /// What a process has counted beside its uses, if its slot has been this process's all the time.
-    fn counted_beside(&self, slot: usize, started_ns: u64) -> [u64; PROCESS.len()] {
-        let words = self.process_words(slot);
-        if words[beside("started_ns")] == started_ns { words } else { [0; PROCESS.len()] }
-    }
-
-    fn end(&mut self, slot: usize, started_ns: u64, row: &ProcessEnd) {
-        let numbers = self.counted_beside(slot, started_ns);
-        for (sum, number) in self.beside.iter_mut().zip(numbers).skip(1) {
-            *sum += number;
-        }
+    fn end(&mut self, slot: usize, row: &ProcessEnd) {
+        let numbers = self.process_words(slot);
+        let at = (PROCESSES_AT + PROCESS_BYTES * slot) / 8;
+        // For the slot's next process.
+        self.words()[at..at + PROCESS.len()]
+            .iter()
+            .for_each(|word| word.store(0, Ordering::Relaxed));
+        self.beside.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         self.threads += 1;
         let process = self.process(numbers, row);
         self.arrived.push(Event::Ended(process));
@@ -252,7 +240,7 @@ impl Uses {
 
     fn so_far(&self, process: &process::Process, tally: &super::tally::Tally) -> Process {
         let row = process.end(tally.epoch_ns, None, None);
-        self.process(self.counted_beside(process.slot, process.started_ns), &row)
+        self.process(self.process_words(process.slot), &row)
     }
 
     /// What has come since the last time.
@@ -299,8 +287,8 @@ impl Uses {
         self.open_uses().iter().for_each(|used| all.fold(&used.numbers));
         self.rest().iter().for_each(|rest| all.fold(&rest.numbers));
         let mut beside_all = self.beside;
-        for (slot, started_ns) in &self.owners {
-            let numbers = self.counted_beside(*slot, *started_ns);
+        for slot in self.owners.keys() {
+            let numbers = self.process_words(*slot);
             beside_all.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         }
         let by = |way: usize, bytes: &str, calls: &str| {
@@ -316,6 +304,7 @@ impl Uses {
         Witnessed {
             read: by(0, "uncounted_read_bytes", "uncounted_read_calls"),
             written: by(1, "uncounted_written_bytes", "uncounted_write_calls"),
+            start: (beside_all[beside("start_read_bytes")], beside_all[beside("start_read_calls")]),
             failed: (beside_all[beside("failed_reads")], beside_all[beside("failed_writes")]),
         }
     }

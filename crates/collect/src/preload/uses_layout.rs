@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use weigh_schema::io::{Numbers, SEEN, STRIDES};
 
 /// Changes whenever the layout does.
-pub const MAGIC: u64 = 0x7765_6967_6869_0001;
+pub const MAGIC: u64 = 0x7765_6967_6869_0002;
 
 /// Beside the name of the first shared file.
 pub const SUFFIX: &str = ".io";
@@ -43,8 +43,6 @@ pub const HEAD: &[&str] = &[
 
 /// What is kept of a process.
 pub const PROCESS: &[&str] = &[
-    // Whose this is: as its slot has it.
-    "started_ns",
     "path_calls",
     "path_time",
     "failed_opens",
@@ -56,6 +54,12 @@ pub const PROCESS: &[&str] = &[
     "uncounted_read_calls",
     "uncounted_written_bytes",
     "uncounted_write_calls",
+    // What the kernel had counted for it when it executed a program.
+    "executed_read_bytes",
+    "executed_read_calls",
+    // From there until the library woke up in that: the kernel's own reading, the loader's.
+    "start_read_bytes",
+    "start_read_calls",
 ];
 
 /// What is kept of a file and process besides its numbers.
@@ -67,7 +71,6 @@ pub const USE: &[&str] = &[
     "descriptors",
     "pid",
     "slot",
-    "started_ns",
     "device",
     "inode",
     // What tells files apart that have been given the same number: of when they were made.

@@ -14,17 +14,22 @@ pub struct Witness {
     pub kernel: Transferred,
     /// What was seen of these.
     pub seen: Transferred,
+    /// What was read to start programs, by the kernel and the dynamic loader, before anything of them ran.
+    #[serde(default)]
+    pub start: Transferred,
 }
 
 impl Witness {
     /// What was not seen.
     pub fn unseen(&self) -> Transferred {
-        let (kernel, seen) = (&self.kernel, &self.seen);
+        let left = |of: fn(&Transferred) -> u64| {
+            of(&self.kernel).saturating_sub(of(&self.seen)).saturating_sub(of(&self.start))
+        };
         Transferred {
-            read_bytes: kernel.read_bytes.saturating_sub(seen.read_bytes),
-            read_calls: kernel.read_calls.saturating_sub(seen.read_calls),
-            written_bytes: kernel.written_bytes.saturating_sub(seen.written_bytes),
-            write_calls: kernel.write_calls.saturating_sub(seen.write_calls),
+            read_bytes: left(|t| t.read_bytes),
+            read_calls: left(|t| t.read_calls),
+            written_bytes: left(|t| t.written_bytes),
+            write_calls: left(|t| t.write_calls),
         }
     }
 }
