@@ -15,8 +15,9 @@
 #include "uses_layout.h" /* derived from crates/collect/src/preload/uses_layout.rs */
 #include <time.h>
 
-/* A null pointer where nothing is counted. */
 extern struct uses_file *uses_file;
+/* Whether anything is counted: then the file is there. */
+extern bool io_is_on;
 /* This process's numbers. */
 extern struct io_process *io_self;
 extern bool io_is_by_counter;
@@ -25,7 +26,7 @@ static inline uint64_t io_now(void)
 {
 	struct timespec now;
 
-	if (!uses_file)
+	if (!io_is_on)
 		return 0;
 #if defined(__x86_64__)
 	if (LIKELY(io_is_by_counter))
@@ -72,6 +73,8 @@ void io_set_flags(int fd, int flags);
 /* Somebody else will have the same open files, and move their positions. */
 extern uint32_t io_epoch;
 void io_become_child(void);
+/* The program has no more use of the processor's counter. */
+void io_stop(void);
 void io_say_last(void);
 void io_before_exec(void);
 uint64_t io_space(void);

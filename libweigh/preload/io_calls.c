@@ -179,7 +179,7 @@ MAPS(mmap64)
 REAL(int, closedir, DIR *)
 EXPORT int closedir(DIR *folder)
 {
-	if (uses_file)
+	if (io_is_on)
 		io_closes(dirfd(folder));
 	return real_closedir()(folder);
 }

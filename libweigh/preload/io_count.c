@@ -201,7 +201,7 @@ static bool is_nobodys(int fd)
 /* What has no place of its own, or has to be asked for. */
 static void count_slowly(int fd, ssize_t n, uint64_t calls, uint32_t what, uint64_t from, uint64_t began)
 {
-	if (!uses_file || !known.pid || (n < 0 && is_nobodys(fd)))
+	if (!io_is_on || !known.pid || (n < 0 && is_nobodys(fd)))
 		return;
 	unsigned place = what >> 5 & 3;
 	struct move move = { .transfer = what & 15, .wrote = what >> 4 & 1, .call = what >> 8,
@@ -210,7 +210,8 @@ static void count_slowly(int fd, ssize_t n, uint64_t calls, uint32_t what, uint6
 	struct descriptor *descriptor = io_descriptor(fd, true);
 	struct io_use *use = descriptor ? io_use_of(descriptor, fd) : NULL;
 
-	move.began = began ? began : move.ended;
+	/* It may have been turned off, or on, meanwhile. */
+	move.began = began && began < move.ended ? began : move.ended;
 	if (move.failed)
 		count_in_process(&move);
 	if (use) {
@@ -312,7 +313,7 @@ void io_copied_bytes(int in, const int64_t *in_at, int out, const int64_t *out_a
 
 void io_uncounted(ssize_t n, bool read, bool wrote)
 {
-	if (!uses_file || !known.pid || n < 0)
+	if (!io_is_on || !known.pid || n < 0)
 		return;
 	if (read) {
 		__atomic_fetch_add(&io_self->uncounted_read_bytes, n, __ATOMIC_RELAXED);
@@ -337,12 +338,14 @@ void io_moved_messages(int fd, const struct mmsghdr *messages, int n, bool wrote
 
 void io_did(int fd, enum io_deed deed, bool failed, uint32_t call, uint64_t began)
 {
-	if (!uses_file || !known.pid || (failed && is_nobodys(fd)))
+	if (!io_is_on || !known.pid || (failed && is_nobodys(fd)))
 		return;
 	uint64_t ended = io_now();
 	struct descriptor *descriptor = io_descriptor(fd, true);
 	struct io_use *use = descriptor ? io_use_of(descriptor, fd) : NULL;
 
+	if (!began || began > ended)
+		began = ended;
 	if (!use || !io_lock(&use->lock))
 		return;
 	struct io_numbers *numbers = &use->numbers;
@@ -365,7 +368,7 @@ void io_did(int fd, enum io_deed deed, bool failed, uint32_t call, uint64_t bega
 
 void io_sought(int fd, int64_t to, uint64_t began)
 {
-	struct descriptor *descriptor = uses_file ? io_descriptor(fd, false) : NULL;
+	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
 
 	io_did(fd, IO_DID_SEEK, to < 0, SYS_lseek, began);
 	if (descriptor && to >= 0)
@@ -374,9 +377,11 @@ void io_sought(int fd, int64_t to, uint64_t began)
 
 void io_by_path(bool is_open_that_failed, uint64_t began)
 {
-	if (!uses_file || !known.pid)
+	if (!io_is_on || !known.pid)
 		return;
 	__atomic_fetch_add(is_open_that_failed ? &io_self->failed_opens : &io_self->path_calls, 1,
 			   __ATOMIC_RELAXED);
-	__atomic_fetch_add(&io_self->path_time, io_now() - began, __ATOMIC_RELAXED);
+	uint64_t ended = io_now();
+	__atomic_fetch_add(&io_self->path_time, began && ended > began ? ended - began : 0,
+			   __ATOMIC_RELAXED);
 }

@@ -16,6 +16,7 @@
 enum { BUCKETS = 1024, SPINS = 100, YIELDS = 100, LIMIT_PARTS = 8 };
 
 struct uses_file *uses_file;
+bool io_is_on;
 struct io_process *io_self;
 bool io_is_by_counter;
 uint32_t io_epoch = 1;
@@ -45,7 +46,7 @@ bool io_lock_slowly(uint64_t *lock)
 /* A child by vfork has its parent's memory, and descriptors of its own: they are not the parent's. */
 static bool is_guest(void)
 {
-	return !uses_file || !known.pid || (uint32_t)RAW(getpid) != known.local_pid;
+	return !io_is_on || !known.pid || (uint32_t)RAW(getpid) != known.local_pid;
 }
 
 static void introduce(void)
@@ -88,7 +89,7 @@ static bool kernel_count(uint64_t *bytes, uint64_t *calls)
 
 void io_before_exec(void)
 {
-	if (uses_file)
+	if (io_is_on)
 		kernel_count(&io_self->executed_read_bytes, &io_self->executed_read_calls);
 }
 
@@ -132,12 +133,20 @@ void io_begin(const char *path)
 	introduce();
 	count_start();
 	io_see_streams();
+	io_is_on = true;
+}
+
+void io_stop(void)
+{
+	if (io_is_on)
+		__atomic_fetch_add(&uses_file->head.refused, 1, __ATOMIC_RELAXED);
+	io_is_on = false;
 }
 
 /* The caller is a new process: what it has inherited is another's. */
 void io_become_child(void)
 {
-	if (!uses_file)
+	if (!io_is_on)
 		return;
 	io_life++;
 	io_epoch++;
@@ -145,7 +154,7 @@ void io_become_child(void)
 	if (known.pid && self->pid == known.pid)
 		introduce();
 	else
-		uses_file = NULL;
+		io_is_on = false;
 }
 
 struct descriptor *io_descriptor(int fd, bool makes_room)
@@ -368,9 +377,10 @@ void io_opened(int fd, int flags, uint32_t call, uint64_t began)
 	struct io_use *use;
 	uint64_t ended = io_now();
 
-	(void)call;
 	if (is_guest())
 		return;
+	if (!began || began > ended)
+		began = ended;
 	if (fd < 0) {
 		io_by_path(true, began);
 		return;
@@ -404,7 +414,7 @@ void io_opened(int fd, int flags, uint32_t call, uint64_t began)
 /* Before it is closed: then nothing is known of it any more. */
 void io_closes(int fd)
 {
-	struct descriptor *descriptor = uses_file ? io_descriptor(fd, false) : NULL;
+	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
 	struct io_use *use = descriptor ? descriptor->use : NULL;
 	struct stat about;
 
@@ -425,7 +435,7 @@ void io_say_last(void)
 {
 	struct stat about;
 
-	for (int fd = 0; uses_file && fd < IO_FIRST; fd++) {
+	for (int fd = 0; io_is_on && fd < IO_FIRST; fd++) {
 		struct io_use *use = io_is_known(fd) ? io_first[fd].use : NULL;
 		if (use && S_ISREG(use->mode) && !RAW(fstat, fd, &about))
 			use->links = about.st_nlink;
@@ -434,7 +444,7 @@ void io_say_last(void)
 
 void io_made(int fd)
 {
-	struct descriptor *descriptor = uses_file ? io_descriptor(fd, false) : NULL;
+	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
 
 	if (descriptor && !is_guest())
 		forget(descriptor, fd);
@@ -442,7 +452,7 @@ void io_made(int fd)
 
 void io_closes_from(unsigned from, unsigned last)
 {
-	if (!uses_file || is_guest())
+	if (!io_is_on || is_guest())
 		return;
 	if (last >= IO_DESCRIPTORS)
 		last = IO_DESCRIPTORS - 1;
@@ -458,7 +468,7 @@ void io_copied(int fd, int copy)
 {
 	struct descriptor *one, *other;
 
-	if (!uses_file || fd == copy || is_guest())
+	if (!io_is_on || fd == copy || is_guest())
 		return;
 	one = io_descriptor(fd, false);
 	other = io_descriptor(copy, true);
@@ -482,7 +492,7 @@ void io_copied(int fd, int copy)
 
 void io_set_flags(int fd, int flags)
 {
-	struct descriptor *descriptor = uses_file ? io_descriptor(fd, false) : NULL;
+	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
 
 	if (!descriptor || !descriptor->use || descriptor->life != io_life)
 		return;

@@ -79,6 +79,9 @@ pub enum PreloadError {
     /// weigh's own counts can not be read.
     #[error("cannot read /proc/self/io: {0}")]
     OwnIo(io::Error),
+    /// It is of a lower level.
+    #[error("the library that was loaded does not count by file")]
+    CountsNothing,
     /// Programs get the library when they begin.
     #[error("a process that runs already can not be followed by a library: that takes bpf")]
     RunsAlready,
@@ -128,6 +131,10 @@ impl PreloadedJob {
         last_resort: &Path,
     ) -> Result<PreloadedJob, PreloadError> {
         let place = Place::new(level, last_resort)?;
+        let uses = match level {
+            Level::Files => Some(Counted::new(Uses::new(&place.folder)?)),
+            _ => None,
+        };
         rusage::adopt_orphans();
         Ok(PreloadedJob {
             level,
@@ -137,7 +144,7 @@ impl PreloadedJob {
             poller: None,
             tally: Tally::default(),
             files: Files::default(),
-            uses: None,
+            uses,
             begun: Moment::now(),
             last: None,
             reading: JobReading::default(),
@@ -148,17 +155,6 @@ impl PreloadedJob {
             lines: Vec::new(),
             sentry: None,
         })
-    }
-
-    /// The same at level 4, with what is counted by file.
-    pub fn that_counts(
-        command: &OsStr,
-        last_resort: &Path,
-    ) -> Result<(PreloadedJob, Counted), PreloadError> {
-        let mut job = PreloadedJob::open(Level::Files, command, last_resort)?;
-        let counted = Counted::new(Uses::new(&job.place.folder)?);
-        job.uses = Some(counted.clone());
-        Ok((job, counted))
     }
 
     /// The greatest sum of resident sizes that all processes had at one moment is at least and at
@@ -432,6 +428,10 @@ impl Follow for PreloadedJob {
 
     fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
         self.files.take(key)
+    }
+
+    fn counted(&self) -> Option<Counted> {
+        self.uses.clone()
     }
 
     fn counts_opens(&self) -> Result<(), String> {

@@ -11,7 +11,7 @@ use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::FollowIo;
 use crate::follow::{Follow, FollowError};
-use crate::preload::{Counted, PreloadError, PreloadedJob};
+use crate::preload::{Counted, Level, PreloadError, PreloadedJob};
 
 /// What the library counts; and the job, unless somebody else follows it.
 pub struct LibraryIo {
@@ -22,7 +22,8 @@ pub struct LibraryIo {
 impl LibraryIo {
     /// Puts the library where the command's programs find it.
     pub fn open(command: &OsStr) -> Result<LibraryIo, PreloadError> {
-        let (job, counted) = PreloadedJob::that_counts(command, Path::new("."))?;
+        let job = PreloadedJob::open(Level::Files, command, Path::new("."))?;
+        let counted = job.counted().ok_or(PreloadError::CountsNothing)?;
         Ok(LibraryIo { counted, job: Some(job) })
     }
 

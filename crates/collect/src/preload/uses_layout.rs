@@ -35,7 +35,7 @@ pub const HEAD: &[&str] = &[
     "used",
     // Calls that found no room by file: in the rest.
     "rest_calls",
-    // Processes whose address space has no room for this file.
+    // Programs whose address space has no room for this file, or that use no processor's counter.
     "refused",
     // Processes whose streams (stdio) are not seen.
     "without_streams",

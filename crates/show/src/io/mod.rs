@@ -3,9 +3,9 @@
 
 pub mod docs;
 
-use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
 use weigh_schema::io::{Advice, FileUse, Flow, IoFound, IoReport, Rest, Totals, Transfer};
+use weigh_schema::{Quality, Unit};
 
 use crate::text::{Line, Paint, cut, wrap};
 
@@ -61,7 +61,11 @@ fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, width: usize)
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
     lines.extend(section("what could be better", found.advice.iter().map(advice), width));
-    lines.extend(section("not seen", found.notes.iter().cloned(), width));
+    let unknown = found.unavailable.iter().map(|(what, why)| format!("{what}: {why}"));
+    lines.extend(section("not available", unknown, width));
+    let beside = (found.quality != Quality::Exact)
+        .then(|| format!("bytes and calls, all together, are {}", found.quality));
+    lines.extend(section("not seen", beside.into_iter().chain(found.notes.iter().cloned()), width));
     lines
 }
 
@@ -88,13 +92,16 @@ fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
 /// All files together, in a sentence.
 pub(crate) fn sums(found: &IoFound) -> String {
     let by = &found.totals.by_calls;
+    let mapped = match found.unavailable.contains_key(Transfer::Mapped.name()) {
+        true => "what mapped memory moved is not known".to_string(),
+        false => format!("{} by mapped memory", size(mapped(&found.totals))),
+    };
     format!(
-        "{} read by {} calls, {} written by {}, {} by mapped memory; {} in them, of {}",
+        "{} read by {} calls, {} written by {}, {mapped}; {} in them, of {}",
         size(by.read_bytes),
         by.read_calls,
         size(by.written_bytes),
         by.write_calls,
-        size(mapped(&found.totals)),
         show_amount(found.totals.seconds(), Unit::Seconds),
         show_amount(found.wall_seconds, Unit::Seconds),
     )
