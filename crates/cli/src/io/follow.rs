@@ -85,7 +85,8 @@ impl Following<'_> {
             self.take_in();
             self.draw()?;
             let is_time = end.is_some_and(|end| Instant::now() >= end);
-            if self.gather.io.tally().living == 0 || started.is_interrupted() || is_time {
+            let is_over = self.gather.io.tally().living == 0 && started.is_reaped();
+            if is_over || started.is_interrupted() || is_time {
                 return Ok(started.status());
             }
         }
