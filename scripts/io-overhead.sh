@@ -1,9 +1,11 @@
 #!/bin/sh
 # What `weigh io` adds to a program that does nothing but read or write: its own wall time with and without,
-# in turns; the median of the ratios of pairs. Needs root. Usage: scripts/io-overhead.sh [WEIGH [PAIRS]]
+# in turns; the median of the ratios of pairs. By bpf it needs root.
+# Usage: scripts/io-overhead.sh [WEIGH [PAIRS [MECHANISM]]]
 set -eu
 weigh=${1:-target/release/weigh}
 pairs=${2:-9}
+mechanism=${3:-bpf}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 dd if=/dev/zero of="$folder/file" bs=1M count=512 status=none
@@ -16,7 +18,7 @@ measure() { # NAME BLOCK COUNT ARGUMENTS...
 	shift 3
 	for pair in $(seq "$pairs"); do
 		plain=$(seconds dd bs="$block" count="$count" "$@")
-		seen=$(seconds "$weigh" io -q -- dd bs="$block" count="$count" "$@")
+		seen=$(seconds "$weigh" io -q --mechanism "$mechanism" -- dd bs="$block" count="$count" "$@")
 		echo "$plain $seen"
 	done | awk '{ print $2 / $1 }' | sort -n |
 		awk -v name="$name" '{ v[NR] = $1 } END {
@@ -24,7 +26,7 @@ measure() { # NAME BLOCK COUNT ARGUMENTS...
 				v[int((NR + 3) / 4)], v[int((3 * NR + 1) / 4)] }'
 }
 
-for block in 1K:400000 128K:4000 16M:32; do
+for block in 1K:400000 100K:5000 128K:4000 16M:32; do
 	count=${block#*:} block=${block%:*}
 	measure "read $block" "$block" "$count" if="$folder/file" of=/dev/null
 	measure "write $block" "$block" "$count" if=/dev/zero of="$folder/file" conv=notrunc

@@ -16,6 +16,11 @@ use weigh_schema::Counter;
 #[path = "src/preload/layout.rs"]
 mod layout;
 
+/// What they share beside it of files.
+#[allow(dead_code)]
+#[path = "src/preload/uses_layout.rs"]
+mod uses_layout;
+
 /// What weigh and the library for calls share.
 #[allow(dead_code)]
 #[path = "src/calls/shim/layout.rs"]
@@ -44,7 +49,9 @@ fn main() {
         build(object, &out);
     }
     std::fs::write(out.join("layout.h"), layout::c_header()).expect("OUT_DIR is writable");
-    for level in ["2", "3"] {
+    std::fs::write(out.join("uses_layout.h"), uses_layout::c_header())
+        .expect("OUT_DIR is writable");
+    for level in ["2", "3", "4"] {
         build_library(level, &out);
     }
     std::fs::write(out.join("shim_layout.h"), calls_layout::c_header())
@@ -80,9 +87,13 @@ fn build(object: &str, out: &Path) {
     }
 }
 
-/// Level 2 hears of processes, level 3 of what they do with files and sockets too.
+/// Level 2 hears of processes, level 3 of what they do with files and sockets too, level 4 counts that by
+/// file.
 fn build_library(level: &str, out: &Path) {
-    let sources = LEVEL_2.iter().chain(if level == "3" { LEVEL_3 } else { &[] });
+    let sources = LEVEL_2
+        .iter()
+        .chain(if level >= "3" { LEVEL_3 } else { &[] })
+        .chain(if level >= "4" { LEVEL_4 } else { &[] });
     let sources = sources.map(|name| format!("{LIBRARY}/{name}.c"));
     compile(
         &out.join(format!("libweigh_preload_{level}.so")),
@@ -159,6 +170,7 @@ const LEVEL_2: &[&str] = &[
 
 /// The parts of the library that only level 3 has.
 const LEVEL_3: &[&str] = &["descriptors", "sockets", "transfers", "opens"];
+const LEVEL_4: &[&str] = &["io_table", "io_count", "io_calls", "io_paths", "io_streams"];
 
 /// Debian installs versioned names only.
 fn find_clang() -> Option<PathBuf> {

@@ -3,6 +3,7 @@
  * everything that puts something else in a number's place.
  */
 #include "descriptors.h"
+#include "io.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ void moved_slowly(int fd, ssize_t bytes, bool sent)
 EXPORT int close(int fd)
 {
 	set_kind(fd, UNKNOWN);
+	IO(io_closes(fd);)
 	return real_close()(fd);
 }
 
@@ -116,14 +118,18 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	if (!real_close_range())
 		return errno = ENOSYS, -1;
-	if (first <= last)
+	if (first <= last) {
 		forget(first, last);
+		/* CLOSE_RANGE_CLOEXEC, 4: nothing is closed now. */
+		IO(if (!(flags & 4)) io_closes_from(first, last);)
+	}
 	return real_close_range()(first, last, flags);
 }
 
 EXPORT void closefrom(int first)
 {
 	forget(first < 0 ? 0 : first, KINDS);
+	IO(io_closes_from(first < 0 ? 0 : first, KINDS);)
 	if (real_closefrom())
 		real_closefrom()(first);
 }
@@ -132,8 +138,10 @@ EXPORT int dup(int fd)
 {
 	int copy = real_dup()(fd);
 
-	if (copy >= 0)
+	if (copy >= 0) {
 		set_kind(copy, UNKNOWN);
+		IO(io_copied(fd, copy);)
+	}
 	return copy;
 }
 
@@ -141,8 +149,10 @@ EXPORT int dup2(int fd, int to)
 {
 	int copy = real_dup2()(fd, to);
 
-	if (copy >= 0 && fd != to)
+	if (copy >= 0 && fd != to) {
 		set_kind(copy, UNKNOWN);
+		IO(io_copied(fd, copy);)
+	}
 	return copy;
 }
 
@@ -150,8 +160,10 @@ EXPORT int dup3(int fd, int to, int flags)
 {
 	int copy = real_dup3()(fd, to, flags);
 
-	if (copy >= 0)
+	if (copy >= 0) {
 		set_kind(copy, UNKNOWN);
+		IO(io_copied(fd, copy);)
+	}
 	return copy;
 }
 
@@ -161,8 +173,11 @@ EXPORT int dup3(int fd, int to, int flags)
 	void *argument = va_arg(list, void *);                       \
 	va_end(list);                                                \
 	int result = call()(fd, command, argument);                  \
-	if (result >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC)) \
+	if (result >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC)) { \
 		set_kind(result, UNKNOWN);                           \
+		IO(io_copied(fd, result);)                           \
+	}                                                            \
+	IO(if (result >= 0 && command == F_SETFL) io_set_flags(fd, (int)(long)argument);) \
 	return result
 
 EXPORT int fcntl(int fd, int command, ...)

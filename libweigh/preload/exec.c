@@ -3,6 +3,7 @@
  * to become, so that a program in which the library never wakes up is known by its name.
  */
 #include "environment.h"
+#include "io.h"
 
 #include <linux/limits.h>
 #include <spawn.h>
@@ -32,8 +33,10 @@ static void name_program(struct slot *slot, const char *path, uint32_t blind)
 static void before_exec(struct slot *slot, const char *path, uint32_t blind)
 {
 	/* A child by vfork has its parent's memory. */
-	if (slot == self)
+	if (slot == self) {
 		look_at_memory(slot);
+		IO(io_before_exec();)
+	}
 	name_program(slot, path, blind);
 	slot->state = STATE_EXECED;
 }

@@ -4,6 +4,7 @@
  * lies idle from then on, and does not go along into what is executed.
  */
 #include "shim.h"
+#include "io.h"
 
 #include <linux/seccomp.h>
 #include <stdarg.h>
@@ -39,6 +40,8 @@ void after_filter(struct slot *slot)
 	if (slot == self) {
 		is_filtered = true;
 		known.pid = 0;
+		/* The strict one takes the processor's counter away, too. */
+		IO(io_is_on = false;)
 	}
 }
 
@@ -50,6 +53,7 @@ EXPORT int prctl(int option, ...)
 	unsigned long a = va_arg(list, unsigned long), b = va_arg(list, unsigned long);
 	unsigned long c = va_arg(list, unsigned long), d = va_arg(list, unsigned long);
 	va_end(list);
+	IO(if (option == PR_SET_TSC) io_stop();)
 	if (option != PR_SET_SECCOMP)
 		return real_prctl()(option, a, b, c, d);
 	int (*call)(int, unsigned long, unsigned long, unsigned long, unsigned long) = real_prctl();

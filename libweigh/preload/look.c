@@ -5,6 +5,7 @@
  * the process's. What can not be read is not marked as known.
  */
 #include "shim.h"
+#include "io.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -23,7 +24,7 @@ long charged_read(int fd, char *at, size_t room, struct slot *slot)
 	return got;
 }
 
-static bool number_behind(const char *text, const char *label, uint64_t *value)
+bool number_behind(const char *text, const char *label, uint64_t *value)
 {
 	const char *found = strstr(text, label);
 
@@ -223,6 +224,7 @@ void say_last(struct slot *slot, uint32_t wait_status)
 
 	if (slot->state != STATE_RUNNING)
 		return;
+	IO(if (slot == self) io_say_last();)
 	if (!look_at_memory(slot))
 		flag(slot, FLAG_NO_MEMORY);
 	look_at_usage(slot);

@@ -4,6 +4,7 @@
  */
 #include "opens.h"
 #include "descriptors.h"
+#include "io.h"
 
 #include <dirent.h>
 #include <linux/limits.h>
@@ -129,115 +130,128 @@ void after_open_call(long number, long a, long b, long result)
 		va_end(list);                                             \
 	}
 
-#define OPENED(directory, path, call)      \
-	int fd = call;                     \
-	opened(directory, path, fd);       \
+#define OPENED(directory, path, flags, call)              \
+	IO_BEGIN;                                         \
+	int fd = call;                                    \
+	IO(io_opened(fd, flags, SYS_openat, io_began);)   \
+	opened(directory, path, fd);                      \
 	return fd
 
 EXPORT int open(const char *path, int flags, ...)
 {
 	MODE(flags)
-	OPENED(AT_FDCWD, path, real_open()(path, flags, mode));
+	OPENED(AT_FDCWD, path, flags, real_open()(path, flags, mode));
 }
 
 EXPORT int open64(const char *path, int flags, ...)
 {
 	MODE(flags)
-	OPENED(AT_FDCWD, path, real_open64()(path, flags, mode));
+	OPENED(AT_FDCWD, path, flags, real_open64()(path, flags, mode));
 }
 
 EXPORT int openat(int directory, const char *path, int flags, ...)
 {
 	MODE(flags)
-	OPENED(directory, path, real_openat()(directory, path, flags, mode));
+	OPENED(directory, path, flags, real_openat()(directory, path, flags, mode));
 }
 
 EXPORT int openat64(int directory, const char *path, int flags, ...)
 {
 	MODE(flags)
-	OPENED(directory, path, real_openat64()(directory, path, flags, mode));
+	OPENED(directory, path, flags, real_openat64()(directory, path, flags, mode));
 }
 
 EXPORT int __open_2(const char *path, int flags)
 {
-	OPENED(AT_FDCWD, path, real___open_2()(path, flags));
+	OPENED(AT_FDCWD, path, flags, real___open_2()(path, flags));
 }
 
 EXPORT int __open64_2(const char *path, int flags)
 {
-	OPENED(AT_FDCWD, path, real___open64_2()(path, flags));
+	OPENED(AT_FDCWD, path, flags, real___open64_2()(path, flags));
 }
 
 EXPORT int __openat_2(int directory, const char *path, int flags)
 {
-	OPENED(directory, path, real___openat_2()(directory, path, flags));
+	OPENED(directory, path, flags, real___openat_2()(directory, path, flags));
 }
 
 EXPORT int __openat64_2(int directory, const char *path, int flags)
 {
-	OPENED(directory, path, real___openat64_2()(directory, path, flags));
+	OPENED(directory, path, flags, real___openat64_2()(directory, path, flags));
 }
 
 EXPORT int creat(const char *path, mode_t mode)
 {
-	OPENED(AT_FDCWD, path, real_creat()(path, mode));
+	OPENED(AT_FDCWD, path, O_TRUNC, real_creat()(path, mode));
 }
 
 EXPORT int creat64(const char *path, mode_t mode)
 {
-	OPENED(AT_FDCWD, path, real_creat64()(path, mode));
+	OPENED(AT_FDCWD, path, O_TRUNC, real_creat64()(path, mode));
 }
 
 EXPORT int mkstemp(char *path)
 {
-	OPENED(AT_FDCWD, path, real_mkstemp()(path));
+	OPENED(AT_FDCWD, path, 0, real_mkstemp()(path));
 }
 
 EXPORT int mkstemp64(char *path)
 {
-	OPENED(AT_FDCWD, path, real_mkstemp64()(path));
+	OPENED(AT_FDCWD, path, 0, real_mkstemp64()(path));
 }
 
 EXPORT int mkostemp(char *path, int flags)
 {
-	OPENED(AT_FDCWD, path, real_mkostemp()(path, flags));
+	OPENED(AT_FDCWD, path, flags, real_mkostemp()(path, flags));
 }
 
 EXPORT int mkostemp64(char *path, int flags)
 {
-	OPENED(AT_FDCWD, path, real_mkostemp64()(path, flags));
+	OPENED(AT_FDCWD, path, flags, real_mkostemp64()(path, flags));
 }
 
-#define OPENED_STREAM(path, call)                          \
-	FILE *stream = call;                               \
-	if (stream)                                        \
-		opened(AT_FDCWD, path, fileno(stream));    \
+#if LEVEL >= 4
+static int flags_of(const char *mode)
+{
+	return *mode == 'w' ? O_TRUNC : *mode == 'a' ? O_APPEND : 0;
+}
+#endif
+
+#define OPENED_STREAM(path, mode, call)                                                          \
+	IO_BEGIN;                                                                                \
+	FILE *stream = call;                                                                     \
+	IO(io_opened(stream ? fileno(stream) : -1, flags_of(mode), SYS_openat, io_began);)       \
+	if (stream)                                                                              \
+		opened(AT_FDCWD, path, fileno(stream));                                          \
 	return stream
 
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
-	OPENED_STREAM(path, real_fopen()(path, mode));
+	OPENED_STREAM(path, mode, real_fopen()(path, mode));
 }
 
 EXPORT FILE *fopen64(const char *path, const char *mode)
 {
-	OPENED_STREAM(path, real_fopen64()(path, mode));
+	OPENED_STREAM(path, mode, real_fopen64()(path, mode));
 }
 
 EXPORT FILE *freopen(const char *path, const char *mode, FILE *old)
 {
-	OPENED_STREAM(path, real_freopen()(path, mode, old));
+	OPENED_STREAM(path, mode, real_freopen()(path, mode, old));
 }
 
 EXPORT FILE *freopen64(const char *path, const char *mode, FILE *old)
 {
-	OPENED_STREAM(path, real_freopen64()(path, mode, old));
+	OPENED_STREAM(path, mode, real_freopen64()(path, mode, old));
 }
 
 EXPORT DIR *opendir(const char *path)
 {
+	IO_BEGIN;
 	DIR *folder = real_opendir()(path);
 
+	IO(io_opened(folder ? dirfd(folder) : -1, 0, SYS_openat, io_began);)
 	if (folder)
 		opened(AT_FDCWD, path, dirfd(folder));
 	return folder;

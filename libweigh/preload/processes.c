@@ -2,6 +2,7 @@
  * Processes that are made, end, and are waited for; whether there are threads.
  */
 #include "shim.h"
+#include "io.h"
 
 #include <linux/sched.h>
 #include <pthread.h>
@@ -160,6 +161,7 @@ static int begin_clone(void *place)
 		self = slot;
 		known.pid = slot->pid;
 		known.local_pid = slot->local_pid;
+		IO(io_become_child();)
 	}
 	int status = function((void *)(uintptr_t)slot->start_argument);
 	say_last(slot, (status & 0xff) << 8);

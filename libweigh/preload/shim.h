@@ -110,6 +110,8 @@ void after_filter(struct slot *slot);
 /* look.c */
 /* Reads, and charges a slot with it. */
 long charged_read(int fd, char *at, size_t room, struct slot *slot);
+/* Whether a number stands behind a label, with something behind it. */
+bool number_behind(const char *text, const char *label, uint64_t *value);
 void look_in_between(struct slot *slot);
 /* Whether it could be read. */
 bool look_at_memory(struct slot *slot);

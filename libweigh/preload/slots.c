@@ -5,6 +5,7 @@
  * build.
  */
 #include "shim.h"
+#include "io.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -92,7 +93,7 @@ struct shared *whole(void)
 uint64_t own_space(void)
 {
 	return (shared_head ? page_size : 0) + (own_slot ? page_size : 0) +
-	       (all_mapped ? sizeof(struct shared) : 0);
+	       (all_mapped ? sizeof(struct shared) : 0) IO(+ io_space());
 }
 
 uint32_t index_of(const struct slot *slot)
@@ -218,6 +219,7 @@ struct slot *expect_child(void)
 {
 	if (known.pid)
 		wait_for_room();
+	IO(io_epoch++;)
 	struct slot *slot = known.pid ? claim(STATE_SPAWNING) : NULL;
 
 	if (slot)
@@ -269,6 +271,7 @@ void become_child(void)
 		enter_child(slot);
 	}
 	self = slot ? slot : &nowhere;
+	IO(io_become_child();)
 }
 
 void enter_child(struct slot *slot)
@@ -468,6 +471,7 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	memcpy(known.name, slot->name, sizeof known.name);
 	memcpy(known.command, slot->command, sizeof known.command);
 	known.command_bytes = slot->command_bytes;
+	IO(io_begin(path);)
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	on_exit(at_exit, NULL);
 out:

@@ -3,6 +3,7 @@
  * out, bytes over the network, connections.
  */
 #include "descriptors.h"
+#include "io.h"
 
 #include <sys/socket.h>
 #include <time.h>
@@ -27,8 +28,10 @@ EXPORT int socket(int domain, int type, int protocol)
 {
 	int fd = real_socket()(domain, type, protocol);
 
-	if (fd >= 0)
+	if (fd >= 0) {
 		set_kind(fd, UNKNOWN);
+		IO(io_made(fd);)
+	}
 	return fd;
 }
 
@@ -51,6 +54,7 @@ static void accepted(int fd)
 	if (fd < 0)
 		return;
 	set_kind(fd, UNKNOWN);
+	IO(io_made(fd);)
 	if (kind_of(fd) == STREAM)
 		connected(fd);
 }
@@ -103,86 +107,106 @@ static void received(int fd, ssize_t bytes, int flags)
 
 EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
+	IO_BEGIN;
 	ssize_t n = real_send()(fd, data, size, flags);
 
 	sent(fd, n);
+	IO_MOVED(fd, n, IO_MESSAGE, true, IO_NOWHERE, 0, sendto);
 	return n;
 }
 
 EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 		      const struct sockaddr *address, socklen_t length)
 {
+	IO_BEGIN;
 	ssize_t n = real_sendto()(fd, data, size, flags, address, length);
 
 	sent(fd, n);
+	IO_MOVED(fd, n, IO_MESSAGE, true, IO_NOWHERE, 0, sendto);
 	return n;
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
+	IO_BEGIN;
 	ssize_t n = real_sendmsg()(fd, message, flags);
 
 	sent(fd, n);
+	IO_MOVED(fd, n, IO_MESSAGE, true, IO_NOWHERE, 0, sendmsg);
 	return n;
 }
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags)
 {
+	IO_BEGIN;
 	int n = real_sendmmsg()(fd, messages, number, flags);
 
 	for (int i = 0; i < n; i++)
 		sent(fd, messages[i].msg_len);
+	IO(io_moved_messages(fd, messages, n, true, SYS_sendmmsg, io_began);)
 	return n;
 }
 
 EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
+	IO_BEGIN;
 	ssize_t n = real_recv()(fd, data, size, flags);
 
 	received(fd, n, flags);
+	IO_MOVED(fd, n, IO_MESSAGE, false, IO_NOWHERE, 0, recvfrom);
 	return n;
 }
 
 EXPORT ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flags)
 {
+	IO_BEGIN;
 	ssize_t n = real___recv_chk()(fd, data, size, room, flags);
 
 	received(fd, n, flags);
+	IO_MOVED(fd, n, IO_MESSAGE, false, IO_NOWHERE, 0, recvfrom);
 	return n;
 }
 
 EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *address,
 			socklen_t *length)
 {
+	IO_BEGIN;
 	ssize_t n = real_recvfrom()(fd, data, size, flags, address, length);
 
 	received(fd, n, flags);
+	IO_MOVED(fd, n, IO_MESSAGE, false, IO_NOWHERE, 0, recvfrom);
 	return n;
 }
 
 EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
 			      struct sockaddr *address, socklen_t *length)
 {
+	IO_BEGIN;
 	ssize_t n = real___recvfrom_chk()(fd, data, size, room, flags, address, length);
 
 	received(fd, n, flags);
+	IO_MOVED(fd, n, IO_MESSAGE, false, IO_NOWHERE, 0, recvfrom);
 	return n;
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
+	IO_BEGIN;
 	ssize_t n = real_recvmsg()(fd, message, flags);
 
 	received(fd, n, flags);
+	IO_MOVED(fd, n, IO_MESSAGE, false, IO_NOWHERE, 0, recvmsg);
 	return n;
 }
 
 EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags,
 		    struct timespec *timeout)
 {
+	IO_BEGIN;
 	int n = real_recvmmsg()(fd, messages, number, flags, timeout);
 
 	for (int i = 0; i < n; i++)
 		received(fd, messages[i].msg_len, flags);
+	IO(io_moved_messages(fd, messages, n, false, SYS_recvmmsg, io_began);)
 	return n;
 }

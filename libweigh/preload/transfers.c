@@ -5,6 +5,7 @@
  * is written.
  */
 #include "descriptors.h"
+#include "io.h"
 
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -30,57 +31,71 @@ REAL(int, io_setup, int, struct io_context **)
 
 EXPORT ssize_t read(int fd, void *data, size_t size)
 {
+	IO_BEGIN;
 	ssize_t n = real_read()(fd, data, size);
 
 	moved(fd, n, false);
+	IO_MOVED(fd, n, IO_PLAIN, false, IO_AT_POSITION, 0, read);
 	return n;
 }
 
 EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
 {
+	IO_BEGIN;
 	ssize_t n = real___read_chk()(fd, data, size, room);
 
 	moved(fd, n, false);
+	IO_MOVED(fd, n, IO_PLAIN, false, IO_AT_POSITION, 0, read);
 	return n;
 }
 
 EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
+	IO_BEGIN;
 	ssize_t n = real_write()(fd, data, size);
 
 	moved(fd, n, true);
+	IO_MOVED(fd, n, IO_PLAIN, true, IO_AT_POSITION, 0, write);
 	return n;
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int number)
 {
+	IO_BEGIN;
 	ssize_t n = real_readv()(fd, parts, number);
 
 	moved(fd, n, false);
+	IO_MOVED(fd, n, IO_VECTORED, false, IO_AT_POSITION, 0, readv);
 	return n;
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int number)
 {
+	IO_BEGIN;
 	ssize_t n = real_writev()(fd, parts, number);
 
 	moved(fd, n, true);
+	IO_MOVED(fd, n, IO_VECTORED, true, IO_AT_POSITION, 0, writev);
 	return n;
 }
 
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
 {
+	IO_BEGIN;
 	ssize_t n = real_sendfile()(out, in, offset, size);
 
 	moved(out, n, true);
+	IO(io_copied_bytes(in, offset, out, NULL, n, SYS_sendfile, io_began);)
 	return n;
 }
 
 EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
 {
+	IO_BEGIN;
 	ssize_t n = real_sendfile64()(out, in, offset, size);
 
 	moved(out, n, true);
+	IO(io_copied_bytes(in, offset, out, NULL, n, SYS_sendfile, io_began);)
 	return n;
 }
 
@@ -95,8 +110,11 @@ static void other(ssize_t bytes, bool wrote)
 EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size,
 		      unsigned flags)
 {
+	IO_BEGIN;
 	ssize_t n = real_splice()(in, in_offset, out, out_offset, size, flags);
 
+	IO(io_copied_bytes(in, in_offset, out, out_offset, n, SYS_splice, io_began);)
+	IO(io_uncounted(n, true, true);)
 	if (n >= 0) {
 		other(n, RAW(fcntl, out, F_GETPIPE_SZ) < 0);
 		moved(in, n, false);
@@ -107,16 +125,22 @@ EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, 
 
 EXPORT ssize_t tee(int in, int out, size_t size, unsigned flags)
 {
+	IO_BEGIN;
 	ssize_t n = real_tee()(in, out, size, flags);
 
 	other(n, false);
+	IO(io_copied_bytes(in, NULL, out, NULL, n, SYS_tee, io_began);)
+	IO(io_uncounted(n, true, true);)
 	return n;
 }
 
 EXPORT ssize_t vmsplice(int fd, const struct iovec *parts, size_t number, unsigned flags)
 {
+	IO_BEGIN;
 	ssize_t n = real_vmsplice()(fd, parts, number, flags);
 
+	IO_MOVED(fd, n, IO_COPIED, true, IO_NOWHERE, 0, vmsplice);
+	IO(io_uncounted(n, false, true);)
 	if (n >= 0)
 		other(n, (RAW(fcntl, fd, F_GETFL) & O_ACCMODE) != O_RDONLY);
 	return n;

@@ -14,7 +14,7 @@ mod seen;
 mod series;
 
 pub use advice::{RULES, Rule};
-pub use book::{IoBook, Row, View};
+pub use book::{IoBook, Row};
 pub use report::{Run, file_use, found, report};
 pub use saved::Saved;
 pub use series::{IoSeries, Step};

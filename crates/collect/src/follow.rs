@@ -18,7 +18,7 @@ use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, Pro
 use crate::call_filter::CallFilter;
 use crate::job::JobError;
 use crate::poll::PollError;
-use crate::preload::PreloadError;
+use crate::preload::{Counted, PreloadError};
 use crate::ptrace::TraceError;
 
 /// What the kernel's own sums of I/O leave out, wherever nothing else counts it.
@@ -184,6 +184,11 @@ pub trait Follow {
 
     /// What is to be said about values that follow from the readings.
     fn notes(&mut self) -> Vec<Note>;
+
+    /// What is counted by file, where that is done by who follows the job.
+    fn counted(&self) -> Option<Counted> {
+        None
+    }
 
     /// Whether every open of a file is counted; else why not.
     fn counts_opens(&self) -> Result<(), String>;

@@ -5,7 +5,9 @@
 //! to start where calls can not be followed; what else a kernel lacks is named with its reason.
 
 mod calls;
+mod follow;
 mod layout;
+mod library;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -25,6 +27,8 @@ use crate::{clock, complaints, requirements};
 use layout::skeleton;
 
 pub use calls::name;
+pub use follow::FollowIo;
+pub use library::LibraryIo;
 
 /// Run on request, not attached.
 const JOIN: &str = "member__join";

@@ -8,6 +8,7 @@
 //! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
 
 mod clock;
+mod counted;
 mod files;
 mod hidden;
 #[allow(dead_code)]
@@ -20,6 +21,9 @@ mod process;
 mod program;
 mod sums;
 mod tally;
+mod uses;
+#[allow(dead_code)]
+mod uses_layout;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -53,7 +57,9 @@ pub use place::Folder;
 use place::Place;
 pub use program::of_elf as why_blind_in_elf;
 
+pub use counted::Counted;
 use tally::Tally;
+use uses::Uses;
 
 /// Time between looks, at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -73,6 +79,12 @@ pub enum PreloadError {
     /// weigh's own counts can not be read.
     #[error("cannot read /proc/self/io: {0}")]
     OwnIo(io::Error),
+    /// It is of a lower level.
+    #[error("the library that was loaded does not count by file")]
+    CountsNothing,
+    /// Programs get the library when they begin.
+    #[error("a process that runs already can not be followed by a library: that takes bpf")]
+    RunsAlready,
 }
 
 /// How much the library does.
@@ -82,6 +94,8 @@ pub enum Level {
     Processes,
     /// It hears of the calls that they make on files and sockets, too (level 3).
     Calls,
+    /// It counts by file what they do, too (level 4, `weigh io`).
+    Files,
 }
 
 /// A job with the library in its programs.
@@ -93,6 +107,7 @@ pub struct PreloadedJob {
     poller: Option<JobPoller>,
     tally: Tally,
     files: Files,
+    uses: Option<Counted>,
     begun: Moment,
     last: Option<Instant>,
     reading: JobReading,
@@ -116,6 +131,10 @@ impl PreloadedJob {
         last_resort: &Path,
     ) -> Result<PreloadedJob, PreloadError> {
         let place = Place::new(level, last_resort)?;
+        let uses = match level {
+            Level::Files => Some(Counted::new(Uses::new(&place.folder)?)),
+            _ => None,
+        };
         rusage::adopt_orphans();
         Ok(PreloadedJob {
             level,
@@ -125,6 +144,7 @@ impl PreloadedJob {
             poller: None,
             tally: Tally::default(),
             files: Files::default(),
+            uses,
             begun: Moment::now(),
             last: None,
             reading: JobReading::default(),
@@ -173,13 +193,30 @@ impl PreloadedJob {
             let (hidden, events) = (&self.tally.hidden, &mut self.tally.events);
             self.files.look(&self.place, hidden, |event| events.push_back(event));
             let now: BTreeSet<u32> = poller.living().into_iter().collect();
-            self.tally.look(&self.place, &poll, &now, remaining, began_ns, now_ns());
+            let ended = self.tally.look(&self.place, &poll, &now, remaining, began_ns, now_ns());
+            self.uses.iter().for_each(|uses| uses.look(&self.place, &self.tally, &ended));
+            ended.iter().for_each(|(slot, _)| process::recycle(&self.place, *slot));
             let with_slot = self.tally.living.iter().filter(|p| !p.said_its_last());
             // Who is known by a number only can be sent nothing, but lives.
             self.alive = now.into_iter().chain(with_slot.map(|p| p.pid)).collect();
             self.reading = self.sum_up(poll.reading);
+            self.tell_witness();
         }
         self.last = Some(Instant::now());
+    }
+
+    /// What there is to hold the counts by file against.
+    fn tell_witness(&mut self) {
+        let Some(uses) = &self.uses else { return };
+        self.tally.note_living_blind_spots();
+        let is_whole = self.total.is_some() && !self.waited_io.has_lost_threads;
+        uses.hold_against(counted::Known {
+            counters: self.reading.counters.clone(),
+            is_whole,
+            blind: self.blind_spots(),
+            unseen: self.tally.unseen_io(),
+            living: self.alive.len() as u64,
+        });
     }
 
     fn grounds(&mut self) -> Grounds {
@@ -250,6 +287,7 @@ impl Follow for PreloadedJob {
         self.usage_before = rusage::waited().counters;
         self.begun = Moment::now();
         self.tally.epoch_ns = now_ns();
+        self.uses.iter().for_each(Counted::begin);
         self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);
         self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
@@ -392,9 +430,13 @@ impl Follow for PreloadedJob {
         self.files.take(key)
     }
 
+    fn counted(&self) -> Option<Counted> {
+        self.uses.clone()
+    }
+
     fn counts_opens(&self) -> Result<(), String> {
         match self.level {
-            Level::Calls => Ok(()),
+            Level::Calls | Level::Files => Ok(()),
             Level::Processes => Err("only level 3 looks at files".to_owned()),
         }
     }

@@ -10,6 +10,7 @@
 //! * [`IoReport`]: what `account` hands to `show` and `keep`; [`Moment`], [`PlaceMoment`]: the same over time.
 
 mod field;
+mod grounds;
 mod header;
 mod moment;
 mod object;
@@ -19,6 +20,7 @@ mod transfer;
 mod uses;
 
 pub use field::{FIELDS, Field, Fold, bucket_start};
+pub use grounds::{Grounds, Witness};
 pub use header::c_header;
 pub use moment::{Moment, PlaceMoment};
 pub use object::Object;

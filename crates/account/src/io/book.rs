@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use weigh_schema::Mechanism;
 use weigh_schema::io::{
-    Direction, Event, Field, FileId, Named, Numbers, Object, Places, Process, Trust, Unseen, Use,
+    Direction, Event, Field, FileId, Named, Numbers, Object, Places, Process, Unseen, Use,
 };
 
 use super::seen;
@@ -64,28 +63,11 @@ fn fold_strides(mine: &mut Vec<(i64, u64)>, theirs: &[(i64, u64)]) {
     mine.truncate(weigh_schema::io::STRIDES);
 }
 
-/// How what is in a book was seen.
-#[derive(Clone, Debug)]
-pub struct View {
-    /// By what.
-    pub mechanism: Mechanism,
-    /// What that does not see.
-    pub unseen: Unseen,
-    /// Numbers that are not exact because of it.
-    pub qualities: BTreeMap<String, Trust>,
-}
-
-impl Default for View {
-    fn default() -> View {
-        View { mechanism: Mechanism::Bpf, unseen: Unseen::default(), qualities: BTreeMap::new() }
-    }
-}
-
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct IoBook {
-    /// How it was seen.
-    pub view: View,
+    /// What could not be seen of any row.
+    pub unseen: Unseen,
     pub(super) rows: HashMap<(FileId, u32), Row>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     pub(super) processes: BTreeMap<u32, Process>,

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use weigh_schema::Quality;
 use weigh_schema::io::{
-    Direction, Field, FileId, FileUse, IoFound, IoReport, Numbers, Object, Process, ProcessUse,
-    REPORT, Rest, Slowest, Stride, Tally, Transferred,
+    Direction, Field, FileId, FileUse, Grounds, IoFound, IoReport, Numbers, Object, Process,
+    ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred,
 };
 
 use super::book::{IoBook, Row};
@@ -23,8 +23,8 @@ pub struct Run {
     pub wall_seconds: f64,
     /// How much was seen and lost.
     pub tally: Tally,
-    /// What is missing for other reasons.
-    pub notes: Vec<String>,
+    /// How far it can be trusted, and what is missing for other reasons.
+    pub grounds: Grounds,
 }
 
 /// The report of what is in the book.
@@ -52,14 +52,16 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
     }
     IoFound {
         wall_seconds: run.wall_seconds,
-        mechanism: book.view.mechanism,
-        totals: totals(&all, book.view.unseen),
+        mechanism: run.grounds.mechanism,
+        quality: run.grounds.quality,
+        witness: run.grounds.witness,
+        totals: totals(&all, book.unseen),
         uses_total: book.rows.len() as u64 + book.rest_uses,
         flows: Vec::new(),
         // A rule holds reads against writes against opens: it needs all of them.
-        advice: if book.view.unseen.any() { Vec::new() } else { advice::advice(book) },
+        advice: if book.unseen.any() { Vec::new() } else { advice::advice(book) },
         rest: rest(book, &run.tally),
-        qualities: book.view.qualities.clone(),
+        qualities: run.grounds.qualities.clone(),
         notes: notes(book, run),
     }
 }
@@ -85,10 +87,10 @@ pub fn file_use(
         device: file.device,
         inode: file.inode,
         is_deleted: row.is_deleted,
-        totals: totals(&row.numbers, book.view.unseen),
+        totals: totals(&row.numbers, book.unseen),
         read_strides: strides(&row.directions[0]),
         write_strides: strides(&row.directions[1]),
-        again_quality: match book.view.unseen.any() {
+        again_quality: match book.unseen.any() {
             true => Quality::Unavailable,
             false => again_quality(row),
         },
@@ -121,7 +123,7 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
     let mut sums: HashMap<u32, (Transferred, u64)> = HashMap::new();
     for ((_, pid), row) in &book.rows {
         let (sum, time) = sums.entry(*pid).or_default();
-        let more = by_calls(&row.numbers, book.view.unseen);
+        let more = by_calls(&row.numbers, book.unseen);
         sum.read_bytes += more.read_bytes;
         sum.read_calls += more.read_calls;
         sum.written_bytes += more.written_bytes;
@@ -136,7 +138,7 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
             name: process.name.clone(),
             started_seconds: seconds(process.started_ns),
             ended_seconds: (process.ended_ns > 0).then(|| seconds(process.ended_ns)),
-            by_calls: Transferred { unseen: book.view.unseen, ..by_calls },
+            by_calls: Transferred { unseen: book.unseen, ..by_calls },
             io_seconds: seconds(time),
             path_calls_total: process.path_calls,
             path_seconds: seconds(process.path_ns),
@@ -151,7 +153,7 @@ fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
-        totals: totals(&book.rest.numbers, book.view.unseen),
+        totals: totals(&book.rest.numbers, book.unseen),
     })
 }
 
@@ -167,5 +169,7 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];
     let lost = lost.iter().filter(|(count, _)| *count > 0);
-    lost.map(|(count, what)| format!("{count} {what}")).chain(run.notes.iter().cloned()).collect()
+    lost.map(|(count, what)| format!("{count} {what}"))
+        .chain(run.grounds.notes.iter().cloned())
+        .collect()
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 
 const IO_EXAMPLES: &str = "\
@@ -45,6 +45,10 @@ pub struct IoArguments {
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
 
+    /// How reads and writes are seen.
+    #[arg(long, value_enum, default_value_t = IoMechanism::Auto)]
+    pub mechanism: IoMechanism,
+
     /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -68,6 +72,17 @@ pub struct IoArguments {
     /// Write a row for each file and process to a Parquet file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub parquet: Option<PathBuf>,
+}
+
+/// How `weigh io` sees reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IoMechanism {
+    /// bpf where that is allowed, else preload.
+    Auto,
+    /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root.
+    Bpf,
+    /// A library in dynamic programs: calls of the C library, without any rights. What it can not see is named.
+    Preload,
 }
 
 /// Other ways to see what is read and written.

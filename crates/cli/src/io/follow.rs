@@ -14,6 +14,7 @@ use weigh_schema::io::{FileUse, IoReport};
 
 use super::gather::{Gather, LOOK};
 use super::live::Live;
+use super::mechanism;
 use crate::arguments::IoArguments;
 use crate::foreground::{Foreground, Started};
 
@@ -31,7 +32,7 @@ pub struct Followed {
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
 pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnError>> {
     let parquet = arguments.parquet.as_deref().map(IoWriter::create).transpose()?;
-    let mut gather = Gather::open()?;
+    let mut gather = Gather::new(mechanism::open(arguments)?);
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let started = match arguments.pid {
@@ -40,8 +41,11 @@ pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnE
             foreground.stay()
         }
         None => {
-            let arm = |waiting: &Waiting| Ok(gather.io.arm(waiting.pidfd())?);
-            match foreground.start(&arguments.command, &[], arm)? {
+            let variables = gather.io.variables();
+            let arm = |waiting: &Waiting| {
+                Ok(gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?)
+            };
+            match foreground.start(&arguments.command, &variables, arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),
             }
@@ -75,10 +79,14 @@ impl Following<'_> {
             let look = Instant::now() + LOOK;
             started.wait(end.map_or(look, |end| end.min(look)), &self.gather.io.wake_fds())?;
             started.attend(&|pid| self.gather.io.is_member(pid))?;
+            if started.is_reaped() {
+                self.gather.io.reap();
+            }
             self.take_in();
             self.draw()?;
             let is_time = end.is_some_and(|end| Instant::now() >= end);
-            if self.gather.io.tally().living == 0 || started.is_interrupted() || is_time {
+            let is_over = self.gather.io.tally().living == 0 && started.is_reaped();
+            if is_over || started.is_interrupted() || is_time {
                 return Ok(started.status());
             }
         }
@@ -95,26 +103,26 @@ impl Following<'_> {
             return Ok(());
         }
         let book = self.gather.so_far()?;
-        let report = report(&book, self.run(Vec::new()), &name);
+        let report = report(&book, self.run(), &name);
         if let Some(live) = &mut self.live {
             live.draw(&report);
         }
         Ok(())
     }
 
-    fn run(&self, notes: Vec<String>) -> Run {
+    fn run(&self) -> Run {
         let words = self.arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
             pid: self.arguments.pid,
             wall_seconds: self.began.elapsed().as_secs_f64(),
             tally: self.gather.io.tally(),
-            notes,
+            grounds: self.gather.io.grounds(),
         }
     }
 
     fn finish(mut self) -> anyhow::Result<IoReport> {
-        let mut run = self.run(self.gather.io.missing().to_vec());
+        let mut run = self.run();
         if self.arguments.pid.is_none() {
             // The memory of the last process is given back after its end was told.
             std::thread::sleep(LAST_LOOK);

@@ -1,10 +1,10 @@
-//! What the kernel side tells of files, gathered: for `weigh io`, and for a recording.
+//! What is told of files, by the kernel side or by a library in the programs, gathered: for `weigh io`, and for a recording.
 
 use std::time::{Duration, Instant};
 
 use weigh_account::io::{IoBook, IoSeries, Row, Run, Step, file_use};
-use weigh_collect::io::{KernelIo, name};
-use weigh_collect::job::JobError;
+use weigh_collect::follow::FollowError;
+use weigh_collect::io::{FollowIo, name};
 use weigh_schema::io::{FileId, FileUse};
 
 /// How often what was told is taken in, unless there is much.
@@ -12,8 +12,8 @@ pub const LOOK: Duration = Duration::from_millis(50);
 
 /// What is known so far, and where it comes from.
 pub struct Gather {
-    /// The kernel side.
-    pub io: KernelIo,
+    /// Who tells.
+    pub io: Box<dyn FollowIo>,
     /// What was told.
     pub book: IoBook,
     series: IoSeries,
@@ -21,14 +21,9 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Loads the programs. Nobody is followed yet.
-    pub fn open() -> Result<Gather, JobError> {
-        Ok(Gather {
-            io: KernelIo::open()?,
-            book: IoBook::default(),
-            series: IoSeries::default(),
-            stepped: Instant::now(),
-        })
+    /// Nothing is known yet.
+    pub fn new(io: Box<dyn FollowIo>) -> Gather {
+        Gather { io, book: IoBook::default(), series: IoSeries::default(), stepped: Instant::now() }
     }
 
     /// Takes in what has come, but for no longer than until somebody should look elsewhere. `old` is
@@ -63,9 +58,9 @@ impl Gather {
     }
 
     /// All that is known, with what processes have open still.
-    pub fn so_far(&self) -> Result<IoBook, JobError> {
+    pub fn so_far(&self) -> Result<IoBook, FollowError> {
         let mut book = self.book.clone();
-        take_in_open(&mut book, &self.io)?;
+        take_in_open(&mut book, &*self.io)?;
         Ok(book)
     }
 
@@ -82,10 +77,11 @@ impl Gather {
     }
 
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
-    pub fn end(&mut self, run: &mut Run, old: &mut dyn FnMut(FileUse)) -> Result<(), JobError> {
+    pub fn end(&mut self, run: &mut Run, old: &mut dyn FnMut(FileUse)) -> Result<(), FollowError> {
         self.io.detach();
+        run.grounds = self.io.grounds();
         while self.take_in_a_batch(old) {}
-        take_in_open(&mut self.book, &self.io)?;
+        take_in_open(&mut self.book, &*self.io)?;
         if let Some(rest) = self.io.rest() {
             self.book.add_rest(&rest);
         }
@@ -94,7 +90,7 @@ impl Gather {
             self.book.add_use(request);
         }
         if !requests.is_empty() {
-            run.notes.push(format!(
+            run.grounds.notes.push(format!(
                 "{} AIO requests, whose results no call handed over, are counted as they were asked for",
                 requests.len()
             ));
@@ -105,7 +101,7 @@ impl Gather {
 }
 
 /// What processes have open still.
-fn take_in_open(book: &mut IoBook, io: &KernelIo) -> Result<(), JobError> {
+fn take_in_open(book: &mut IoBook, io: &dyn FollowIo) -> Result<(), FollowError> {
     io.open_uses()?.iter().for_each(|used| book.add_use(used));
     for process in io.processes()? {
         book.add_process(process);

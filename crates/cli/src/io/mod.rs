@@ -6,6 +6,7 @@
 mod follow;
 pub mod gather;
 mod live;
+pub mod mechanism;
 mod mount;
 
 use std::io::IsTerminal as _;

@@ -81,6 +81,7 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         }
         Mechanism::Preload => {
             let level = match way.level {
+                Level::Interposition if settings.arguments.io => preload::Level::Files,
                 Level::Interposition => preload::Level::Calls,
                 _ => preload::Level::Processes,
             };

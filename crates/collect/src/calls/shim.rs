@@ -6,7 +6,7 @@
 //! the kernel side. Refuses commands that the library can not be loaded into, with the reason.
 
 pub mod layout;
-mod ticks;
+pub(crate) mod ticks;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -42,7 +42,7 @@ impl Wanted {
 }
 
 /// Who is who.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Hidden {
     /// By number: the PID, and when the slot says that it began.
     found: HashMap<u32, (u32, u64)>,

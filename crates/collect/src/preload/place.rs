@@ -23,6 +23,7 @@ use super::{Level, PreloadError, clock, leftovers};
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
 const LEVEL_3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_3.so"));
+const LEVEL_4: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_4.so"));
 
 /// The dynamic loader that the library is for.
 pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
@@ -101,6 +102,18 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// Another file that the programs share, named after the first one.
+    pub fn another(&self, suffix: &str, bytes: u64) -> io::Result<File> {
+        let mut name = self.file.clone().into_os_string();
+        name.push(suffix);
+        let file = File::options().read(true).write(true).create_new(true).open(name)?;
+        file.set_permissions(std::fs::metadata(&self.file)?.permissions())?;
+        file.set_len(bytes)?;
+        Ok(file)
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
@@ -117,7 +130,11 @@ pub struct Place {
 impl Place {
     /// Makes the folder, and begins the file.
     pub fn new(level: Level, last_resort: &Path) -> Result<Place, PreloadError> {
-        let library = if level == Level::Calls { LEVEL_3 } else { LEVEL_2 };
+        let library = match level {
+            Level::Processes => LEVEL_2,
+            Level::Calls => LEVEL_3,
+            Level::Files => LEVEL_4,
+        };
         let folder = Folder::new(last_resort, library, size_of::<Shared>() as u64)?;
         let mapped = File::options().read(true).write(true).open(&folder.file);
         let map = mapped.and_then(|file| map(&file)).map_err(|error| PreloadError::NoPlace {

@@ -15,6 +15,8 @@ use super::program;
 /// A process as its slot tells of it.
 #[derive(Clone, Debug)]
 pub struct Process {
+    /// Which slot it is.
+    pub slot: usize,
     pub state: u32,
     pub flags: u32,
     pub pid: u32,
@@ -39,7 +41,8 @@ pub struct Process {
 
 impl Process {
     /// Reads a slot; none if there is no process in it.
-    pub fn read(slot: &Slot) -> Option<Process> {
+    pub fn read(shared: &Shared, index: usize) -> Option<Process> {
+        let slot = &shared.slots[index];
         let state = slot.state.load(Ordering::Acquire);
         if !matches!(state, STATE_EXECED | STATE_RUNNING | STATE_ENDED | STATE_REAPED) {
             return None;
@@ -48,6 +51,7 @@ impl Process {
         let number = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
         let small = |n: &std::sync::atomic::AtomicU32| n.load(Ordering::Relaxed);
         Some(Process {
+            slot: index,
             state,
             flags,
             pid: small(&slot.pid),

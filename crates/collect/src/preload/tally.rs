@@ -87,7 +87,7 @@ impl Tally {
         self.hidden = hidden;
     }
 
-    /// Takes in one look. `alive` are the PIDs that were alive, `began_ns` is when the look began
+    /// Takes in one look; those of the slots that have ended, whose slots are then to be given back. `alive` are the PIDs that were alive, `began_ns` is when the look began
     /// and `now_ns` when it ended, on the clock of the slots.
     pub fn look(
         &mut self,
@@ -97,11 +97,9 @@ impl Tally {
         remaining: Vec<ProcessEnd>,
         began_ns: u64,
         now_ns: u64,
-    ) {
+    ) -> Vec<(usize, ProcessEnd)> {
         let slots: Vec<(usize, Process)> = (0..process::used(shared))
-            .filter_map(|index| {
-                Some((index, Process::read(&shared.slots[index])?.found(&self.hidden)))
-            })
+            .filter_map(|index| Some((index, Process::read(shared, index)?.found(&self.hidden))))
             .collect();
         let of_slots = begun(slots.iter().map(|(_, process)| process));
         for end in &poll.ended {
@@ -119,7 +117,7 @@ impl Tally {
             slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
         // They may have said their last since.
         for (index, process) in &mut over {
-            let again = Process::read(&shared.slots[*index]).map(|p| p.found(&self.hidden));
+            let again = Process::read(shared, *index).map(|p| p.found(&self.hidden));
             *process = again.unwrap_or_else(|| process.clone());
         }
         // Children before the parents that waited for them.
@@ -127,13 +125,13 @@ impl Tally {
             0 => now_ns,
             told => told,
         });
+        let mut ended = Vec::with_capacity(over.len());
         for (index, process) in &over {
             self.flags |= process.flags;
-            self.take(process, &parents, now_ns);
+            ended.push((*index, self.take(process, &parents, now_ns)));
             if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
                 shared.head.alive.fetch_sub(1, Ordering::AcqRel);
             }
-            process::recycle(shared, *index);
         }
         let gone = begun(over.iter().map(|(_, process)| process));
         self.living = living.into_iter().map(|(_, process)| process).collect();
@@ -145,6 +143,7 @@ impl Tally {
         if self.statuses.len() > 4096 {
             self.statuses.clear();
         }
+        ended
     }
 
     /// What the looks saw of a process that has ended: kept for its slot, or all there is.
@@ -180,7 +179,7 @@ impl Tally {
     }
 
     /// A process is no more: its row, and its part in the sums.
-    fn take(&mut self, process: &Process, parents: &BTreeSet<u32>, now_ns: u64) {
+    fn take(&mut self, process: &Process, parents: &BTreeSet<u32>, now_ns: u64) -> ProcessEnd {
         let mut process = process.clone();
         process.wait_status = process.wait_status.or(self.statuses.get(&process.pid).copied());
         self.statuses.remove(&process.pid);
@@ -200,7 +199,8 @@ impl Tally {
         self.rss_peak_bytes = self.rss_peak_bytes.max(row.rss_peak_bytes);
         let held = Held { from_ns: process.started_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes };
         self.peak.add(held);
-        self.events.push_back(Event::ProcessEnd(Box::new(row)));
+        self.events.push_back(Event::ProcessEnd(Box::new(row.clone())));
+        row
     }
 
     /// Takes from a process what the children it waited for had done, where it could only tell both

@@ -102,7 +102,7 @@ impl Run<'_> {
             runner.arg(program).args(arguments);
         }
         let output = runner
-            .env("JOB_LEVEL", if self.level == Level::Calls { "3" } else { "2" })
+            .env("JOB_LEVEL", format!("{:?}", self.level))
             .env("JOB_COMMAND", self.command.join(SEPARATOR))
             .env("TRUTH_FILE", &truth)
             .envs(self.variables.iter().copied())
@@ -155,8 +155,9 @@ pub fn run_job() {
     let Some(command) = std::env::var_os("JOB_COMMAND") else { return };
     let command: Vec<OsString> =
         command.to_str().unwrap().split(SEPARATOR).map(OsString::from).collect();
-    let is_3 = std::env::var("JOB_LEVEL").unwrap() == "3";
-    let level = if is_3 { Level::Calls } else { Level::Processes };
+    let named = std::env::var("JOB_LEVEL").unwrap();
+    let levels = [Level::Processes, Level::Calls, Level::Files];
+    let level = levels.into_iter().find(|level| format!("{level:?}") == named).unwrap();
     let mut job = PreloadedJob::open(level, &command[0], &std::env::temp_dir()).unwrap();
     let mask = SignalMask::block(&[]).unwrap();
     let waiting =

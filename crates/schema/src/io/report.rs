@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Object;
+use super::{Object, Witness};
 use crate::quality::{Mechanism, Number, Quality};
 
 /// The schema of a report.
@@ -21,6 +21,14 @@ fn by_size<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, u64>, D::
     let number =
         |(size, count): (String, u64)| Ok((size.parse().map_err(D::Error::custom)?, count));
     texts.into_iter().map(number).collect()
+}
+
+fn exact() -> Quality {
+    Quality::Exact
+}
+
+fn is_exact(quality: &Quality) -> bool {
+    *quality == Quality::Exact
 }
 
 fn is_false(is: &bool) -> bool {
@@ -53,6 +61,12 @@ pub struct IoFound {
     pub wall_seconds: f64,
     /// How calls were seen.
     pub mechanism: Mechanism,
+    /// How far bytes and calls can be trusted, all together.
+    #[serde(default = "exact", skip_serializing_if = "is_exact")]
+    pub quality: Quality,
+    /// The kernel's own count, where it is needed as a witness.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Witness>,
     /// Of all files together.
     pub totals: Totals,
     /// How many files and processes there are.
@@ -65,7 +79,7 @@ pub struct IoFound {
     /// Files that have no row of their own, all together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest: Option<Rest>,
-    /// Numbers that are not exact for what the mechanism can not see, by their keys.
+    /// Kinds of transfer, and numbers, that are not exact for what the mechanism can not see, by their keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub qualities: BTreeMap<String, Trust>,
     /// What is not in the numbers, and why.

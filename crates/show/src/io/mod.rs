@@ -64,8 +64,10 @@ fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, width: usize)
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
     lines.extend(section("what could be better", found.advice.iter().map(advice), width));
-    let unseen = less_than_exact(found).into_iter().chain(found.notes.iter().cloned());
-    lines.extend(section("not seen", unseen, width));
+    let beside = (found.quality != Quality::Exact)
+        .then(|| format!("bytes and calls, all together, are {}", found.quality));
+    let unseen = beside.into_iter().chain(less_than_exact(found));
+    lines.extend(section("not seen", unseen.chain(found.notes.iter().cloned()), width));
     lines
 }
 
@@ -114,9 +116,11 @@ pub(crate) fn sums(found: &IoFound) -> String {
         true => "an unknown amount written".to_string(),
         false => format!("{} written by {}", size(by.written_bytes), by.write_calls),
     };
-    let mapped = match unseen.any() {
-        true => String::new(),
-        false => format!(", {} by mapped memory", size(mapped(&found.totals))),
+    let is_known = !found.qualities.contains_key(Transfer::Mapped.name());
+    let mapped = match (unseen.any(), is_known) {
+        (true, _) => String::new(),
+        (false, true) => format!(", {} by mapped memory", size(mapped(&found.totals))),
+        (false, false) => ", an unknown amount by mapped memory".to_string(),
     };
     format!(
         "{read}, {written}{mapped}; {} in them, of {}",

@@ -55,6 +55,9 @@ pub fn found(uses_total: u64) -> IoFound {
     IoFound {
         wall_seconds: super::WALL,
         mechanism: Mechanism::Bpf,
+        quality: Quality::Exact,
+        witness: None,
+        unavailable: BTreeMap::new(),
         totals: totals(4000),
         uses_total,
         flows: vec![Flow {

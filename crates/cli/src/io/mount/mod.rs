@@ -14,7 +14,7 @@ use weigh_account::shell_words;
 use weigh_collect::spawn::SpawnError;
 use weigh_keep::{IoWriter, KeepError};
 use weigh_mount::{Mounted, Wish, call_name};
-use weigh_schema::io::{Event, IoReport, Tally};
+use weigh_schema::io::{Event, Grounds, IoReport, Tally};
 
 use super::WIDE;
 use super::gather::LOOK;
@@ -155,14 +155,16 @@ impl Serving {
         let rest = self.mounted.rest();
         self.take_in(rest);
         let sight = self.mounted.sight();
-        self.book.view = view::of(sight);
+        let (grounds, unseen) = view::of(sight);
+        self.book.unseen = unseen;
+        let notes = self.mounted.refused().iter().map(view::refused).collect();
         let words = arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
         let run = Run {
             command: words.collect(),
             pid: None,
             wall_seconds: began.elapsed().as_secs_f64(),
             tally: Tally::default(),
-            notes: self.mounted.refused().iter().map(view::refused).collect(),
+            grounds: Grounds { notes, ..grounds },
         };
         match self.mounted.is_over() {
             true => self.mounted.finish()?,

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weigh_account::io::View;
 use weigh_mount::Sight;
-use weigh_schema::io::{Trust, Unseen};
+use weigh_schema::io::{Grounds, Trust, Unseen};
 use weigh_schema::{Mechanism, Quality};
 
 use Quality::{Estimated, Unavailable};
@@ -35,7 +34,7 @@ const READS: [&str; 3] = ["read_bytes", "read_calls", "read_seconds"];
 const WRITES: [&str; 3] = ["written_bytes", "write_calls", "write_seconds"];
 
 /// How the numbers of such a mount are to be read.
-pub fn of(sight: Sight) -> View {
+pub fn of(sight: Sight) -> (Grounds, Unseen) {
     let mut all: Vec<(&str, Quality, &str)> = ALWAYS.to_vec();
     let unavailable = |keys: [&'static str; 3], why| keys.map(|key| (key, Unavailable, why));
     let seen = |[_, calls, seconds]: [&'static str; 3], pieces| {
@@ -61,7 +60,13 @@ pub fn of(sight: Sight) -> View {
     let qualities = all.into_iter().map(|(key, quality, reason)| {
         (key.to_string(), Trust { quality, reason: reason.to_string() })
     });
-    View { mechanism: Mechanism::Fuse, unseen, qualities: BTreeMap::from_iter(qualities) }
+    let grounds = Grounds {
+        mechanism: Mechanism::Fuse,
+        quality: if unseen.any() { Unavailable } else { Quality::Exact },
+        qualities: BTreeMap::from_iter(qualities),
+        ..Grounds::default()
+    };
+    (grounds, unseen)
 }
 
 /// Opens that the kernel did not pass through.
@@ -78,10 +83,10 @@ mod tests {
     #[test]
     fn what_is_unseen_has_a_reason() {
         for sight in [Sight::Passing, Sight::Cached, Sight::Exact] {
-            let view = of(sight);
-            let is = |key: &str| view.qualities[key].quality == Unavailable;
-            assert_eq!(READS.map(is), [view.unseen.reads; 3], "{sight:?}");
-            assert_eq!(WRITES.map(is), [view.unseen.writes; 3], "{sight:?}");
+            let (grounds, unseen) = of(sight);
+            let is = |key: &str| grounds.qualities[key].quality == Unavailable;
+            assert_eq!(READS.map(is), [unseen.reads; 3], "{sight:?}");
+            assert_eq!(WRITES.map(is), [unseen.writes; 3], "{sight:?}");
         }
     }
 }

@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
-use weigh_collect::io::name;
-use weigh_collect::job::JobError;
+use weigh_collect::follow::{Follow, FollowError};
+use weigh_collect::io::{KernelIo, LibraryIo, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -29,30 +29,41 @@ const ROWS_AT_A_TICK: usize = 1024;
 /// What is known so far is put together and written for no more than a fifth of the time.
 const REST_PER_RECORD: u32 = 4;
 
-/// Starts it on the command, which is created but not yet executed.
-pub(super) fn start(waiting: &Waiting) -> Started {
-    let open = || -> Result<Gather, JobError> {
-        let mut gather = Gather::open()?;
-        gather.io.arm(waiting.pidfd())?;
+const WITHOUT_ROOT: &str = "; without root, --mechanism preload counts calls by file";
+
+/// Starts it on the command, which is created but not yet executed. Where the job is followed by a library
+/// in its programs, that counts by file, too.
+pub(super) fn start(waiting: &Waiting, follower: &dyn Follow) -> Started {
+    let by_kernel = || -> Result<Gather, FollowError> {
+        let mut gather = Gather::new(Box::new(KernelIo::open()?));
+        gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
+    let open = || match follower.counted() {
+        Some(counted) => Ok(Gather::new(Box::new(LibraryIo::of(counted)))),
+        None => by_kernel(),
+    };
+    let mut mechanism = Mechanism::Bpf;
     let collector: Box<dyn JobCollector> = match open() {
-        Ok(gather) => Box::new(Files {
-            gather,
-            saved: Saved::default(),
-            began: Instant::now(),
-            next_look: Instant::now() + LOOK,
-            next_record: Instant::now(),
-        }),
+        Ok(gather) => {
+            mechanism = gather.io.grounds().mechanism;
+            Box::new(Files {
+                gather,
+                saved: Saved::default(),
+                began: Instant::now(),
+                next_look: Instant::now() + LOOK,
+                next_record: Instant::now(),
+            })
+        }
         Err(error) => Box::new(Absent {
             name: NAME.to_string(),
-            mechanism: Mechanism::Bpf,
+            mechanism,
             state: CollectorState::Unavailable,
-            reason: error.to_string(),
+            reason: format!("{error}{WITHOUT_ROOT}"),
             metrics: METRICS,
         }),
     };
-    Started { metrics: METRICS, mechanism: Mechanism::Bpf, collector }
+    Started { metrics: METRICS, mechanism, collector }
 }
 
 struct Files {
@@ -70,7 +81,7 @@ impl Files {
             pid: None,
             wall_seconds: self.began.elapsed().as_secs_f64(),
             tally: self.gather.io.tally(),
-            notes: self.gather.io.missing().to_vec(),
+            grounds: self.gather.io.grounds(),
         }
     }
 
@@ -129,12 +140,16 @@ impl JobCollector for Files {
         if let Err(error) = end {
             report.found.notes.push(format!("what was open in the end could not be read: {error}"));
         }
-        give_mapped(&report.found, lost, findings);
+        let mechanism = report.found.mechanism;
+        match report.found.qualities.get(Transfer::Mapped.name()) {
+            Some(trust) => findings.unavailable(METRICS, &trust.reason),
+            None => give_mapped(&report.found, lost, findings),
+        }
         let missing = report.found.notes.join("; ");
         findings.io = Some(Box::new(report.found));
         CollectorStatus {
             name: NAME.to_string(),
-            mechanism: Mechanism::Bpf,
+            mechanism,
             status: match missing.is_empty() {
                 true => CollectorState::Active,
                 false => CollectorState::Degraded,

@@ -176,7 +176,8 @@ pub fn start(
     let group = Some((group, waiting.is_in_group));
     let mut start = Start { settings, pid, group, follower };
     let written = settings.arguments.written.then(|| written::start(waiting));
-    let asked_for = written.into_iter().chain(settings.arguments.io.then(|| io::start(waiting)));
+    let asked_for =
+        written.into_iter().chain(settings.arguments.io.then(|| io::start(waiting, follower)));
     let kinds = KINDS
         .iter()
         .map(|kind| {

@@ -13,6 +13,9 @@ const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocks
 /// Shorter than that, the readings' own time would show.
 const LEAST: Duration = Duration::from_millis(100);
 
+/// Enough for times that are told to a thousandth.
+const BRIEF: Duration = Duration::from_millis(10);
+
 /// The counter, and the clock at the same moment.
 #[derive(Clone, Copy)]
 struct Moment {
@@ -21,22 +24,60 @@ struct Moment {
 }
 
 /// The counter since its first reading.
-pub(super) struct Ticks(Option<Moment>);
+pub(crate) struct Ticks(Option<Moment>);
 
 impl Ticks {
     /// Reads it for the first time, where it can be gone by.
-    pub(super) fn begin() -> Ticks {
+    pub(crate) fn begin() -> Ticks {
         let is_good = std::fs::read_to_string(CLOCK).is_ok_and(|name| name.trim() == "tsc");
         Ticks(if is_good { moment() } else { None })
     }
 
+    /// Whether it can be gone by.
+    pub(crate) fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// How fast it runs, as far as that can be told by now.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace(self.0.and_then(|began| Some((began, self.scale_after(BRIEF)?))))
+    }
+
     /// Nanoseconds for each 2^32 ticks.
     pub(super) fn scale(&self) -> Option<u64> {
+        self.scale_after(LEAST)
+    }
+
+    fn scale_after(&self, least: Duration) -> Option<u64> {
         let began = self.0?;
         let passed = Duration::from_nanos(monotonic_ns().saturating_sub(began.ns));
-        std::thread::sleep(LEAST.saturating_sub(passed));
+        std::thread::sleep(least.saturating_sub(passed));
         scale(began, moment()?)
     }
+}
+
+/// How fast the counter runs; where there is none, ticks are the nanoseconds of the monotonic clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace(Option<(Moment, u64)>);
+
+impl Pace {
+    /// How long so many ticks are.
+    pub(crate) fn span_ns(&self, ticks: u64) -> u64 {
+        self.0.map_or(ticks, |(_, scale)| span(ticks, scale))
+    }
+
+    /// When the counter stood so, by the monotonic clock.
+    pub(crate) fn moment_ns(&self, ticks: u64) -> u64 {
+        let Some((began, scale)) = self.0 else { return ticks };
+        match ticks.checked_sub(began.ticks) {
+            Some(later) => began.ns.saturating_add(span(later, scale)),
+            None => began.ns.saturating_sub(span(began.ticks - ticks, scale)),
+        }
+    }
+}
+
+fn span(ticks: u64, scale: u64) -> u64 {
+    u64::try_from((u128::from(ticks) * u128::from(scale)) >> 32).unwrap_or(u64::MAX)
 }
 
 fn scale(from: Moment, to: Moment) -> Option<u64> {

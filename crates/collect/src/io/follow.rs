@@ -1,0 +1,117 @@
+//! What all who tell of a job's reads and writes have in common.
+
+use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
+
+use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+
+use super::KernelIo;
+use crate::follow::FollowError;
+
+/// One who tells of them.
+pub trait FollowIo {
+    /// This process, which waits for its exec, is followed from then on.
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError>;
+
+    /// A process that runs is followed from now on.
+    fn join(&mut self, pid: u32) -> Result<(), FollowError>;
+
+    /// Variables that the command's environment has to hold.
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
+    /// Whether a process is one that is followed.
+    fn is_member(&self, pid: u32) -> bool;
+
+    /// One of them is readable when much waits to be taken in.
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// The command has been waited for: whoever else became weigh's child may be, too.
+    fn reap(&mut self) {}
+
+    /// What was told since the last time.
+    fn events(&mut self) -> Vec<Event>;
+
+    /// What is still kept: files that processes have open.
+    fn open_uses(&self) -> Result<Vec<Use>, FollowError>;
+
+    /// The processes that live.
+    fn processes(&self) -> Result<Vec<Process>, FollowError>;
+
+    /// AIO requests whose results were never handed over by a call: as they were asked for.
+    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
+        Ok(Vec::new())
+    }
+
+    /// What found no room by file and process, all together.
+    fn rest(&self) -> Option<Use>;
+
+    /// Has the names of these files told again when they are used again.
+    fn forget_names(&mut self, files: &[FileId]);
+
+    /// How much was seen, and lost.
+    fn tally(&self) -> Tally;
+
+    /// How far what is told can be trusted.
+    fn grounds(&self) -> Grounds;
+
+    /// Stops following: what is kept stays readable.
+    fn detach(&mut self);
+}
+
+impl FollowIo for KernelIo {
+    fn arm(&mut self, _: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        Ok(KernelIo::arm(self, pidfd)?)
+    }
+
+    fn join(&mut self, pid: u32) -> Result<(), FollowError> {
+        Ok(KernelIo::join(self, pid)?)
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        KernelIo::is_member(self, pid)
+    }
+
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        KernelIo::wake_fds(self).to_vec()
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        KernelIo::events(self)
+    }
+
+    fn open_uses(&self) -> Result<Vec<Use>, FollowError> {
+        Ok(KernelIo::open_uses(self)?)
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, FollowError> {
+        Ok(KernelIo::processes(self)?)
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
+        Ok(KernelIo::open_requests(self)?)
+    }
+
+    fn rest(&self) -> Option<Use> {
+        KernelIo::rest(self)
+    }
+
+    fn forget_names(&mut self, files: &[FileId]) {
+        KernelIo::forget_names(self, files);
+    }
+
+    fn tally(&self) -> Tally {
+        KernelIo::tally(self)
+    }
+
+    fn grounds(&self) -> Grounds {
+        Grounds { notes: self.missing().to_vec(), ..Grounds::default() }
+    }
+
+    fn detach(&mut self) {
+        KernelIo::detach(self);
+    }
+}

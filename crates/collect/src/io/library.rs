@@ -1,0 +1,95 @@
+//! Reads and writes as a library in the job's programs counts them: without any rights.
+//!
+//! Emits the same as the kernel side, and how far it can be trusted: what the kernel's own counters have
+//! more of was made past the library. Refuses processes that run already.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+
+use super::FollowIo;
+use crate::follow::{Follow, FollowError};
+use crate::preload::{Counted, Level, PreloadError, PreloadedJob};
+
+/// What the library counts; and the job, unless somebody else follows it.
+pub struct LibraryIo {
+    counted: Counted,
+    job: Option<PreloadedJob>,
+}
+
+impl LibraryIo {
+    /// Puts the library where the command's programs find it.
+    pub fn open(command: &OsStr) -> Result<LibraryIo, PreloadError> {
+        let job = PreloadedJob::open(Level::Files, command, Path::new("."))?;
+        let counted = job.counted().ok_or(PreloadError::CountsNothing)?;
+        Ok(LibraryIo { counted, job: Some(job) })
+    }
+
+    /// Of a job that somebody else follows.
+    pub fn of(counted: Counted) -> LibraryIo {
+        LibraryIo { counted, job: None }
+    }
+}
+
+impl FollowIo for LibraryIo {
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        self.job.as_mut().map_or(Ok(()), |job| job.arm(pid, pidfd))
+    }
+
+    fn join(&mut self, _: u32) -> Result<(), FollowError> {
+        Err(PreloadError::RunsAlready.into())
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        self.job.as_ref().map(Follow::variables).unwrap_or_default()
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.job.as_ref().is_some_and(|job| job.living().iter().any(|process| process.pid == pid))
+    }
+
+    fn reap(&mut self) {
+        if let Some(job) = &mut self.job {
+            while let Ok(Some(_)) = job.next_child() {}
+        }
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        // Whoever follows the job tells of its processes; here they come from the counts.
+        self.job.iter_mut().for_each(|job| drop(job.events()));
+        self.counted.events()
+    }
+
+    fn open_uses(&self) -> Result<Vec<Use>, FollowError> {
+        Ok(self.counted.open_uses())
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, FollowError> {
+        Ok(self.counted.living())
+    }
+
+    fn rest(&self) -> Option<Use> {
+        self.counted.rest()
+    }
+
+    fn forget_names(&mut self, files: &[FileId]) {
+        self.counted.forget_names(files);
+    }
+
+    fn tally(&self) -> Tally {
+        self.counted.tally()
+    }
+
+    fn grounds(&self) -> Grounds {
+        self.counted.grounds()
+    }
+
+    fn detach(&mut self) {
+        if let Some(job) = &mut self.job {
+            // A look that fails leaves the last one standing.
+            let _ = job.read();
+        }
+    }
+}

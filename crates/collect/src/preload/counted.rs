@@ -1,0 +1,190 @@
+//! What the library counts by file, for whoever tells of it, and what it is held against.
+//!
+//! Emits the grounds of a report: what the kernel itself has counted beside what was seen, the programs
+//! that the library was not in, what it can not know. Refuses to call anything exact that the kernel's own
+//! counters have more of.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use weigh_schema::event::ProcessEnd;
+use weigh_schema::io::{
+    Event, Field, FileId, Grounds, Process, Tally, Transfer, Transferred, Trust, Use, Witness,
+};
+use weigh_schema::{Counter, CounterValues, Mechanism, Quality};
+
+use super::layout::Shared;
+use super::tally;
+use super::uses::Uses;
+
+const NO_CACHE: &str =
+    "a library in the programs does not see what the page cache does: that takes bpf";
+const NO_MAPPED: &str = "memory that is mapped is read and written without any call, and a library in the programs \
+                         does not see what the page cache does for it: that takes bpf";
+
+/// What is known of the job beside its files.
+#[derive(Clone, Default)]
+pub struct Known {
+    /// As the kernel has counted, without what the library itself has read.
+    pub counters: CounterValues,
+    /// Whether all were waited for, so that these are sums.
+    pub is_whole: bool,
+    /// The programs that the library was not in.
+    pub blind: String,
+    /// What moves bytes without a call.
+    pub unseen: Vec<&'static str>,
+    /// Processes alive.
+    pub living: u64,
+}
+
+/// The counts by file. All of its clones are of the same job.
+#[derive(Clone)]
+pub struct Counted {
+    uses: Rc<RefCell<Uses>>,
+    known: Rc<RefCell<Known>>,
+}
+
+impl Counted {
+    /// Of this file.
+    pub fn new(uses: Uses) -> Counted {
+        Counted { uses: Rc::new(RefCell::new(uses)), known: Rc::default() }
+    }
+
+    /// The command is about to begin.
+    pub fn begin(&self) {
+        self.uses.borrow_mut().begin();
+    }
+
+    /// Takes in what is done with.
+    pub fn look(&self, shared: &Shared, tally: &tally::Tally, ended: &[(usize, ProcessEnd)]) {
+        self.uses.borrow_mut().look(shared, tally, ended);
+    }
+
+    /// Says what there is to hold it against.
+    pub fn hold_against(&self, known: Known) {
+        *self.known.borrow_mut() = known;
+    }
+
+    /// What has come since the last time.
+    pub fn events(&self) -> Vec<Event> {
+        self.uses.borrow_mut().events()
+    }
+
+    /// What is open still.
+    pub fn open_uses(&self) -> Vec<Use> {
+        self.uses.borrow().open_uses()
+    }
+
+    /// The processes that live.
+    pub fn living(&self) -> Vec<Process> {
+        self.uses.borrow().living().to_vec()
+    }
+
+    /// What found no room by file.
+    pub fn rest(&self) -> Option<Use> {
+        self.uses.borrow().rest()
+    }
+
+    /// Has names told again.
+    pub fn forget_names(&self, files: &[FileId]) {
+        self.uses.borrow_mut().forget_names(files);
+    }
+
+    /// How much was seen.
+    pub fn tally(&self) -> Tally {
+        self.uses.borrow().tally(self.known.borrow().living)
+    }
+
+    /// How far it can be trusted.
+    pub fn grounds(&self) -> Grounds {
+        let (uses, known) = (self.uses.borrow(), self.known.borrow());
+        let witness = known.is_whole.then(|| witness(&uses, &known.counters));
+        let unseen = witness.map(|witness| witness.unseen());
+        let (refused, without_streams) = uses.blind();
+        let mut notes = Vec::new();
+        match unseen {
+            None => notes.push(
+                "the kernel's own count is not whole: not all processes were waited for".to_string(),
+            ),
+            Some(unseen) if unseen == Transferred::default() => {}
+            Some(unseen) => notes.push(format!(
+                "{} bytes read by {} calls and {} written by {}, which the kernel has counted, were made \
+                 past the library, and are in no row: the dynamic loader's, the C library's own, those of \
+                 programs that it is not in",
+                unseen.read_bytes, unseen.read_calls, unseen.written_bytes, unseen.write_calls
+            )),
+        }
+        if !known.blind.is_empty() {
+            notes.push(format!("the library was not in {}", known.blind));
+        }
+        if refused > 0 {
+            notes
+                .push(format!("{refused} programs have too little address space to be counted in"));
+        }
+        if without_streams > 0 {
+            notes.push(format!(
+                "{without_streams} programs have a C library whose streams (stdio) are not seen"
+            ));
+        }
+        let is_all = notes.is_empty() && known.unseen.is_empty();
+        Grounds {
+            mechanism: Mechanism::Preload,
+            quality: if is_all { Quality::Exact } else { Quality::Estimated },
+            witness,
+            qualities: qualities(&known),
+            notes,
+        }
+    }
+}
+
+/// What the kernel has counted, and what was seen of it. Of calls that failed it counts some.
+fn witness(uses: &Uses, counters: &CounterValues) -> Witness {
+    let witnessed = uses.witnessed();
+    let start = Transferred {
+        read_bytes: witnessed.start.0,
+        read_calls: witnessed.start.1,
+        ..Transferred::default()
+    };
+    let failed =
+        |kernel: u64, seen: u64, failed: u64| seen + failed.min(kernel.saturating_sub(seen));
+    let kernel = Transferred {
+        read_bytes: counters.get(Counter::ReadChars),
+        read_calls: counters.get(Counter::ReadCalls),
+        written_bytes: counters.get(Counter::WriteChars),
+        write_calls: counters.get(Counter::WriteCalls),
+        ..Transferred::default()
+    };
+    let seen = Transferred {
+        read_bytes: witnessed.read.0,
+        read_calls: failed(
+            kernel.read_calls.saturating_sub(start.read_calls),
+            witnessed.read.1,
+            witnessed.failed.0,
+        ),
+        written_bytes: witnessed.written.0,
+        write_calls: failed(kernel.write_calls, witnessed.written.1, witnessed.failed.1),
+        ..Transferred::default()
+    };
+    Witness { kernel, seen, start }
+}
+
+fn qualities(known: &Known) -> BTreeMap<String, Trust> {
+    let mut all = BTreeMap::from([
+        (Transfer::Mapped.name().to_string(), unavailable(NO_MAPPED.to_string())),
+        (Field::Filled.key(), unavailable(NO_CACHE.to_string())),
+    ]);
+    let kinds = [(Transfer::Uring, "io_uring"), (Transfer::Aio, "native AIO")];
+    for (kind, name) in kinds {
+        if known.unseen.contains(&name) {
+            let reason =
+                format!("{name} was used: its requests are served without a call of the C library");
+            all.insert(kind.name().to_string(), unavailable(reason));
+        }
+    }
+    all
+}
+
+fn unavailable(reason: String) -> Trust {
+    Trust { quality: Quality::Unavailable, reason }
+}

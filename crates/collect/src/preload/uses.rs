@@ -1,0 +1,328 @@
+//! What each process does with each file, as the library of level 4 counts it in the second shared file.
+//!
+//! Emits the same events as the kernel side of `weigh io`: names, uses that a process is done with,
+//! processes that have ended; and at any time what is open still. What was counted before a process was
+//! killed is there. Refuses to judge times before the processor's counter is known: they are taken in ticks.
+
+mod read;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use weigh_schema::event::ProcessEnd;
+use weigh_schema::io::{Event, FileId, Numbers, Process, Tally, Transfer, Use};
+
+use super::PreloadError;
+use super::hidden::{Hidden, shown};
+use super::layout::Shared;
+use super::place::Folder;
+use super::process;
+use super::uses_layout::{
+    BYTES, HEAD, MAGIC, PROCESS, PROCESS_BYTES, PROCESSES_AT, STATES_AT, SUFFIX, USE_BEGUN,
+    USE_BYTES, USE_DONE, USE_FREE, USE_OPEN, USES, USES_AT,
+};
+use crate::calls::shim::ticks::{Pace, Ticks};
+use read::Words;
+
+/// What was seen of that which the kernel's own accounting has, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Witnessed {
+    /// Bytes and calls: read.
+    pub read: (u64, u64),
+    /// Written.
+    pub written: (u64, u64),
+    /// Calls that failed, which may be among the kernel's.
+    pub failed: (u64, u64),
+    /// Read to start programs.
+    pub start: (u64, u64),
+}
+
+/// The file, and what was read of it.
+pub struct Uses {
+    map: NonNull<AtomicU64>,
+    ticks: Ticks,
+    pace: Pace,
+    began_ns: u64,
+    arrived: Vec<Event>,
+    named: HashSet<FileId>,
+    living: Vec<Process>,
+    /// The slots of those, and of those that have just ended, and when their processes were started.
+    owners: HashMap<usize, u64>,
+    hidden: Hidden,
+    /// By the numbers of processes: what those that have ended had counted beside their uses.
+    beside: [u64; PROCESS.len()],
+    threads: u64,
+    /// What was handed out of it.
+    given: Numbers,
+}
+
+impl Uses {
+    /// Makes the file.
+    pub fn new(folder: &Folder) -> Result<Uses, PreloadError> {
+        let no_place = |error: io::Error| PreloadError::NoPlace { tried: error.to_string() };
+        let file = folder.another(SUFFIX, BYTES as u64).map_err(no_place)?;
+        let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping, where the kernel likes; the file is as long, and only ever mapped.
+        let map = unsafe { mmap(std::ptr::null_mut(), BYTES, rights, flags, &file, 0) };
+        let map = map.map_err(|error| no_place(error.into()))?;
+        let map =
+            NonNull::new(map.cast()).ok_or_else(|| no_place(io::ErrorKind::OutOfMemory.into()))?;
+        let ticks = Ticks::begin();
+        let uses = Uses {
+            map,
+            pace: ticks.pace(),
+            ticks,
+            began_ns: crate::clock::monotonic_ns(),
+            arrived: Vec::new(),
+            named: HashSet::new(),
+            living: Vec::new(),
+            owners: HashMap::new(),
+            hidden: Hidden::default(),
+            beside: [0; PROCESS.len()],
+            threads: 0,
+            given: Numbers::default(),
+        };
+        uses.head("is_by_counter").store(u64::from(uses.ticks.is_known()), Ordering::Relaxed);
+        // The first one is the rest.
+        uses.head("used").store(1, Ordering::Relaxed);
+        uses.head("magic").store(MAGIC, Ordering::Release);
+        Ok(uses)
+    }
+
+    /// The command is about to begin: times are counted from here.
+    pub fn begin(&mut self) {
+        self.began_ns = crate::clock::monotonic_ns();
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others write
+        // it at any time, which atomics allow.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr(), BYTES / 8) }
+    }
+
+    fn head(&self, name: &str) -> &AtomicU64 {
+        let at = HEAD.iter().position(|field| *field == name);
+        &self.words()[at.unwrap_or(0)]
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.head(name).load(Ordering::Relaxed)
+    }
+
+    fn state(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: the states lie there, one of four bytes for each use; the index is below their number.
+        unsafe { &*self.map.as_ptr().cast::<u8>().add(STATES_AT + 4 * index.min(USES - 1)).cast() }
+    }
+
+    fn use_words(&self, index: usize) -> &[AtomicU64] {
+        let at = (USES_AT + USE_BYTES * index) / 8;
+        &self.words()[at..at + USE_BYTES / 8]
+    }
+
+    fn used(&self) -> usize {
+        (self.head("used").load(Ordering::Acquire) as usize).min(USES)
+    }
+
+    fn read(&self, index: usize) -> Words {
+        let words = self.use_words(index).iter();
+        Words::new(words.map(|word| word.load(Ordering::Relaxed)).collect())
+    }
+
+    fn owner(&self, index: usize) -> usize {
+        self.use_words(index)[read::at("slot")].load(Ordering::Relaxed) as usize
+    }
+
+    fn process_words(&self, slot: usize) -> [u64; PROCESS.len()] {
+        let at = (PROCESSES_AT + PROCESS_BYTES * slot) / 8;
+        std::array::from_fn(|i| self.words()[at + i].load(Ordering::Relaxed))
+    }
+
+    /// Takes in what is done with. `ended` are processes whose slots are about to be given back.
+    pub fn look(
+        &mut self,
+        shared: &Shared,
+        tally: &super::tally::Tally,
+        ended: &[(usize, ProcessEnd)],
+    ) {
+        self.hidden.clone_from(&tally.hidden);
+        let gone: HashSet<usize> = ended.iter().map(|(slot, _)| *slot).collect();
+        let started_ns = |slot: usize| shared.slots[slot].started_ns.load(Ordering::Relaxed);
+        let living = tally.living.iter().map(|process| process.slot);
+        self.owners =
+            living.chain(gone.iter().copied()).map(|slot| (slot, started_ns(slot))).collect();
+        self.pace = self.ticks.pace();
+        for index in 1..self.used() {
+            match self.state(index).load(Ordering::Acquire) {
+                USE_DONE => self.hand_over(index),
+                USE_OPEN if gone.contains(&self.owner(index)) => self.hand_over(index),
+                USE_BEGUN if gone.contains(&self.owner(index)) => self.give_back(index),
+                USE_OPEN => self.tell_name(&self.read(index)),
+                _ => {}
+            }
+        }
+        for (slot, row) in ended {
+            self.end(*slot, row);
+        }
+        self.living = tally.living.iter().map(|process| self.so_far(process, tally)).collect();
+    }
+
+    fn hand_over(&mut self, index: usize) {
+        let words = self.read(index);
+        self.tell_name(&words);
+        if let Some(used) = self.used_of(&words) {
+            self.given.fold(&used.numbers);
+            self.arrived.push(Event::Used(Box::new(used)));
+        }
+        self.give_back(index);
+    }
+
+    /// For others to use it: nobody counts in it any more.
+    fn give_back(&self, index: usize) {
+        let words = self.use_words(index);
+        // Who was killed may have held it.
+        words[read::at("lock")].store(0, Ordering::Relaxed);
+        self.state(index).store(USE_FREE, Ordering::Release);
+        let free = self.head("free");
+        let mut first = free.load(Ordering::Acquire);
+        loop {
+            words[read::at("next_free")].store(first & 0xffff_ffff, Ordering::Release);
+            let mine = ((first >> 32).wrapping_add(1) & 0xffff_ffff) << 32 | index as u64;
+            match free.compare_exchange_weak(first, mine, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    fn tell_name(&mut self, words: &Words) {
+        if !self.named.contains(&words.file()) {
+            self.named.insert(words.file());
+            self.arrived.push(Event::Named(words.named()));
+        }
+    }
+
+    fn used_of(&self, words: &Words) -> Option<Use> {
+        let slot = words.get("slot") as usize;
+        let started_ns = self.owners.get(&slot).copied().unwrap_or_default();
+        let pid = shown(self.hidden.pid_since(words.pid(), started_ns));
+        words.used(pid, &self.pace, self.began_ns)
+    }
+
+    fn end(&mut self, slot: usize, row: &ProcessEnd) {
+        let numbers = self.process_words(slot);
+        let at = (PROCESSES_AT + PROCESS_BYTES * slot) / 8;
+        // For the slot's next process.
+        self.words()[at..at + PROCESS.len()]
+            .iter()
+            .for_each(|word| word.store(0, Ordering::Relaxed));
+        self.beside.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        self.threads += 1;
+        let process = self.process(numbers, row);
+        self.arrived.push(Event::Ended(process));
+    }
+
+    fn process(&self, numbers: [u64; PROCESS.len()], row: &ProcessEnd) -> Process {
+        Process {
+            pid: row.pid,
+            parent: row.parent_pid,
+            name: row.name.clone(),
+            started_ns: row.started_ns,
+            ended_ns: row.ended_ns.unwrap_or_default(),
+            path_calls: numbers[beside("path_calls")],
+            path_ns: self.pace.span_ns(numbers[beside("path_time")]),
+            failed_opens: numbers[beside("failed_opens")],
+            foreign_calls: 0,
+        }
+    }
+
+    fn so_far(&self, process: &process::Process, tally: &super::tally::Tally) -> Process {
+        let row = process.end(tally.epoch_ns, None, None);
+        self.process(self.process_words(process.slot), &row)
+    }
+
+    /// What has come since the last time.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// What is open still.
+    pub fn open_uses(&self) -> Vec<Use> {
+        let open = |index: &usize| self.state(*index).load(Ordering::Acquire) == USE_OPEN;
+        (1..self.used()).filter(open).filter_map(|i| self.used_of(&self.read(i))).collect()
+    }
+
+    /// The processes that live.
+    pub fn living(&self) -> &[Process] {
+        &self.living
+    }
+
+    /// What found no room by file.
+    pub fn rest(&self) -> Option<Use> {
+        self.read(0).used(0, &self.pace, self.began_ns)
+    }
+
+    /// Has names told again.
+    pub fn forget_names(&mut self, files: &[FileId]) {
+        files.iter().for_each(|file| {
+            self.named.remove(file);
+        });
+    }
+
+    /// How much was seen.
+    pub fn tally(&self, living: u64) -> Tally {
+        Tally {
+            threads: self.threads + living,
+            living,
+            rest_calls: self.number("rest_calls"),
+            ..Tally::default()
+        }
+    }
+
+    /// What all processes did that the kernel counts by itself, too.
+    pub fn witnessed(&self) -> Witnessed {
+        let mut all = self.given.clone();
+        self.open_uses().iter().for_each(|used| all.fold(&used.numbers));
+        self.rest().iter().for_each(|rest| all.fold(&rest.numbers));
+        let mut beside_all = self.beside;
+        for slot in self.owners.keys() {
+            let numbers = self.process_words(*slot);
+            beside_all.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        }
+        let by = |way: usize, bytes: &str, calls: &str| {
+            let kinds =
+                [Transfer::Plain, Transfer::Positioned, Transfer::Vectored, Transfer::Copied];
+            let sum = |of: &[[u64; 2]; 8]| kinds.iter().map(|kind| of[*kind as usize][way]).sum();
+            let (bytes_all, calls_all): (u64, u64) = (sum(&all.bytes), sum(&all.calls));
+            (
+                bytes_all.saturating_sub(beside_all[beside(bytes)]),
+                calls_all.saturating_sub(beside_all[beside(calls)]),
+            )
+        };
+        Witnessed {
+            read: by(0, "uncounted_read_bytes", "uncounted_read_calls"),
+            written: by(1, "uncounted_written_bytes", "uncounted_write_calls"),
+            start: (beside_all[beside("start_read_bytes")], beside_all[beside("start_read_calls")]),
+            failed: (beside_all[beside("failed_reads")], beside_all[beside("failed_writes")]),
+        }
+    }
+
+    /// Processes whose address space had no room for the file, and those whose streams are not seen.
+    pub fn blind(&self) -> (u64, u64) {
+        (self.number("refused"), self.number("without_streams"))
+    }
+}
+
+/// The place of a process's number.
+fn beside(name: &str) -> usize {
+    PROCESS.iter().position(|field| *field == name).unwrap_or(0)
+}
+
+impl Drop for Uses {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
+        let _ = unsafe { munmap(self.map.as_ptr().cast(), BYTES) };
+    }
+}

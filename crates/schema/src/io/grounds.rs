@@ -1,0 +1,63 @@
+//! How far what is told of reads and writes can be trusted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Transferred, Trust};
+use crate::quality::{Mechanism, Quality};
+
+/// What the kernel has counted for the whole job by itself, beside what was seen of that by file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Witness {
+    /// The kernel's own count: read, write and their like, sendfile, copy_file_range.
+    pub kernel: Transferred,
+    /// What was seen of these.
+    pub seen: Transferred,
+    /// What was read to start programs, by the kernel and the dynamic loader, before anything of them ran.
+    #[serde(default)]
+    pub start: Transferred,
+}
+
+impl Witness {
+    /// What was not seen.
+    pub fn unseen(&self) -> Transferred {
+        let left = |of: fn(&Transferred) -> u64| {
+            of(&self.kernel).saturating_sub(of(&self.seen)).saturating_sub(of(&self.start))
+        };
+        Transferred {
+            read_bytes: left(|t| t.read_bytes),
+            read_calls: left(|t| t.read_calls),
+            written_bytes: left(|t| t.written_bytes),
+            write_calls: left(|t| t.write_calls),
+            ..Transferred::default()
+        }
+    }
+}
+
+/// What a report stands on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grounds {
+    /// How calls were seen.
+    pub mechanism: Mechanism,
+    /// How far bytes and calls can be trusted, all together.
+    pub quality: Quality,
+    /// The kernel's own count, where it is needed as a witness.
+    pub witness: Option<Witness>,
+    /// Kinds of transfer, and numbers, that are not exact, and why.
+    pub qualities: BTreeMap<String, Trust>,
+    /// What else is missing.
+    pub notes: Vec<String>,
+}
+
+impl Default for Grounds {
+    fn default() -> Grounds {
+        Grounds {
+            mechanism: Mechanism::Bpf,
+            quality: Quality::Exact,
+            witness: None,
+            qualities: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+}
