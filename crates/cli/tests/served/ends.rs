@@ -88,6 +88,22 @@ fn it_ends_when_it_is_told_to_or_unmounted() {
     assert_eq!(scratch.text("source/file"), "after the end");
 }
 
+/// A process that executes a program closes files under a lock that whoever looks at it wants, too.
+#[test]
+fn files_that_a_program_does_not_inherit_hold_nobody_up() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = folders();
+    let served = Served::start(&scratch, &[]);
+    let file = File::create(scratch.path("at/file")).expect("made");
+    let program = std::thread::spawn(|| std::process::Command::new("true").status());
+    wait_until("the program has run", 20.0, || program.is_finished());
+    assert!(program.join().expect("it ran").expect("it ended").success());
+    drop(file);
+    assert_eq!(served.interrupt().0, Some(0));
+}
+
 #[test]
 fn a_copy_of_the_mount_in_another_namespace_keeps_nobody_waiting() {
     if !can_mount() {
