@@ -79,7 +79,8 @@ mod tests {
     fn what_is_unseen_has_a_reason() {
         for sight in [Sight::Passing, Sight::Cached, Sight::Exact] {
             let view = of(sight);
-            let is = |key: &str| view.qualities[key].quality == Unavailable;
+            let of = |key: &str| view.qualities.get(key).map(|trust| trust.quality);
+            let is = |key: &str| of(key) == Some(Unavailable);
             assert_eq!(READS.map(is), [view.unseen.reads; 3], "{sight:?}");
             assert_eq!(WRITES.map(is), [view.unseen.writes; 3], "{sight:?}");
         }
