@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
@@ -108,6 +109,11 @@ impl Mounted {
     /// Whether nobody is served any more: it was unmounted, and nobody has a file of it open.
     pub fn is_over(&self) -> bool {
         self.session.guard.is_finished()
+    }
+
+    /// Whether anybody has a file or directory of it open.
+    pub fn is_in_use(&self) -> bool {
+        self.state.open.load(Ordering::Relaxed) > 0
     }
 
     /// Takes the mount away. Who has something of it open goes on to be served.

@@ -182,6 +182,11 @@ impl Accounts {
         self.processes.of(thread, self.now())
     }
 
+    /// The process of a thread that may not be looked at now, if it has asked for something before.
+    pub fn known_process(&self, thread: u32) -> Option<u32> {
+        self.processes.known_of(thread)
+    }
+
     /// A process asks for something by a path.
     pub fn path_call(&self, thread: u32, since: Instant) {
         let pid = self.process(thread);

@@ -79,6 +79,12 @@ impl Processes {
         process
     }
 
+    /// The process of a thread that has asked before, without a look at it: one that executes a program or
+    /// takes a page in holds locks, and whoever looks at it then waits for what it waits for.
+    pub fn known_of(&self, thread: u32) -> Option<u32> {
+        self.known_now().threads.get(&thread).map(|(process, _)| *process)
+    }
+
     /// A process named a file by its path, and opened nothing.
     pub fn path_call(&self, pid: u32, took: u64) {
         let mut known = self.known_now();

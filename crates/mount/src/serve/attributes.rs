@@ -6,7 +6,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, Request, TimeOrNow};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat, fstatvfs, ftruncate};
-use rustix::fs::{getxattr, listxattr, readlinkat, removexattr, setxattr, utimensat};
+use rustix::fs::{
+    getxattr, getxattr_query, listxattr, listxattr_query, readlinkat, removexattr, setxattr,
+    utimensat,
+};
 use rustix::io::Errno;
 use weigh_schema::io::Field;
 
@@ -105,15 +108,18 @@ impl Served {
     /// A size of 0 asks how much there is.
     pub(super) fn noted(&self, node: u64, name: &OsStr, size: u32) -> Outcome<Noted> {
         let inode = self.inodes.get(node)?;
+        if size == 0 {
+            return getxattr_query(inode.link(), name).map(Noted::Size);
+        }
         let mut value = vec![0; size as usize];
         let found = getxattr(inode.link(), name, &mut value[..])?;
         value.truncate(found);
-        Ok(if size == 0 { Noted::Size(found) } else { Noted::Data(value) })
+        Ok(Noted::Data(value))
     }
 
     pub(super) fn notes(&self, node: u64, caller: Caller, size: u32) -> Outcome<Noted> {
         let inode = self.inodes.get(node)?;
-        let mut names = vec![0; listxattr(inode.link(), &mut [0u8; 0][..])?];
+        let mut names = vec![0; listxattr_query(inode.link())?];
         let found = listxattr(inode.link(), &mut names[..])?;
         names.truncate(found);
         if !caller.is_root() {

@@ -83,7 +83,8 @@ impl Served {
         let Ok(file) = handle.file() else { return };
         let pid = match request.pid() {
             0 => file.opener,
-            thread => self.accounts.process(thread),
+            thread if wanted.by_call => self.accounts.process(thread),
+            thread => self.accounts.known_process(thread).unwrap_or(file.opener),
         };
         let call = if direction == 0 { Call::Read } else { Call::Write };
         let kind = if wanted.by_call { Transfer::Positioned } else { Transfer::Mapped };
@@ -104,7 +105,8 @@ impl Served {
         let file = handle.file()?;
         let again = rustix::io::dup(file.fd.as_fd())?;
         let closed = nix::unistd::close(again);
-        let pid = self.accounts.process(request.pid());
+        // Executing a program closes files, too.
+        let pid = self.accounts.known_process(request.pid()).unwrap_or(file.opener);
         self.accounts.did(pid, &file.inode, Call::Close, since, |kept| kept.count(Field::Closes));
         closed.map_err(|error| Errno::from_raw_os_error(error as i32))
     }

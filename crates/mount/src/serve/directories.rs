@@ -9,7 +9,7 @@ use fuser::{FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use rustix::fs::{Dir, DirEntry, FileType as Kind, OFlags, fdatasync, fsync};
 use weigh_schema::io::Field;
 
-use super::{BELIEVED, GENERATION, Handle, Outcome, Served, refer, reopen};
+use super::{BELIEVED, GENERATION, Handle, Outcome, Served, believed, refer, reopen};
 use crate::accounts::Call;
 use crate::inodes::Inode;
 
@@ -137,7 +137,8 @@ impl Served {
         }
         let told = refer(directory, name).and_then(|fd| self.inodes.told(fd));
         let Ok((inode, attributes)) = told else { return true };
-        let is_full = reply.add(attributes.ino, next, name, &BELIEVED, &attributes, GENERATION);
+        let ttl = believed(&attributes);
+        let is_full = reply.add(attributes.ino, next, name, &ttl, &attributes, GENERATION);
         if is_full {
             self.inodes.forget(inode.node, 1);
         }

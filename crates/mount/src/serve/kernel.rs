@@ -16,7 +16,7 @@ use rustix::fs::AtFlags;
 use super::attributes::{Change, Noted};
 use super::data::Wanted;
 use super::names::New;
-use super::{BELIEVED, GENERATION, Outcome, Served, Sight};
+use super::{BELIEVED, GENERATION, Outcome, Served, Sight, believed};
 use crate::caller::Caller;
 use crate::place::is_privileged;
 
@@ -58,14 +58,14 @@ fn done(reply: ReplyEmpty, outcome: Outcome<()>) {
 
 fn entry(reply: ReplyEntry, outcome: Outcome<FileAttr>) {
     match outcome {
-        Ok(attributes) => reply.entry(&BELIEVED, &attributes, GENERATION),
+        Ok(known) => reply.entry_with_ttls(&believed(&known), &BELIEVED, &known, GENERATION),
         Err(error) => reply.error(errno(error)),
     }
 }
 
 fn attributes(reply: ReplyAttr, outcome: Outcome<FileAttr>) {
     match outcome {
-        Ok(attributes) => reply.attr(&BELIEVED, &attributes),
+        Ok(known) => reply.attr(&believed(&known), &known),
         Err(error) => reply.error(errno(error)),
     }
 }
@@ -277,7 +277,8 @@ impl Filesystem for Served {
         match self.create_file(&new, mode, flags, (opener, &back)) {
             Ok((how, attributes)) => {
                 self.noted_open(request, opener, attributes.ino.0, flags, since);
-                let (handle, flags, ttl) = (FileHandle(how.handle), how.flags, &BELIEVED);
+                let (handle, flags) = (FileHandle(how.handle), how.flags);
+                let ttl = &believed(&attributes);
                 match how.backing {
                     Some(backing) => reply.created_passthrough(
                         ttl,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use fuser::{BackingId, FopenFlags, Generation};
+use fuser::{BackingId, FileAttr, FileType, FopenFlags, Generation};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
@@ -51,6 +51,8 @@ pub struct State {
     pub sight: OnceLock<Sight>,
     /// Opens that the kernel would not pass through, and why the first was not.
     pub refused: Mutex<Option<(u64, std::io::Error)>>,
+    /// How many files and directories are open.
+    pub open: AtomicU64,
 }
 
 /// The file system.
@@ -115,6 +117,7 @@ impl Served {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut handles = self.handles.write().unwrap_or_else(PoisonError::into_inner);
         handles.insert(number, Arc::new(handle));
+        self.state.open.store(handles.len() as u64, Ordering::Relaxed);
         number
     }
 
@@ -125,7 +128,9 @@ impl Served {
 
     fn take(&self, number: u64) -> Outcome<Arc<Handle>> {
         let mut handles = self.handles.write().unwrap_or_else(PoisonError::into_inner);
-        handles.remove(&number).ok_or(Errno::BADF)
+        let handle = handles.remove(&number).ok_or(Errno::BADF);
+        self.state.open.store(handles.len() as u64, Ordering::Relaxed);
+        handle
     }
 }
 
@@ -136,6 +141,13 @@ impl Handle {
             Handle::Directory(..) => Err(Errno::ISDIR),
         }
     }
+}
+
+/// How long the kernel may believe this. It does not notice that a write takes the set-user-ID bit away, and
+/// would for a while run what was written with the rights of another.
+fn believed(known: &FileAttr) -> Duration {
+    let is_program = known.kind == FileType::RegularFile && known.perm & 0o6000 != 0;
+    if is_program { Duration::ZERO } else { BELIEVED }
 }
 
 /// A descriptor that refers to what a name in a directory means, whatever that is. What is mounted there is

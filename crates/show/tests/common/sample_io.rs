@@ -57,7 +57,6 @@ pub fn found(uses_total: u64) -> IoFound {
         mechanism: Mechanism::Bpf,
         quality: Quality::Exact,
         witness: None,
-        unavailable: BTreeMap::new(),
         totals: totals(4000),
         uses_total,
         flows: vec![Flow {

@@ -110,10 +110,22 @@ impl Serving {
         if !self.mounted.is_over() {
             self.mounted.detach()?;
         }
+        self.outlast(started, arguments)?;
+        Ok(started.status())
+    }
+
+    /// Serves those who have files open still. Whoever has no more than its working directory there, or a
+    /// copy of the mount in a namespace of his own, is not waited for.
+    fn outlast(&mut self, started: &mut Started, arguments: &MountArguments) -> anyhow::Result<()> {
         let ended = Instant::now();
         let mut is_told = false;
-        while !self.mounted.is_over() && !started.is_interrupted() {
-            if !is_told && ended.elapsed() > PATIENCE {
+        loop {
+            let is_late = ended.elapsed() > PATIENCE;
+            let is_done = self.mounted.is_over() || is_late && !self.mounted.is_in_use();
+            if is_done || started.is_interrupted() {
+                return Ok(());
+            }
+            if is_late && !is_told {
                 is_told = true;
                 eprintln!(
                     "weigh: {} is unmounted, but somebody has files of it open: they are served until they are closed, or weigh is interrupted",
@@ -122,7 +134,6 @@ impl Serving {
             }
             self.look(started)?;
         }
-        Ok(started.status())
     }
 
     fn look(&mut self, started: &mut Started) -> anyhow::Result<()> {
@@ -168,7 +179,7 @@ impl Serving {
         };
         match self.mounted.is_over() {
             true => self.mounted.finish()?,
-            // Its end would wait for those who have files open.
+            // Its end would wait for those who have something of it still.
             false => std::mem::forget(self.mounted),
         }
         let command = match run.command.is_empty() {

@@ -84,7 +84,8 @@ mod tests {
     fn what_is_unseen_has_a_reason() {
         for sight in [Sight::Passing, Sight::Cached, Sight::Exact] {
             let (grounds, unseen) = of(sight);
-            let is = |key: &str| grounds.qualities[key].quality == Unavailable;
+            let of = |key: &str| grounds.qualities.get(key).map(|trust| trust.quality);
+            let is = |key: &str| of(key) == Some(Unavailable);
             assert_eq!(READS.map(is), [unseen.reads; 3], "{sight:?}");
             assert_eq!(WRITES.map(is), [unseen.writes; 3], "{sight:?}");
         }
