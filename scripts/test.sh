@@ -121,10 +121,11 @@ browser() {
 # The tests of the binary, as the layer `rust` has built them, and the release build, on another
 # kernel. All of the workspace is named so that nothing is built again with other features. What
 # never touches the kernel's measuring is not run again there, unless WEIGH_VM=all asks for it; of libweigh's
-# tests those of programs that weigh has started are; the others, and the hard cases, take long there.
+# tests those of programs that weigh has started are; the others, and the hard cases, take long there, and
+# so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust)-[0-9a-f]+$'
+	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|mount|trace_end)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')

@@ -9,8 +9,8 @@ use support::{ended, process, started};
 use weigh_keep::{Entry, Recording, RecordingWriter};
 use weigh_schema::recording::ProcessRow;
 
-const PROCESSES: u32 = 200_000;
-/// The texts of all rows together are more than 200 MB.
+const PROCESSES: u32 = 120_000;
+/// The texts of all rows together are more than 100 MB.
 const BOUND_KB: u64 = 80_000;
 
 /// A process with a long command and few metrics, which makes the test quick.
