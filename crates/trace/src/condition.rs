@@ -65,7 +65,8 @@ impl Source {
         match self {
             Source::Place(place) => match place.end {
                 crate::walk::End::Loaded { bits: Some(bits), .. } => bits.count,
-                _ => place.bytes * 8,
+                // Types may say of themselves that they are of any size.
+                _ => place.bytes.saturating_mul(8),
             },
             _ => 32,
         }

@@ -295,10 +295,10 @@ impl Walker<'_> {
             Kind::Void if argument.kind == 0 => {
                 (8, if argument.is_signed { Shape::Signed } else { Shape::Unsigned })
             }
-            Kind::Int { bytes, is_bool: true, .. } => (bytes, Shape::Bool),
+            Kind::Int { bytes, is_bool: true, .. } if bytes <= 8 => (bytes, Shape::Bool),
             Kind::Int { bytes, signed: true, .. } if bytes <= 8 => (bytes, Shape::Signed),
             Kind::Int { bytes, .. } if bytes <= 8 => (bytes, Shape::Unsigned),
-            Kind::Enum { bytes, .. } => (bytes, Shape::Enum(bare)),
+            Kind::Enum { bytes, .. } if bytes <= 8 => (bytes, Shape::Enum(bare)),
             Kind::Pointer(_) => (8, Shape::Pointer),
             Kind::Array { of, count } if at.is_some() => {
                 let is_text = matches!(self.btf.bare(of), Ok((_, Kind::Int { bytes: 1, .. })));
