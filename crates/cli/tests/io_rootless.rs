@@ -114,7 +114,8 @@ fn every_kind_is_counted_to_the_byte() {
                 continue;
             };
             assert_eq!(moved(row, transfer), expected, "{kind} {path}");
-            assert_eq!(row["by_kind"].as_object().expect("kinds").len(), 1, "{kind}: {row}");
+            // That, and mapped memory, which is there without a number.
+            assert_eq!(row["by_kind"].as_object().expect("kinds").len(), 2, "{kind}: {row}");
             let sizes = if is_read && path == &from { "read_sizes" } else { "write_sizes" };
             assert_eq!(
                 (&row[sizes]["512"], &row[sizes]["256"]),
@@ -173,6 +174,9 @@ fn opens_order_metadata_and_failures_are_as_the_kernel_side_tells_them() {
         let one = row(&report, &format!("{}.{file}", target("f")));
         assert_eq!((moved(one, "plain")[2], number(one, "closes_total")), (11, 1));
     }
+    // What is not known has no number, not even 0.
+    assert_eq!(report["totals"]["by_kind"]["mapped"], serde_json::json!({}));
+    assert_eq!(row(&report, &target("syncs"))["by_kind"]["mapped"], serde_json::json!({}));
     for unknown in ["mapped", "filled_bytes"] {
         assert!(report["qualities"][unknown]["reason"].is_string(), "{}", report["qualities"]);
     }

@@ -219,6 +219,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_kind_that_is_not_seen_has_no_number() {
+        let unseen = weigh_schema::io::Unseen { reads: true, writes: true };
+        let mut row = FileUse::blank();
+        let hidden = Transferred { unseen, ..Transferred::default() };
+        row.totals.by_kind.insert("mapped".into(), hidden);
+        let columns = FileUse::columns();
+        let cell =
+            |name: &str| columns.iter().find(|column| column.name == name).unwrap().get(&row);
+        assert_eq!(cell("mapped_read_bytes"), None);
+        assert_eq!(cell("plain_read_bytes"), Some(crate::column::Cell::Int(0)));
+    }
+
+    #[test]
     fn rows_come_back_as_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("files.parquet");

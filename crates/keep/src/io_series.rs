@@ -27,8 +27,14 @@ impl Row for Moment {
             column!(read_calls_total, "calls that read"),
             column!(written_bytes, "bytes written by calls"),
             column!(write_calls_total, "calls that write"),
-            column!(mapped_read_bytes, "pages of mapped memory that came into the page cache"),
-            column!(mapped_written_bytes, "pages of mapped memory that became dirty"),
+            column!(
+                mapped_read_bytes,
+                "pages of mapped memory that came into the page cache; null where that is not seen"
+            ),
+            column!(
+                mapped_written_bytes,
+                "pages of mapped memory that became dirty; null where that is not seen"
+            ),
             column!(call_seconds, "time in all calls on the file that ended in the interval"),
         ];
         columns.into_iter().map(Column::in_its_unit).collect()

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use weigh_schema::io::{
-    Direction, Event, Field, FileId, Named, Numbers, Object, Places, Process, Unseen, Use,
+    Direction, Event, Field, FileId, Grounds, Named, Numbers, Object, Places, Process, Transfer,
+    Unseen, Use,
 };
 
 use super::seen;
@@ -68,6 +69,8 @@ fn fold_strides(mine: &mut Vec<(i64, u64)>, theirs: &[(i64, u64)]) {
 pub struct IoBook {
     /// What could not be seen of any row.
     pub unseen: Unseen,
+    /// Kinds of transfer that can not be seen: their numbers are not known.
+    pub unseen_kinds: Vec<Transfer>,
     pub(super) rows: HashMap<(FileId, u32), Row>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     pub(super) processes: BTreeMap<u32, Process>,
@@ -76,6 +79,12 @@ pub struct IoBook {
 }
 
 impl IoBook {
+    /// Takes note of how far what comes can be known.
+    pub fn stand_on(&mut self, grounds: &Grounds) {
+        let is_unseen = |kind: &&Transfer| grounds.qualities.contains_key(kind.name());
+        self.unseen_kinds = Transfer::ALL.iter().filter(is_unseen).copied().collect();
+    }
+
     /// Takes one thing in.
     pub fn add(&mut self, event: Event) {
         match event {

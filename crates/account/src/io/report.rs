@@ -55,7 +55,7 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
         mechanism: run.grounds.mechanism,
         quality: run.grounds.quality,
         witness: run.grounds.witness,
-        totals: totals(&all, book.unseen),
+        totals: totals(&all, book.unseen, &book.unseen_kinds),
         uses_total: book.rows.len() as u64 + book.rest_uses,
         flows: Vec::new(),
         // A rule holds reads against writes against opens: it needs all of them.
@@ -87,7 +87,7 @@ pub fn file_use(
         device: file.device,
         inode: file.inode,
         is_deleted: row.is_deleted,
-        totals: totals(&row.numbers, book.unseen),
+        totals: totals(&row.numbers, book.unseen, &book.unseen_kinds),
         read_strides: strides(&row.directions[0]),
         write_strides: strides(&row.directions[1]),
         again_quality: match book.unseen.any() {
@@ -153,7 +153,7 @@ fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
-        totals: totals(&book.rest.numbers, book.unseen),
+        totals: totals(&book.rest.numbers, book.unseen, &book.unseen_kinds),
     })
 }
 

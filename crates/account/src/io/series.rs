@@ -69,8 +69,8 @@ impl Amounts {
             read_calls_total,
             written_bytes,
             write_calls_total,
-            mapped_read_bytes,
-            mapped_written_bytes,
+            mapped_read_bytes: Some(mapped_read_bytes),
+            mapped_written_bytes: Some(mapped_written_bytes),
             call_seconds: self.time_ns as f64 / 1e9,
             ..Moment::default()
         }
@@ -154,6 +154,11 @@ impl IoSeries {
                 uses_total: other_uses,
                 ..others.moment()
             });
+        }
+        if book.unseen_kinds.contains(&Transfer::Mapped) {
+            for moment in &mut step.moments {
+                (moment.mapped_read_bytes, moment.mapped_written_bytes) = (None, None);
+            }
         }
         step
     }

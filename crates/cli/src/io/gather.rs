@@ -23,7 +23,9 @@ pub struct Gather {
 impl Gather {
     /// Nothing is known yet.
     pub fn new(io: Box<dyn FollowIo>) -> Gather {
-        Gather { io, book: IoBook::default(), series: IoSeries::default(), stepped: Instant::now() }
+        let mut book = IoBook::default();
+        book.stand_on(&io.grounds());
+        Gather { io, book, series: IoSeries::default(), stepped: Instant::now() }
     }
 
     /// Takes in what has come, but for no longer than until somebody should look elsewhere. `old` is
@@ -60,6 +62,7 @@ impl Gather {
     /// All that is known, with what processes have open still.
     pub fn so_far(&self) -> Result<IoBook, FollowError> {
         let mut book = self.book.clone();
+        book.stand_on(&self.io.grounds());
         take_in_open(&mut book, &*self.io)?;
         Ok(book)
     }
@@ -80,6 +83,7 @@ impl Gather {
     pub fn end(&mut self, run: &mut Run, old: &mut dyn FnMut(FileUse)) -> Result<(), FollowError> {
         self.io.detach();
         run.grounds = self.io.grounds();
+        self.book.stand_on(&run.grounds);
         while self.take_in_a_batch(old) {}
         take_in_open(&mut self.book, &*self.io)?;
         if let Some(rest) = self.io.rest() {

@@ -30,10 +30,12 @@ pub struct Moment {
     pub written_bytes: u64,
     /// Calls that write.
     pub write_calls_total: u64,
-    /// Bytes of mapped memory that came into the page cache.
-    pub mapped_read_bytes: u64,
-    /// Bytes of mapped memory that became dirty.
-    pub mapped_written_bytes: u64,
+    /// Bytes of mapped memory that came into the page cache; none where that is not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_read_bytes: Option<u64>,
+    /// Bytes of mapped memory that became dirty; none where that is not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_written_bytes: Option<u64>,
     /// Time in all calls that have ended since.
     pub call_seconds: f64,
 }

@@ -214,11 +214,11 @@ impl IoHeat {
 }
 
 fn read(row: &Moment) -> u64 {
-    row.read_bytes + row.mapped_read_bytes
+    row.read_bytes + row.mapped_read_bytes.unwrap_or(0)
 }
 
 fn written(row: &Moment) -> u64 {
-    row.written_bytes + row.mapped_written_bytes
+    row.written_bytes + row.mapped_written_bytes.unwrap_or(0)
 }
 
 fn who(row: &Moment) -> Who {
