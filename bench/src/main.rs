@@ -5,6 +5,7 @@
 //! commands; refuses bare runs that fail, and rounds during which another weigh runs.
 
 mod accuracy;
+mod blocks;
 mod call_costs;
 mod calls;
 mod cases;
@@ -102,6 +103,7 @@ enum Part {
     Limits,
     Server,
     Rewrite,
+    Blocks,
     Programs,
     Collectors,
     Accuracy,
@@ -216,6 +218,8 @@ impl Session<'_> {
                 Part::Programs => probes::write(bench, page),
                 Part::Collectors => collectors::write(bench, page),
                 Part::Rewrite => rewrite::write(bench, page),
+                Part::Blocks => blocks::write(bench, page)
+                    .and_then(|picture| self.picture("blocks.svg", &picture)),
                 Part::Server => server::write(bench, page)
                     .and_then(|picture| self.picture("latency.svg", &picture)),
                 Part::Accuracy | Part::Kinds | Part::CallCosts => Ok(()),

@@ -139,7 +139,9 @@ const HEADER: [&str; 9] = [
 fn bar(name: String, rounds: &Rounds, arm: usize) -> Option<Bar> {
     let cpu = rounds.more(arm, |run| run.command.cpu)?;
     let (low, high) = cpu.interval.unwrap_or((cpu.least, cpu.greatest));
-    Some(Bar { name, median: cpu.median, low, high })
+    // The names of weigh's ways end with a level.
+    let is_weigh = name.ends_with(|last: char| last.is_ascii_digit());
+    Some(Bar { name, median: cpu.median, low, high, is_weigh })
 }
 
 /// What is promised of a measured program, of each way of weigh; and beside one.
@@ -304,6 +306,8 @@ pub fn write_peers(
     Ok(panels)
 }
 
+const NOTE: &str = "CPU time of the command, percent more than bare: median, and its 95 % interval";
+
 /// The picture of both.
 pub fn picture(weigh: Vec<Panel>, peers: Vec<Panel>) -> Result<String> {
     let mut panels = weigh;
@@ -313,5 +317,5 @@ pub fn picture(weigh: Vec<Panel>, peers: Vec<Panel>) -> Result<String> {
             None => panels.push(panel),
         }
     }
-    plot::overhead(&panels)
+    plot::overhead(&panels, NOTE)
 }

@@ -27,6 +27,8 @@ pub struct Bar {
     pub low: f64,
     /// The upper one.
     pub high: f64,
+    /// Whether it is weigh, or a peer.
+    pub is_weigh: bool,
 }
 
 /// The figures of one work.
@@ -43,11 +45,6 @@ fn text(size: u32, anchor: HPos) -> TextStyle<'static> {
     style.pos(Pos::new(anchor, VPos::Center))
 }
 
-/// Whether it is weigh: its names end with a level.
-fn is_weigh(name: &str) -> bool {
-    name.ends_with(|last: char| last.is_ascii_digit())
-}
-
 /// The scale of a panel: what most of its tools need; what goes beyond is cut off.
 fn scale(bars: &[Bar]) -> (f64, f64) {
     const ROOM: f64 = 60.0;
@@ -56,8 +53,8 @@ fn scale(bars: &[Bar]) -> (f64, f64) {
     (low.max(-ROOM) * 1.05, high.min(ROOM) * 1.05)
 }
 
-/// A row for each tool: a point at the median, a line along the interval.
-pub fn overhead(panels: &[Panel]) -> Result<String> {
+/// A row for each tool: a point at the median, a line along the interval. The note says what is shown.
+pub fn overhead(panels: &[Panel], note: &str) -> Result<String> {
     const ROW: u32 = 19;
     const HEAD: u32 = 62;
     let panels: Vec<&Panel> = panels.iter().filter(|panel| !panel.bars.is_empty()).collect();
@@ -68,8 +65,7 @@ pub fn overhead(panels: &[Panel]) -> Result<String> {
         let root = SVGBackend::with_string(&mut picture, (WIDTH, total)).into_drawing_area();
         let said = |error| anyhow!("drawing: {error}");
         root.fill(&GROUND).map_err(|error| anyhow!("drawing: {error}"))?;
-        let note = "CPU time of the command, percent more than bare: median, and its 95 % interval \
-                    (with fewer than 6 rounds: least … greatest)";
+        let note = format!("{note} (with fewer than 6 rounds: least … greatest)");
         root.draw(&Text::new(note, (12, 16), text(12, HPos::Left))).map_err(said)?;
         let mut top = 28;
         for panel in panels {
@@ -87,12 +83,14 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>> {
     let count = panel.bars.len();
     let (low, high) = scale(&panel.bars);
+    let longest = panel.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or_default();
+    let names = (7 * longest as i32 + 8).max(90);
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 14).into_font().color(&INK))
         .margin_left(8)
         .margin_right(120)
         .x_label_area_size(24)
-        .y_label_area_size(90)
+        .y_label_area_size(names)
         .build_cartesian_2d(low..high, -0.5..count as f64 - 0.5)?;
     chart
         .configure_mesh()
@@ -110,7 +108,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::
     for (index, bar) in panel.bars.iter().enumerate() {
         // The first one is at the top.
         let y = (count - 1 - index) as f64;
-        let colour = if is_weigh(&bar.name) { WEIGH } else { PEER };
+        let colour = if bar.is_weigh { WEIGH } else { PEER };
         let inside = |x: f64| x.clamp(low, high);
         let line = [(inside(bar.low), y), (inside(bar.high), y)];
         chart.draw_series([PathElement::new(line, colour.stroke_width(2))])?;
@@ -124,7 +122,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::
         let beyond = if bar.median > high { " →" } else { "" };
         let value = format!("{:+.digits$} %{beyond}", bar.median);
         let right = area.dim_in_pixel().0 as i32 - left - 12;
-        area.draw(&Text::new(bar.name.clone(), (92, row), text(12, HPos::Right)))?;
+        area.draw(&Text::new(bar.name.clone(), (names + 2, row), text(12, HPos::Right)))?;
         area.draw(&Text::new(value, (right, row), text(12, HPos::Right)))?;
     }
     Ok(())
@@ -280,11 +278,12 @@ mod tests {
             median,
             low: median - 1.0,
             high: median + 1.0,
+            is_weigh: name != "strace",
         };
         let bars = vec![bar("bpf 2", 0.5), bar("strace", 700.0)];
         let panel = Panel { title: "copying".to_string(), bars };
-        let picture = overhead(&[panel]).unwrap();
-        for words in ["copying", "bpf 2", "+0.5 %", "strace", "+700 % →"] {
+        let picture = overhead(&[panel], "percent more").unwrap();
+        for words in ["percent more", "copying", "bpf 2", "+0.5 %", "strace", "+700 % →"] {
             assert!(picture.contains(words), "{words}");
         }
     }
