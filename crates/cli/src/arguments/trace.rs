@@ -90,13 +90,13 @@ pub struct TraceArguments {
     #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size, help_heading = "Buffers")]
     pub wake: Option<u64>,
 
-    /// What several events say together.
-    #[command(flatten)]
-    pub synthesis: SynthesisArguments,
-
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// What several events say together. The last: its heading holds for all that follow.
+    #[command(flatten)]
+    pub synthesis: SynthesisArguments,
 }
 
 /// What is wanted of several events together.

@@ -3,14 +3,15 @@
 //! Takes records as they come, and is told up to when all have come; hands them on, the oldest first. What
 //! comes when younger ones have been handed on already is handed on at once, and counted.
 
-use std::collections::HashMap;
-
 use crate::record::Record;
 
 /// So much waits at most: then the older half is handed on, come what may.
 const MOST_BYTES: usize = 64 << 20;
 /// A record's time is read before its place is taken: others may come between.
 const SLACK_NS: u64 = 5_000_000;
+
+/// No machine has more.
+const MOST_CPUS: u32 = 1 << 16;
 
 /// A record that waits.
 #[derive(Clone, Copy)]
@@ -26,7 +27,7 @@ pub struct Merge {
     bytes: Vec<u8>,
     held: Vec<Held>,
     /// The time of the last one of each CPU, since it was last asked.
-    newest: HashMap<u32, u64>,
+    newest: Vec<Option<u64>>,
     handed_on_ns: u64,
     late: u64,
 }
@@ -37,15 +38,18 @@ impl Merge {
         let (from, time_ns) = (self.bytes.len(), record.time_ns());
         self.bytes.extend(record.bytes());
         self.held.push(Held { time_ns, from, to: self.bytes.len() });
-        let newest = self.newest.entry(record.cpu()).or_default();
-        *newest = time_ns.max(*newest);
+        let cpu = record.cpu().min(MOST_CPUS) as usize;
+        if cpu >= self.newest.len() {
+            self.newest.resize(cpu + 1, None);
+        }
+        self.newest[cpu] = self.newest[cpu].max(Some(time_ns));
         self.late += u64::from(time_ns < self.handed_on_ns);
     }
 
     /// Hands on what has its turn. `all_ns`: all that happened until then has come; none: there is more
     /// than was taken, of some CPUs, and each has come to its last one. Returns up to when all was handed on.
     pub fn hand_on(&mut self, all_ns: Option<u64>, mut visit: impl FnMut(Record<'_>)) -> u64 {
-        let newest = self.newest.drain().map(|(_, time)| time).min();
+        let newest = self.newest.iter_mut().filter_map(Option::take).min();
         let until = match all_ns {
             Some(u64::MAX) => u64::MAX,
             Some(all) => all.saturating_sub(SLACK_NS),

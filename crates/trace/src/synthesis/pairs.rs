@@ -10,6 +10,9 @@ use weigh_schema::synthesis::Pairs as Told;
 
 use super::spread::Spread;
 
+/// First events that are kept as a whole have so many bytes at most.
+const MOST_BYTES: usize = 64 << 20;
+
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 
@@ -21,6 +24,12 @@ struct Waiting {
     flow: u64,
     /// Older ones of the same key, where each waits for itself, the oldest first.
     before: VecDeque<Waiting>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.record.as_ref().map_or(0, |record| record.len())
+    }
 }
 
 /// What becomes of first ones.
@@ -53,6 +62,7 @@ pub struct Pairs {
     most: usize,
     waiting: HashMap<Rc<[u8]>, Waiting>,
     held: usize,
+    held_bytes: usize,
     /// Those whose time will end, the first to end first; some have been answered.
     ends: VecDeque<(u64, u64, Rc<[u8]>)>,
     serial: u64,
@@ -69,6 +79,7 @@ impl Pairs {
             most,
             waiting: HashMap::new(),
             held: 0,
+            held_bytes: 0,
             ends: VecDeque::new(),
             serial: 0,
             spread: Spread::default(),
@@ -86,8 +97,9 @@ impl Pairs {
     /// A first one.
     pub fn first(&mut self, key: &[u8], time_ns: u64, record: Option<&[u8]>, flow: u64) {
         self.told.first_total += 1;
-        let is_known = self.waiting.contains_key(key);
-        if self.held >= self.most && (self.is_each || !is_known) {
+        let is_full = self.held >= self.most || self.held_bytes >= MOST_BYTES;
+        let known = self.waiting.get_mut(key);
+        if is_full && (self.is_each || known.is_none()) {
             self.told.not_kept_total += 1;
             return;
         }
@@ -95,41 +107,53 @@ impl Pairs {
         let record = record.map(Box::from);
         let mut waiting =
             Waiting { serial: self.serial, time_ns, record, flow, before: VecDeque::new() };
-        let key: Rc<[u8]> = match self.waiting.remove_entry(key) {
-            Some((key, mut old)) => {
-                if self.is_each {
-                    waiting.before = std::mem::take(&mut old.before);
-                    waiting.before.push_back(old);
-                    self.held += 1;
-                } else {
-                    self.told.overwritten_total += 1;
-                }
-                key
+        self.held_bytes += waiting.bytes();
+        match known {
+            Some(last) if self.is_each => {
+                self.held += 1;
+                waiting.before = std::mem::take(&mut last.before);
+                let older = std::mem::replace(last, waiting);
+                last.before.push_back(older);
+            }
+            Some(last) => {
+                self.told.overwritten_total += 1;
+                self.held_bytes -= last.bytes();
+                *last = waiting;
             }
             None => {
                 self.held += 1;
-                key.into()
+                self.waiting.insert(key.into(), waiting);
             }
-        };
-        if let Some(within) = self.within_ns {
-            self.ends.push_back((time_ns.saturating_add(within), self.serial, Rc::clone(&key)));
         }
-        self.waiting.insert(key, waiting);
-        self.forget_answered();
+        self.note_end(key, time_ns);
+    }
+
+    /// The time of the one that came last will end.
+    fn note_end(&mut self, key: &[u8], time_ns: u64) {
+        if let Some(within) = self.within_ns
+            && let Some((key, _)) = self.waiting.get_key_value(key)
+        {
+            self.ends.push_back((time_ns.saturating_add(within), self.serial, Rc::clone(key)));
+            self.forget_answered();
+        }
     }
 
     /// A second one.
     pub fn second(&mut self, key: &[u8], time_ns: u64, mut out: impl FnMut(Outcome)) {
         self.told.second_total += 1;
-        // One that came too late may be older than who waits.
-        let is_answer = |waiting: &Waiting| waiting.time_ns <= time_ns;
-        if !self.waiting.get(key).is_some_and(is_answer) {
+        let Some((key, mut last)) = self.waiting.remove_entry(key) else {
             self.told.unmatched_total += 1;
             return;
+        };
+        // One that came too late may be older than who waits.
+        if last.time_ns > time_ns {
+            self.told.unmatched_total += 1;
+            self.waiting.insert(key, last);
+            return;
         }
-        let Some(mut last) = self.waiting.remove(key) else { return };
         for waiting in std::mem::take(&mut last.before).into_iter().chain([last]) {
             self.held -= 1;
+            self.held_bytes -= waiting.bytes();
             self.told.pairs_total += 1;
             let after_ns = time_ns.saturating_sub(waiting.time_ns);
             self.spread.add(after_ns.into());
@@ -143,6 +167,7 @@ impl Pairs {
             let Some((until_ns, serial, key)) = self.ends.pop_front() else { return };
             let Some(waiting) = self.take(&key, serial) else { continue };
             self.held -= 1;
+            self.held_bytes -= waiting.bytes();
             self.told.unanswered_total += 1;
             let after_ns = until_ns - waiting.time_ns;
             out(Outcome::NotFollowed { until_ns, after_ns, record: waiting.record });

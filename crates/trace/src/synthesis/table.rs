@@ -1,6 +1,7 @@
 //! Events counted by keys: how many, how many in a second, how their values are spread.
 //!
-//! A table has so many keys at most; events of others are counted together.
+//! A table has so many keys at most, a sixteenth of them if each has a histogram; events of others are counted
+//! together.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -76,6 +77,8 @@ pub struct Table {
 impl Table {
     /// Of so many keys at most.
     pub fn new(by: Vec<String>, detail: Detail, most: usize) -> Table {
+        // A histogram may have a thousand buckets.
+        let most = if detail == Detail::Values { most.div_ceil(16) } else { most };
         Table { by, detail, most, rows: HashMap::new(), others: 0, without_key: 0 }
     }
 
@@ -86,14 +89,15 @@ impl Table {
 
     /// One more.
     pub fn add(&mut self, key: &[u8], time_ns: u64, value: Option<i128>) {
-        if !self.rows.contains_key(key) {
-            if self.rows.len() >= self.most {
+        let is_full = self.rows.len() >= self.most;
+        let row = match self.rows.get_mut(key) {
+            Some(row) => row,
+            None if !is_full => self.rows.entry(key.into()).or_default(),
+            None => {
                 self.others += 1;
                 return;
             }
-            self.rows.insert(key.into(), Counted::default());
-        }
-        let Some(row) = self.rows.get_mut(key) else { return };
+        };
         row.events += 1;
         match self.detail {
             Detail::Count => {}
