@@ -161,11 +161,21 @@ pub fn trace_event(data: &[u8]) {
     }
 }
 
-/// A filter of `weigh trace`.
+/// A filter of `weigh trace`, and what may be wanted of several events.
 pub fn trace_filter(data: &[u8]) {
+    use weigh_trace::synthesis::ask::Ask;
     let text = String::from_utf8_lossy(data);
     if let Err(refusal) = weigh_trace::filter::Filter::parse(&text) {
         is_shown(&refusal, &text);
+    }
+    for ask in [Ask::latency, Ask::sequence, Ask::rate, Ask::top, Ask::histogram] {
+        match ask(&text) {
+            Ok(ask) => {
+                let needs = ask.needs(&["net:net_dev_queue", "net:netif_rx"]);
+                needs.map_or_else(|refusal| is_shown(&refusal, &text), drop);
+            }
+            Err(refusal) => is_shown(&refusal, &text),
+        }
     }
 }
 

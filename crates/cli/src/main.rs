@@ -16,6 +16,7 @@ mod foreground;
 mod generate;
 mod io;
 mod kernel;
+mod live;
 mod run;
 mod serving;
 mod show;

@@ -186,6 +186,10 @@ fn a_shell_completes_the_names_of_events() {
     assert_eq!(completes("weigh trace -e net:net_dev_que"), "net_dev_queue\n");
     assert_eq!(completes("weigh trace --for 1s --event 'net:net_dev_que"), "net_dev_queue\n");
     assert_eq!(completes("weigh trace ctl add udp-pa"), "udp-path\n");
+    for before in ["--latency ", "--sequence 'netif_rx -> ", "--rate 'of ", "--top '3 of "] {
+        let line = format!("weigh trace {before}net:net_dev_que");
+        assert_eq!(completes(&line), "net_dev_queue\n", "{line}");
+    }
     assert!(completes("weigh trace --per-c").contains("--per-cpu"));
 }
 

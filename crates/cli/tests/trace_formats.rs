@@ -151,6 +151,28 @@ fn a_perfetto_trace_has_threads_events_counters_and_flows() {
     assert!(flows.values().all(|events| *events == 3), "through all three");
 }
 
+#[test]
+fn what_is_paired_is_joined_by_a_flow() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let call = if cfg!(target_arch = "aarch64") { 206 } else { 44 };
+    let (enter, exit) = (
+        format!("raw_syscalls:sys_enter if arg1 == {call}"),
+        format!("raw_syscalls:sys_exit if regs->orig_ax == {call}"),
+    );
+    // What the events are about is not the same: without the pairs each had a flow for itself.
+    let pair = "sys_enter -> sys_exit by tid";
+    let options = ["-e", &enter, "-e", &exit, "--latency", pair];
+    let bytes = std::fs::read(sends(&scratch, "x.perfetto-trace", &options, 503)).expect("a file");
+    let mut flows = BTreeMap::<u64, u64>::new();
+    for (.., packet) in &Fields::new(&bytes).0 {
+        let Some(event) = Fields::new(packet).inner(11) else { continue };
+        *flows.entry(event.number(47).expect("a flow")).or_default() += 1;
+    }
+    assert_eq!(flows.len(), 503);
+    assert!(flows.values().all(|events| *events == 2), "{flows:?}");
+}
+
 /// A number of 4 bytes.
 fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize

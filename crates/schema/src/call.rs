@@ -209,6 +209,16 @@ pub fn bucket_start(bucket: u32) -> u64 {
     (u64::from(small) + within).checked_shl(doubling).unwrap_or(u64::MAX)
 }
 
+/// The bucket that a time is counted in.
+pub fn bucket_of(time: u64) -> u32 {
+    let doubling = time.checked_ilog2().unwrap_or(0).saturating_sub(BUCKET_BITS);
+    match doubling {
+        0 => time as u32,
+        // What is shifted out decides nothing; the highest bit is the doubling's.
+        _ => (doubling << BUCKET_BITS) + (time >> doubling) as u32,
+    }
+}
+
 /// A file or socket, by device and inode, and what people call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
@@ -455,6 +465,7 @@ mod tests {
         for bucket in 0..900 {
             let (low, high) = (bucket_start(bucket), bucket_start(bucket + 1));
             assert!(low < high && (high - low) * 16 <= low.max(16), "{bucket}: {low} {high}");
+            assert_eq!((bucket_of(low), bucket_of(high - 1)), (bucket, bucket), "{low} {high}");
         }
     }
 }

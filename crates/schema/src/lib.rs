@@ -11,6 +11,7 @@
 //! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
 //!   side share.
 //! * [`io`]: what is kept of each file and process.
+//! * [`synthesis`]: what is found in several events together.
 //! * [`amount`]: the sizes and durations people write.
 
 pub mod amount;
@@ -32,6 +33,7 @@ pub mod recording;
 pub mod snapshot;
 pub mod subsystem;
 pub mod summary;
+pub mod synthesis;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest, nearest_metrics};

@@ -17,7 +17,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-kernel", &[]),
     ("weigh-mount", &["weigh-schema"]),
     ("weigh-show", &["weigh-schema"]),
-    ("weigh-trace", &[]),
+    ("weigh-trace", &["weigh-schema"]),
     ("weigh-agent", &["weigh-schema", "weigh-collect"]),
     (
         "weigh",

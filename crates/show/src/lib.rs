@@ -9,6 +9,7 @@
 //! * [`report`][]: `report.html`.
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
 //! * [`io`][]: the table of files.
+//! * [`synthesis`][]: what was found in several events together.
 //! * [`darshan`][]: a recording as `darshan-parser` would tell it.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -25,5 +26,6 @@ pub mod progress;
 pub mod report;
 #[doc(hidden)]
 pub mod shape;
+pub mod synthesis;
 pub mod table;
 mod text;

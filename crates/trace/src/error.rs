@@ -67,6 +67,9 @@ pub enum Wrong {
         /// Why not.
         why: String,
     },
+    /// None of the events that are followed.
+    #[error("no event that is followed is called '{0}'")]
+    NoEvent(String),
     /// No such set.
     #[error("there is no set of events named '{0}'")]
     NoSet(String),

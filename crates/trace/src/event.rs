@@ -117,6 +117,8 @@ pub struct Event {
     pub span: Span,
     /// Its fields; none where nothing was said.
     pub fields: Option<Vec<Field>>,
+    /// Fields besides, for what looks at several events.
+    pub more: Vec<Field>,
     /// Which of them.
     pub filter: Option<Filter>,
     /// That, as it was written.
@@ -145,6 +147,7 @@ impl Event {
                 point,
                 span,
                 fields,
+                more: Vec::new(),
                 filter,
                 filter_text,
                 sampling,
@@ -162,7 +165,14 @@ impl Event {
 
     /// A name for it.
     pub fn name(&self) -> String {
-        match &self.point {
+        self.point.name()
+    }
+}
+
+impl Point {
+    /// A name for what happens there.
+    pub fn name(&self) -> String {
+        match self {
             Point::Tracepoint { group: Some(group), name } => format!("{group}:{name}"),
             Point::Tracepoint { group: None, name } => name.clone(),
             Point::Function { name, returns } => format!("fn:{name}{}", suffix(*returns)),
@@ -183,7 +193,8 @@ fn suffix(returns: bool) -> &'static str {
 
 const RETURN: &str = "%return";
 
-fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
+/// Takes what says where an event happens.
+pub(crate) fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
     let Some((first, first_span)) = cursor.name() else {
         return Err(cursor.expected(
             "an event: GROUP:TRACEPOINT, fn:FUNCTION, user:FILE:FUNCTION, usdt:FILE:PROVIDER:NAME, or a set",
@@ -266,6 +277,11 @@ fn field(cursor: &mut Cursor<'_>) -> Result<Field, Refusal> {
         *cursor = ahead;
         return Ok(Field { name: name.to_string(), span, wanted: wanted(cursor)? });
     }
+    nameless(cursor)
+}
+
+/// Takes a field that has what it holds for its name.
+pub(crate) fn nameless(cursor: &mut Cursor<'_>) -> Result<Field, Refusal> {
     let begin = cursor.at();
     let wanted = wanted(cursor)?;
     let whole = cursor.text().get(begin..cursor.at()).unwrap_or_default().trim_end();

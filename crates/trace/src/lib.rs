@@ -7,6 +7,7 @@
 //!
 //! [`event`], [`filter`], [`sampling`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
+//! [`synthesis`]: what looks at several records together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod assemble;
@@ -28,6 +29,7 @@ pub mod sampling;
 pub mod sets;
 pub mod signature;
 pub mod state;
+pub mod synthesis;
 pub mod usdt;
 pub mod value;
 pub mod walk;

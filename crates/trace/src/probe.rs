@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::btf::{Btf, Kind};
 use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
 use crate::error::{Refusal, Wrong};
-use crate::event::{Event, Field, Point, TEXT_BYTES, Wanted};
+use crate::event::{Event, Field, MOST_FIELDS, Point, TEXT_BYTES, Wanted};
 use crate::executable::Executable;
 use crate::filter::Filter;
 use crate::near::nearest;
@@ -145,6 +145,10 @@ impl Probe {
                 }
             }
         }
+        if fields.len() > MOST_FIELDS {
+            let wrong = Wrong::TooMuch(format!("more than {MOST_FIELDS} fields"));
+            return Err(event.span.refuse(&event.text, wrong));
+        }
         let record_bytes = lay_out(&mut fields);
         if record_bytes > MOST_RECORD_BYTES {
             let wrong = Wrong::TooMuch(format!(
@@ -189,11 +193,14 @@ pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signat
     })
 }
 
-/// The fields that were asked for; else all arguments that are numbers or addresses.
+/// The fields that were asked for, else all arguments that are numbers or addresses; and those that are
+/// needed besides.
 fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
-    if let Some(fields) = &event.fields {
-        return fields.clone();
-    }
+    let own = event.fields.clone().unwrap_or_else(|| plain(btf, event, signature));
+    own.into_iter().chain(event.more.iter().cloned()).collect()
+}
+
+fn plain(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
     let is_plain = |kind: u32| {
         let plain = |kind| {
             matches!(kind, Kind::Int { bytes: 1..=8, .. } | Kind::Pointer(_) | Kind::Enum { .. })
@@ -209,7 +216,7 @@ fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
             let path = Path::of_word(&argument.name, event.span);
             Field { name: argument.name.clone(), span: event.span, wanted: Wanted::Value(path) }
         })
-        .take(crate::event::MOST_FIELDS)
+        .take(MOST_FIELDS)
         .collect()
 }
 

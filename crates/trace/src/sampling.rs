@@ -54,13 +54,18 @@ impl Sampling {
             };
         }
         if cursor.eat_word("every") {
-            let times = bounded(cursor, MOST)?;
-            let unit = UNITS.iter().find(|(name, _)| cursor.eat_word(name));
-            let Some((_, unit)) = unit else { return Err(cursor.expected("ns, us, ms or s")) };
-            return Ok(Some(Sampling::Every(times * unit)));
+            return Ok(Some(Sampling::Every(time(cursor)?)));
         }
         Ok(None)
     }
+}
+
+/// Takes a time, in nanoseconds: `10ms`.
+pub(crate) fn time(cursor: &mut Cursor<'_>) -> Result<u64, Refusal> {
+    let times = bounded(cursor, MOST)?;
+    let unit = UNITS.iter().find(|(name, _)| cursor.eat_word(name));
+    let Some((_, unit)) = unit else { return Err(cursor.expected("ns, us, ms or s")) };
+    Ok(times * unit)
 }
 
 /// As it is written.

@@ -44,6 +44,16 @@ impl Probe {
     }
 }
 
+impl Probe {
+    /// The value of one of a record's fields.
+    pub fn value<'r>(&'r self, record: Record<'r>, place: usize) -> Value<'r> {
+        match self.fields.get(place) {
+            Some(field) if record.absent() >> place & 1 == 0 => field.value(record),
+            _ => Value::Absent,
+        }
+    }
+}
+
 impl ProbeField {
     /// The value, if it could be had.
     fn value<'r>(&'r self, record: Record<'r>) -> Value<'r> {

@@ -5,6 +5,7 @@ use weigh_trace::error::Refusal;
 use weigh_trace::event::Event;
 use weigh_trace::filter::Filter;
 use weigh_trace::sampling::Sampling;
+use weigh_trace::synthesis::ask::Ask;
 
 const WORDS: &[&str] = &[
     "net",
@@ -33,6 +34,11 @@ const WORDS: &[&str] = &[
     "in",
     "if",
     "sample",
+    "of",
+    "by",
+    "not",
+    "followed",
+    "within",
     "1/",
     "at most",
     "every",
@@ -70,6 +76,11 @@ fn is_read_or_refused(text: &str) {
     }
     if let Err(refusal) = Sampling::parse(text) {
         is_shown(&refusal, text);
+    }
+    for ask in [Ask::latency, Ask::sequence, Ask::rate, Ask::top, Ask::histogram] {
+        if let Err(refusal) = ask(text) {
+            is_shown(&refusal, text);
+        }
     }
 }
 

@@ -21,6 +21,8 @@ Examples:
   weigh trace -e 'user:libc.so.6:malloc{bytes=arg0} if arg0 > 4096' -- ls
   weigh trace packets -o web.pcapng -- curl -s http://127.0.0.1/
   weigh trace ctl filter 0 'skb->len > 500'
+  weigh trace --latency 'raw_syscalls:sys_enter -> raw_syscalls:sys_exit by tid' -- ls
+  weigh trace --top '10 of net:net_dev_queue by comm' --rate 'of net:net_dev_queue by cpu' --for 10s
   weigh trace -e sched:sched_switch --sampling 'sample 1/100' --system --for 1m -o switches.parquet
 
 docs/trace.md has the language of events and filters, what a record is, and what it costs.";
@@ -91,6 +93,49 @@ pub struct TraceArguments {
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// What several events say together. The last: its heading holds for all that follow.
+    #[command(flatten)]
+    pub synthesis: SynthesisArguments,
+}
+
+/// What is wanted of several events together.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Several events together")]
+pub struct SynthesisArguments {
+    /// The time between two events of the same key: 'A -> B by KEY [within 1ms]', as 'sched_wakeup -> sched_switch by
+    /// p->pid == next->pid'. Events that no -e names are followed as well. All of these can be given several times.
+    #[arg(long, value_name = "PAIR")]
+    pub latency: Vec<String>,
+
+    /// Pass on only pairs: 'A followed by B by KEY within 1ms', or events that nothing follows: 'A not followed by B by
+    /// KEY within 1ms'.
+    #[arg(long, value_name = "PAIR")]
+    pub sequence: Vec<String>,
+
+    /// How many events there are in a second: '[of EVENT, ...] by KEY', as 'by event' or 'of net_dev_queue by comm'.
+    #[arg(long, value_name = "KEYS")]
+    pub rate: Vec<String>,
+
+    /// The keys with most events: 'N [of EVENT, ...] by KEY', as '10 by comm'.
+    #[arg(long, value_name = "KEYS")]
+    pub top: Vec<String>,
+
+    /// How the values of a field are spread: 'FIELD [of EVENT, ...] by KEY', as 'skb->len by cpu'.
+    #[arg(long, value_name = "FIELD")]
+    pub histogram: Vec<String>,
+
+    /// Keep so many keys of each of them, and so many first events that wait; what comes beyond is counted.
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = keys)]
+    pub keys: u32,
+
+    /// Draw what was found on the terminal while it runs [default where no command is given].
+    #[arg(long)]
+    pub live: bool,
+
+    /// Write what was found to FILE as JSON; `-` is standard output, `fd:N` a descriptor.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<String>,
 }
 
 /// What `weigh trace` can do other than follow.
@@ -214,6 +259,13 @@ pub struct TraceListArguments {
     /// Their names alone, a line for each, as shells complete them.
     #[arg(long)]
     pub names: bool,
+}
+
+fn keys(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(keys) if (1..=1 << 24).contains(&keys) => Ok(keys),
+        _ => Err(format!("'{text}' is no number of keys; expected 1 to {}", 1 << 24)),
+    }
 }
 
 /// Rings are a power of 2, of whole pages, below what the kernel can address in one.

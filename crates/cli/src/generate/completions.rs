@@ -11,6 +11,8 @@ _weigh_events() {
     line=${line:0:${#line}-${#word}}
     case ${line%[\'\"]} in
     *" trace "*"-e " | *" trace "*"--event " | *" trace "*"ctl "*"add ") ;;
+    *" trace "*"--latency " | *" trace "*"--sequence " | *" trace "*"-> " | *" trace "*"followed by ") ;;
+    *" trace "*"--rate "*"of " | *" trace "*"--top "*"of " | *" trace "*"--histogram "*"of ") ;;
     *) return 1 ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$("$1" trace list --names 2>/dev/null)" -- "$word")
@@ -22,6 +24,7 @@ complete -F _weigh_or_events -o bashdefault -o default weigh
 
 const FISH: &str = r#"
 complete -c weigh -n "__fish_seen_subcommand_from trace" -s e -l event -x -a "(weigh trace list --names 2>/dev/null)"
+complete -c weigh -n "__fish_seen_subcommand_from trace" -l latency -l sequence -x -a "(weigh trace list --names 2>/dev/null)"
 complete -c weigh -n "__fish_seen_subcommand_from ctl; and __fish_seen_subcommand_from add" -x -a "(weigh trace list --names 2>/dev/null)"
 "#;
 
@@ -36,7 +39,8 @@ _weigh_event_names() {
 /// Where clap calls its functions, if zsh has loaded the file for a first completion.
 const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_weigh\" ]";
 /// Arguments that are events, as clap says them.
-const ZSH_EVENTS: [&str; 2] = [":EVENT:_default'", ":event -- As for -e:_default'"];
+const ZSH_EVENTS: [&str; 3] =
+    [":EVENT:_default'", ":PAIR:_default'", ":event -- As for -e:_default'"];
 
 /// What clap has made, with the names of events.
 pub fn with_events(shell: Shell, made: &str) -> String {

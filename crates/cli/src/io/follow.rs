@@ -13,10 +13,10 @@ use weigh_keep::{IoWriter, KeepError};
 use weigh_schema::io::{FileUse, IoReport};
 
 use super::gather::{Gather, LOOK};
-use super::live::Live;
 use super::mechanism;
 use crate::arguments::IoArguments;
 use crate::foreground::{Foreground, Started};
+use crate::live::Live;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
 const LAST_LOOK: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnE
         arguments,
         gather,
         parquet: parquet.map(Ok),
-        live: arguments.live.then(|| Live::new(arguments.rows)),
+        live: arguments.live.then(Live::new),
         began,
     };
     let status = following.until_over(started)?;
@@ -105,7 +105,8 @@ impl Following<'_> {
         let book = self.gather.so_far()?;
         let report = report(&book, self.run(), &name);
         if let Some(live) = &mut self.live {
-            live.draw(&report);
+            let rows = self.arguments.rows;
+            live.draw(|columns, color| weigh_show::io::render(&report, rows, columns, color));
         }
         Ok(())
     }

@@ -5,7 +5,6 @@
 
 mod follow;
 pub mod gather;
-mod live;
 pub mod mechanism;
 mod mount;
 

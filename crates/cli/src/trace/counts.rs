@@ -1,6 +1,7 @@
 //! What was counted of a stream, for people and for files.
 
 use serde::Serialize;
+use weigh_schema::synthesis::SynthesisReport;
 
 /// What was counted of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,6 +29,8 @@ pub struct Totals {
     pub lost_threads: u64,
     /// How long it was.
     pub seconds: f64,
+    /// What several events said together, if that was asked for.
+    pub synthesis: Option<SynthesisReport>,
 }
 
 impl Totals {

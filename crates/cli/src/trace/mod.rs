@@ -4,24 +4,33 @@
 //! and hands each record to a sink: the terminal, or a file. While it runs, others may change what it
 //! follows ([`control`]). What the command prints, and how it ends, is its own.
 
+mod asked;
 mod control;
 mod counts;
 mod list;
 mod names;
 mod packets;
+mod places;
 mod programs;
 mod session;
 mod sinks;
 mod stream;
+mod way;
 mod wishes;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use weigh_schema::synthesis::SynthesisReport;
 
 use crate::arguments::{TraceArguments, TraceSubject};
+use crate::destination::Destination;
 use crate::foreground;
-use sinks::Sink;
+use crate::show::{color, print, width};
+
+/// Where nobody's terminal has to hold it.
+const WIDE: usize = 160;
 
 /// Follows events, or says which there are.
 pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
@@ -35,15 +44,19 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
-    if arguments.events.is_empty() {
+    let asked = asked::read(arguments)?;
+    if arguments.events.is_empty() && asked.iter().all(|asked| asked.ask.events().is_empty()) {
         bail!("expected an event (-e EVENT); `weigh trace list PATTERN` says which there are");
     }
+    let json = arguments.synthesis.json.as_deref();
     let checker = wishes::Checker::new(arguments)?;
-    let wished = wishes::check(&checker, arguments)?;
+    let mut wished = wishes::check(&checker, arguments)?;
+    asked::complete(&checker, &asked, &mut wished.wishes)?;
+    let json = json.map(Destination::open).transpose()?;
     for (event, refusal) in &wished.left_out {
         eprintln!("weigh: {event} is left out: {refusal}");
     }
-    let followed = match session::follow(arguments, checker, wished.wishes)? {
+    let followed = match session::follow(arguments, checker, wished.wishes, &asked)? {
         Ok(followed) => followed,
         Err(error) => {
             eprintln!("weigh: {error}");
@@ -53,19 +66,31 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     if !arguments.quiet {
         eprint!("{}", followed.totals.told());
     }
+    if let Some(found) = &followed.totals.synthesis {
+        if !arguments.quiet {
+            tell(arguments, found)?;
+        }
+        if let Some(json) = json {
+            json.write(&(serde_json::to_string_pretty(found)? + "\n"))?;
+        }
+    }
     if let Some(error) = followed.failed {
         return Err(error);
     }
     Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
 
-/// Where events go if nobody says otherwise: to the terminal, beside what the command prints.
-fn sink(
-    arguments: &TraceArguments,
-    probes: &[&weigh_trace::probe::Probe],
-) -> anyhow::Result<Box<dyn Sink>> {
-    match &arguments.output {
-        Some(path) => sinks::of_file(path, probes, &arguments.counters),
-        None => Ok(sinks::of_terminal(arguments.command.is_empty())),
+/// What several events said together: where neither the command nor anything else has to do with it.
+fn tell(arguments: &TraceArguments, found: &SynthesisReport) -> anyhow::Result<()> {
+    let (err, out) = (std::io::stderr(), std::io::stdout());
+    let is_taken = !arguments.command.is_empty()
+        || arguments.output.as_deref().is_some_and(|path| path.as_os_str() == "-")
+        || arguments.synthesis.json.as_deref() == Some("-");
+    if is_taken {
+        let columns = if err.is_terminal() { width(&err) } else { WIDE };
+        eprint!("{}", weigh_show::synthesis::render(found, way::ROWS, columns, color(&err)));
+        return Ok(());
     }
+    let columns = if out.is_terminal() { width(&out) } else { WIDE };
+    print(&weigh_show::synthesis::render(found, way::ROWS, columns, color(&out)))
 }

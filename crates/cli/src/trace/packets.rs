@@ -34,6 +34,7 @@ pub fn as_stream(asked: &TracePacketsArguments) -> TraceArguments {
         buffer: asked.buffer,
         per_cpu: false,
         wake: None,
+        synthesis: Default::default(),
         quiet: asked.quiet,
     }
 }

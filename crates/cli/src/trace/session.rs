@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use weigh_collect::spawn::{SpawnError, Waiting};
 
+use super::asked::Asked;
 use super::control::Control;
 use super::counts::Totals;
 use super::stream::Stream;
@@ -35,12 +36,13 @@ pub fn follow(
     arguments: &TraceArguments,
     checker: Checker,
     wishes: Vec<Wish>,
+    asked: &[Asked],
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     if arguments.system && arguments.pid.is_some() {
         bail!("expected one of --system and --pid");
     }
     let limit = allow_descriptors();
-    let mut stream = Stream::open(arguments, checker, wishes)?;
+    let mut stream = Stream::open(arguments, checker, wishes, asked)?;
     let control = Control::open();
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
@@ -92,6 +94,7 @@ fn until_over(
         started.attend(&|pid| stream.kernel.is_member(pid))?;
         control.attend(&mut |ask| stream.answer(ask));
         has_all = stream.take_in();
+        stream.draw();
         let is_time = end.is_some_and(|end| Instant::now() >= end);
         let has_ended = match stream.kernel.living() {
             // The kernel side knows of the last end before the command's parent, weigh, does.

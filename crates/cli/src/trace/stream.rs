@@ -10,16 +10,20 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::clock::Moment;
-use weigh_collect::trace::{self, KernelTrace, Settings, TraceError, UserPlace};
+use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
+use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::record::Record;
-use weigh_trace::signature::{Attach, Site};
 use weigh_trace::state::{CONSTANTS, Count, State, WATERMARK};
+use weigh_trace::synthesis::Gaps;
 
+use super::asked::Asked;
 use super::control::{Answer, Ask, Done, Register, Registered};
 use super::counts::{Counted, Totals};
-use super::sinks::{Meaning, Sink};
+use super::places::{places, points};
+use super::sinks::Meaning;
+use super::way::{ROWS, Way};
 use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
 
@@ -48,7 +52,7 @@ pub struct Stream {
     ring_bytes: usize,
     output: Option<String>,
     traced: Vec<Traced>,
-    sink: Box<dyn Sink>,
+    way: Way,
     meaning: Meaning,
     taken: u64,
     failed: Option<anyhow::Error>,
@@ -60,6 +64,7 @@ impl Stream {
         arguments: &TraceArguments,
         checker: Checker,
         wishes: Vec<Wish>,
+        asked: &[Asked],
     ) -> anyhow::Result<Stream> {
         let is_of_all = arguments.command.is_empty() && arguments.pid.is_none();
         let state = State { probes: wishes.len() + ROOM, cpus: trace::cpus() };
@@ -75,7 +80,7 @@ impl Stream {
         kernel.set_word(WATERMARK, wake);
         let probes: Vec<&Probe> = wishes.iter().map(|wish| &wish.probe).collect();
         // A file that can not be made is said before the kernel is asked for anything.
-        let sink = super::sink(arguments, &probes)?;
+        let way = Way::new(arguments, asked, &probes)?;
         let mut stream = Stream {
             kernel,
             checker,
@@ -84,7 +89,7 @@ impl Stream {
             ring_bytes: arguments.buffer,
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
-            sink,
+            way,
             meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
             taken: 0,
             failed: None,
@@ -157,19 +162,21 @@ impl Stream {
     /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
     /// they are not made any more either.
     pub fn take_in(&mut self) -> bool {
-        let Stream { kernel, sink, failed, traced, meaning, .. } = self;
+        let before = Moment::now().ns();
+        let Stream { kernel, way, failed, traced, meaning, .. } = self;
+        let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         meaning.names.borrow_mut().next_round();
         let (records, is_all) = kernel.drain(|bytes| {
             let Some(record) = Record::new(bytes) else { return };
-            if let Some(traced) = traced.get(record.event() as usize)
+            if let Some(probe) = probe(record.event())
                 && failed.is_none()
-                && let Err(error) = sink.take(&traced.wish.probe, record, meaning)
+                && let Err(error) = way.take(probe, record, meaning)
             {
                 *failed = Some(error);
             }
         });
-        if let Err(error) = sink.end_batch()
-            && failed.is_none()
+        if failed.is_none()
+            && let Err(error) = way.end_round(is_all.then_some(before), &probe, meaning)
         {
             *failed = Some(error);
         }
@@ -182,21 +189,51 @@ impl Stream {
 
     /// Nothing is attached any more, and what was taken is where it belongs.
     pub fn finish(mut self, began: Instant) -> (Totals, Option<anyhow::Error>) {
-        let seconds = began.elapsed().as_secs_f64();
+        let (seconds, now_ns) = (began.elapsed().as_secs_f64(), Moment::now().ns());
         self.kernel.detach_all();
         let mut before = None;
         while before != Some(self.taken) {
             before = Some(self.taken);
             while !self.take_in() {}
         }
+        let Stream { way, failed, traced, meaning, .. } = &mut self;
+        let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
+        if failed.is_none() {
+            *failed = way.end(now_ns, &probe, meaning).err();
+        }
         let totals = Totals {
             probes: (0..self.traced.len()).map(|number| self.counted(number)).collect(),
             taken: self.taken,
             lost_threads: self.kernel.lost_threads(),
             seconds,
+            synthesis: self.found(usize::MAX, (now_ns, seconds)),
         };
-        let finished = self.sink.finish(&totals);
+        let finished = self.way.finish(&totals);
         (totals, self.failed.or(finished.err()))
+    }
+
+    /// What several events say together until now.
+    fn found(&self, rows: usize, now: (u64, f64)) -> Option<SynthesisReport> {
+        let counted = (0..self.traced.len()).map(|number| self.counted(number));
+        let lost: Vec<u64> = counted.map(|counted| counted.lost + counted.missed).collect();
+        let sampled = |traced: &Traced| {
+            let Probe { name, sampling, .. } = &traced.wish.probe;
+            sampling.map(|rule| format!("{name} {rule}"))
+        };
+        let sampling: Vec<_> = self.traced.iter().map(sampled).collect();
+        self.way.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
+    }
+
+    /// Draws that on the terminal, when it is time.
+    pub fn draw(&mut self) {
+        if self.way.live().is_none() {
+            return;
+        }
+        let now = Moment::now().ns();
+        let seconds = now.saturating_sub(self.meaning.began_ns) as f64 / 1e9;
+        if let (Some(found), Some(live)) = (self.found(ROWS, (now, seconds)), self.way.live()) {
+            live.draw(|columns, color| weigh_show::synthesis::render(&found, ROWS, columns, color));
+        }
     }
 
     fn counted(&self, number: usize) -> Counted {
@@ -258,7 +295,7 @@ impl Stream {
         let first = self.traced.len();
         for wish in wishes {
             let id = self.load(wish)?;
-            self.sink.add(id, &self.traced[id].wish.probe)?;
+            self.way.add(id, &self.traced[id].wish.probe)?;
         }
         (first..self.traced.len()).try_for_each(|id| Ok(self.kernel.attach(id)?))
     }
@@ -356,32 +393,4 @@ fn epoch_ns() -> i64 {
 
 fn has_user_stack(probe: &Probe) -> bool {
     probe.fields.iter().any(|field| matches!(field.content, Content::Stack { is_user: true }))
-}
-
-/// How many places the event of a probe has.
-fn places(probe: &Probe) -> usize {
-    match &probe.attach {
-        Attach::User { sites, .. } => sites.len(),
-        _ => 1,
-    }
-}
-
-fn points(probe: &Probe) -> Vec<trace::Point> {
-    match &probe.attach {
-        Attach::Tracepoint { btf_id } => vec![trace::Point::Tracepoint { btf_id: *btf_id }],
-        Attach::Function { btf_id, returns } => {
-            vec![trace::Point::Function { btf_id: *btf_id, returns: *returns }]
-        }
-        Attach::User { path, sites, returns } => {
-            let point = |site: &Site| {
-                trace::Point::User(UserPlace {
-                    path: path.into(),
-                    offset: site.offset,
-                    semaphore: site.semaphore,
-                    returns: *returns,
-                })
-            };
-            sites.iter().map(point).collect()
-        }
-    }
 }

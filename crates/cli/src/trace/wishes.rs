@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 use weigh_trace::btf::Btf;
 use weigh_trace::error::{Refusal, Wrong};
-use weigh_trace::event::{Event, Point};
+use weigh_trace::event::{Event, Field, Point};
 use weigh_trace::filter::Filter;
 use weigh_trace::near::nearest;
 use weigh_trace::probe::{self, Probe};
@@ -134,6 +134,25 @@ impl Checker {
         let sampling = text.map(Sampling::parse).transpose()?;
         let event = Event { sampling, ..wish.event.clone() };
         self.wish(event, wish.signature.clone(), wish.filters.clone())
+    }
+}
+
+impl Checker {
+    /// The same event with these fields as well, which stand in another text.
+    pub fn with_fields(
+        &self,
+        wish: &Wish,
+        fields: Vec<Field>,
+        text: &str,
+    ) -> Result<Wish, Refusal> {
+        let mut event = wish.event.clone();
+        event.more.extend(fields);
+        let with = self.wish(event, wish.signature.clone(), wish.filters.clone());
+        with.map_err(|refusal| match *refusal.wrong {
+            Wrong::TooMuch(_) => refusal,
+            // What was there before is right.
+            _ => Refusal { text: text.to_string(), ..refusal },
+        })
     }
 }
 

@@ -26,6 +26,9 @@ pub trait Sink {
     /// Takes a record, where it lies in the ring.
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()>;
 
+    /// The record that is taken next belongs to others that are joined by the same number.
+    fn join(&mut self, _flow: u64) {}
+
     /// Records of another probe will come, with this number; an error if they can not be taken.
     fn add(&mut self, _: usize, _: &Probe) -> anyhow::Result<()> {
         Ok(())

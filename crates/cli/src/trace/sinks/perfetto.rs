@@ -90,6 +90,8 @@ pub struct Perfetto {
     /// For each thing its last event, and its flow.
     flows: HashMap<u64, (u32, u64)>,
     last_flow: u64,
+    /// What the next record belongs to, if that was said.
+    joined: Vec<u64>,
 }
 
 /// How a probe's records are shown.
@@ -113,6 +115,7 @@ impl Perfetto {
             processes: HashSet::new(),
             flows: HashMap::new(),
             last_flow: 0,
+            joined: Vec::new(),
         };
         trace.file.pending.message(PACKET, |packet| {
             packet.number(packet::SEQUENCE, SEQUENCE);
@@ -277,7 +280,10 @@ impl Sink for Perfetto {
             _ => None,
         });
         let thread = self.meet(record.tgid(), record.tid(), comm);
-        let flow = self.flow(number, record.id());
+        let mut flows = std::mem::take(&mut self.joined);
+        if flows.is_empty() {
+            flows.push(self.flow(number, record.id()));
+        }
         let Some(Shown { category, fields }) = self.shown.get(&number) else { return Ok(()) };
         let pending = &mut self.file.pending;
         pending.message(PACKET, |packet| {
@@ -289,7 +295,7 @@ impl Sink for Perfetto {
                 event.number(event::TRACK, thread);
                 event.number(event::CATEGORY, *category);
                 event.number(event::NAME, u64::from(number) + 1);
-                event.fixed(event::FLOW, flow);
+                flows.iter().for_each(|flow| event.fixed(event::FLOW, *flow));
                 show(event, CPU, &Value::Unsigned(record.cpu().into()));
                 show(event, ID, &Value::Pointer(record.id()));
                 for ((name, _), value) in fields.iter().zip(probe.values(record)) {
@@ -313,6 +319,10 @@ impl Sink for Perfetto {
             });
         }
         self.file.write_much()
+    }
+
+    fn join(&mut self, flow: u64) {
+        self.joined.push(flow);
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {

@@ -1,9 +1,7 @@
-//! The table on the terminal while the command runs: drawn over itself.
+//! A table on the terminal while something is followed: drawn over itself.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
-
-use weigh_schema::io::IoReport;
 
 use crate::show::{color, height, width};
 
@@ -12,15 +10,14 @@ const PACE: Duration = Duration::from_millis(250);
 
 /// What is on the terminal.
 pub struct Live {
-    rows: usize,
     next: Instant,
     lines: usize,
 }
 
 impl Live {
-    /// Nothing yet. A terminal has room for so many files.
-    pub fn new(rows: usize) -> Live {
-        Live { rows, next: Instant::now() + PACE, lines: 0 }
+    /// Nothing yet.
+    pub fn new() -> Live {
+        Live { next: Instant::now() + PACE, lines: 0 }
     }
 
     /// Whether it is time.
@@ -28,14 +25,14 @@ impl Live {
         Instant::now() >= self.next
     }
 
-    /// Draws.
-    pub fn draw(&mut self, report: &IoReport) {
+    /// Draws: a text for so many columns, and with colour or without.
+    pub fn draw(&mut self, render: impl FnOnce(usize, bool) -> String) {
         let began = Instant::now();
         let err = std::io::stderr();
         let columns = if err.is_terminal() { width(&err) } else { return };
         // What scrolls out of the terminal can not be drawn over.
         let room = height(&err).saturating_sub(1);
-        let text = weigh_show::io::render(report, self.rows, columns, color(&err));
+        let text = render(columns, color(&err));
         let text: String = text.split_inclusive('\n').take(room).collect();
         let mut out = err.lock();
         let _ = write!(out, "{}{}", self.erasing(), text);

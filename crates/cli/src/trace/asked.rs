@@ -1,0 +1,87 @@
+//! What is wanted of several events together, checked against those that are followed.
+//!
+//! Reads the options; adds events that only they name, and fields that they need and the events have not.
+//! Refuses what is wrong before anything is attached.
+
+use anyhow::{anyhow, bail};
+use weigh_trace::error::Refusal;
+use weigh_trace::event::Field;
+use weigh_trace::synthesis::ask::Ask;
+use weigh_trace::synthesis::key::Part;
+
+use super::wishes::{Checker, Wish};
+use crate::arguments::{SynthesisArguments, TraceArguments};
+
+type Read = fn(&str) -> Result<Ask, Refusal>;
+
+/// What is asked for, and by which option.
+pub struct Asked {
+    /// As it was read.
+    pub ask: Ask,
+    option: &'static str,
+}
+
+impl Asked {
+    /// A refusal of it, with the option.
+    pub fn refused(&self, refusal: &Refusal) -> anyhow::Error {
+        anyhow!("{}: {refusal}", self.option)
+    }
+}
+
+/// Reads what is asked for.
+pub fn read(arguments: &TraceArguments) -> anyhow::Result<Vec<Asked>> {
+    let SynthesisArguments { latency, sequence, rate, top, histogram, live, json, .. } =
+        &arguments.synthesis;
+    let options: [(&'static str, &Vec<String>, Read); 5] = [
+        ("--latency", latency, Ask::latency),
+        ("--sequence", sequence, Ask::sequence),
+        ("--rate", rate, Ask::rate),
+        ("--top", top, Ask::top),
+        ("--histogram", histogram, Ask::histogram),
+    ];
+    let mut all = Vec::new();
+    for (option, texts, read) in options {
+        for text in texts {
+            let ask = read(text).map_err(|refusal| anyhow!("{option}: {refusal}"))?;
+            all.push(Asked { ask, option });
+        }
+    }
+    if all.is_empty() && (*live || json.is_some()) {
+        bail!(
+            "--live and --json tell what several events say together; expected --latency, --sequence, --rate, \
+             --top or --histogram as well"
+        );
+    }
+    Ok(all)
+}
+
+/// Follows what it needs as well.
+pub fn complete(checker: &Checker, asked: &[Asked], wishes: &mut Vec<Wish>) -> anyhow::Result<()> {
+    for Asked { ask, option } in asked {
+        for which in ask.events() {
+            let names: Vec<&str> = wishes.iter().map(|wish| wish.probe.name.as_str()).collect();
+            if let Ok(name) = &which.name
+                && which.find(&names).is_empty()
+            {
+                // Of these no more than what is needed.
+                let checked = checker.check(&format!("{name}{{}}"));
+                wishes.extend(checked.map_err(|error| error.context(*option))?.wishes);
+            }
+        }
+    }
+    for asked in asked {
+        let refused = |refusal| asked.refused(&refusal);
+        let names: Vec<String> = wishes.iter().map(|wish| wish.probe.name.clone()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (event, fields) in asked.ask.needs(&names).map_err(refused)? {
+            let wish = &mut wishes[event];
+            let is_lacking = |field: &&&Field| Part::find(&field.name, &wish.probe).is_none();
+            let lacking: Vec<Field> = fields.iter().filter(is_lacking).copied().cloned().collect();
+            if !lacking.is_empty() {
+                let with = checker.with_fields(wish, lacking, &asked.ask.text);
+                *wish = with.map_err(refused)?;
+            }
+        }
+    }
+    Ok(())
+}
