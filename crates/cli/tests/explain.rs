@@ -37,7 +37,7 @@ fn each_call_has_a_row_of_its_own() {
     let data = scratch.path("data").display().to_string();
     let (report, rows) = per_call(&scratch, "--by file", &[&workload("calls"), &data, "70003"]);
     let count = |call: &str| rows.iter().filter(|row| row.call == call).count();
-    // As many as there is room for if nobody comes to read.
+    // More than there would be room for, if nobody came to read and each had all of its account.
     assert_eq!(count("getppid"), 70_003);
     let reads: Vec<&CallRow> =
         rows.iter().filter(|row| row.call == "read" && row.result.0 == 4099).collect();
