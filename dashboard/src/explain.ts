@@ -5,7 +5,7 @@ import "./explain.css";
 
 import { append, h } from "./dom";
 import { count } from "./format";
-import type { ExplainPage, KindRow, PartTitle } from "./generated";
+import type { CounterRow, ExplainPage, KindRow, PartTitle } from "./generated";
 import { histogram, partClass } from "./histogram";
 
 function draw(page: ExplainPage, root: HTMLElement): void {
@@ -39,7 +39,22 @@ function section(kind: KindRow, index: number, parts: PartTitle[]): HTMLElement 
     h("h2", { id: `${id}-title` }, kind.title),
     h("p", {}, first ?? ""),
     others.length > 0 && h("ul", {}, ...others.map((text) => h("li", {}, text))),
-    kind.count.length > 0 && histogram(kind, parts));
+    kind.count.length > 0 && histogram(kind, parts),
+    kind.counters.length > 0 && counters(kind));
+}
+
+/** What differs beside the time: means of a call. */
+function counters({ counters, slow, ordinary }: KindRow): HTMLElement {
+  const of = (calls: number, all: number) => `${count(calls)} of ${count(all)}`;
+  const line = (row: CounterRow) => h("tr", { title: row.help },
+    h("th", { scope: "row" }, `${row.part}: ${row.name}`),
+    h("td", {}, row.slow), h("td", {}, row.ordinary),
+    h("td", {}, of(row.slow_calls, slow)), h("td", {}, of(row.ordinary_calls, ordinary)));
+  const heads = ["each slow one", "each ordinary one", "slow ones with any", "ordinary ones with any"];
+  return h("details", {}, h("summary", {}, "What differs beside the time"),
+    h("table", {},
+      h("thead", {}, h("tr", {}, h("th", {}, ""), ...heads.map((head) => h("th", { scope: "col" }, head)))),
+      h("tbody", {}, ...counters.map(line))));
 }
 
 const data = document.getElementById("weigh-data")?.textContent;

@@ -76,6 +76,16 @@ export interface CollectorStatus {
   lost: number;
 }
 
+export interface CounterRow {
+  part: string;
+  name: string;
+  help: string;
+  slow: string;
+  ordinary: string;
+  slow_calls: number;
+  ordinary_calls: number;
+}
+
 export interface Exit {
   kind: ExitKind;
   code: number | null;
@@ -179,6 +189,9 @@ export interface KindRow {
   calls: number;
   differs: boolean;
   sentences: string[];
+  counters: CounterRow[];
+  slow: number;
+  ordinary: number;
   slow_from: number | null;
   ordinary_from: number | null;
   ordinary_to: number | null;

@@ -61,6 +61,14 @@ function checks() {
       assert.equal(new Set(colours).size, colours.length, "two parts have the same colour");
     },
 
+    "what differs beside the time is in a table, whose rows are those of the data": async ({ page, data }) => {
+      for (const [i, kind] of data.kinds.entries()) {
+        const rows = await page.locator(`#kind-${i} tbody tr`).evaluateAll((all) =>
+          all.map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent)));
+        assert.deepEqual(rows, kind.counters.map((row) => [`${row.part}: ${row.name}`, row.slow, row.ordinary]));
+      }
+    },
+
     "where slow begins is marked where there are slow ones": async ({ page, data }) => {
       for (const [i, kind] of data.kinds.entries()) {
         assert.equal(await page.locator(`#kind-${i} line.slow`).count(), kind.slow_from === null ? 0 : 1);

@@ -6,6 +6,7 @@
 
 mod bucket;
 mod compare;
+mod counters;
 mod intervals;
 
 use std::collections::BTreeMap;
@@ -146,8 +147,8 @@ mod tests {
         let [first, second] = &fsync.differences[..] else { panic!("{:?}", fsync.differences) };
         assert_eq!((first.subsystem.as_str(), first.doing), ("block", Doing::Waiting));
         assert!((first.more_seconds - 6.9e-3).abs() < 3e-5, "{first:?}");
-        assert_eq!(first.counts[0].name, "requests_total");
-        assert_eq!((first.counts[0].slow, first.counts[0].ordinary), (4.0, 1.0));
+        let [requests] = &fsync.counters[..] else { panic!("{:?}", fsync.counters) };
+        assert_eq!((requests.subsystem.as_deref(), requests.slow), (Some("block"), 4.0));
         assert_eq!((second.subsystem.as_str(), second.doing), ("sched", Doing::Runnable));
         let more: f64 = fsync.differences.iter().map(|d| d.more_seconds).sum();
         let difference = fsync.slow.mean_seconds - fsync.ordinary.mean_seconds;

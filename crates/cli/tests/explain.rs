@@ -37,7 +37,7 @@ fn each_call_has_a_row_of_its_own() {
     let data = scratch.path("data").display().to_string();
     let (report, rows) = per_call(&scratch, "--by file", &[&workload("calls"), &data, "70003"]);
     let count = |call: &str| rows.iter().filter(|row| row.call == call).count();
-    // As many as there is room for if nobody comes to read.
+    // More than there would be room for, if nobody came to read and each had all of its account.
     assert_eq!(count("getppid"), 70_003);
     let reads: Vec<&CallRow> =
         rows.iter().filter(|row| row.call == "read" && row.result.0 == 4099).collect();
@@ -216,4 +216,33 @@ fn what_is_slow_is_explained_and_what_is_wrong_is_named() {
         let error = String::from_utf8_lossy(&told.stderr);
         assert!(told.status.code() == Some(125) && error.contains(named), "{wrong:?}: {error}");
     }
+}
+
+#[test]
+fn what_slow_calls_have_more_of_is_named_with_how_much() {
+    needs_root!();
+    let scratch = Scratch::new();
+    // In memory: 300 writes of one page each, and three of 8 MiB.
+    let data = format!("/dev/shm/weigh-explain-{}", std::process::id());
+    let script = format!(
+        "dd if=/dev/zero of={data} bs=4k count=300; dd if=/dev/zero of={data} bs=8M count=3; rm {data}"
+    );
+    per_call(&scratch, "", &["sh", "-c", &script]);
+    let file = scratch.path("calls.parquet").display().to_string();
+    let json = scratch.path("explained.json").display().to_string();
+    let told = explain(&[&file, "--call", "write", "--slow", "1%", "--json", &json]);
+    let text = String::from_utf8_lossy(&told.stdout);
+    let report: ExplainReport =
+        serde_json::from_slice(&std::fs::read(json).expect("JSON")).expect("a report");
+    let counters = &report.kinds[0].counters;
+    let pages = counters
+        .iter()
+        .find(|counter| {
+            counter.subsystem.as_deref() == Some("memory") && counter.name == "pages_total"
+        })
+        .unwrap_or_else(|| panic!("{text}\n{counters:?}"));
+    // 8 MiB are 2,048 pages.
+    assert!((1500.0..2300.0).contains(&pages.slow), "{pages:?}");
+    assert!(pages.ordinary < 8.0, "{pages:?}");
+    assert!(text.contains(" pages where "), "{text}");
 }

@@ -75,8 +75,9 @@ impl Telling {
     pub const PLAIN: Telling = Telling { room: 8 << 20, rivals: false };
     /// The slowest calls: few, and the longer the fewer.
     pub const SLOWEST: Telling = Telling { rivals: true, ..Telling::PLAIN };
-    /// Every call: a program can make a million in a second, and weigh may not have the CPU.
-    pub const EVERY: Telling = Telling { room: 128 << 20, rivals: true };
+    /// Every call: a program can make a million in a second, and weigh may not have the CPU. Most take
+    /// some hundred bytes.
+    pub const EVERY: Telling = Telling { room: 64 << 20, rivals: true };
 }
 
 /// A part of the kernel as it can be seen here.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::call::{Interval, RIVAL_KINDS, Rival};
 use crate::metric::Unit;
-use crate::subsystem::{Account, PART, SUBSYSTEMS, Subsystem};
+use crate::subsystem::{Account, Field, PART, SUBSYSTEMS, Subsystem};
 
 /// What a call returned: a whole number with a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct CostColumn {
     pub unit: Unit,
     /// Whose it is.
     pub subsystem: &'static Subsystem,
+    /// What is kept there.
+    pub field: &'static Field,
     place: usize,
 }
 
@@ -63,6 +65,7 @@ pub static COST_COLUMNS: LazyLock<Vec<CostColumn>> = LazyLock::new(|| {
             help: format!("{}: {}", subsystem.name, field.help),
             unit: field.unit,
             subsystem,
+            field,
             place,
         })
     };

@@ -1,5 +1,7 @@
 //! What `weigh explain` says of calls: the slow ones beside the ordinary ones of each kind.
 
+mod counters;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::amount::{parse_duration, show_amount};
 use crate::metric::Unit;
 use crate::subsystem::Subsystem;
+pub use counters::{COUNTERS, Counter};
 
 /// The schema of the report.
-pub const REPORT: &str = "weigh.explain/1";
+pub const REPORT: &str = "weigh.explain/2";
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +172,9 @@ pub struct ExplainedKind {
     /// What the slow ones have more of, the greatest first. With what they have less of, these add
     /// up to the difference of their means.
     pub differences: Vec<Difference>,
+    /// What else differs: counts, bytes, and times that are no part of the call's own. The first
+    /// tells slow ones from ordinary ones best.
+    pub counters: Vec<CounterDifference>,
     /// Who was in the way of the slow ones, and more often than in that of the ordinary ones.
     pub rivals: Vec<RivalShare>,
     /// The tokens of the slowest, where these are intervals, the slowest first; not more than a few.
@@ -216,20 +222,24 @@ pub struct Difference {
     pub ordinary_seconds: f64,
     /// What the slow ones have more.
     pub more_seconds: f64,
-    /// Counts of that part that differ, if it is the first difference in it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub counts: Vec<CountDifference>,
 }
 
-/// A count of a part of the kernel that differs.
+/// A number of calls, beside their time, that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CountDifference {
+pub struct CounterDifference {
+    /// The part of the kernel that it is of; none if it is of the whole call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subsystem: Option<String>,
     /// Its name, with its unit.
     pub name: String,
     /// The mean of the slow calls.
     pub slow: f64,
     /// The mean of the ordinary calls.
     pub ordinary: f64,
+    /// So many of the slow calls had any of it.
+    pub slow_calls_total: u64,
+    /// So many of the ordinary calls had.
+    pub ordinary_calls_total: u64,
 }
 
 /// Who was in the way of slow calls.

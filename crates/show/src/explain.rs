@@ -1,5 +1,6 @@
 //! What `weigh explain` found, as sentences with figures, and as a page.
 
+mod counters;
 pub mod page;
 
 use weigh_schema::Unit;
@@ -7,11 +8,10 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::call::{RIVALS, RivalKind};
 use weigh_schema::explain::part_named;
 use weigh_schema::explain::{
-    CountDifference, Difference, Doing, ExplainReport, ExplainedKind, Of, RivalShare, Verdict,
+    Difference, Doing, ExplainReport, ExplainedKind, Of, RivalShare, Verdict,
 };
-use weigh_schema::subsystem::Subsystem;
 
-use crate::calls::{OWN, RUNNABLE, singular};
+use crate::calls::{OWN, RUNNABLE};
 use crate::text::{Line, Paint, wrap};
 
 /// Differences below this share of the whole difference are not named.
@@ -131,8 +131,8 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
                 seconds(usual.mean_seconds),
             );
             let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
-            let tokens = slow_tokens(kind);
-            std::iter::once(whole).chain(contributions(kind)).chain(rivals).chain(tokens).collect()
+            let causes = contributions(kind).chain(counters::of_other_parts(kind)).chain(rivals);
+            std::iter::once(whole).chain(causes).chain(slow_tokens(kind)).collect()
         }
     }
 }
@@ -144,44 +144,31 @@ fn slow_tokens(kind: &ExplainedKind) -> Option<String> {
     Some(format!("tokens of the slowest: {tokens}"))
 }
 
-/// What the slow ones have more of, the greatest first.
-fn contributions(kind: &ExplainedKind) -> Vec<String> {
+/// Where the slow ones spent more time, the greatest first: what is named of it.
+fn named(kind: &ExplainedKind) -> impl Iterator<Item = &Difference> {
     let whole = kind.slow.mean_seconds - kind.ordinary.mean_seconds;
-    let worth = |difference: &&Difference| difference.more_seconds >= whole * LEAST_SHARE;
-    kind.differences.iter().filter(worth).take(NAMED_MOST).filter_map(contribution).collect()
+    let worth = move |difference: &&Difference| difference.more_seconds >= whole * LEAST_SHARE;
+    kind.differences.iter().filter(worth).take(NAMED_MOST)
 }
 
-fn contribution(difference: &Difference) -> Option<String> {
-    let subsystem = part_named(&difference.subsystem)?;
-    let what = match difference.doing {
-        Doing::Busy => subsystem.busy,
-        Doing::Waiting => subsystem.waits,
-        Doing::Runnable => RUNNABLE,
+/// The same in words; what differs beside the time stands with a part's first.
+fn contributions(kind: &ExplainedKind) -> impl Iterator<Item = String> {
+    let is_first = move |place: usize, difference: &Difference| {
+        named(kind).take(place).all(|other| other.subsystem != difference.subsystem)
     };
-    let counts: Vec<String> =
-        difference.counts.iter().filter_map(|count| in_counts(subsystem, count)).collect();
-    let counts =
-        if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-    Some(format!("{} more {what}{counts}", seconds(difference.more_seconds)))
-}
-
-/// `4 requests where 1 is usual`.
-fn in_counts(subsystem: &Subsystem, count: &CountDifference) -> Option<String> {
-    let field = subsystem.fields.iter().find(|field| field.key() == count.name)?;
-    let (slow, usual) = (mean(count.slow, field.unit), mean(count.ordinary, field.unit));
-    let name = field.name.replace('_', " ");
-    let name = if slow == "1" { singular(&name) } else { &name };
-    let usual = if usual == "0" { "none" } else { &usual };
-    (slow != usual).then(|| format!("{slow} {name} where {usual} is usual"))
-}
-
-/// A mean of counts needs its tenths where it is small.
-fn mean(value: f64, unit: Unit) -> String {
-    let tenths = (value * 10.0).round() / 10.0;
-    match unit {
-        Unit::Count if tenths < 10.0 && tenths.fract() != 0.0 => format!("{tenths:.1}"),
-        _ => show_amount(value, unit),
-    }
+    named(kind).enumerate().filter_map(move |(place, difference)| {
+        let subsystem = part_named(&difference.subsystem)?;
+        let what = match difference.doing {
+            Doing::Busy => subsystem.busy,
+            Doing::Waiting => subsystem.waits,
+            Doing::Runnable => RUNNABLE,
+        };
+        let counters = match is_first(place, difference) {
+            true => counters::in_brackets(kind, &difference.subsystem),
+            false => String::new(),
+        };
+        Some(format!("{} more {what}{counters}", seconds(difference.more_seconds)))
+    })
 }
 
 /// `2 of 3 slow ones waited for a CPU behind ffmpeg (PID 4711)`.

@@ -3,24 +3,20 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use weigh_schema::Unit;
 use weigh_schema::call::{RIVALS, Rival};
 use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{
-    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
-    PROGRAM, REPORT, RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Verdict,
+    CallGroup, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of, PROGRAM, REPORT,
+    RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Verdict,
 };
-use weigh_schema::subsystem::{Account, Field, SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
 use super::bucket::{bucket, bucket_start};
+use super::counters::{Counters, counters};
 use super::{Borders, Kind};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.
 const LEAST_RATIO: f64 = 1.25;
-/// Counts that differ by less than this factor are not named, …
-const LEAST_COUNT_RATIO: f64 = 1.25;
-/// … nor are those that differ by less than this: one in two calls.
-const LEAST_COUNT: f64 = 0.5;
 /// A rival is of weight where the call waited this part of its time for it.
 const LEAST_WAIT: f64 = 0.05;
 /// A rival is named that was in the way of this part of the slow calls, …
@@ -55,6 +51,7 @@ struct Side {
     shortest: u64,
     longest: u64,
     sum: Account,
+    counters: Counters,
     /// By the kind of rival, its name, and whether it is the caller itself.
     met: BTreeMap<(usize, String, bool), Met>,
     /// Times and tokens of the slowest, the slowest first.
@@ -153,10 +150,18 @@ impl Comparison {
             return;
         };
         let time = row.account.time_ns();
-        if time >= borders.slow {
-            sides.slow.add(row);
-        } else if (borders.ordinary.0..borders.ordinary.1).contains(&time) {
-            sides.ordinary.add(row);
+        let side = match time {
+            _ if time >= borders.slow => Some(&mut sides.slow),
+            _ if (borders.ordinary.0..borders.ordinary.1).contains(&time) => {
+                Some(&mut sides.ordinary)
+            }
+            _ => None,
+        };
+        if let Some(side) = side {
+            side.add(row);
+            if borders.verdict == Verdict::Differ {
+                side.counters.add(row);
+            }
         }
         let (calls, sum) = sides.histogram.entry(bucket(time) / FINE).or_default();
         *calls += 1;
@@ -204,6 +209,7 @@ fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
         verdict => verdict,
     };
     let differ = verdict == Verdict::Differ;
+    let more_seconds = slow.mean_seconds - ordinary.mean_seconds;
     let is_known = borders.verdict != Verdict::TooFew;
     ExplainedKind {
         // Of a kind that is a token they would all be the same.
@@ -220,6 +226,10 @@ fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
         slow,
         ordinary,
         differences: if differ { differences(sides) } else { Vec::new() },
+        counters: match differ {
+            true => counters(&sides.slow.counters, &sides.ordinary.counters, more_seconds),
+            false => Vec::new(),
+        },
         rivals: if differ { rivals(sides) } else { Vec::new() },
         histogram: histogram(sides),
     }
@@ -228,42 +238,21 @@ fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
 fn differences(sides: &Sides) -> Vec<Difference> {
     let (slow, ordinary) = (&sides.slow, &sides.ordinary);
     let pairs = split(&slow.sum).zip(split(&ordinary.sum));
-    let mut differences: Vec<(&Subsystem, Difference)> = pairs
+    let mut differences: Vec<Difference> = pairs
         .map(|((subsystem, doing, slower), (_, _, usual))| {
             let (slower, usual) = (slow.mean(slower), ordinary.mean(usual));
-            let difference = Difference {
+            Difference {
                 subsystem: subsystem.name.to_string(),
                 doing,
                 slow_seconds: seconds(slower),
                 ordinary_seconds: seconds(usual),
                 more_seconds: seconds(slower - usual),
-                counts: Vec::new(),
-            };
-            (subsystem, difference)
+            }
         })
-        .filter(|(_, difference)| difference.more_seconds != 0.0)
+        .filter(|difference| difference.more_seconds != 0.0)
         .collect();
-    differences.sort_by(|(_, a), (_, b)| b.more_seconds.total_cmp(&a.more_seconds));
-    let mut told = BTreeSet::new();
-    for (subsystem, difference) in &mut differences {
-        if told.insert(subsystem.name) {
-            difference.counts = counts(subsystem, sides);
-        }
-    }
-    differences.into_iter().map(|(_, difference)| difference).collect()
-}
-
-fn counts(subsystem: &Subsystem, sides: &Sides) -> Vec<CountDifference> {
-    let slow = sides.slow.sum.fields(subsystem);
-    let ordinary = sides.ordinary.sum.fields(subsystem);
-    let count = |(field, (slow, ordinary)): (&Field, (&u64, &u64))| {
-        let (slow, ordinary) = (sides.slow.mean(*slow), sides.ordinary.mean(*ordinary));
-        let (more, less) = (slow.max(ordinary), slow.min(ordinary));
-        let differs = more >= less * LEAST_COUNT_RATIO && more - less >= LEAST_COUNT;
-        differs.then(|| CountDifference { name: field.key(), slow, ordinary })
-    };
-    let fields = subsystem.fields.iter().zip(slow.iter().zip(ordinary));
-    fields.filter(|(field, _)| field.unit != Unit::Seconds).filter_map(count).collect()
+    differences.sort_by(|a, b| b.more_seconds.total_cmp(&a.more_seconds));
+    differences
 }
 
 fn rivals(sides: &Sides) -> Vec<RivalShare> {

@@ -18,6 +18,7 @@
 #include "subsystems.h" /* derived from the schema by the build script */
 #include "counters.h"
 #include "rivals.h"
+#include "told.h"
 
 #include "page.h" /* derived from the schema too */
 
@@ -79,9 +80,15 @@ struct window {
 	struct counting counting;
 	/* The range of a file that was written last, and in which call. */
 	__u64 wrote_mapping, wrote_from, wrote_to, wrote_in;
+	__u32 length; /* of what is to be sent, in numbers */
+	struct telling telling;
 	/* Of the present call; zero between calls. */
 	struct weigh_account account;
 };
+
+_Static_assert(__builtin_offsetof(struct window, account) ==
+		       __builtin_offsetof(struct window, telling) + sizeof(struct telling),
+	       "what is sent goes on into the account");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

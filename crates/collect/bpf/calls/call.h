@@ -12,6 +12,7 @@
 #include "causes.h"
 #include "descriptors.h"
 #include "queue.h"
+#include "telling.h"
 
 #define MAX_CALL_NUMBER 1024
 #define COMPATIBLE (1 << 16) /* added to the numbers of 32-bit programs: they have others */
@@ -24,27 +25,6 @@ enum call_kind {
 };
 
 const volatile __u16 kinds[MAX_CALL_NUMBER];
-/* A call is sent as an event if it took at least so long; user space raises it as it learns. */
-__u64 told_from_ns = -1;
-const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much of them is waiting */
-
-/* One call, as it is sent to user space. */
-struct told {
-	__u32 pid, tid;
-	__u64 sequence, number, result;
-	__u64 began, ended; /* nanoseconds of the monotonic clock */
-	__u64 of[2];
-	__u64 interval, token; /* of libweigh, that the call is in; 0: none */
-	struct rival rivals[RIVAL_KINDS];
-	struct weigh_account account;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20); /* unless user space wants more */
-} told_calls SEC(".maps");
-
-const volatile struct told told_layout;
 const volatile struct tally tally_layout;
 const volatile enum call_kind kind_layout;
 
@@ -300,32 +280,6 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 	bpf_map_delete_elem(&open_calls, &tid);
 }
 
-#define NUMBERS (sizeof(struct weigh_account) / sizeof(__u64))
-#define FIRST_PART (__builtin_offsetof(struct weigh_account, parts) / sizeof(__u64))
-#define FIRST_SUM (__builtin_offsetof(struct weigh_account, calls) / sizeof(__u64))
-
-/* Adds a call's account to its cell's, number by number, and leaves zeros. */
-static __always_inline void move_account(struct weigh_account *to, struct weigh_account *from)
-{
-	__u64 *target = (__u64 *)to, *source = (__u64 *)from;
-
-	if (from->touched & ~to->touched)
-		__sync_fetch_and_or(&to->touched, from->touched);
-	from->touched = 0;
-#pragma clang loop unroll(full)
-	for (int i = FIRST_SUM; i < NUMBERS; i++) {
-		if (source[i]) {
-			add(&target[i], source[i]);
-			source[i] = 0;
-		}
-	}
-}
-
-/* What a call is part of, by its program's own word. */
-struct interval {
-	__u64 number, token;
-};
-
 /* A call of the job that its program asked for is added to the account it asked for, too. */
 static __always_inline void hand_on(struct window *window, struct task_struct *task,
 				    struct interval *interval)
@@ -359,47 +313,6 @@ static __always_inline void hand_on(struct window *window, struct task_struct *t
 		slot->calls = left - 1;
 }
 
-/* Wake the reader when the mark is crossed, not at each call past it. */
-static __always_inline __u64 waking(__u64 length)
-{
-	__u64 waiting = bpf_ringbuf_query(&told_calls, BPF_RB_AVAIL_DATA);
-
-	return waiting >= told_mark && waiting < told_mark + length ? BPF_RB_FORCE_WAKEUP :
-								      BPF_RB_NO_WAKEUP;
-}
-
-static __always_inline void tell(struct window *window, struct task_struct *task, long result,
-				 const struct interval *interval)
-{
-	struct told *told = bpf_ringbuf_reserve(&told_calls, sizeof(*told), 0);
-
-	if (!told) {
-		add(&tally.untold, 1);
-		return;
-	}
-	if (names_rivals) {
-		take_rival_at_disk(window, task->pid);
-		__builtin_memcpy(&told->rivals, &window->rivals.longest, sizeof(told->rivals));
-	} else {
-		__builtin_memset(&told->rivals, 0, sizeof(told->rivals));
-	}
-	told->pid = task->tgid;
-	told->tid = task->pid;
-	told->sequence = window->sequence;
-	told->number = window->number;
-	told->result = result;
-	told->began = window->began;
-	told->ended = window->last;
-	told->of[0] = window->of[0];
-	told->of[1] = window->of[1];
-	told->interval = interval->number;
-	told->token = interval->token;
-	/* It is longer than what the compiler copies. */
-	bpf_probe_read_kernel(&told->account, sizeof(told->account), &window->account);
-	/* What is reserved counts as waiting already, its header of 8 bytes too. */
-	bpf_ringbuf_submit(told, waking(sizeof(*told) + 8));
-}
-
 static __always_inline void raise_times(struct cell *cell, __u64 time)
 {
 	/* Lost races leave a bound that is a call too small. */
@@ -415,6 +328,7 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	struct interval interval = {};
 	struct cell *cell;
 	struct open open;
+	bool is_told;
 	__u32 index;
 	__u64 time;
 
@@ -431,22 +345,22 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	window->account.time_ns = time;
 	if (window->client)
 		hand_on(window, task, &interval);
-	if (time >= told_from_ns)
-		tell(window, task, result, &interval);
 	index = window->cell - 1;
 	cell = bpf_map_lookup_elem(&cells, &index);
-	if (!cell) {
-		/* Which makes zeros where there is nothing to read. */
-		bpf_probe_read_kernel(&window->account, sizeof(window->account), 0);
+	is_told = time >= told_from_ns;
+	if (is_told)
+		begin_to_tell(window, task, result, &interval);
+	move_account(cell ? &cell->account : 0, window, is_told);
+	if (is_told)
+		tell(window);
+	if (!cell)
 		return;
-	}
 	if (result < 0 && result >= -4095)
 		add(&cell->errors, 1);
 	else if (kind_of(window->number) & MOVES_BYTES)
 		add(&cell->bytes, result);
 	raise_times(cell, time);
 	count_time(index, time);
-	move_account(&cell->account, &window->account);
 }
 
 SEC("?tp_btf/sys_exit")

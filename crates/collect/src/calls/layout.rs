@@ -130,7 +130,25 @@ pub(super) fn cell(value: &[u8], times: BTreeMap<u32, u64>) -> Option<Cell> {
     })
 }
 
-pub(super) fn call(value: &[u8]) -> Option<Call> {
+/// The structure that a record is of: it holds which of its numbers are not 0, then those.
+fn told(record: &[u8]) -> Option<[u8; size_of::<types::told>()]> {
+    let mut value = [0; size_of::<types::told>()];
+    let (given, numbers) = record.split_at_checked((value.len() / 8).div_ceil(64) * 8)?;
+    let mut numbers = numbers.chunks_exact(8);
+    for (word, bits) in given.chunks_exact(8).enumerate() {
+        let mut bits = u64::from_ne_bytes(bits.try_into().ok()?);
+        while bits != 0 {
+            let at = (word * 64 + bits.trailing_zeros() as usize) * 8;
+            value.get_mut(at..at + 8)?.copy_from_slice(numbers.next()?);
+            bits &= bits - 1;
+        }
+    }
+    numbers.next().is_none().then_some(value)
+}
+
+/// A call that was told; none if the record is not one.
+pub(super) fn call(record: &[u8]) -> Option<Call> {
+    let value = &told(record)?;
     let reader = Reader(value);
     Some(Call {
         pid: reader.u32(offset_of!(types::told, pid))?,
@@ -238,4 +256,34 @@ fn addresses(value: &[u8]) -> Option<String> {
         0 => format!("{protocol} {local}"),
         _ => format!("{protocol} {local} -> {remote}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: usize = size_of::<types::told>() / 8;
+
+    fn record(places: &[usize], numbers: &[u64]) -> Vec<u8> {
+        let mut given = vec![0u64; NUMBERS.div_ceil(64)];
+        places.iter().for_each(|place| given[place / 64] |= 1 << (place % 64));
+        given.iter().chain(numbers).flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn what_a_record_does_not_give_is_0_and_one_that_is_cut_is_none() {
+        let at = |offset: usize| offset / 8;
+        let last = NUMBERS - 1;
+        let places = [0, at(offset_of!(types::told, began)), last];
+        let call = call(&record(&places, &[7 | 9 << 32, 1_000, 42])).unwrap();
+        assert_eq!((call.pid, call.tid, call.began_ns, call.result), (7, 9, 1_000, 0));
+        assert_eq!((call.account.later().last(), call.account.calls()), (Some(&42), 0));
+        assert_eq!(call.rivals, [None, None, None]);
+        assert!(super::call(&record(&[], &[])).is_some());
+        assert_eq!(super::call(&record(&places, &[7, 1_000])), None, "a number is missing");
+        assert_eq!(super::call(&record(&places, &[7, 1_000, 42, 1])), None, "one too many");
+        assert_eq!(super::call(&record(&[NUMBERS], &[1])), None, "no such number");
+        assert_eq!(super::call(&[0; 7]), None);
+    }
 }

@@ -6,12 +6,14 @@
 use serde::Serialize;
 
 use weigh_schema::explain::{
-    ExplainReport, ExplainedKind, Of, PROGRAM, RUN_QUEUE, TimeBucket, Verdict, part_named,
+    Counter, CounterDifference, ExplainReport, ExplainedKind, Of, PROGRAM, RUN_QUEUE, TimeBucket,
+    Verdict, part_named,
 };
 use weigh_schema::subsystem::SUBSYSTEMS;
 
 use crate::calls::RUNNABLE;
 use crate::document::{Bundle, bundle, document};
+use crate::explain::counters::{WHOLE, mean};
 use crate::explain::{definitions, sentences, title, warnings};
 
 const BUNDLE: Bundle = bundle!("explain");
@@ -63,6 +65,12 @@ pub struct KindRow {
     pub differs: bool,
     /// What there is to say.
     pub sentences: Vec<String>,
+    /// What differs beside the time, the first what tells slow from ordinary best.
+    pub counters: Vec<CounterRow>,
+    /// How many are slow, …
+    pub slow: u64,
+    /// … and how many ordinary.
+    pub ordinary: u64,
     /// Slow from so many seconds on.
     pub slow_from: Option<f64>,
     /// The ordinary ones took so many seconds or more, …
@@ -77,6 +85,25 @@ pub struct KindRow {
     pub count: Vec<u64>,
     /// … and of their time the share of each of the parts.
     pub shares: Vec<Vec<f64>>,
+}
+
+/// A number beside the time in which slow calls differ from ordinary ones.
+#[derive(Clone, Debug, Serialize)]
+pub struct CounterRow {
+    /// The part of the kernel, or what else it is of.
+    pub part: String,
+    /// Its name.
+    pub name: String,
+    /// What it counts.
+    pub help: String,
+    /// The mean of the slow ones.
+    pub slow: String,
+    /// The mean of the ordinary ones.
+    pub ordinary: String,
+    /// So many of the slow ones had any.
+    pub slow_calls: u64,
+    /// So many of the ordinary ones had.
+    pub ordinary_calls: u64,
 }
 
 /// The page as a file.
@@ -149,6 +176,9 @@ fn row(kind: &ExplainedKind, parts: &[&str], of: Of) -> KindRow {
         calls: kind.calls_total,
         differs: kind.verdict == Verdict::Differ,
         sentences: sentences(kind, of),
+        counters: kind.counters.iter().filter_map(counter).collect(),
+        slow: kind.slow.calls_total,
+        ordinary: kind.ordinary.calls_total,
         slow_from: kind.slow_from_seconds.filter(|_| kind.slow.calls_total > 0),
         ordinary_from: ordinary.map(|group| group.from_seconds),
         ordinary_to: ordinary.map(|group| group.to_seconds),
@@ -157,6 +187,19 @@ fn row(kind: &ExplainedKind, parts: &[&str], of: Of) -> KindRow {
         count: buckets.iter().map(|b| b.calls_total).collect(),
         shares: buckets.iter().map(|b| shares(b, parts)).collect(),
     }
+}
+
+fn counter(difference: &CounterDifference) -> Option<CounterRow> {
+    let counter = Counter::of(difference)?;
+    Some(CounterRow {
+        part: counter.subsystem().unwrap_or(WHOLE).to_string(),
+        name: counter.words(),
+        help: counter.help().to_string(),
+        slow: mean(difference.slow, counter.unit()),
+        ordinary: mean(difference.ordinary, counter.unit()),
+        slow_calls: difference.slow_calls_total,
+        ordinary_calls: difference.ordinary_calls_total,
+    })
 }
 
 /// The share of each part, and last of all others.

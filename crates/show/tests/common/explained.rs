@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::explain::{
-    CallGroup, CountDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
+    CallGroup, CounterDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
     REPORT, RivalShare, SlowRule, TimeBucket, Verdict,
 };
 
@@ -78,19 +78,23 @@ fn difference(subsystem: &str, doing: Doing, slow: f64, ordinary: f64) -> Differ
         slow_seconds: slow,
         ordinary_seconds: ordinary,
         more_seconds: slow - ordinary,
-        counts: Vec::new(),
+    }
+}
+
+fn counter(part: &str, name: &str, means: [f64; 2], calls: [u64; 2]) -> CounterDifference {
+    CounterDifference {
+        subsystem: Some(part.into()),
+        name: name.into(),
+        slow: means[0],
+        ordinary: means[1],
+        slow_calls_total: calls[0],
+        ordinary_calls_total: calls[1],
     }
 }
 
 fn fsync() -> ExplainedKind {
-    let count = |name: &str, slow, ordinary| CountDifference { name: name.into(), slow, ordinary };
-    let mut device = difference("block", Doing::Waiting, 7.5e-3, 0.6e-3);
-    device.counts = vec![
-        count("requests_total", 4.0, 1.0),
-        count("transferred_bytes_total", 1048576.0, 4096.0),
-    ];
-    let mut queue = difference("sched", Doing::Runnable, 0.4e-3, 0.2e-3);
-    queue.counts = vec![count("switches_total", 3.5, 1.0), count("preemptions_total", 1.0, 0.04)];
+    let device = difference("block", Doing::Waiting, 7.5e-3, 0.6e-3);
+    let queue = difference("sched", Doing::Runnable, 0.4e-3, 0.2e-3);
     let rival = |kind: &str, name: &str, pid, is_own, slow_total, ordinary_total| RivalShare {
         kind: kind.into(),
         name: name.into(),
@@ -113,6 +117,19 @@ fn fsync() -> ExplainedKind {
             queue,
             difference("kernel", Doing::Busy, 0.31e-3, 0.31e-3 - 1e-9),
             difference("fs", Doing::Waiting, 1e-6, 2e-6),
+        ],
+        counters: vec![
+            counter("block", "requests_total", [4.0, 1.0], [12, 502]),
+            counter("block", "transferred_bytes_total", [1048576.0, 4096.0], [12, 502]),
+            counter("block", "device_seconds", [6.9e-3, 0.5e-3], [12, 502]),
+            counter("memory", "pages_total", [41.0, 0.2], [12, 90]),
+            counter("memory", "allocated_bytes_total", [0.0, 512.0], [0, 502]),
+            counter("sched", "preemptions_total", [1.0, 0.04], [5, 20]),
+            counter("tcp", "retransmits_total", [0.3, 0.0], [3, 0]),
+            CounterDifference {
+                subsystem: None,
+                ..counter("", "instructions_total", [2.1e6, 9e3], [12, 502])
+            },
         ],
         rivals: vec![
             rival("disk_rival", "dd", Some(4711), false, 9, 20),
@@ -139,6 +156,7 @@ fn few_reads() -> ExplainedKind {
         slow: group(2, 0.1e-3, 0.3e-3, 0.2e-3),
         ordinary: group(211, 0.9e-6, 1.1e-6, 1e-6),
         differences: vec![difference("block", Doing::Waiting, 0.199e-3, 0.0)],
+        counters: Vec::new(),
         rivals: Vec::new(),
         ..fsync()
     }
@@ -155,6 +173,7 @@ fn other(call: &str, calls_total: u64, verdict: Verdict) -> ExplainedKind {
         slow: CallGroup::default(),
         ordinary: CallGroup::default(),
         differences: Vec::new(),
+        counters: Vec::new(),
         rivals: Vec::new(),
         slow_tokens: Vec::new(),
         histogram: vec![bucket(0.6e-6, calls_total, &[("kernel", 0.0014)])],

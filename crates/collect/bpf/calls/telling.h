@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The end of a call: its account goes to its cell, and, if it is to be told, to user space. Both in
+ * one walk over its numbers, of which most are 0.
+ */
+#ifndef WEIGH_CALLS_TELLING_H
+#define WEIGH_CALLS_TELLING_H
+
+#include "causes.h"
+#include "queue.h"
+
+/* A call is sent as an event if it took at least so long; user space raises it as it learns. */
+__u64 told_from_ns = -1;
+const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much of them is waiting */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20); /* unless user space wants more */
+} told_calls SEC(".maps");
+
+#define NUMBERS (sizeof(struct weigh_account) / sizeof(__u64))
+#define FIRST_PART (__builtin_offsetof(struct weigh_account, parts) / sizeof(__u64))
+#define FIRST_SUM (__builtin_offsetof(struct weigh_account, calls) / sizeof(__u64))
+#define SENT_MOST (GIVEN_WORDS + TOLD_NUMBERS)
+
+/* What a call is part of, by its program's own word. */
+struct interval {
+	__u64 number, token;
+};
+
+/*
+ * Puts a number of struct told behind the others. How many there are is kept in memory: a verifier
+ * that knew it would look at each number of them by itself.
+ */
+static __always_inline void give(struct window *window, __u32 place, __u64 number)
+{
+	volatile __u64 *given = &window->telling.given[place / 64];
+	__u32 length = *(volatile __u32 *)&window->length;
+
+	if (!number || length >= SENT_MOST)
+		return;
+	*given |= 1ULL << (place % 64);
+	((volatile __u64 *)&window->telling)[length] = number;
+	*(volatile __u32 *)&window->length = length + 1;
+}
+
+static __always_inline void give_rivals(struct window *window, struct task_struct *task)
+{
+	take_rival_at_disk(window, task->pid);
+#pragma unroll
+	for (int kind = 0; kind < RIVAL_KINDS; kind++) {
+		struct rival *rival = &window->rivals.longest[kind];
+		__u64 *numbers = (__u64 *)rival;
+
+		if (!rival->pid)
+			continue;
+#pragma unroll
+		for (int i = 0; i < sizeof(*rival) / sizeof(__u64); i++)
+			give(window, NUMBER_OF(rivals) + kind * (sizeof(*rival) / sizeof(__u64)) + i,
+			     numbers[i]);
+	}
+}
+
+/* All but the account. */
+static __always_inline void begin_to_tell(struct window *window, struct task_struct *task,
+					  long result, const struct interval *interval)
+{
+	__builtin_memset(window->telling.given, 0, sizeof(window->telling.given));
+	window->length = GIVEN_WORDS;
+	give(window, NUMBER_OF(pid), task->tgid | (__u64)task->pid << 32);
+	give(window, NUMBER_OF(sequence), window->sequence);
+	give(window, NUMBER_OF(number), window->number);
+	give(window, NUMBER_OF(result), result);
+	give(window, NUMBER_OF(began), window->began);
+	give(window, NUMBER_OF(ended), window->last);
+	give(window, NUMBER_OF(of[0]), window->of[0]);
+	give(window, NUMBER_OF(of[1]), window->of[1]);
+	give(window, NUMBER_OF(interval), interval->number);
+	give(window, NUMBER_OF(token), interval->token);
+	if (names_rivals)
+		give_rivals(window, task);
+}
+
+/* Adds a call's account to its cell's, number by number, and leaves zeros. */
+static __always_inline void move_account(struct weigh_account *to, struct window *window,
+					 bool is_told)
+{
+	__u64 *source = (__u64 *)&window->account, *target = (__u64 *)to;
+	__u64 touched = window->account.touched;
+
+	if (to && touched & ~to->touched)
+		__sync_fetch_and_or(&to->touched, touched);
+#pragma clang loop unroll(full)
+	for (int i = 0; i < NUMBERS; i++) {
+		__u64 number = source[i];
+
+		if (!number)
+			continue;
+		if (target && i >= FIRST_SUM)
+			add(&target[i], number);
+		source[i] = 0;
+		if (is_told)
+			give(window, TOLD_HEAD + i, number);
+	}
+}
+
+/* Wake the reader when the mark is crossed, and at some steps past it, not at each call. */
+static __always_inline __u64 waking(__u64 length)
+{
+	__u64 before = bpf_ringbuf_query(&told_calls, BPF_RB_AVAIL_DATA), after = before + length;
+	__u64 step = told_mark / 8;
+
+	return after >= told_mark && before / step != after / step ? BPF_RB_FORCE_WAKEUP :
+								     BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void tell(struct window *window)
+{
+	__u64 length = *(volatile __u32 *)&window->length, bytes, past_head;
+
+	if (length > SENT_MOST)
+		return;
+	bytes = length * sizeof(__u64);
+	/* Each has a header of 8 bytes. */
+	if (bpf_ringbuf_output(&told_calls, &window->telling, bytes, waking(bytes + 8)))
+		add(&tally.untold, 1);
+	past_head = bytes - sizeof(window->telling);
+	barrier_var(past_head); /* or the verifier sees the bounds of another number */
+	/* What lies in the account is to be zeros: they are made where there is nothing to read. */
+	if (bytes > sizeof(window->telling) && past_head <= sizeof(window->account))
+		bpf_probe_read_kernel(&window->account, past_head, 0);
+}
+
+#endif

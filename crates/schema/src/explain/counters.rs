@@ -1,0 +1,118 @@
+//! What of a call is compared beside where its time went: derived from the columns of costs and the
+//! counters of the CPU.
+
+use std::sync::LazyLock;
+
+use super::{CounterDifference, RUN_QUEUE};
+use crate::call_row::{COST_COLUMNS, CallRow, CostColumn};
+use crate::metric::Unit;
+use crate::subsystem::{CPU_COUNTERS, CpuCounter, PART};
+
+/// A number that calls are compared by.
+#[derive(Clone, Copy, Debug)]
+pub enum Counter {
+    /// Of a part of the kernel.
+    Part(&'static CostColumn),
+    /// Of the CPU, while it had the call.
+    Cpu(&'static CpuCounter),
+}
+
+/// All of them, in the order of their declarations.
+pub static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| {
+    let parts = COST_COLUMNS.iter().filter(|column| !is_share_of_time(column));
+    parts.map(Counter::Part).chain(CPU_COUNTERS.iter().map(Counter::Cpu)).collect()
+});
+
+/// Whether the call's time is split into this and others of its kind.
+fn is_share_of_time(column: &CostColumn) -> bool {
+    let is_of_every_part = PART.contains(column.field);
+    column.unit == Unit::Seconds && (is_of_every_part || column.field.name == RUN_QUEUE)
+}
+
+impl Counter {
+    /// The one that was compared there.
+    pub fn of(difference: &CounterDifference) -> Option<Counter> {
+        let is_same = |counter: &&Counter| {
+            counter.subsystem() == difference.subsystem.as_deref()
+                && counter.key() == difference.name
+        };
+        COUNTERS.iter().find(is_same).copied()
+    }
+
+    /// The part of the kernel that it is of.
+    pub fn subsystem(&self) -> Option<&'static str> {
+        match self {
+            Counter::Part(column) => Some(column.subsystem.name),
+            Counter::Cpu(_) => None,
+        }
+    }
+
+    /// Its name, with its unit.
+    pub fn key(&self) -> String {
+        match self {
+            Counter::Part(column) => column.field.key(),
+            Counter::Cpu(counter) => counter.key.to_string(),
+        }
+    }
+
+    /// Its name in sentences.
+    pub fn words(&self) -> String {
+        match self {
+            Counter::Part(column) => column.field.name.replace('_', " "),
+            Counter::Cpu(counter) => counter.name.to_string(),
+        }
+    }
+
+    /// What it counts.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Counter::Part(column) => column.field.help,
+            Counter::Cpu(counter) => counter.help,
+        }
+    }
+
+    /// In which unit.
+    pub fn unit(&self) -> Unit {
+        match self {
+            Counter::Part(column) => column.unit,
+            Counter::Cpu(_) => Unit::Count,
+        }
+    }
+
+    /// What a call has of it, as accounts hold it; none if nobody looked.
+    pub fn raw(&self, row: &CallRow) -> Option<u64> {
+        match self {
+            Counter::Part(column) => column.raw(row),
+            Counter::Cpu(counter) => row.account.counter(counter),
+        }
+    }
+
+    /// What so much is in base units.
+    pub fn in_base_unit(&self, raw: f64) -> f64 {
+        match self.unit() {
+            Unit::Seconds => raw / 1e9,
+            _ => raw,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subsystem::SUBSYSTEMS;
+
+    #[test]
+    fn every_number_of_a_part_is_compared_and_none_is_that_the_time_is_split_into() {
+        let fields: usize = SUBSYSTEMS.iter().map(|s| s.fields.len()).sum();
+        // Entries are counted in each part; the run queue is a share of the call's time.
+        assert_eq!(COUNTERS.len(), fields - 1 + SUBSYSTEMS.len() + CPU_COUNTERS.len());
+        let names: Vec<String> = COUNTERS.iter().map(Counter::key).collect();
+        for name in ["device_seconds", "soft_seconds", "retransmits_total", "allocated_bytes_total"]
+        {
+            assert!(names.iter().any(|other| other == name), "{name}");
+        }
+        for name in ["time_seconds", "waiting_seconds", "run_queue_seconds"] {
+            assert!(names.iter().all(|other| other != name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What differs between slow and ordinary calls beside their time, in words: `4 requests where 1 is
+//! usual`.
+
+use weigh_schema::Unit;
+use weigh_schema::amount::show_amount;
+use weigh_schema::explain::{Counter, CounterDifference, ExplainedKind};
+
+use super::{NAMED_MOST, grouped, named};
+use crate::calls::singular;
+
+/// What counters are of that are of no part of the kernel.
+pub(super) const WHOLE: &str = "the CPU";
+
+/// Of a part whose time is named already: ` (4 requests where 1 is usual)`.
+pub(super) fn in_brackets(kind: &ExplainedKind, subsystem: &str) -> String {
+    match in_words(kind, Some(subsystem)) {
+        words if words.is_empty() => words,
+        words => format!(" ({words})"),
+    }
+}
+
+/// Of the other parts, a sentence each: `net: 41 packets where 0.2 is usual`.
+pub(super) fn of_other_parts(kind: &ExplainedKind) -> impl Iterator<Item = String> {
+    let mut parts: Vec<Option<&str>> = Vec::new();
+    for counter in &kind.counters {
+        let part = counter.subsystem.as_deref();
+        let is_told = named(kind).any(|difference| Some(difference.subsystem.as_str()) == part);
+        if !is_told && !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    let sentence = |part: Option<&str>| match in_words(kind, part) {
+        words if words.is_empty() => None,
+        words => Some(format!("{}: {words}", part.unwrap_or(WHOLE))),
+    };
+    parts.into_iter().filter_map(sentence).take(NAMED_MOST)
+}
+
+fn in_words(kind: &ExplainedKind, part: Option<&str>) -> String {
+    let of_part = kind.counters.iter().filter(|counter| counter.subsystem.as_deref() == part);
+    let words: Vec<String> =
+        of_part.filter_map(|counter| words(kind, counter)).take(NAMED_MOST).collect();
+    words.join(", ")
+}
+
+/// `4 requests where 1 is usual`; how many had any, if that is not all.
+fn words(kind: &ExplainedKind, difference: &CounterDifference) -> Option<String> {
+    let counter = Counter::of(difference)?;
+    let slow = mean(difference.slow, counter.unit());
+    let usual = mean(difference.ordinary, counter.unit());
+    if slow == usual {
+        return None;
+    }
+    let name = counter.words();
+    let what = match (counter.unit(), slow.as_str()) {
+        (Unit::Seconds, "0") => format!("no time {name}"),
+        (Unit::Seconds, _) => format!("{name} {slow}"),
+        (_, "0") => format!("no {name}"),
+        (_, "1") => format!("1 {}", singular(&name)),
+        _ => format!("{slow} {name}"),
+    };
+    let usual = if usual == "0" { "none" } else { &usual };
+    Some(format!("{what} where {usual} is usual{}", had_any(kind, difference)))
+}
+
+/// Of what some of the slow ones have and others have not, how many do.
+fn had_any(kind: &ExplainedKind, difference: &CounterDifference) -> String {
+    let (slow, all) = (difference.slow_calls_total, kind.slow.calls_total);
+    if slow == all || difference.slow < difference.ordinary {
+        return String::new();
+    }
+    let ordinary = difference.ordinary_calls_total;
+    format!(
+        ", in {} of {} against {}",
+        grouped(slow),
+        grouped(all),
+        match ordinary {
+            0 => "none".to_string(),
+            _ => format!("{} of {}", grouped(ordinary), grouped(kind.ordinary.calls_total)),
+        }
+    )
+}
+
+/// A mean of counts needs its tenths where it is small.
+pub(super) fn mean(value: f64, unit: Unit) -> String {
+    let tenths = (value * 10.0).round() / 10.0;
+    match unit {
+        _ if value == 0.0 => "0".to_string(),
+        Unit::Seconds => show_amount(value, unit),
+        _ if tenths == 0.0 => "under 0.1".to_string(),
+        Unit::Count if tenths < 10.0 && tenths.fract() != 0.0 => format!("{tenths:.1}"),
+        _ => show_amount(value, unit),
+    }
+}
