@@ -7,6 +7,7 @@
 mod advice;
 mod book;
 mod flow;
+mod kept;
 mod numbers;
 mod report;
 mod saved;
@@ -15,6 +16,7 @@ mod series;
 
 pub use advice::{RULES, Rule};
 pub use book::{IoBook, Row};
-pub use report::{Run, file_use, found, report};
+pub use kept::Kept;
+pub use report::{Files, Run, file_use, found, report};
 pub use saved::Saved;
 pub use series::{IoSeries, Step};

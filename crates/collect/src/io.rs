@@ -136,10 +136,12 @@ impl KernelIo {
         std::mem::take(&mut *self.arrived.borrow_mut()).into()
     }
 
-    /// What is still kept: files that processes have open, and what there was no room to tell.
-    pub fn open_uses(&self) -> Result<Vec<Use>, JobError> {
-        let maps = &self.skeleton.maps;
-        each(&maps.uses, |key, value| layout::used(key, value, self.began_ns))
+    /// Shows what is still kept: files that processes have open, and what there was no room to tell.
+    pub fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), JobError> {
+        let mut read = |key: &[u8], value: &[u8]| {
+            layout::used(key, value, self.began_ns).into_iter().for_each(&mut *show);
+        };
+        each_entry(&self.skeleton.maps.uses, &mut read).map_err(bpf(READING))
     }
 
     /// The processes that live, and those whose end there was no room to tell.

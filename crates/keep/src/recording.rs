@@ -119,6 +119,23 @@ impl Recording {
         self.rows(limit)
     }
 
+    /// Shows the first files to `visit`, `limit` of them at most; returns how many there are in all.
+    pub fn first_files(
+        &self,
+        limit: usize,
+        mut visit: impl FnMut(FileRow),
+    ) -> Result<u64, KeepError> {
+        let mut left = limit;
+        self.visit(&mut |row| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            visit(row);
+            ControlFlow::Continue(())
+        })
+    }
+
     /// Shows every sample to `visit`, in bounded memory; returns how many there are.
     pub fn each_sample(&self, mut visit: impl FnMut(SampleRow)) -> Result<u64, KeepError> {
         self.each(&mut |row| visit(row))

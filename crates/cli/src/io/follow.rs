@@ -5,12 +5,12 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use weigh_account::io::{Run, report};
+use weigh_account::io::{Files, IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_keep::{IoWriter, KeepError};
-use weigh_schema::io::{FileUse, IoReport};
+use weigh_schema::io::FileUse;
 
 use super::gather::{Gather, LOOK};
 use super::live::Live;
@@ -24,7 +24,9 @@ const LAST_LOOK: Duration = Duration::from_millis(20);
 /// What came of it.
 pub struct Followed {
     /// What was found.
-    pub report: IoReport,
+    pub book: IoBook,
+    /// Of what.
+    pub run: Run,
     /// How the command ended.
     pub status: Option<ExitStatus>,
 }
@@ -59,7 +61,8 @@ pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnE
         began,
     };
     let status = following.until_over(started)?;
-    Ok(Ok(Followed { report: following.finish()?, status }))
+    let (book, run) = following.finish()?;
+    Ok(Ok(Followed { book, run, status }))
 }
 
 /// What is known while it goes on.
@@ -103,7 +106,8 @@ impl Following<'_> {
             return Ok(());
         }
         let book = self.gather.so_far()?;
-        let report = report(&book, self.run(), &name);
+        let run = self.run();
+        let report = report(&book, &run, &name);
         if let Some(live) = &mut self.live {
             live.draw(&report);
         }
@@ -121,7 +125,7 @@ impl Following<'_> {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<IoReport> {
+    fn finish(mut self) -> anyhow::Result<(IoBook, Run)> {
         let mut run = self.run();
         if self.arguments.pid.is_none() {
             // The memory of the last process is given back after its end was told.
@@ -136,13 +140,13 @@ impl Following<'_> {
             Some(pid) => format!("process {pid}"),
             None => shell_words(&run.command),
         };
-        let report = report(&self.gather.book, run, &name);
+        let book = self.gather.book;
         if let Some(parquet) = self.parquet {
             let mut parquet = parquet?;
-            report.files.iter().try_for_each(|file| parquet.push(file))?;
+            Files::of(&book, &name).iter().try_for_each(|file| parquet.push(&file))?;
             parquet.finish(&command)?;
         }
-        Ok(report)
+        Ok((book, run))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weigh_account::io::{IoBook, IoSeries, Row, Run, Step, file_use};
+use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{FollowIo, name};
 use weigh_schema::io::{FileId, FileUse};
@@ -46,24 +46,31 @@ impl Gather {
         is_something
     }
 
+    /// What processes have open still: a batch after the other, for they may be as many as the kernel has
+    /// room for.
+    fn take_in_open(&mut self, old: &mut dyn FnMut(FileUse)) -> Result<(), FollowError> {
+        let Gather { io, book, series, .. } = self;
+        io.each_open_use(&mut |used| {
+            book.add_use(&used);
+            // Names stay: whoever is open still has been named for good.
+            give_room(book, series, old);
+        })
+    }
+
     fn make_room(&mut self, old: &mut dyn FnMut(FileUse)) {
-        let left = self.book.make_room();
-        if left.is_empty() {
-            return;
+        let left = give_room(&mut self.book, &mut self.series, old);
+        if !left.is_empty() {
+            let forgotten: Vec<FileId> = self.book.forget_names(&left);
+            self.io.forget_names(&forgotten);
         }
-        for (key, row) in &left {
-            self.series.leaves(key, row);
-            old(file_use(&self.book, *key, row, &name));
-        }
-        let forgotten: Vec<FileId> = self.book.forget_names();
-        self.io.forget_names(&forgotten);
     }
 
     /// All that is known, with what processes have open still.
     pub fn so_far(&self) -> Result<IoBook, FollowError> {
         let mut book = self.book.clone();
         book.stand_on(&self.io.grounds());
-        take_in_open(&mut book, &*self.io)?;
+        self.io.each_open_use(&mut |used| book.add_use(&used))?;
+        take_in_processes(&mut book, &*self.io)?;
         Ok(book)
     }
 
@@ -85,7 +92,8 @@ impl Gather {
         run.grounds = self.io.grounds();
         self.book.stand_on(&run.grounds);
         while self.take_in_a_batch(old) {}
-        take_in_open(&mut self.book, &*self.io)?;
+        self.take_in_open(old)?;
+        take_in_processes(&mut self.book, &*self.io)?;
         if let Some(rest) = self.io.rest() {
             self.book.add_rest(&rest);
         }
@@ -104,9 +112,23 @@ impl Gather {
     }
 }
 
-/// What processes have open still.
-fn take_in_open(book: &mut IoBook, io: &dyn FollowIo) -> Result<(), FollowError> {
-    io.open_uses()?.iter().for_each(|used| book.add_use(used));
+/// Where there is too much in the book, the oldest leaves it.
+fn give_room(
+    book: &mut IoBook,
+    series: &mut IoSeries,
+    old: &mut dyn FnMut(FileUse),
+) -> Vec<((FileId, u32), Kept)> {
+    let left = book.make_room();
+    for (key, row) in &left {
+        let row = row.row();
+        series.leaves(key, &row);
+        old(file_use(book, *key, &row, &name));
+    }
+    left
+}
+
+/// The processes that live.
+fn take_in_processes(book: &mut IoBook, io: &dyn FollowIo) -> Result<(), FollowError> {
     for process in io.processes()? {
         book.add_process(process);
     }

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
+use weigh_account::io::Files;
 use weigh_schema::io::IoReport;
 
 use crate::show::{color, height, width};
@@ -29,13 +30,13 @@ impl Live {
     }
 
     /// Draws.
-    pub fn draw(&mut self, report: &IoReport) {
+    pub fn draw(&mut self, report: &IoReport<Files<'_>>) {
         let began = Instant::now();
         let err = std::io::stderr();
         let columns = if err.is_terminal() { width(&err) } else { return };
         // What scrolls out of the terminal can not be drawn over.
         let room = height(&err).saturating_sub(1);
-        let text = weigh_show::io::render(report, self.rows, columns, color(&err));
+        let text = super::text(report, self.rows, columns, color(&err));
         let text: String = text.split_inclusive('\n').take(room).collect();
         let mut out = err.lock();
         let _ = write!(out, "{}{}", self.erasing(), text);

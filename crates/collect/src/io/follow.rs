@@ -35,8 +35,8 @@ pub trait FollowIo {
     /// What was told since the last time.
     fn events(&mut self) -> Vec<Event>;
 
-    /// What is still kept: files that processes have open.
-    fn open_uses(&self) -> Result<Vec<Use>, FollowError>;
+    /// Shows what is still kept: files that processes have open.
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError>;
 
     /// The processes that live.
     fn processes(&self) -> Result<Vec<Process>, FollowError>;
@@ -83,8 +83,8 @@ impl FollowIo for KernelIo {
         KernelIo::events(self)
     }
 
-    fn open_uses(&self) -> Result<Vec<Use>, FollowError> {
-        Ok(KernelIo::open_uses(self)?)
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
+        Ok(KernelIo::each_open_use(self, show)?)
     }
 
     fn processes(&self) -> Result<Vec<Process>, FollowError> {

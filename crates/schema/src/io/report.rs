@@ -35,9 +35,9 @@ fn is_false(is: &bool) -> bool {
     !*is
 }
 
-/// The report.
+/// The report. Its files may be told one after the other, so that they need not all be in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IoReport {
+pub struct IoReport<Files = Vec<FileUse>> {
     /// [`REPORT`].
     pub schema: String,
     /// What was followed: the command, or nothing if it ran already.
@@ -49,7 +49,7 @@ pub struct IoReport {
     #[serde(flatten)]
     pub found: IoFound,
     /// Each file and process, those that took most time first.
-    pub files: Vec<FileUse>,
+    pub files: Files,
     /// The processes.
     pub processes: Vec<ProcessUse>,
 }

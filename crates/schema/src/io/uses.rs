@@ -68,10 +68,7 @@ impl Numbers {
         let mut words = words.get(..Numbers::WORDS)?.iter().copied();
         let mut next = || words.next().unwrap_or(0);
         let mut numbers = Numbers::default();
-        numbers.bytes.iter_mut().flatten().for_each(|number| *number = next());
-        numbers.calls.iter_mut().flatten().for_each(|number| *number = next());
-        numbers.sizes.iter_mut().flatten().for_each(|number| *number = next());
-        numbers.fields.iter_mut().for_each(|number| *number = next());
+        numbers.words_mut().for_each(|number| *number = next());
         // They begin at zero there.
         if numbers.get(Field::Placed) == 0 {
             numbers.set(Field::Lowest, u64::MAX);
@@ -80,6 +77,18 @@ impl Numbers {
             numbers.set(Field::First, u64::MAX);
         }
         Some(numbers)
+    }
+
+    /// The numbers as they are, one by one: in the order of the BPF programs.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        let moved = self.bytes.iter().chain(&self.calls).flatten();
+        moved.chain(self.sizes.iter().flatten()).chain(&self.fields).copied()
+    }
+
+    /// The same, to be changed.
+    pub fn words_mut(&mut self) -> impl Iterator<Item = &mut u64> {
+        let moved = self.bytes.iter_mut().chain(&mut self.calls).flatten();
+        moved.chain(self.sizes.iter_mut().flatten()).chain(&mut self.fields)
     }
 
     /// A number as it is kept: times in nanoseconds.

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
-use weigh_schema::io::{Advice, FileUse, Flow, IoFound, IoReport, Rest, Totals, Transfer};
+use weigh_schema::io::{Advice, FileUse, Flow, IoFound, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
 use crate::text::{Line, Paint, cut, wrap};
@@ -34,13 +34,18 @@ const COLUMNS: [(&str, usize); 8] = [
     ("pattern", 14),
 ];
 
-/// The report as text, with a line end after its last line. `rows` files at most.
-pub fn render(report: &IoReport, rows: usize, width: usize, color: bool) -> String {
-    let shown = &report.files[..rows.min(report.files.len())];
-    let left = report.files.len() - shown.len();
+/// The report as text, with a line end after its last line. `shown` are the files that took most time, of so
+/// many in all.
+pub fn render(
+    found: &IoFound,
+    shown: &[FileUse],
+    files: usize,
+    width: usize,
+    color: bool,
+) -> String {
+    let left = files.saturating_sub(shown.len());
     let more = (left > 0).then(|| format!("and {left} more; --rows shows more"));
-    let lines =
-        [headline(&report.found, "weigh  ", width), table(&report.found, shown, more, width)];
+    let lines = [headline(found, "weigh  ", width), table(found, shown, more, width)];
     text(lines.concat(), width, color)
 }
 

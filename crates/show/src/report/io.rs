@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use weigh_schema::io::{FileUse, IoFound};
-use weigh_schema::recording::FileRow;
 
 use crate::io::{flow, mapped, pattern, rest, sums};
 
@@ -67,17 +66,8 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
     }
 }
 
-/// The columns, if any of the files was followed.
-pub(super) fn files_used(rows: &[FileRow]) -> Option<FilesUsed> {
-    rows.iter().any(|row| row.used.is_some()).then(|| {
-        let mut out = FilesUsed::default();
-        rows.iter().for_each(|row| out.push(row.used.as_deref()));
-        out
-    })
-}
-
 impl FilesUsed {
-    fn push(&mut self, used: Option<&FileUse>) {
+    pub(super) fn push(&mut self, used: Option<&FileUse>) {
         let totals = used.map(|used| used.totals.clone()).unwrap_or_default();
         let by = totals.by_calls;
         self.seconds.push((totals.seconds() * 1e6).round() / 1e6);

@@ -87,8 +87,10 @@ impl Files {
 
     /// What has changed goes into the journal.
     fn save(&mut self, book: &IoBook, recorder: &mut Recorder) {
-        for (key, row) in self.saved.changed(book, ROWS_AT_A_TICK) {
-            recorder.file_so_far(file_row(file_use(book, key, row, &name)));
+        for key in self.saved.changed(book, ROWS_AT_A_TICK) {
+            if let Some(row) = book.row(&key) {
+                recorder.file_so_far(file_row(file_use(book, key, &row, &name)));
+            }
         }
         recorder.io(found(book, &self.run()));
     }
@@ -133,8 +135,8 @@ impl JobCollector for Files {
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
         let book = std::mem::take(&mut self.gather.book);
         recorder.io_step(self.gather.step(&book, recorder.now()));
-        let mut report = report(&book, run, &name);
-        for used in std::mem::take(&mut report.files) {
+        let mut report = report(&book, &run, &name);
+        for used in report.files.iter() {
             recorder.file(file_row(used));
         }
         if let Err(error) = end {
