@@ -158,6 +158,7 @@ export interface IoPage {
   sums: string;
   advice: AdviceRow[];
   flows: string[];
+  slowest: string[];
   rest: string | null;
   notes: string[];
 }

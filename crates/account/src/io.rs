@@ -6,6 +6,7 @@
 
 mod advice;
 mod book;
+mod called;
 mod flow;
 mod kept;
 mod numbers;
@@ -16,6 +17,7 @@ mod series;
 
 pub use advice::{RULES, Rule};
 pub use book::{IoBook, Row};
+pub use called::io_call;
 pub use kept::Kept;
 pub use report::{Files, Run, file_use, found, report};
 pub use saved::Saved;

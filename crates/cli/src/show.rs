@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::files;
-use weigh_show::report::{FileColumns, IoOverTime, Survey};
+use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
 use crate::arguments::{ReportArguments, ShowArguments};
@@ -121,6 +121,9 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     let processes = recording.processes(Some(PAGE_ROWS))?;
     let mut files = FileColumns::default();
     let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
+    let mut slowest = SlowestCalls::default();
+    recording.each_io_call(|call| slowest.push(call))?;
+    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
     let page = weigh_show::report::render(
         recording.summary(),
         &samples.rows,
@@ -128,6 +131,7 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
         files.finish(files_total),
         processes.total,
         io_over_time(recording)?,
+        slowest.lines(start_ns),
     );
     std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
 }

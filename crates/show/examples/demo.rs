@@ -23,6 +23,7 @@ fn main() {
         files.finish(0),
         0,
         recording.io_over_time(),
+        Vec::new(),
     );
     println!("{page}");
 }

@@ -4,10 +4,12 @@
 //! `dashboard/` and all data in it.
 
 mod io;
+mod io_calls;
 mod io_time;
 mod page;
 mod thin;
 
+pub use io_calls::SlowestCalls;
 pub use io_time::{FileHeat, IoHeat, IoOverTime, OverTime, ProcessHeat, Survey};
 pub use page::{
     FileColumns, Files, GroupTitle, LimitRow, MetricRow, Page, Processes, SeriesRows, page,
@@ -29,9 +31,11 @@ pub fn render(
     files: Files,
     processes_total: u64,
     io_over_time: Option<IoOverTime>,
+    slowest: Vec<String>,
 ) -> String {
     let mut page = page(summary, samples, processes, files, processes_total);
     page.io_over_time = io_over_time;
+    page.io.iter_mut().for_each(|io| io.slowest = slowest.clone());
     let title = format!("{} · weigh", shell_words(&summary.job.command));
     let instead = "This page draws itself with a script. The numbers are in summary.json beside it, \
                    and `weigh show` prints them.";

@@ -19,7 +19,7 @@ fn html(recording: &sample::Recording, totals: [u64; 2]) -> String {
     let mut columns = FileColumns::default();
     files.iter().for_each(|row| columns.push(row));
     let columns = columns.finish(totals[1]);
-    render(summary, samples, processes, columns, totals[0], recording.io_over_time())
+    render(summary, samples, processes, columns, totals[0], recording.io_over_time(), Vec::new())
 }
 
 fn data(html: &str) -> Json {

@@ -94,6 +94,8 @@ impl IoBook {
             }
             Event::Used(used) => self.add_use(&used),
             Event::Ended(process) => self.add_process(process),
+            // It was counted where it was seen: its use has it.
+            Event::Called(_) => {}
         }
     }
 

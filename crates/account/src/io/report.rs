@@ -106,6 +106,7 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
         // A rule holds reads against writes against opens: it needs all of them.
         advice: if book.unseen.any() { Vec::new() } else { advice::advice(book) },
         rest: rest(book, &run.tally),
+        untold: Some(run.tally.untold).filter(|untold| untold.calls_total > 0),
         qualities: run.grounds.qualities.clone(),
         notes: notes(book, run),
     }
@@ -212,6 +213,10 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (run.tally.lost_processes, "processes found no room: they have no name"),
         (run.tally.lost_names, "names of files could not be told when they were first used"),
         (run.tally.lost_requests, "AIO requests found no room: their bytes are missing"),
+        (
+            run.tally.untold.calls_total,
+            "calls came too fast to be told one by one: they are in all sums, and have no row",
+        ),
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];
     let lost = lost.iter().filter(|(count, _)| *count > 0);

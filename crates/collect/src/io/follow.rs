@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::KernelIo;
+use crate::clock;
 use crate::follow::FollowError;
 
 /// One who tells of them.
@@ -51,6 +52,11 @@ pub trait FollowIo {
 
     /// Has the names of these files told again when they are used again.
     fn forget_names(&mut self, files: &[FileId]);
+
+    /// How long the following has gone on, by its own clock.
+    fn elapsed_ns(&self) -> u64 {
+        0
+    }
 
     /// How much was seen, and lost.
     fn tally(&self) -> Tally;
@@ -101,6 +107,10 @@ impl FollowIo for KernelIo {
 
     fn forget_names(&mut self, files: &[FileId]) {
         KernelIo::forget_names(self, files);
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.began_ns())
     }
 
     fn tally(&self) -> Tally {

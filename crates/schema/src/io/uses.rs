@@ -1,6 +1,6 @@
 //! What `collect` hands to `account`: what was done with one file by one process, names, ends.
 
-use super::{FIELDS, Field, Fold, Object, Places, SIZES, Transfer};
+use super::{Called, FIELDS, Field, Fold, Object, Places, SIZES, Transfer, Untold};
 
 /// So many stretches of a file are remembered in each direction.
 pub const SEEN: usize = 4;
@@ -219,6 +219,8 @@ pub enum Event {
     Used(Box<Use>),
     /// A process has ended.
     Ended(Process),
+    /// One call, where each is wanted.
+    Called(Called),
 }
 
 /// How much was seen, and lost.
@@ -240,6 +242,8 @@ pub struct Tally {
     pub rest_calls: u64,
     /// Calls whose numbers could not be added up at all.
     pub lost_calls: u64,
+    /// Calls that were counted, and could not be told one by one.
+    pub untold: Untold,
 }
 
 #[cfg(test)]

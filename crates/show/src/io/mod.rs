@@ -69,11 +69,16 @@ fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, width: usize)
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
     lines.extend(section("what could be better", found.advice.iter().map(advice), width));
+    lines.extend(section("not seen", not_seen(found).into_iter(), width));
+    lines
+}
+
+/// What is not in the numbers, or not exact in them, and why.
+pub(crate) fn not_seen(found: &IoFound) -> Vec<String> {
     let beside = (found.quality != Quality::Exact)
         .then(|| format!("bytes and calls, all together, are {}", found.quality));
     let unseen = beside.into_iter().chain(less_than_exact(found));
-    lines.extend(section("not seen", unseen.chain(found.notes.iter().cloned()), width));
-    lines
+    unseen.chain(found.notes.iter().cloned()).collect()
 }
 
 /// Numbers that are not exact: those that have the same reason together, what is not known first.

@@ -14,6 +14,8 @@ pub struct IoPage {
     pub advice: Vec<AdviceRow>,
     /// Who wrote what others read, in words.
     pub flows: Vec<String>,
+    /// The slowest calls, in words, where each was wanted.
+    pub slowest: Vec<String>,
     /// Files that have no row of their own, in words.
     pub rest: Option<String>,
     /// What is not in the numbers, and why.
@@ -61,6 +63,7 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         sums: sums(found),
         advice: advice.collect(),
         flows: found.flows.iter().map(flow).collect(),
+        slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
         notes: found.notes.clone(),
     }
