@@ -168,6 +168,7 @@ export interface IoPage {
   sums: string;
   advice: AdviceRow[];
   flows: string[];
+  slowest: string[];
   rest: string | null;
   notes: string[];
 }

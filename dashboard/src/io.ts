@@ -15,6 +15,7 @@ export function ioSection(page: Page): HTMLElement | null {
     h("p", { class: "sums" }, io.sums),
     io.rest !== null && h("p", { class: "note" }, io.rest),
     ...list("What could be better", advice),
+    ...list("Slowest calls", io.slowest.map((text) => h("li", {}, text))),
     ...list("Who wrote what others read", io.flows.map((text) => h("li", {}, text))),
     ...list("Not seen", io.notes.map((text) => h("li", {}, text))));
 }

@@ -6,7 +6,9 @@
 
 mod advice;
 mod book;
+mod called;
 mod flow;
+mod kept;
 mod numbers;
 mod report;
 mod saved;
@@ -15,6 +17,8 @@ mod series;
 
 pub use advice::{RULES, Rule};
 pub use book::{IoBook, Row};
-pub use report::{Run, file_use, found, report};
+pub use called::io_call;
+pub use kept::Kept;
+pub use report::{Files, Run, file_use, found, report};
 pub use saved::Saved;
 pub use series::{IoSeries, Step};

@@ -1,9 +1,10 @@
 //! Where JSON goes: a file, standard output, or a descriptor that weigh was given.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{BufWriter, ErrorKind, Write};
 
 use anyhow::{Context as _, bail};
+use serde::Serialize;
 
 /// A place for what is told as JSON, opened before the command runs.
 pub struct Destination {
@@ -32,6 +33,21 @@ impl Destination {
             }
         };
         Ok(Destination { name: name.to_string(), file })
+    }
+
+    /// Writes it as JSON, as it comes: it is never in memory as a whole.
+    pub fn write_json(self, what: &impl Serialize) -> anyhow::Result<()> {
+        let Destination { name, file } = self;
+        let mut out: BufWriter<Box<dyn Write>> = BufWriter::new(match file {
+            None => Box::new(std::io::stdout()),
+            Some(file) => Box::new(file),
+        });
+        let written = serde_json::to_writer_pretty(&mut out, what).map_err(std::io::Error::from);
+        match written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+            // Whoever reads standard output may have read enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && name == "-" => Ok(()),
+            other => other.with_context(|| format!("--json {name}")),
+        }
     }
 
     /// Writes the text.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::files;
-use weigh_show::report::{IoOverTime, Survey, Totals};
+use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
 use crate::arguments::{ReportArguments, ShowArguments};
@@ -119,15 +119,19 @@ fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
 pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     let samples = recording.samples(Some(PAGE_ROWS))?;
     let processes = recording.processes(Some(PAGE_ROWS))?;
-    let files = recording.files(Some(PAGE_ROWS))?;
-    let totals = Totals { processes: processes.total, files: files.total };
+    let mut files = FileColumns::default();
+    let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
+    let mut slowest = SlowestCalls::default();
+    recording.each_io_call(|call| slowest.push(call))?;
+    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
     let page = weigh_show::report::render(
         recording.summary(),
         &samples.rows,
         &processes.rows,
-        &files.rows,
-        totals,
+        files.finish(files_total),
+        processes.total,
         io_over_time(recording)?,
+        slowest.lines(start_ns),
     );
     std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
 }

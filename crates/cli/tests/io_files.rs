@@ -322,6 +322,50 @@ fn ten_thousand_files_open_at_once_are_all_there() {
     }
 }
 
+/// The greatest resident size that a program had, looked at until it ended.
+fn peak_of(mut child: std::process::Child) -> u64 {
+    let mut peak_kb = 0;
+    let place = format!("/proc/{}/status", child.id());
+    while child.try_wait().expect("its state").is_none() {
+        let status = std::fs::read_to_string(&place).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kb = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        peak_kb = peak_kb.max(kb.unwrap_or(0));
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
+    assert!(child.wait().expect("it has ended").success());
+    peak_kb * 1024
+}
+
+/// More files than have rows of their own: weigh takes little memory, all bytes are there, and each file that has
+/// a row has its name.
+#[test]
+fn many_files_take_little_memory() {
+    needs_root!();
+    const FILES: u64 = 19_000;
+    const BOUND: u64 = 120 << 20;
+    let scratch = Scratch::new();
+    let base = text(&scratch.path("work/f"));
+    let (json, parquet) = (text(&scratch.path("io.json")), text(&scratch.path("io.parquet")));
+    let program = workload("access-static");
+    let mut command = Command::new(weigh_binary());
+    set_surroundings(&mut command, &scratch);
+    command.args(["io", "-q", "--json", &json, "--parquet", &parquet, "--"]);
+    command.args([&program, "many", &base, &FILES.to_string()]);
+    let peak = peak_of(command.spawn().expect("weigh"));
+    assert!(peak < BOUND, "{peak} bytes");
+    let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+    assert_eq!(report["totals"]["written_bytes"], 11 * FILES);
+    assert!(report["rest"]["uses_total"].as_u64() > Some(0), "{}", report["rest"]);
+    let mut written = 0;
+    let rows = weigh_keep::each_use(Path::new(&parquet), |row| {
+        written += row.totals.by_calls.written_bytes;
+        assert!(row.name.starts_with('/') || row.object.name() != "regular", "{}", row.name);
+    });
+    assert!(rows.expect("a table") >= FILES);
+    assert_eq!(written, 11 * FILES);
+}
+
 #[test]
 fn advice_has_its_figures() {
     needs_root!();

@@ -36,6 +36,18 @@ const JOIN: &str = "member__join";
 /// So much of what was told is taken in at once.
 const EVENTS: usize = 1024;
 
+/// Room for so many bytes of calls that were told and not read yet: some 150 000.
+const CALLS_ROOM: u32 = 16 << 20;
+
+/// Whether each call is told, beside what is added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Sums alone.
+    Sums,
+    /// Each call, too.
+    Each,
+}
+
 /// A job whose reads and writes are followed by the kernel itself.
 pub struct KernelIo {
     skeleton: skeleton::IoSkel<'static>,
@@ -48,7 +60,7 @@ pub struct KernelIo {
 
 impl KernelIo {
     /// Loads the programs and attaches them. Nobody is followed yet.
-    pub fn open() -> Result<KernelIo, JobError> {
+    pub fn open(telling: Telling) -> Result<KernelIo, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
@@ -72,6 +84,10 @@ impl KernelIo {
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             calls::fill(&mut constants.calls);
+            constants.tells_calls = telling == Telling::Each;
+        }
+        if telling == Telling::Each {
+            open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;
         }
         let mut skeleton = open.load().map_err(bpf("load"))?;
         let links = attach(&mut skeleton)?;
@@ -124,9 +140,9 @@ impl KernelIo {
     }
 
     /// One of them is readable when much waits to be taken in.
-    pub fn wake_fds(&self) -> [BorrowedFd<'_>; 2] {
+    pub fn wake_fds(&self) -> [BorrowedFd<'_>; 3] {
         let maps = &self.skeleton.maps;
-        [maps.told_names.as_fd(), maps.told.as_fd()]
+        [maps.told_names.as_fd(), maps.told.as_fd(), maps.told_calls.as_fd()]
     }
 
     /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.
@@ -136,10 +152,12 @@ impl KernelIo {
         std::mem::take(&mut *self.arrived.borrow_mut()).into()
     }
 
-    /// What is still kept: files that processes have open, and what there was no room to tell.
-    pub fn open_uses(&self) -> Result<Vec<Use>, JobError> {
-        let maps = &self.skeleton.maps;
-        each(&maps.uses, |key, value| layout::used(key, value, self.began_ns))
+    /// Shows what is still kept: files that processes have open, and what there was no room to tell.
+    pub fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), JobError> {
+        let mut read = |key: &[u8], value: &[u8]| {
+            layout::used(key, value, self.began_ns).into_iter().for_each(&mut *show);
+        };
+        each_entry(&self.skeleton.maps.uses, &mut read).map_err(bpf(READING))
     }
 
     /// The processes that live, and those whose end there was no room to tell.
@@ -196,8 +214,9 @@ fn read_rings(
     began_ns: u64,
 ) -> Result<RingBuffer<'static>, JobError> {
     let mut builder = RingBufferBuilder::new();
-    // Names come first: they are waited for by nobody.
-    for map in [&skeleton.maps.told_names, &skeleton.maps.told] {
+    // Names come first: they are waited for by nobody. Calls come last: what they are about is named then.
+    let maps = &skeleton.maps;
+    for map in [&maps.told_names, &maps.told, &maps.told_calls] {
         let sink = Rc::clone(arrived);
         let take = move |data: &[u8]| {
             sink.borrow_mut().extend(layout::event(data, began_ns));

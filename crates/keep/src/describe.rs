@@ -3,7 +3,7 @@
 
 use weigh_schema::Unit;
 use weigh_schema::call_row::CallRow;
-use weigh_schema::io::{Moment, PlaceMoment};
+use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 
 use crate::column::{Column, Meaning};
@@ -39,6 +39,7 @@ pub fn tables() -> Vec<TableDescription> {
         table::<FileRow>(),
         table::<Moment>(),
         table::<PlaceMoment>(),
+        table::<IoCall>(),
     ]
 }
 

@@ -47,6 +47,8 @@ fn used_mut(row: &mut FileRow) -> &mut FileUse {
 
 impl Row for FileRow {
     const FILE: &'static str = files::FILES;
+    /// It has several times the columns of other tables.
+    const GROUP_ROWS: usize = 16 * 1024;
 
     fn columns() -> Vec<Column<Self>> {
         file_columns(true)

@@ -23,6 +23,7 @@ pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
         | Entry::Io(_)
         | Entry::IoMoment(_)
         | Entry::IoPlace(_)
+        | Entry::IoCall(_)
         | Entry::Unknown => 0,
     };
     if found == 0 {
@@ -39,6 +40,7 @@ pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
         | Entry::Io(_)
         | Entry::IoMoment(_)
         | Entry::IoPlace(_)
+        | Entry::IoCall(_)
         | Entry::Unknown => {}
     }
     (Cow::Owned(clean), found)

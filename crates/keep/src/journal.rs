@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 
 use serde::{Deserialize, Serialize};
-use weigh_schema::io::{IoFound, Moment, PlaceMoment};
+use weigh_schema::io::{IoCall, IoFound, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow};
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
@@ -50,6 +50,8 @@ pub enum Entry {
     IoMoment(Moment),
     /// And where in the file.
     IoPlace(PlaceMoment),
+    /// One call that was about a file.
+    IoCall(Box<IoCall>),
     /// What was known when a watched file asked for it.
     Snapshot(Box<Snapshot>),
     /// The summary as far as it is known.

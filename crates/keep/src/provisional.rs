@@ -53,6 +53,7 @@ impl Tally {
             }
             Entry::Io(found) => self.io = Some(found),
             Entry::IoMoment(row) => self.saw_time(row.time_ns),
+            Entry::IoCall(row) => self.saw_time(row.time_ns),
             Entry::File(_) | Entry::FileSoFar(_) | Entry::IoPlace(_) | Entry::Unknown => {}
         }
     }

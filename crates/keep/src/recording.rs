@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::Deserialize;
-use weigh_schema::io::{Moment, PlaceMoment};
+use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::{SCHEMA, Summary};
 
@@ -119,6 +119,23 @@ impl Recording {
         self.rows(limit)
     }
 
+    /// Shows the first files to `visit`, `limit` of them at most; returns how many there are in all.
+    pub fn first_files(
+        &self,
+        limit: usize,
+        mut visit: impl FnMut(FileRow),
+    ) -> Result<u64, KeepError> {
+        let mut left = limit;
+        self.visit(&mut |row| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            visit(row);
+            ControlFlow::Continue(())
+        })
+    }
+
     /// Shows every sample to `visit`, in bounded memory; returns how many there are.
     pub fn each_sample(&self, mut visit: impl FnMut(SampleRow)) -> Result<u64, KeepError> {
         self.each(&mut |row| visit(row))
@@ -146,6 +163,14 @@ impl Recording {
     /// Shows where in the files that was.
     pub fn each_io_place(&self, mut visit: impl FnMut(PlaceMoment)) -> Result<u64, KeepError> {
         if self.summary.io.is_none() {
+            return Ok(0);
+        }
+        self.each(&mut |row| visit(row))
+    }
+
+    /// Shows every call that was about a file; returns how many there are, none where they were not wanted.
+    pub fn each_io_call(&self, mut visit: impl FnMut(IoCall)) -> Result<u64, KeepError> {
+        if self.is_complete() && !self.dir.join(files::IO_CALLS).exists() {
             return Ok(0);
         }
         self.each(&mut |row| visit(row))

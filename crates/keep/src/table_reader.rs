@@ -20,7 +20,8 @@ use crate::column::{Cell, Column};
 use crate::error::KeepError;
 use crate::table::Row;
 
-const BATCH_ROWS: usize = 8 * 1024;
+/// A row of a file has a hundred numbers, each of them by its name.
+const BATCH_ROWS: usize = 1024;
 
 /// Shows every row of the table to `visit` until it breaks off; returns how many rows there are.
 pub(crate) fn read_table<R: Row>(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::io::{Moment, PlaceMoment};
+use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::Summary;
 
@@ -27,7 +27,7 @@ use crate::table_writer::TableWriter;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What a recording may leave in its directory.
-const ALL: [&str; 7] = [
+const ALL: [&str; 8] = [
     files::SUMMARY,
     files::JOURNAL,
     files::SERIES,
@@ -35,6 +35,7 @@ const ALL: [&str; 7] = [
     files::FILES,
     files::IO_SERIES,
     files::IO_PLACES,
+    files::IO_CALLS,
 ];
 
 /// The name under which the summary's collectors tell what the recording itself has lost.
@@ -234,6 +235,9 @@ struct Tables {
     files: TableWriter<FileRow>,
     /// Where files were followed.
     io: Option<(TableWriter<Moment>, TableWriter<PlaceMoment>)>,
+    /// Where each call was wanted: made when the first one comes.
+    io_calls: Option<TableWriter<IoCall>>,
+    dir: PathBuf,
 }
 
 impl Tables {
@@ -247,6 +251,8 @@ impl Tables {
                 true => Some((TableWriter::create(dir)?, TableWriter::create(dir)?)),
                 false => None,
             },
+            io_calls: None,
+            dir: dir.to_path_buf(),
         })
     }
 
@@ -257,6 +263,7 @@ impl Tables {
         while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
             match entry {
                 Entry::IoMoment(_) | Entry::IoPlace(_) => self.push_io(entry)?,
+                Entry::IoCall(row) => self.push_io_call(&row)?,
                 Entry::Samples { .. } => push(&mut self.series, entry)?,
                 Entry::Process(_) => push(&mut self.processes, entry)?,
                 Entry::File(_) => push(&mut self.files, entry)?,
@@ -276,7 +283,16 @@ impl Tables {
         }
     }
 
+    fn push_io_call(&mut self, row: &IoCall) -> Result<(), KeepError> {
+        let table = match &mut self.io_calls {
+            Some(table) => table,
+            none => none.insert(TableWriter::create(&self.dir)?),
+        };
+        table.push(row)
+    }
+
     fn finish(self) -> Result<(u64, u64, u64), KeepError> {
+        self.io_calls.map(TableWriter::finish).transpose()?;
         if let Some((moments, places)) = self.io {
             moments.finish()?;
             places.finish()?;

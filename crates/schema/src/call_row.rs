@@ -1,6 +1,8 @@
 //! The rows of the file that `weigh calls --per-call` writes and `weigh explain` reads: one for each
 //! call. Its columns of costs are derived from [`SUBSYSTEMS`], those of rivals from [`RIVALS`].
 
+use serde::{Deserialize, Serialize};
+
 use std::sync::LazyLock;
 
 use crate::call::{Interval, RIVAL_KINDS, Rival};
@@ -8,7 +10,7 @@ use crate::metric::Unit;
 use crate::subsystem::{Account, Field, PART, SUBSYSTEMS, Subsystem};
 
 /// What a call returned: a whole number with a sign.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned(pub i64);
 
 /// One call.

@@ -9,6 +9,7 @@
 //! * [`Use`], [`Event`]: what `collect` hands to `account`.
 //! * [`IoReport`]: what `account` hands to `show` and `keep`; [`Moment`], [`PlaceMoment`]: the same over time.
 
+mod called;
 mod field;
 mod grounds;
 mod header;
@@ -19,6 +20,7 @@ mod report;
 mod transfer;
 mod uses;
 
+pub use called::{Called, Deed, IoCall, Untold};
 pub use field::{FIELDS, Field, Fold, bucket_start};
 pub use grounds::{Grounds, Witness};
 pub use header::c_header;

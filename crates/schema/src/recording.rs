@@ -22,6 +22,8 @@ pub mod files {
     pub const IO_SERIES: &str = "io_series.parquet";
     /// Where in the files.
     pub const IO_PLACES: &str = "io_places.parquet";
+    /// Every call that was about a file, where `--io-calls` asks for it.
+    pub const IO_CALLS: &str = "io_calls.parquet";
     /// The page for people.
     pub const REPORT: &str = "report.html";
     /// What has been recorded so far, while the job runs.

@@ -4,7 +4,7 @@
 #[path = "../tests/common/sample.rs"]
 mod sample;
 
-use weigh_show::report::{Totals, render};
+use weigh_show::report::{FileColumns, render};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -14,13 +14,16 @@ fn main() {
         Some("short") => sample::cut_short(),
         _ => sample::build(processes),
     };
+    let mut files = FileColumns::default();
+    recording.files.iter().for_each(|row| files.push(row));
     let page = render(
         &recording.summary,
         &recording.samples,
         &recording.processes,
-        &recording.files,
-        Totals::default(),
+        files.finish(0),
+        0,
         recording.io_over_time(),
+        Vec::new(),
     );
     println!("{page}");
 }

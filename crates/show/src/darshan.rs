@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::summary::Summary;
 
+use crate::io::not_seen;
 use crate::text::shell_words;
 
 /// The format of logs whose counters these are.
@@ -88,7 +89,11 @@ pub fn head(summary: &Summary, ranks: &Ranks) -> String {
     let _ = writeln!(out, "# nprocs: {}", ranks.by_pid.len());
     let _ = writeln!(out, "# run time: {wall:.4}");
     let _ = writeln!(out, "# metadata: lib_ver = weigh {}\n", summary.host.weigh);
-    out + LEFT_OUT + "\n" + COLUMNS
+    out.push_str(LEFT_OUT);
+    for text in summary.io.iter().flat_map(|found| not_seen(found)) {
+        let _ = writeln!(out, "# not seen: {}", text.replace(['\n', '\r'], " "));
+    }
+    out + "\n" + COLUMNS
 }
 
 /// The lines of a file and process; none of what is no regular file.

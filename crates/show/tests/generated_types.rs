@@ -15,7 +15,7 @@ use weigh_schema::event::CollectorState;
 use weigh_schema::summary::ExitKind;
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Quality, Unit};
 use weigh_show::outcome::Tone;
-use weigh_show::report::{Totals, page};
+use weigh_show::report::{FileColumns, page};
 
 const HEAD: &str = "\
 // Derived from crates/schema and crates/show/src/*/page.rs; do not edit by hand.
@@ -36,14 +36,12 @@ fn the_pages_types_are_current() {
     types.declare::<Unit>();
     // The first has all that can be present; the others lack what can be absent.
     for recording in [sample::limited(40), sample::cut_short(), sample::build(4)] {
-        let mut page = page(
-            &recording.summary,
-            &recording.samples,
-            &recording.processes,
-            &recording.files,
-            Totals::default(),
-        );
+        let mut files = FileColumns::default();
+        recording.files.iter().for_each(|row| files.push(row));
+        let mut page =
+            page(&recording.summary, &recording.samples, &recording.processes, files.finish(0), 0);
         page.io_over_time = recording.io_over_time();
+        page.io.iter_mut().for_each(|io| io.slowest.push("1.0 ms in read".into()));
         types.learn(&page);
     }
     for report in [explained::slow(), explained::requests(), explained::nothing()] {

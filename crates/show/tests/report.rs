@@ -9,13 +9,17 @@ use common::sample;
 use serde_json::Value as Json;
 use weigh_schema::METRICS;
 use weigh_schema::recording::SampleRow;
-use weigh_show::report::{Totals, render};
+use weigh_show::report::{FileColumns, render};
 
 const OPENING: &str = "<script type=\"application/json\" id=\"weigh-data\">";
 
-fn html(recording: &sample::Recording, totals: Totals) -> String {
+/// `totals` are those of processes and files.
+fn html(recording: &sample::Recording, totals: [u64; 2]) -> String {
     let sample::Recording { summary, samples, processes, files } = recording;
-    render(summary, samples, processes, files, totals, recording.io_over_time())
+    let mut columns = FileColumns::default();
+    files.iter().for_each(|row| columns.push(row));
+    let columns = columns.finish(totals[1]);
+    render(summary, samples, processes, columns, totals[0], recording.io_over_time(), Vec::new())
 }
 
 fn data(html: &str) -> Json {
@@ -27,7 +31,7 @@ fn data(html: &str) -> Json {
 #[test]
 fn every_metric_is_carried_and_absence_is_null() {
     let recording = sample::build(40);
-    let page = data(&html(&recording, Totals::default()));
+    let page = data(&html(&recording, [0; 2]));
     let rows = page["metrics"].as_array().unwrap();
     assert_eq!(rows.len(), METRICS.len());
     for (row, metric) in rows.iter().zip(METRICS) {
@@ -47,7 +51,7 @@ fn text_of_the_job_stays_text() {
     recording.summary.job.labels.insert(nasty.to_string(), nasty.to_string());
     recording.processes[0].command = nasty.to_string();
     recording.files[0].path = nasty.to_string();
-    let html = html(&recording, Totals::default());
+    let html = html(&recording, [0; 2]);
     assert!(!html.contains("<img"), "markup of the job's got into the page");
     assert!(!html.contains("<!--"));
     let page = data(&html);
@@ -60,7 +64,7 @@ fn text_of_the_job_stays_text() {
 #[test]
 fn rows_that_were_left_out_are_counted() {
     let recording = sample::build(40);
-    let page = data(&html(&recording, Totals { processes: 12_345, files: 678_901 }));
+    let page = data(&html(&recording, [12_345, 678_901]));
     assert_eq!(page["processes"]["total"], 12_345);
     assert_eq!(page["files"]["total"], 678_901);
     assert_eq!(page["processes"]["pid"].as_array().unwrap().len(), recording.processes.len());
@@ -78,7 +82,7 @@ fn a_long_series_is_thinned_but_keeps_its_peak() {
             value: if i == 77_777 { 9e9 } else { 1e6 },
         })
         .collect();
-    let page = data(&html(&recording, Totals::default()));
+    let page = data(&html(&recording, [0; 2]));
     let series = &page["series"]["memory_bytes"];
     assert_eq!(series["total"], 200_000);
     let values = series["value"].as_array().unwrap();
@@ -93,7 +97,7 @@ fn a_job_without_any_rows_has_a_page() {
     recording.samples.clear();
     recording.processes.clear();
     recording.files.clear();
-    let page = data(&html(&recording, Totals::default()));
+    let page = data(&html(&recording, [0; 2]));
     assert_eq!(page["exit"], Json::Null);
     assert_eq!(page["processes"]["pid"], Json::Array(vec![]));
 }

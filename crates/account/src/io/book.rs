@@ -1,6 +1,6 @@
 //! What is known of each file and process so far.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use weigh_schema::io::{
@@ -8,6 +8,7 @@ use weigh_schema::io::{
     Unseen, Use,
 };
 
+use super::kept::Kept;
 use super::seen;
 
 /// So many files and processes are kept apart.
@@ -71,7 +72,7 @@ pub struct IoBook {
     pub unseen: Unseen,
     /// Kinds of transfer that can not be seen: their numbers are not known.
     pub unseen_kinds: Vec<Transfer>,
-    pub(super) rows: HashMap<(FileId, u32), Row>,
+    pub(super) rows: HashMap<(FileId, u32), Kept>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     pub(super) processes: BTreeMap<u32, Process>,
     pub(super) rest: Row,
@@ -93,6 +94,8 @@ impl IoBook {
             }
             Event::Used(used) => self.add_use(&used),
             Event::Ended(process) => self.add_process(process),
+            // It was counted where it was seen: its use has it.
+            Event::Called(_) => {}
         }
     }
 
@@ -113,16 +116,17 @@ impl IoBook {
 
     /// Where too many files are kept apart: takes out half of them, those that were used longest ago,
     /// to the rest. Returns them.
-    pub fn make_room(&mut self) -> Vec<((FileId, u32), Row)> {
+    pub fn make_room(&mut self) -> Vec<((FileId, u32), Kept)> {
         if self.rows.len() < MOST_ROWS {
             return Vec::new();
         }
-        let mut lasts: Vec<u64> = self.rows.values().map(last).collect();
+        let mut lasts: Vec<u64> = self.rows.values().map(|row| row.last).collect();
         let middle = lasts.len() / 2;
         let (_, bar, _) = lasts.select_nth_unstable(middle);
         let bar = *bar;
-        let old: Vec<_> = self.rows.extract_if(|_, row| last(row) <= bar).collect();
+        let old: Vec<_> = self.rows.extract_if(|_, row| row.last <= bar).collect();
         for ((file, pid), row) in &old {
+            let row = row.amounts();
             self.rest.numbers.fold(&row.numbers);
             self.rest.slowest = self.rest.slowest.max(row.slowest);
             self.rest_uses += 1;
@@ -131,16 +135,24 @@ impl IoBook {
         old
     }
 
-    /// Files that have no row any more are not known by name either; returns them.
-    pub fn forget_names(&mut self) -> Vec<FileId> {
-        let used: std::collections::HashSet<FileId> =
-            self.rows.keys().map(|(file, _)| *file).collect();
-        self.names.extract_if(|file, _| !used.contains(file)).map(|(file, _)| file).collect()
+    /// Of these that have left the book, those that have no row any more are not known by name either; returns
+    /// them. A file that was named and has no row yet is open somewhere, and will not be named again.
+    pub fn forget_names(&mut self, left: &[((FileId, u32), Kept)]) -> Vec<FileId> {
+        let left: HashSet<FileId> = left.iter().map(|((file, _), _)| *file).collect();
+        let used: HashSet<FileId> = self.rows.keys().map(|(file, _)| *file).collect();
+        let gone: Vec<FileId> = left.difference(&used).copied().collect();
+        gone.iter().for_each(|file| drop(self.names.remove(file)));
+        gone
     }
 
     /// What each process did with each file.
-    pub fn rows(&self) -> impl Iterator<Item = (&(FileId, u32), &Row)> {
-        self.rows.iter()
+    pub fn rows(&self) -> impl Iterator<Item = (&(FileId, u32), Row)> {
+        self.rows.iter().map(|(key, row)| (key, row.row()))
+    }
+
+    /// What a process did with a file.
+    pub fn row(&self, key: &(FileId, u32)) -> Option<Row> {
+        self.rows.get(key).map(Kept::row)
     }
 
     /// What a file is called.
@@ -159,11 +171,6 @@ impl IoBook {
     pub fn process_name(&self, pid: u32) -> &str {
         self.processes.get(&pid).map_or("", |process| process.name.as_str())
     }
-}
-
-/// When it was used last.
-pub(super) fn last(row: &Row) -> u64 {
-    row.numbers.get(Field::Last)
 }
 
 #[cfg(test)]
@@ -185,7 +192,7 @@ mod tests {
         for used in [read(0, 100, 1), read(50, 150, 2), read(0, 150, 3)] {
             book.add(Event::Used(Box::new(used)));
         }
-        let row = &book.rows[&(FileId::default(), 7)];
+        let row = book.row(&(FileId::default(), 7)).expect("a row");
         assert_eq!(row.numbers.bytes[0][0], 350);
         assert_eq!(row.numbers.get(Field::Reread), 50 + 150);
         assert_eq!(row.directions[0].seen, [Stretch { from: 0, to: 150 }]);
@@ -201,7 +208,7 @@ mod tests {
         let old = book.make_room();
         assert_eq!(old.len() + book.rows.len(), MOST_ROWS);
         assert!(old.iter().all(|((file, _), _)| file.inode <= MOST_ROWS as u64 / 2));
-        let kept: u64 = book.rows.values().map(|row| row.numbers.bytes[0][0]).sum();
+        let kept: u64 = book.rows().map(|(_, row)| row.numbers.bytes[0][0]).sum();
         assert_eq!(kept + book.rest.numbers.bytes[0][0], 3 * MOST_ROWS as u64);
         assert_eq!(book.rest_uses as usize, old.len());
         assert!(book.make_room().is_empty());

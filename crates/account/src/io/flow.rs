@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use weigh_schema::io::{FileId, Flow, Object};
 
 use super::book::{IoBook, Row};
+use super::kept::Kept;
 use super::seen::common;
 
 /// More of them are not told.
@@ -12,12 +13,13 @@ const MOST: usize = 1000;
 
 /// The flows, those of most bytes first.
 pub fn flows(book: &IoBook) -> Vec<Flow> {
-    let mut by_file: HashMap<FileId, Vec<(u32, &Row)>> = HashMap::new();
+    let mut by_file: HashMap<FileId, Vec<(u32, &Kept)>> = HashMap::new();
     for ((file, pid), row) in &book.rows {
         by_file.entry(*file).or_default().push((*pid, row));
     }
     let mut flows = Vec::new();
     for (file, rows) in by_file.iter().filter(|(_, rows)| rows.len() > 1) {
+        let rows: Vec<(u32, Row)> = rows.iter().map(|(pid, row)| (*pid, row.row())).collect();
         let wrote = |row: &Row| row.numbers.bytes.iter().any(|bytes| bytes[1] > 0);
         let read = |row: &Row| row.numbers.bytes.iter().any(|bytes| bytes[0] > 0);
         for (writer, from) in rows.iter().filter(|(_, row)| wrote(row)) {

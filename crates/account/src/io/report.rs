@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
 use weigh_schema::io::{
     Direction, Field, FileId, FileUse, Grounds, IoFound, IoReport, Numbers, Object, Process,
@@ -27,19 +28,62 @@ pub struct Run {
     pub grounds: Grounds,
 }
 
+/// Each file and process, those that took most time first: made when they are asked for, one by one, for a
+/// row in words takes ten times the room that it takes in the book.
+pub struct Files<'a> {
+    book: &'a IoBook,
+    keys: Vec<(FileId, u32)>,
+    call: &'a dyn Fn(u64) -> String,
+}
+
+impl<'a> Files<'a> {
+    /// All that are in the book.
+    pub fn of(book: &'a IoBook, call: &'a dyn Fn(u64) -> String) -> Files<'a> {
+        let mut keys: Vec<_> = book.rows.keys().copied().collect();
+        keys.sort_by_cached_key(|key| {
+            let numbers = book.rows[key].amounts().numbers;
+            let bytes: u64 = numbers.bytes.iter().flatten().sum();
+            (Reverse(numbers.time_ns()), Reverse(bytes), *key)
+        });
+        Files { book, keys, call }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = FileUse> {
+        let row = |key: &(FileId, u32)| Some((*key, self.book.row(key)?));
+        let rows = self.keys.iter().filter_map(row);
+        rows.map(|(key, row)| file_use(self.book, key, &row, self.call))
+    }
+}
+
+impl Serialize for Files<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter())
+    }
+}
+
 /// The report of what is in the book.
-pub fn report(book: &IoBook, run: Run, call: &dyn Fn(u64) -> String) -> IoReport {
-    let mut rows: Vec<_> = book.rows.iter().collect();
-    rows.sort_by_cached_key(|(key, row)| {
-        let bytes: u64 = row.numbers.bytes.iter().flatten().sum();
-        (Reverse(row.numbers.time_ns()), Reverse(bytes), **key)
-    });
+pub fn report<'a>(
+    book: &'a IoBook,
+    run: &Run,
+    call: &'a dyn Fn(u64) -> String,
+) -> IoReport<Files<'a>> {
     IoReport {
         schema: REPORT.to_string(),
-        found: IoFound { flows: flow::flows(book), ..found(book, &run) },
-        files: rows.iter().map(|(key, row)| file_use(book, **key, row, call)).collect(),
+        found: IoFound { flows: flow::flows(book), ..found(book, run) },
+        files: Files::of(book, call),
         processes: processes(book),
-        command: run.command,
+        command: run.command.clone(),
         pid: run.pid,
     }
 }
@@ -47,8 +91,9 @@ pub fn report(book: &IoBook, run: Run, call: &dyn Fn(u64) -> String) -> IoReport
 /// What is known of all files together, but for who wrote what others read: that is looked for in the end.
 pub fn found(book: &IoBook, run: &Run) -> IoFound {
     let mut all = Numbers::default();
-    for row in book.rows.values().chain([&book.rest]) {
-        all.fold(&row.numbers);
+    all.fold(&book.rest.numbers);
+    for row in book.rows.values() {
+        all.fold(&row.amounts().numbers);
     }
     IoFound {
         wall_seconds: run.wall_seconds,
@@ -61,6 +106,7 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
         // A rule holds reads against writes against opens: it needs all of them.
         advice: if book.unseen.any() { Vec::new() } else { advice::advice(book) },
         rest: rest(book, &run.tally),
+        untold: Some(run.tally.untold).filter(|untold| untold.calls_total > 0),
         qualities: run.grounds.qualities.clone(),
         notes: notes(book, run),
     }
@@ -123,6 +169,7 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
     let mut sums: HashMap<u32, (Transferred, u64)> = HashMap::new();
     for ((_, pid), row) in &book.rows {
         let (sum, time) = sums.entry(*pid).or_default();
+        let row = row.amounts();
         let more = by_calls(&row.numbers, book.unseen);
         sum.read_bytes += more.read_bytes;
         sum.read_calls += more.read_calls;
@@ -166,6 +213,10 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (run.tally.lost_processes, "processes found no room: they have no name"),
         (run.tally.lost_names, "names of files could not be told when they were first used"),
         (run.tally.lost_requests, "AIO requests found no room: their bytes are missing"),
+        (
+            run.tally.untold.calls_total,
+            "calls came too fast to be told one by one: they are in all sums, and have no row",
+        ),
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];
     let lost = lost.iter().filter(|(count, _)| *count > 0);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weigh_schema::io::FileId;
 
-use super::book::{IoBook, Row, last};
+use super::book::IoBook;
 
 /// What was written down: of each file and process up to when it had been used.
 #[derive(Debug, Default)]
@@ -15,20 +15,18 @@ pub struct Saved {
 impl Saved {
     /// The rows that have changed since, `most` at most: those that were written down longest ago first.
     /// They count as written down from now on.
-    pub fn changed<'b>(&mut self, book: &'b IoBook, most: usize) -> Vec<((FileId, u32), &'b Row)> {
+    pub fn changed(&mut self, book: &IoBook, most: usize) -> Vec<(FileId, u32)> {
         // What has left the book is not asked for again.
         self.up_to.retain(|key, _| book.rows.contains_key(key));
         let known = |key| self.up_to.get(key).copied().unwrap_or(0);
-        let rows = book.rows.iter().map(|(key, row)| (known(key), *key, row));
-        let mut changed: Vec<_> = rows.filter(|(known, _, row)| last(row) > *known).collect();
+        let rows = book.rows.iter().map(|(key, row)| (known(key), *key, row.last));
+        let mut changed: Vec<_> = rows.filter(|(known, _, last)| last > known).collect();
         if changed.len() > most {
             changed.select_nth_unstable_by_key(most, |(known, key, _)| (*known, *key));
             changed.truncate(most);
         }
-        for (_, key, row) in &changed {
-            self.up_to.insert(*key, last(row));
-        }
-        changed.into_iter().map(|(_, key, row)| (key, row)).collect()
+        self.up_to.extend(changed.iter().map(|(_, key, last)| (*key, *last)));
+        changed.into_iter().map(|(_, key, _)| key).collect()
     }
 }
 
@@ -43,8 +41,8 @@ mod tests {
         used
     }
 
-    fn inodes(changed: &[((FileId, u32), &Row)]) -> Vec<u64> {
-        let mut inodes: Vec<u64> = changed.iter().map(|((file, _), _)| file.inode).collect();
+    fn inodes(changed: &[(FileId, u32)]) -> Vec<u64> {
+        let mut inodes: Vec<u64> = changed.iter().map(|(file, _)| file.inode).collect();
         inodes.sort_unstable();
         inodes
     }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer};
 
 use super::book::{IoBook, Row};
+use super::kept::Kept;
 
 /// So many files and processes have rows of their own at a look.
 const MOST_USES: usize = 256;
@@ -77,19 +78,13 @@ impl Amounts {
     }
 }
 
-/// What was known of a use at the last look.
-#[derive(Debug, Default)]
-struct Known {
-    amounts: Amounts,
-    places: Places,
-}
-
 type Key = (FileId, u32);
 
 /// What is known up to the last look.
 #[derive(Debug, Default)]
 pub struct IoSeries {
-    known: HashMap<Key, Known>,
+    /// What was known of each use at the last look.
+    known: HashMap<Key, Kept>,
     /// Of uses that have left the book since the last look.
     left: Amounts,
     left_uses: u64,
@@ -110,19 +105,20 @@ impl IoSeries {
     /// A use leaves the book to make room: it will begin anew if it comes back.
     pub fn leaves(&mut self, key: &Key, row: &Row) {
         let known = self.known.remove(key).unwrap_or_default();
-        let more = Amounts::of(row).since(known.amounts);
+        let more = Amounts::of(row).since(Amounts::of(&known.amounts()));
         self.left_uses += u64::from(more != Amounts::default());
         self.left = self.left.plus(more);
     }
 
     /// What has come since the last look, which was so many seconds ago. `rest` is what has no file.
     pub fn step(&mut self, book: &IoBook, rest: Option<&Row>, time_ns: i64, seconds: f64) -> Step {
-        let mut used: Vec<(Amounts, Key, &Row)> = book
-            .rows()
-            .map(|(key, row)| (self.since(key, row), *key, row))
-            .filter(|(more, ..)| *more != Amounts::default())
+        let mut used: Vec<(Amounts, Key)> = book
+            .rows
+            .iter()
+            .map(|(key, row)| (self.since(key, &row.amounts()), *key))
+            .filter(|(more, _)| *more != Amounts::default())
             .collect();
-        used.sort_by_key(|(more, key, _)| (std::cmp::Reverse((more.bytes(), more.time_ns)), *key));
+        used.sort_by_key(|(more, key)| (std::cmp::Reverse((more.bytes(), more.time_ns)), *key));
         let mut others = std::mem::take(&mut self.left);
         let mut other_uses = std::mem::take(&mut self.left_uses);
         let rest = rest.map(Amounts::of).unwrap_or_default();
@@ -130,11 +126,10 @@ impl IoSeries {
         others = others.plus(of_rest);
         other_uses += u64::from(of_rest != Amounts::default());
         let mut step = Step::default();
-        for (place, (more, key, row)) in used.into_iter().enumerate() {
-            let known = self.known.entry(key).or_default();
-            known.amounts = Amounts::of(row);
-            let places = row.places.since(&known.places);
-            known.places = row.places.clone();
+        for (place, (more, key)) in used.into_iter().enumerate() {
+            let Some(now) = book.rows.get(&key).map(Kept::amounts) else { continue };
+            let known = self.known.insert(key, Kept::of(now.clone()));
+            let places = now.places.since(&known.unwrap_or_default().amounts().places);
             if place >= MOST_USES {
                 others = others.plus(more);
                 other_uses += 1;
@@ -164,8 +159,8 @@ impl IoSeries {
     }
 
     fn since(&self, key: &Key, row: &Row) -> Amounts {
-        let before = self.known.get(key).map(|known| known.amounts).unwrap_or_default();
-        Amounts::of(row).since(before)
+        let before = self.known.get(key).map(|known| Amounts::of(&known.amounts()));
+        Amounts::of(row).since(before.unwrap_or_default())
     }
 }
 
@@ -235,7 +230,7 @@ mod tests {
         book.add_use(&used(1, 1009));
         series.step(&book, None, 1, 0.5);
         book.add_use(&used(1, 5));
-        let (key, row) = book.rows().map(|(key, row)| (*key, row.clone())).next().expect("one");
+        let (key, row) = book.rows().map(|(key, row)| (*key, row)).next().expect("one");
         series.leaves(&key, &row);
         let mut again = IoBook::default();
         again.add_use(&used(1, 3));

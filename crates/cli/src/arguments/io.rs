@@ -12,7 +12,8 @@ Levels, and what they cost:
   totals     weigh run, which takes the kernel's own counters: nothing
   per file   weigh io: two probes at each system call of the machine while it runs, and more at those
              that are about files; docs/io.md has what that cost where it was measured
-  each call  weigh calls --per-call FILE --by file
+  each call  weigh io --calls FILE: beside that a row for each call, and room for them; docs/io.md has the
+             price. weigh calls --per-call FILE --by file says where in the kernel their time went
 
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
@@ -25,6 +26,7 @@ Examples:
   weigh io --live -- ./simulate input.nc
   weigh io --pid 4711 --for 10s --json -
   weigh io -q --parquet files.parquet -- python train.py
+  weigh io --calls calls.parquet -- ./simulate input.nc
   weigh io mount --exact data seen -- python train.py seen/input
 
 docs/io.md says what each number is, what advice follows from what, and what can not be seen.";
@@ -72,6 +74,11 @@ pub struct IoArguments {
     /// Write a row for each file and process to a Parquet file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub parquet: Option<PathBuf>,
+
+    /// Write a row for each call to a Parquet file: when, how long, who, which file, where in it, bytes asked
+    /// for and moved, error. It takes root.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub calls: Option<PathBuf>,
 }
 
 /// How `weigh io` sees reads and writes.

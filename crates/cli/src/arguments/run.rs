@@ -152,6 +152,11 @@ pub struct RunArguments {
     /// root it takes --mechanism preload. docs/io.md says what is seen, and what it costs.
     #[arg(long)]
     pub io: bool,
+
+    /// With --io: keep a row for each call that is about a file, in io_calls.parquet. It takes root;
+    /// docs/io.md says what it costs.
+    #[arg(long, requires = "io")]
+    pub io_calls: bool,
 }
 
 /// When a job is over.

@@ -30,6 +30,7 @@ pub fn markdown() -> String {
             "with `--io`: what was read and written over time, a row for each interval, process and file".into(),
         ),
         (files::IO_PLACES, "with `--io`: where in the files that was".into()),
+        (files::IO_CALLS, "with `--io-calls`: every call that was about a file".into()),
         (files::REPORT, "the page for people; it needs no network and no other file".into()),
         (files::JOURNAL, "what has been recorded so far; there only while the job runs".into()),
     ];

@@ -5,14 +5,13 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use weigh_account::io::{Run, report};
+use weigh_account::io::{Files, IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::spawn::{SpawnError, Waiting};
-use weigh_keep::{IoWriter, KeepError};
-use weigh_schema::io::{FileUse, IoReport};
+use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
 
-use super::gather::{Gather, LOOK};
+use super::gather::{Gather, LOOK, Told};
 use super::mechanism;
 use crate::arguments::IoArguments;
 use crate::foreground::{Foreground, Started};
@@ -24,7 +23,9 @@ const LAST_LOOK: Duration = Duration::from_millis(20);
 /// What came of it.
 pub struct Followed {
     /// What was found.
-    pub report: IoReport,
+    pub book: IoBook,
+    /// Of what.
+    pub run: Run,
     /// How the command ended.
     pub status: Option<ExitStatus>,
 }
@@ -32,6 +33,7 @@ pub struct Followed {
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
 pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnError>> {
     let parquet = arguments.parquet.as_deref().map(IoWriter::create).transpose()?;
+    let calls = arguments.calls.as_deref().map(IoCallsWriter::create).transpose()?;
     let mut gather = Gather::new(mechanism::open(arguments)?);
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
@@ -54,20 +56,20 @@ pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnE
     let mut following = Following {
         arguments,
         gather,
-        parquet: parquet.map(Ok),
+        sinks: Sinks { parquet: parquet.map(Ok), calls: calls.map(Ok) },
         live: arguments.live.then(Live::new),
         began,
     };
     let status = following.until_over(started)?;
-    Ok(Ok(Followed { report: following.finish()?, status }))
+    let (book, run) = following.finish()?;
+    Ok(Ok(Followed { book, run, status }))
 }
 
 /// What is known while it goes on.
 struct Following<'a> {
     arguments: &'a IoArguments,
     gather: Gather,
-    /// The first error is kept, and told when the command has ended.
-    parquet: Option<Result<IoWriter, KeepError>>,
+    sinks: Sinks,
     live: Option<Live>,
     began: Instant,
 }
@@ -94,8 +96,8 @@ impl Following<'_> {
 
     /// Takes in what has come; what leaves the book to make room has its row in the file now.
     fn take_in(&mut self) {
-        let parquet = &mut self.parquet;
-        self.gather.take_in(&mut |old| keep(parquet, &old));
+        let sinks = &mut self.sinks;
+        self.gather.take_in(&mut |told| sinks.keep(told));
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
@@ -103,10 +105,11 @@ impl Following<'_> {
             return Ok(());
         }
         let book = self.gather.so_far()?;
-        let report = report(&book, self.run(), &name);
+        let run = self.run();
+        let report = report(&book, &run, &name);
         if let Some(live) = &mut self.live {
             let rows = self.arguments.rows;
-            live.draw(|columns, color| weigh_show::io::render(&report, rows, columns, color));
+            live.draw(|columns, color| super::text(&report, rows, columns, color));
         }
         Ok(())
     }
@@ -122,14 +125,14 @@ impl Following<'_> {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<IoReport> {
+    fn finish(mut self) -> anyhow::Result<(IoBook, Run)> {
         let mut run = self.run();
         if self.arguments.pid.is_none() {
             // The memory of the last process is given back after its end was told.
             std::thread::sleep(LAST_LOOK);
         }
-        let parquet = &mut self.parquet;
-        self.gather.end(&mut run, &mut |old| keep(parquet, &old))?;
+        let sinks = &mut self.sinks;
+        self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
         if let Some(live) = &mut self.live {
             live.clear();
         }
@@ -137,20 +140,42 @@ impl Following<'_> {
             Some(pid) => format!("process {pid}"),
             None => shell_words(&run.command),
         };
-        let report = report(&self.gather.book, run, &name);
-        if let Some(parquet) = self.parquet {
+        let book = self.gather.book;
+        if let Some(calls) = self.sinks.calls {
+            calls?.finish(&command, run.tally.untold)?;
+        }
+        if let Some(parquet) = self.sinks.parquet {
             let mut parquet = parquet?;
-            report.files.iter().try_for_each(|file| parquet.push(file))?;
+            Files::of(&book, &name).iter().try_for_each(|file| parquet.push(&file))?;
             parquet.finish(&command)?;
         }
-        Ok(report)
+        Ok((book, run))
     }
 }
 
-fn keep(parquet: &mut Option<Result<IoWriter, KeepError>>, old: &FileUse) {
-    if let Some(Ok(writer)) = parquet
-        && let Err(error) = writer.push(old)
+/// The files that rows are written to as they come. The first error of each is kept, and told when the command
+/// has ended.
+struct Sinks {
+    parquet: Option<Result<IoWriter, KeepError>>,
+    calls: Option<Result<IoCallsWriter, KeepError>>,
+}
+
+impl Sinks {
+    fn keep(&mut self, told: Told) {
+        match told {
+            Told::Left(row) => push(&mut self.parquet, |file| file.push(&row)),
+            Told::Called(row) => push(&mut self.calls, |file| file.push(&row)),
+        }
+    }
+}
+
+fn push<W>(
+    file: &mut Option<Result<W, KeepError>>,
+    row: impl FnOnce(&mut W) -> Result<(), KeepError>,
+) {
+    if let Some(Ok(writer)) = file
+        && let Err(error) = row(writer)
     {
-        *parquet = Some(Err(error));
+        *file = Some(Err(error));
     }
 }

@@ -1,11 +1,11 @@
 //! What is told of files, by the kernel side or by a library in the programs, gathered: for `weigh io`, and for a recording.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weigh_account::io::{IoBook, IoSeries, Row, Run, Step, file_use};
+use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_call};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{FollowIo, name};
-use weigh_schema::io::{FileId, FileUse};
+use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall};
 
 /// How often what was told is taken in, unless there is much.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -18,6 +18,18 @@ pub struct Gather {
     pub book: IoBook,
     series: IoSeries,
     stepped: Instant,
+    /// Calls that were told with the last batch: the names of what they are about may have come after them, and
+    /// are there with the next one.
+    called: Vec<Called>,
+    epoch_ns: i64,
+}
+
+/// What is told as it comes, not in the end.
+pub enum Told {
+    /// What a process did with a file, and leaves the book to make room.
+    Left(Box<FileUse>),
+    /// A call, where each is wanted.
+    Called(IoCall),
 }
 
 impl Gather {
@@ -25,45 +37,68 @@ impl Gather {
     pub fn new(io: Box<dyn FollowIo>) -> Gather {
         let mut book = IoBook::default();
         book.stand_on(&io.grounds());
-        Gather { io, book, series: IoSeries::default(), stepped: Instant::now() }
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
+        let epoch_ns = now_ns.saturating_sub_unsigned(io.elapsed_ns());
+        let (series, stepped) = (IoSeries::default(), Instant::now());
+        Gather { io, book, series, stepped, called: Vec::new(), epoch_ns }
     }
 
-    /// Takes in what has come, but for no longer than until somebody should look elsewhere. `old` is
-    /// given what leaves the book to make room.
-    pub fn take_in(&mut self, old: &mut dyn FnMut(FileUse)) {
+    /// Times of calls are told by this clock: that it is now so late since the epoch.
+    pub fn set_clock(&mut self, now_ns: i64) {
+        self.epoch_ns = now_ns.saturating_sub_unsigned(self.io.elapsed_ns());
+    }
+
+    /// Takes in what has come, but for no longer than until somebody should look elsewhere. `tell` is
+    /// given what can not wait for the end.
+    pub fn take_in(&mut self, tell: &mut dyn FnMut(Told)) {
         let until = Instant::now() + LOOK;
-        while self.take_in_a_batch(old) && Instant::now() < until {}
+        while self.take_in_a_batch(tell) && Instant::now() < until {}
     }
 
     /// Whether there was anything.
-    fn take_in_a_batch(&mut self, old: &mut dyn FnMut(FileUse)) -> bool {
+    fn take_in_a_batch(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
         let events = self.io.events();
-        let is_something = !events.is_empty();
+        let is_something = !events.is_empty() || !self.called.is_empty();
+        let before = std::mem::take(&mut self.called);
         for event in events {
-            self.book.add(event);
+            match event {
+                Event::Called(called) => self.called.push(called),
+                event => self.book.add(event),
+            }
         }
-        self.make_room(old);
+        for called in &before {
+            tell(Told::Called(io_call(&self.book, called, self.epoch_ns, &name)));
+        }
+        self.make_room(tell);
         is_something
     }
 
-    fn make_room(&mut self, old: &mut dyn FnMut(FileUse)) {
-        let left = self.book.make_room();
-        if left.is_empty() {
-            return;
+    /// What processes have open still: a batch after the other, for they may be as many as the kernel has
+    /// room for.
+    fn take_in_open(&mut self, tell: &mut dyn FnMut(Told)) -> Result<(), FollowError> {
+        let Gather { io, book, series, .. } = self;
+        io.each_open_use(&mut |used| {
+            book.add_use(&used);
+            // Names stay: whoever is open still has been named for good.
+            give_room(book, series, tell);
+        })
+    }
+
+    fn make_room(&mut self, tell: &mut dyn FnMut(Told)) {
+        let left = give_room(&mut self.book, &mut self.series, tell);
+        if !left.is_empty() {
+            let forgotten: Vec<FileId> = self.book.forget_names(&left);
+            self.io.forget_names(&forgotten);
         }
-        for (key, row) in &left {
-            self.series.leaves(key, row);
-            old(file_use(&self.book, *key, row, &name));
-        }
-        let forgotten: Vec<FileId> = self.book.forget_names();
-        self.io.forget_names(&forgotten);
     }
 
     /// All that is known, with what processes have open still.
     pub fn so_far(&self) -> Result<IoBook, FollowError> {
         let mut book = self.book.clone();
         book.stand_on(&self.io.grounds());
-        take_in_open(&mut book, &*self.io)?;
+        self.io.each_open_use(&mut |used| book.add_use(&used))?;
+        take_in_processes(&mut book, &*self.io)?;
         Ok(book)
     }
 
@@ -80,12 +115,13 @@ impl Gather {
     }
 
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
-    pub fn end(&mut self, run: &mut Run, old: &mut dyn FnMut(FileUse)) -> Result<(), FollowError> {
+    pub fn end(&mut self, run: &mut Run, tell: &mut dyn FnMut(Told)) -> Result<(), FollowError> {
         self.io.detach();
         run.grounds = self.io.grounds();
         self.book.stand_on(&run.grounds);
-        while self.take_in_a_batch(old) {}
-        take_in_open(&mut self.book, &*self.io)?;
+        while self.take_in_a_batch(tell) {}
+        self.take_in_open(tell)?;
+        take_in_processes(&mut self.book, &*self.io)?;
         if let Some(rest) = self.io.rest() {
             self.book.add_rest(&rest);
         }
@@ -104,9 +140,23 @@ impl Gather {
     }
 }
 
-/// What processes have open still.
-fn take_in_open(book: &mut IoBook, io: &dyn FollowIo) -> Result<(), FollowError> {
-    io.open_uses()?.iter().for_each(|used| book.add_use(used));
+/// Where there is too much in the book, the oldest leaves it.
+fn give_room(
+    book: &mut IoBook,
+    series: &mut IoSeries,
+    tell: &mut dyn FnMut(Told),
+) -> Vec<((FileId, u32), Kept)> {
+    let left = book.make_room();
+    for (key, row) in &left {
+        let row = row.row();
+        series.leaves(key, &row);
+        tell(Told::Left(Box::new(file_use(book, *key, &row, &name))));
+    }
+    left
+}
+
+/// The processes that live.
+fn take_in_processes(book: &mut IoBook, io: &dyn FollowIo) -> Result<(), FollowError> {
     for process in io.processes()? {
         book.add_process(process);
     }

@@ -12,7 +12,9 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use weigh_schema::io::IoReport;
+use weigh_account::io::{Files, report};
+use weigh_collect::io::name;
+use weigh_schema::io::{FileUse, IoReport};
 
 use crate::arguments::{IoArguments, IoSubject};
 use crate::destination::Destination;
@@ -41,25 +43,32 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
+    let report = report(&followed.book, &followed.run, &name);
     if !arguments.quiet {
-        tell(&followed.report, arguments)?;
+        tell(&report, arguments)?;
     }
     if let Some(json) = json {
-        json.write(&(serde_json::to_string_pretty(&followed.report)? + "\n"))?;
+        json.write_json(&report)?;
     }
     Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
 
 /// The table: where the command can not have anything to do with it.
-fn tell(report: &IoReport, arguments: &IoArguments) -> anyhow::Result<()> {
+fn tell(report: &IoReport<Files<'_>>, arguments: &IoArguments) -> anyhow::Result<()> {
     let (err, out) = (std::io::stderr(), std::io::stdout());
     if arguments.pid.is_some() {
         let columns = if out.is_terminal() { width(&out) } else { WIDE };
-        return print(&weigh_show::io::render(report, arguments.rows, columns, color(&out)));
+        return print(&text(report, arguments.rows, columns, color(&out)));
     }
     let columns = if err.is_terminal() { width(&err) } else { WIDE };
-    eprint!("{}", weigh_show::io::render(report, arguments.rows, columns, color(&err)));
+    eprint!("{}", text(report, arguments.rows, columns, color(&err)));
     Ok(())
+}
+
+/// The table, with so many files.
+fn text(report: &IoReport<Files<'_>>, rows: usize, columns: usize, color: bool) -> String {
+    let shown: Vec<FileUse> = report.files.iter().take(rows).collect();
+    weigh_show::io::render(&report.found, &shown, report.files.len(), columns, color)
 }
 
 /// `docs/io.md`.

@@ -7,7 +7,7 @@ use weigh_account::{Series, Tree};
 use weigh_collect::clock::Moment;
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
-use weigh_schema::io::IoFound;
+use weigh_schema::io::{IoCall, IoFound};
 use weigh_schema::recording::FileRow;
 use weigh_schema::snapshot::Snapshot;
 
@@ -95,6 +95,11 @@ impl Recorder {
         for entry in moments.chain(step.places.into_iter().map(Entry::IoPlace)) {
             self.writer.append(&entry);
         }
+    }
+
+    /// A call that was about a file.
+    pub fn io_call(&mut self, call: IoCall) {
+        self.writer.append(&Entry::IoCall(Box::new(call)));
     }
 
     /// A snapshot was taken.

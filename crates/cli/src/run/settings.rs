@@ -106,6 +106,10 @@ impl Settings {
         let json = arguments.json.as_deref().map(Destination::open).transpose()?;
         let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
         let ways = ways(&arguments)?;
+        if arguments.io_calls && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
+        {
+            bail!("--io-calls: only --mechanism bpf tells of each call");
+        }
         let mut watched = arguments.snapshots.clone();
         if let Some(path) = &arguments.snapshot_events {
             watched.extend(watched::read(path)?);

@@ -156,6 +156,45 @@ static long try_to_count(__u32 index, struct attempt *attempt)
 	return 1;
 }
 
+/* As a call is counted, it is told. */
+static __noinline int tell_call(struct io_key *key, struct io_doing *did)
+{
+	struct io_told_call *record = bpf_ringbuf_reserve(&told_calls, sizeof(*record), 0);
+
+	if (!record) {
+		add(&tally.untold_calls, 1);
+		add(&tally.untold_bytes[did->wrote & 1], did->deed == DID_MOVE ? did->bytes : 0);
+		return 0;
+	}
+	record->kind = TOLD_CALL;
+	record->deed = did->deed;
+	record->key = *key;
+	record->tid = did->tid ?: (__u32)bpf_get_current_pid_tgid();
+	record->number = did->number;
+	record->transfer = did->transfer;
+	record->wrote = did->wrote;
+	record->is_placed = did->is_placed;
+	record->is_asked = did->is_asked;
+	record->error = did->error;
+	record->calls = did->calls;
+	record->bytes = did->bytes;
+	record->from = did->from;
+	record->asked = did->asked;
+	record->time_ns = did->time_ns;
+	record->at = did->at;
+	bpf_ringbuf_submit(record, waking(&told_calls, sizeof(*record) + 8));
+	return 0;
+}
+
+/* One that is about no file that is known. */
+static __always_inline void tell_fileless(struct io_doing *did, __u32 pid)
+{
+	struct io_key key = { .pid = pid };
+
+	if (tells_calls)
+		tell_call(&key, did);
+}
+
 static __noinline int count_in_rest(struct io_doing *did)
 {
 	struct io_use *use;
@@ -199,6 +238,8 @@ static __noinline int did_with(struct io_file *file, struct io_doing *did)
 	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
 	bool is_described = use && (use->is_named || !file->file);
 
+	if (tells_calls)
+		tell_call(&file->key, did);
 	if (!use || !count_in(use, did)) {
 		is_described = false;
 		bpf_loop(PATIENCE, try_to_count, &attempt, 0);

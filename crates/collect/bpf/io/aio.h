@@ -129,6 +129,9 @@ static long complete_one(__u32 index, struct aio_batch *batch)
 	did->at = bpf_ktime_get_ns();
 	did->wrote = request->wrote;
 	did->failed = event.result < 0;
+	did->error = did->failed ? event.result : 0;
+	did->asked = request->bytes;
+	did->is_asked = !!request->bytes;
 	did->calls = !did->failed;
 	did->bytes = did->failed ? 0 : event.result;
 	did->is_placed = !did->failed && has_offsets(request->mode);

@@ -66,8 +66,10 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (!know_file(file, file_at(task, descriptor), task->tgid)) {
-		if (!did->failed)
+		if (!did->failed) {
 			count_in_rest(did);
+			tell_fileless(did, task->tgid);
+		}
 		return 0;
 	}
 	if (!has_offsets(file->mode))
@@ -98,9 +100,12 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	did->at = bpf_ktime_get_ns();
 	did->time_ns = did->at - window->began;
 	did->failed = result < 0 && result >= -4095;
+	did->error = did->failed ? result : 0;
 	/* One that failed has moved nothing: it is counted with those. */
 	did->calls = !did->failed;
 	did->bytes = did->failed ? 0 : result;
+	if (tells_calls)
+		asks(window, regs, call);
 	describe(window, regs, call, result, task->tgid);
 	if (did->failed)
 		did->is_placed = window->did[1].is_placed = 0;

@@ -12,6 +12,7 @@
 
 #define AT_FDCWD -100
 #define O_TRUNC 01000
+#define MAX_PIECES 1024 /* of a vector: the kernel takes no more */
 
 /* Where a transfer began that took its offset from a variable, if it took it from one. */
 static __always_inline void place_by(struct io_doing *did, __u64 pointer)
@@ -24,6 +25,58 @@ static __always_inline void place_by(struct io_doing *did, __u64 pointer)
 	bpf_probe_read_user(&offset, sizeof(offset), (void *)pointer);
 	did->from = offset - did->bytes;
 	did->is_placed = 1;
+}
+
+struct vector {
+	__u64 address, bytes;
+};
+
+static long one_piece(__u32 index, struct vector *vector)
+{
+	__u64 length = 0;
+
+	bpf_probe_read_user(&length, sizeof(length), (void *)(vector->address + 16 * index + 8));
+	vector->bytes += length;
+	return 0;
+}
+
+/* How much a call asked for: looked at where each call is told. Messages in vectors are left out. */
+static __noinline int asks(struct io_window *window, struct pt_regs *regs, __u32 call)
+{
+	struct io_doing *did = &window->did[0];
+	struct vector vector = {};
+	__u64 pieces;
+
+	did->is_asked = 1;
+	switch (call) {
+	case CALL_READ:
+	case CALL_WRITE:
+	case CALL_PREAD:
+	case CALL_PWRITE:
+	case CALL_TEE:
+		did->asked = ARGUMENT_3(regs);
+		break;
+	case CALL_SENDFILE:
+		did->asked = ARGUMENT_4(regs);
+		break;
+	case CALL_SPLICE:
+	case CALL_COPY_RANGE:
+		did->asked = ARGUMENT_5(regs);
+		break;
+	case CALL_READV:
+	case CALL_WRITEV:
+	case CALL_PREADV:
+	case CALL_PWRITEV:
+	case CALL_VMSPLICE:
+		vector.address = ARGUMENT_2(regs);
+		pieces = ARGUMENT_3(regs);
+		bpf_loop(pieces > MAX_PIECES ? MAX_PIECES : pieces, one_piece, &vector, 0);
+		did->asked = vector.bytes;
+		break;
+	default:
+		did->is_asked = 0;
+	}
+	return 0;
 }
 
 /* From one descriptor to another. */
@@ -96,6 +149,8 @@ static __always_inline void opened(struct io_window *window, struct pt_regs *reg
 			add(&process->failed_opens, 1);
 			add(&process->path_ns, did->time_ns);
 		}
+		did->deed = DID_OPEN;
+		tell_fileless(did, pid);
 		return;
 	}
 	if (call == CALL_OPEN)
@@ -138,6 +193,8 @@ static __always_inline void other(struct io_window *window, struct pt_regs *regs
 			add(&process->path_calls, 1);
 			add(&process->path_ns, did->time_ns);
 		}
+		did->deed = DID_PATH;
+		tell_fileless(did, pid);
 		return;
 	}
 	did->deed = DID_METADATA;

@@ -35,6 +35,7 @@ enum io_deed {
 	DID_TRUNCATE,
 	DID_MAP,
 	DID_FILL,
+	DID_PATH, /* what names a file by its path and opens nothing */
 };
 
 struct io_doing {
@@ -47,7 +48,10 @@ struct io_doing {
 	__u32 is_direct;
 	__u32 truncates;
 	__u32 number; /* of the call */
-	__u64 calls, bytes, from;
+	__u32 tid; /* 0: the thread that runs */
+	__u32 is_asked; /* whether it is known how much was asked for */
+	__s32 error;
+	__u64 calls, bytes, from, asked;
 	__u64 time_ns, at;
 };
 
@@ -172,6 +176,7 @@ enum io_kind {
 	TOLD_NAME = 1,
 	TOLD_USE,
 	TOLD_PROCESS,
+	TOLD_CALL,
 };
 
 struct io_told_use {
@@ -185,6 +190,21 @@ struct io_told_process {
 	enum io_kind kind;
 	__u32 unused;
 	struct io_process process;
+};
+
+/* One thing that was done, where each is wanted: what is counted is told, and nothing else. */
+struct io_told_call {
+	enum io_kind kind;
+	enum io_deed deed;
+	struct io_key key; /* without a file where none is known */
+	__u32 tid, number;
+	enum io_transfer transfer;
+	__u32 wrote;
+	__u32 is_placed, is_asked;
+	__s32 error;
+	__u32 calls;
+	__u64 bytes, from, asked;
+	__u64 time_ns, at;
 };
 
 /* Components of a path from the last to the first, each with a zero behind it. */
@@ -211,6 +231,12 @@ struct {
 	__uint(max_entries, 8 << 20);
 } told SEC(".maps"), told_names SEC(".maps");
 
+/* User space says how much, if it wants each call; else this is as small as may be. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} told_calls SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -221,14 +247,17 @@ struct {
 struct io_tally {
 	__u64 threads, living;
 	__u64 lost_processes, lost_threads, lost_names, lost_requests, rest_calls, lost_calls;
+	__u64 untold_calls, untold_bytes[2]; /* counted, but without room to tell them one by one */
 };
 
 struct io_tally tally;
 
 const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much is waiting */
+const volatile bool tells_calls = false; /* each call is wanted */
 const volatile struct io_told_use use_layout;
 const volatile struct io_told_process process_layout;
 const volatile struct io_told_name name_layout;
+const volatile struct io_told_call call_told_layout;
 const volatile struct io_window window_layout;
 const volatile struct io_tally tally_layout;
 

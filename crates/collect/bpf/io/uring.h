@@ -50,12 +50,16 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	did.at = bpf_ktime_get_ns();
 	did.wrote = ALL_WRITES >> operation & 1;
 	did.failed = result < 0;
+	did.error = did.failed ? result : 0;
+	did.tid = BPF_CORE_READ(task, pid);
 	did.calls = !did.failed;
 	did.bytes = result < 0 ? 0 : result;
 	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid))
 		did_with(&file, &did);
-	else if (!did.failed)
+	else if (!did.failed) {
 		count_in_rest(&did);
+		tell_fileless(&did, pid);
+	}
 }
 
 /* Since 6.12 or so the completion is handed over whole; before, in pieces. */

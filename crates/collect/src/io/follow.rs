@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::KernelIo;
+use crate::clock;
 use crate::follow::FollowError;
 
 /// One who tells of them.
@@ -35,8 +36,8 @@ pub trait FollowIo {
     /// What was told since the last time.
     fn events(&mut self) -> Vec<Event>;
 
-    /// What is still kept: files that processes have open.
-    fn open_uses(&self) -> Result<Vec<Use>, FollowError>;
+    /// Shows what is still kept: files that processes have open.
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError>;
 
     /// The processes that live.
     fn processes(&self) -> Result<Vec<Process>, FollowError>;
@@ -51,6 +52,11 @@ pub trait FollowIo {
 
     /// Has the names of these files told again when they are used again.
     fn forget_names(&mut self, files: &[FileId]);
+
+    /// How long the following has gone on, by its own clock.
+    fn elapsed_ns(&self) -> u64 {
+        0
+    }
 
     /// How much was seen, and lost.
     fn tally(&self) -> Tally;
@@ -83,8 +89,8 @@ impl FollowIo for KernelIo {
         KernelIo::events(self)
     }
 
-    fn open_uses(&self) -> Result<Vec<Use>, FollowError> {
-        Ok(KernelIo::open_uses(self)?)
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
+        Ok(KernelIo::each_open_use(self, show)?)
     }
 
     fn processes(&self) -> Result<Vec<Process>, FollowError> {
@@ -101,6 +107,10 @@ impl FollowIo for KernelIo {
 
     fn forget_names(&mut self, files: &[FileId]) {
         KernelIo::forget_names(self, files);
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.began_ns())
     }
 
     fn tally(&self) -> Tally {

@@ -4,8 +4,8 @@ use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::io::{
-    Direction, Event, FileId, Named, Numbers, Object, Places, Process, SEEN, STRIDES, Stretch,
-    Tally, Transfer, Use,
+    Called, Deed, Direction, Event, FileId, Named, Numbers, Object, Places, Process, SEEN, STRIDES,
+    Stretch, Tally, Transfer, Untold, Use,
 };
 
 /// The generated skeleton.
@@ -79,6 +79,11 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         lost_requests: tally.lost_requests,
         rest_calls: tally.rest_calls,
         lost_calls: tally.lost_calls,
+        untold: Untold {
+            calls_total: tally.untold_calls,
+            read_bytes: tally.untold_bytes[0],
+            written_bytes: tally.untold_bytes[1],
+        },
     }
 }
 
@@ -97,6 +102,7 @@ pub(super) fn event(record: &[u8], began_ns: u64) -> Option<Event> {
             let value = reader.from(offset_of!(types::io_told_process, process))?;
             process(value.0, began_ns).map(Event::Ended)
         }
+        types::io_kind::TOLD_CALL => called(reader, began_ns).map(Event::Called),
         _ => None,
     }
 }
@@ -187,6 +193,46 @@ pub(super) fn process(value: &[u8], began_ns: u64) -> Option<Process> {
     })
 }
 
+/// One thing that was done.
+fn called(value: Reader<'_>, began_ns: u64) -> Option<Called> {
+    use types::{io_deed, io_told_call};
+    let u32 = |at: usize| value.u32(at);
+    let u64 = |at: usize| value.u64(at);
+    let key = value.from(offset_of!(io_told_call, key))?;
+    let file = file_id(key)?;
+    let transfer = *Transfer::ALL.get(u32(offset_of!(io_told_call, transfer))? as usize)?;
+    let wrote = u32(offset_of!(io_told_call, wrote))? != 0;
+    let deed = match io_deed(u32(offset_of!(io_told_call, deed))?) {
+        io_deed::DID_MOVE if wrote => Deed::Write(transfer),
+        io_deed::DID_MOVE => Deed::Read(transfer),
+        io_deed::DID_OPEN => Deed::Open,
+        io_deed::DID_CLOSE => Deed::Close,
+        io_deed::DID_SEEK => Deed::Seek,
+        io_deed::DID_SYNC => Deed::Sync,
+        io_deed::DID_TRUNCATE => Deed::Truncate,
+        io_deed::DID_MAP => Deed::Map,
+        io_deed::DID_FILL => Deed::Fill,
+        io_deed::DID_PATH => Deed::Path,
+        _ => Deed::Metadata,
+    };
+    let is_placed = u32(offset_of!(io_told_call, is_placed))? != 0;
+    let is_asked = u32(offset_of!(io_told_call, is_asked))? != 0;
+    Some(Called {
+        file: (file != FileId::default()).then_some(file),
+        pid: key.u32(offset_of!(types::io_key, pid))?,
+        tid: u32(offset_of!(io_told_call, tid))?,
+        deed,
+        number: u32(offset_of!(io_told_call, number))?.into(),
+        calls: u32(offset_of!(io_told_call, calls))?,
+        bytes: u64(offset_of!(io_told_call, bytes))?,
+        from: Some(u64(offset_of!(io_told_call, from))?).filter(|_| is_placed),
+        asked: Some(u64(offset_of!(io_told_call, asked))?).filter(|_| is_asked),
+        error: u32(offset_of!(io_told_call, error))?.cast_signed(),
+        time_ns: u64(offset_of!(io_told_call, time_ns))?,
+        ended_ns: since(u64(offset_of!(io_told_call, at))?, began_ns),
+    })
+}
+
 /// An AIO request, as it was asked for.
 pub(super) fn request(value: &[u8]) -> Option<Use> {
     let value = Reader(value);
@@ -272,7 +318,7 @@ mod tests {
 
     #[test]
     fn short_records_are_refused() {
-        for kind in 1..=3u32 {
+        for kind in 1..=4u32 {
             for length in 0..64 {
                 let mut record = kind.to_ne_bytes().to_vec();
                 record.resize(4 + length, 0);

@@ -62,8 +62,9 @@ impl FollowIo for LibraryIo {
         self.counted.events()
     }
 
-    fn open_uses(&self) -> Result<Vec<Use>, FollowError> {
-        Ok(self.counted.open_uses())
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
+        self.counted.each_open_use(show);
+        Ok(())
     }
 
     fn processes(&self) -> Result<Vec<Process>, FollowError> {

@@ -71,9 +71,9 @@ impl Counted {
         self.uses.borrow_mut().events()
     }
 
-    /// What is open still.
-    pub fn open_uses(&self) -> Vec<Use> {
-        self.uses.borrow().open_uses()
+    /// Shows what is open still.
+    pub fn each_open_use(&self, show: &mut dyn FnMut(Use)) {
+        self.uses.borrow().open_uses().for_each(show);
     }
 
     /// The processes that live.

@@ -249,9 +249,9 @@ impl Uses {
     }
 
     /// What is open still.
-    pub fn open_uses(&self) -> Vec<Use> {
+    pub fn open_uses(&self) -> impl Iterator<Item = Use> + '_ {
         let open = |index: &usize| self.state(*index).load(Ordering::Acquire) == USE_OPEN;
-        (1..self.used()).filter(open).filter_map(|i| self.used_of(&self.read(i))).collect()
+        (1..self.used()).filter(open).filter_map(|i| self.used_of(&self.read(i)))
     }
 
     /// The processes that live.
@@ -284,7 +284,7 @@ impl Uses {
     /// What all processes did that the kernel counts by itself, too.
     pub fn witnessed(&self) -> Witnessed {
         let mut all = self.given.clone();
-        self.open_uses().iter().for_each(|used| all.fold(&used.numbers));
+        self.open_uses().for_each(|used| all.fold(&used.numbers));
         self.rest().iter().for_each(|rest| all.fold(&rest.numbers));
         let mut beside_all = self.beside;
         for slot in self.owners.keys() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Object, Witness};
+use super::{Object, Untold, Witness};
 use crate::quality::{Mechanism, Number, Quality};
 
 /// The schema of a report.
@@ -35,9 +35,9 @@ fn is_false(is: &bool) -> bool {
     !*is
 }
 
-/// The report.
+/// The report. Its files may be told one after the other, so that they need not all be in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IoReport {
+pub struct IoReport<Files = Vec<FileUse>> {
     /// [`REPORT`].
     pub schema: String,
     /// What was followed: the command, or nothing if it ran already.
@@ -49,7 +49,7 @@ pub struct IoReport {
     #[serde(flatten)]
     pub found: IoFound,
     /// Each file and process, those that took most time first.
-    pub files: Vec<FileUse>,
+    pub files: Files,
     /// The processes.
     pub processes: Vec<ProcessUse>,
 }
@@ -79,6 +79,9 @@ pub struct IoFound {
     /// Files that have no row of their own, all together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest: Option<Rest>,
+    /// Calls that have no row of their own where each was wanted; they are in all sums.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untold: Option<Untold>,
     /// Kinds of transfer, and numbers, that are not exact for what the mechanism can not see, by their keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub qualities: BTreeMap<String, Trust>,

@@ -1,6 +1,6 @@
 //! What `collect` hands to `account`: what was done with one file by one process, names, ends.
 
-use super::{FIELDS, Field, Fold, Object, Places, SIZES, Transfer};
+use super::{Called, FIELDS, Field, Fold, Object, Places, SIZES, Transfer, Untold};
 
 /// So many stretches of a file are remembered in each direction.
 pub const SEEN: usize = 4;
@@ -68,10 +68,7 @@ impl Numbers {
         let mut words = words.get(..Numbers::WORDS)?.iter().copied();
         let mut next = || words.next().unwrap_or(0);
         let mut numbers = Numbers::default();
-        numbers.bytes.iter_mut().flatten().for_each(|number| *number = next());
-        numbers.calls.iter_mut().flatten().for_each(|number| *number = next());
-        numbers.sizes.iter_mut().flatten().for_each(|number| *number = next());
-        numbers.fields.iter_mut().for_each(|number| *number = next());
+        numbers.words_mut().for_each(|number| *number = next());
         // They begin at zero there.
         if numbers.get(Field::Placed) == 0 {
             numbers.set(Field::Lowest, u64::MAX);
@@ -80,6 +77,18 @@ impl Numbers {
             numbers.set(Field::First, u64::MAX);
         }
         Some(numbers)
+    }
+
+    /// The numbers as they are, one by one: in the order of the BPF programs.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        let moved = self.bytes.iter().chain(&self.calls).flatten();
+        moved.chain(self.sizes.iter().flatten()).chain(&self.fields).copied()
+    }
+
+    /// The same, to be changed.
+    pub fn words_mut(&mut self) -> impl Iterator<Item = &mut u64> {
+        let moved = self.bytes.iter_mut().chain(&mut self.calls).flatten();
+        moved.chain(self.sizes.iter_mut().flatten()).chain(&mut self.fields)
     }
 
     /// A number as it is kept: times in nanoseconds.
@@ -210,6 +219,8 @@ pub enum Event {
     Used(Box<Use>),
     /// A process has ended.
     Ended(Process),
+    /// One call, where each is wanted.
+    Called(Called),
 }
 
 /// How much was seen, and lost.
@@ -231,6 +242,8 @@ pub struct Tally {
     pub rest_calls: u64,
     /// Calls whose numbers could not be added up at all.
     pub lost_calls: u64,
+    /// Calls that were counted, and could not be told one by one.
+    pub untold: Untold,
 }
 
 #[cfg(test)]

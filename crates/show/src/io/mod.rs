@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
-use weigh_schema::io::{Advice, FileUse, Flow, IoFound, IoReport, Rest, Totals, Transfer};
+use weigh_schema::io::{Advice, FileUse, Flow, IoFound, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
 use crate::text::{Line, Paint, cut, wrap};
@@ -34,13 +34,18 @@ const COLUMNS: [(&str, usize); 8] = [
     ("pattern", 14),
 ];
 
-/// The report as text, with a line end after its last line. `rows` files at most.
-pub fn render(report: &IoReport, rows: usize, width: usize, color: bool) -> String {
-    let shown = &report.files[..rows.min(report.files.len())];
-    let left = report.files.len() - shown.len();
+/// The report as text, with a line end after its last line. `shown` are the files that took most time, of so
+/// many in all.
+pub fn render(
+    found: &IoFound,
+    shown: &[FileUse],
+    files: usize,
+    width: usize,
+    color: bool,
+) -> String {
+    let left = files.saturating_sub(shown.len());
     let more = (left > 0).then(|| format!("and {left} more; --rows shows more"));
-    let lines =
-        [headline(&report.found, "weigh  ", width), table(&report.found, shown, more, width)];
+    let lines = [headline(found, "weigh  ", width), table(found, shown, more, width)];
     text(lines.concat(), width, color)
 }
 
@@ -64,11 +69,16 @@ fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, width: usize)
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
     lines.extend(section("what could be better", found.advice.iter().map(advice), width));
+    lines.extend(section("not seen", not_seen(found).into_iter(), width));
+    lines
+}
+
+/// What is not in the numbers, or not exact in them, and why.
+pub(crate) fn not_seen(found: &IoFound) -> Vec<String> {
     let beside = (found.quality != Quality::Exact)
         .then(|| format!("bytes and calls, all together, are {}", found.quality));
     let unseen = beside.into_iter().chain(less_than_exact(found));
-    lines.extend(section("not seen", unseen.chain(found.notes.iter().cloned()), width));
-    lines
+    unseen.chain(found.notes.iter().cloned()).collect()
 }
 
 /// Numbers that are not exact: those that have the same reason together, what is not known first.

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use weigh_schema::io::{FileUse, IoFound};
-use weigh_schema::recording::FileRow;
 
 use crate::io::{flow, mapped, pattern, rest, sums};
 
@@ -15,6 +14,8 @@ pub struct IoPage {
     pub advice: Vec<AdviceRow>,
     /// Who wrote what others read, in words.
     pub flows: Vec<String>,
+    /// The slowest calls, in words, where each was wanted.
+    pub slowest: Vec<String>,
     /// Files that have no row of their own, in words.
     pub rest: Option<String>,
     /// What is not in the numbers, and why.
@@ -62,22 +63,14 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         sums: sums(found),
         advice: advice.collect(),
         flows: found.flows.iter().map(flow).collect(),
+        slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
         notes: found.notes.clone(),
     }
 }
 
-/// The columns, if any of the files was followed.
-pub(super) fn files_used(rows: &[FileRow]) -> Option<FilesUsed> {
-    rows.iter().any(|row| row.used.is_some()).then(|| {
-        let mut out = FilesUsed::default();
-        rows.iter().for_each(|row| out.push(row.used.as_deref()));
-        out
-    })
-}
-
 impl FilesUsed {
-    fn push(&mut self, used: Option<&FileUse>) {
+    pub(super) fn push(&mut self, used: Option<&FileUse>) {
         let totals = used.map(|used| used.totals.clone()).unwrap_or_default();
         let by = totals.by_calls;
         self.seconds.push((totals.seconds() * 1e6).round() / 1e6);

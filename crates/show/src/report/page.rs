@@ -12,7 +12,7 @@ use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
 
-use super::io::{FilesUsed, IoPage, files_used, io_page};
+use super::io::{FilesUsed, IoPage, io_page};
 use super::io_time::IoOverTime;
 use super::thin::thin;
 use crate::moments::{Moment, SHOWN, moment};
@@ -24,15 +24,6 @@ const SAMPLES_PER_SERIES: usize = 4_000;
 
 /// The longest command a page carries, in characters.
 const COMMAND_LENGTH: usize = 2_000;
-
-/// How many rows a recording has; the caller may pass fewer to the page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Rows of the processes' table.
-    pub processes: u64,
-    /// Rows of the files' table.
-    pub files: u64,
-}
 
 /// All that the page shows.
 #[derive(Clone, Debug, Serialize)]
@@ -179,17 +170,17 @@ pub struct Files {
     pub used: Option<FilesUsed>,
 }
 
-/// The data of the page.
+/// The data of the page. `processes_total` says how many there are in all, where the caller passes fewer.
 pub fn page(
     summary: &Summary,
     samples: &[SampleRow],
     processes: &[ProcessRow],
-    files: &[FileRow],
-    totals: Totals,
+    files: Files,
+    processes_total: u64,
 ) -> Page {
     let start_ns = i64::try_from(summary.job.started.as_nanosecond()).unwrap_or(i64::MAX);
     let series = series(samples, start_ns);
-    let processes = process_columns(processes, start_ns, totals.processes);
+    let processes = process_columns(processes, start_ns, processes_total);
     Page {
         command: shell_words(&summary.job.command),
         outcome: outcome(summary),
@@ -209,7 +200,7 @@ pub fn page(
         host: summary.host.clone(),
         series,
         processes,
-        files: file_columns(files, totals.files),
+        files,
         io: summary.io.as_deref().map(io_page),
         io_over_time: None,
     }
@@ -336,16 +327,30 @@ fn ended(row: &ProcessRow) -> String {
     }
 }
 
-fn file_columns(rows: &[FileRow], total: u64) -> Files {
-    let mut paths = Texts::default();
-    let mut out = Files { total: total.max(rows.len() as u64), ..Files::default() };
-    for row in rows {
-        out.path.push(paths.add(&row.path));
-        out.pid.push(row.pid);
-        out.opened.push(row.opened_total);
-        out.quality.push(row.quality);
+/// The columns of the files, filled row by row: a row takes many times the room that it takes here.
+#[derive(Default)]
+pub struct FileColumns {
+    paths: Texts,
+    files: Files,
+    used: FilesUsed,
+    is_used: bool,
+}
+
+impl FileColumns {
+    /// Takes a row in.
+    pub fn push(&mut self, row: &FileRow) {
+        self.files.path.push(self.paths.add(&row.path));
+        self.files.pid.push(row.pid);
+        self.files.opened.push(row.opened_total);
+        self.files.quality.push(row.quality);
+        self.used.push(row.used.as_deref());
+        self.is_used |= row.used.is_some();
     }
-    out.paths = paths.texts;
-    out.used = files_used(rows);
-    out
+
+    /// The columns; what was done with files is among them if any of them was followed.
+    pub fn finish(self, total: u64) -> Files {
+        let FileColumns { paths, files, used, is_used } = self;
+        let total = total.max(files.path.len() as u64);
+        Files { total, paths: paths.texts, used: is_used.then_some(used), ..files }
+    }
 }

@@ -53,6 +53,7 @@ pub fn follow(files: &mut [FileRow]) {
 
 pub fn found(uses_total: u64) -> IoFound {
     IoFound {
+        untold: None,
         wall_seconds: super::WALL,
         mechanism: Mechanism::Bpf,
         quality: Quality::Exact,

@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File<'_>) -> Option<Found> {
+fn apply(file: &File) -> Option<Found> {
     let (small, all) = (file.get(Field::SmallSyncs), file.get(Field::Syncs));
     let written = file.numbers.bytes_by_calls(1);
     (small >= SYNCS).then(|| Found {

@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File<'_>) -> Option<Found> {
+fn apply(file: &File) -> Option<Found> {
     let opens = file.get(Field::Opens);
     let moves = file.numbers.calls_of(0) + file.numbers.calls_of(1);
     let metadata = file.get(Field::Metadata) + file.get(Field::Seeks);
@@ -25,7 +25,7 @@ fn apply(file: &File<'_>) -> Option<Found> {
         text: format!(
             "opened {opens} times by {} processes for {moves} reads and writes, with {metadata} calls of metadata and \
              seeks; opens and metadata took {}. Keep it open",
-            file.rows.len(),
+            file.read.len(),
             show_seconds(file.seconds(Field::MetadataTime)),
         ),
         seconds: file.seconds(Field::MetadataTime),

@@ -17,9 +17,8 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File<'_>) -> Option<Found> {
-    let amounts = file.rows.iter().map(|row| row.numbers.bytes_by_calls(0));
-    let readers: Vec<u64> = amounts.filter(|bytes| *bytes >= LEAST).collect();
+fn apply(file: &File) -> Option<Found> {
+    let readers: Vec<u64> = file.read.iter().copied().filter(|bytes| *bytes >= LEAST).collect();
     let sum: u64 = readers.iter().sum();
     let reach = file.get(Field::Highest).saturating_sub(file.numbers.known(Field::Lowest)?);
     // If they share it out among themselves, all together read no more than there is.

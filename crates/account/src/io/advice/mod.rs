@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 use weigh_schema::Number;
 use weigh_schema::io::{Advice, Field, FileId, Numbers, Object};
 
-use super::book::{IoBook, Row};
+use super::book::IoBook;
+use super::kept::Kept;
 use super::numbers::seconds;
 
 /// A rule.
@@ -25,7 +26,7 @@ pub struct Rule {
     pub threshold: &'static str,
     /// Why that is the threshold, and what to do.
     pub reason: &'static str,
-    apply: fn(&File<'_>) -> Option<Found>,
+    apply: fn(&File) -> Option<Found>,
 }
 
 /// All rules.
@@ -40,13 +41,24 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// A file and all who used it.
-struct File<'a> {
+struct File {
     object: Object,
     numbers: Numbers,
-    rows: Vec<&'a Row>,
+    /// Bytes that each process read by calls.
+    read: Vec<u64>,
 }
 
-impl File<'_> {
+impl File {
+    fn of(rows: &[&Kept]) -> File {
+        let object = rows.iter().map(|row| row.object).max().unwrap_or_default();
+        let mut file = File { object, numbers: Numbers::default(), read: Vec::new() };
+        for row in rows.iter().map(|row| row.amounts()) {
+            file.numbers.fold(&row.numbers);
+            file.read.push(row.numbers.bytes_by_calls(0));
+        }
+        file
+    }
+
     fn get(&self, field: Field) -> u64 {
         self.numbers.get(field)
     }
@@ -71,16 +83,13 @@ struct Found {
 
 /// What the rules have to say, what took most time first.
 pub fn advice(book: &IoBook) -> Vec<Advice> {
-    let mut files: HashMap<FileId, Vec<&Row>> = HashMap::new();
+    let mut files: HashMap<FileId, Vec<&Kept>> = HashMap::new();
     for ((file, _), row) in &book.rows {
         files.entry(*file).or_default().push(row);
     }
     let mut all = Vec::new();
     for (id, rows) in files {
-        let mut numbers = Numbers::default();
-        rows.iter().for_each(|row| numbers.fold(&row.numbers));
-        let object = rows.iter().map(|row| row.object).max().unwrap_or_default();
-        let file = File { object, numbers, rows };
+        let file = File::of(&rows);
         for rule in RULES {
             let Some(found) = (rule.apply)(&file) else { continue };
             all.push(Advice {

@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File<'_>) -> Option<Found> {
+fn apply(file: &File) -> Option<Found> {
     let random = file.get(Field::RandomReads) + file.get(Field::SequentialReads);
     let (calls, read) = (file.numbers.calls_of(0), file.numbers.bytes_by_calls(0));
     let filled = file.get(Field::Filled);

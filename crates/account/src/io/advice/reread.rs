@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File<'_>) -> Option<Found> {
+fn apply(file: &File) -> Option<Found> {
     let (again, all) = (file.get(Field::Reread), file.numbers.bytes_by_calls(0));
     let opens = file.get(Field::Opens);
     let is_so = file.is_of_disk() && again >= LEAST && percent(again, all) >= SHARE;

@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File<'_>) -> Option<Found> {
+fn apply(file: &File) -> Option<Found> {
     let reads = look(file, 0, Field::ConsecutiveReads, Field::ReadTime, "reads");
     let writes = look(file, 1, Field::ConsecutiveWrites, Field::WriteTime, "writes");
     match (reads, writes) {
@@ -30,7 +30,7 @@ fn apply(file: &File<'_>) -> Option<Found> {
     }
 }
 
-fn look(file: &File<'_>, way: usize, follows: Field, time: Field, what: &str) -> Option<Found> {
+fn look(file: &File, way: usize, follows: Field, time: Field, what: &str) -> Option<Found> {
     let sizes = &file.numbers.sizes[way];
     let small = |bucket: &usize| (1..SMALL).contains(&bucket_start(*bucket));
     let calls: u64 = sizes.iter().sum();
@@ -46,7 +46,7 @@ fn look(file: &File<'_>, way: usize, follows: Field, time: Field, what: &str) ->
             percent(few, calls),
             show_amount(to as f64, Unit::Bytes),
             percent(following, calls),
-            file.rows.len(),
+            file.read.len(),
             show_seconds(file.seconds(time)),
         ),
         seconds: file.seconds(time),

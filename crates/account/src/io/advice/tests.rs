@@ -1,5 +1,6 @@
 //! Each rule speaks at its threshold and is silent just below it.
 
+use super::super::book::Row;
 use super::*;
 use weigh_schema::io::Transfer;
 
@@ -7,7 +8,7 @@ fn speaks(numbers: Numbers, processes: usize) -> Vec<String> {
     let mut book = IoBook::default();
     for pid in 0..processes {
         let row = Row { object: Object::Regular, numbers: numbers.clone(), ..Row::default() };
-        book.rows.insert((FileId::default(), pid as u32), row);
+        book.rows.insert((FileId::default(), pid as u32), Kept::of(row));
     }
     let advice = advice(&book);
     assert!(advice.iter().all(|advice| !advice.figures.is_empty() && !advice.text.is_empty()));

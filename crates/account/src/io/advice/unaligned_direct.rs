@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File<'_>) -> Option<Found> {
+fn apply(file: &File) -> Option<Found> {
     let (unaligned, all) = (file.get(Field::Unaligned), file.get(Field::Direct));
     (unaligned >= CALLS).then(|| Found {
         text: format!(

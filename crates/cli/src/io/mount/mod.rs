@@ -9,12 +9,12 @@ use std::io::IsTerminal as _;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use weigh_account::io::{IoBook, Run, file_use, report};
+use weigh_account::io::{Files, IoBook, Run, file_use, report};
 use weigh_account::shell_words;
 use weigh_collect::spawn::SpawnError;
 use weigh_keep::{IoWriter, KeepError};
 use weigh_mount::{Mounted, Wish, call_name};
-use weigh_schema::io::{Event, Grounds, IoReport, Tally};
+use weigh_schema::io::{Event, Grounds, Tally};
 
 use super::WIDE;
 use super::gather::LOOK;
@@ -40,14 +40,15 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     };
     let mut serving = Serving { mounted, book: IoBook::default(), parquet: parquet.map(Ok) };
     let status = serving.until_over(&mut started, arguments)?;
-    let report = serving.finish(arguments, began)?;
+    let (book, run) = serving.finish(arguments, began)?;
+    let report = report(&book, &run, &call_name);
     if !arguments.quiet {
         let err = std::io::stderr();
         let columns = if err.is_terminal() { width(&err) } else { WIDE };
-        eprint!("{}", weigh_show::io::render(&report, arguments.rows, columns, color(&err)));
+        eprint!("{}", super::text(&report, arguments.rows, columns, color(&err)));
     }
     if let Some(json) = json {
-        json.write(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+        json.write_json(&report)?;
     }
     Ok(status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
@@ -151,18 +152,22 @@ impl Serving {
             return;
         }
         for (key, row) in &left {
-            let row = file_use(&self.book, *key, row, &call_name);
+            let row = file_use(&self.book, *key, &row.row(), &call_name);
             if let Some(Ok(writer)) = &mut self.parquet
                 && let Err(error) = writer.push(&row)
             {
                 self.parquet = Some(Err(error));
             }
         }
-        let forgotten = self.book.forget_names();
+        let forgotten = self.book.forget_names(&left);
         self.mounted.forget_names(&forgotten);
     }
 
-    fn finish(mut self, arguments: &MountArguments, began: Instant) -> anyhow::Result<IoReport> {
+    fn finish(
+        mut self,
+        arguments: &MountArguments,
+        began: Instant,
+    ) -> anyhow::Result<(IoBook, Run)> {
         let rest = self.mounted.rest();
         self.take_in(rest);
         let sight = self.mounted.sight();
@@ -186,12 +191,12 @@ impl Serving {
             true => format!("mount of {}", arguments.source.display()),
             false => shell_words(&run.command),
         };
-        let report = report(&self.book, run, &call_name);
         if let Some(parquet) = self.parquet {
             let mut parquet = parquet?;
-            report.files.iter().try_for_each(|file| parquet.push(file))?;
+            let files = Files::of(&self.book, &call_name);
+            files.iter().try_for_each(|file| parquet.push(&file))?;
             parquet.finish(&command)?;
         }
-        Ok(report)
+        Ok((self.book, run))
     }
 }

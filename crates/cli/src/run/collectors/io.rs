@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{KernelIo, LibraryIo, name};
+use weigh_collect::io::{KernelIo, LibraryIo, Telling, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -16,7 +16,7 @@ use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
 
 use super::{Absent, Findings, JobCollector, Recorder, Started};
-use crate::io::gather::{Gather, LOOK};
+use crate::io::gather::{Gather, LOOK, Told};
 
 const NAME: &str = "io";
 const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
@@ -33,13 +33,14 @@ const WITHOUT_ROOT: &str = "; without root, --mechanism preload counts calls by 
 
 /// Starts it on the command, which is created but not yet executed. Where the job is followed by a library
 /// in its programs, that counts by file, too.
-pub(super) fn start(waiting: &Waiting, follower: &dyn Follow) -> Started {
+pub(super) fn start(waiting: &Waiting, follower: &dyn Follow, telling: Telling) -> Started {
     let by_kernel = || -> Result<Gather, FollowError> {
-        let mut gather = Gather::new(Box::new(KernelIo::open()?));
+        let mut gather = Gather::new(Box::new(KernelIo::open(telling)?));
         gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
     let open = || match follower.counted() {
+        _ if telling == Telling::Each => by_kernel(),
         Some(counted) => Ok(Gather::new(Box::new(LibraryIo::of(counted)))),
         None => by_kernel(),
     };
@@ -87,8 +88,10 @@ impl Files {
 
     /// What has changed goes into the journal.
     fn save(&mut self, book: &IoBook, recorder: &mut Recorder) {
-        for (key, row) in self.saved.changed(book, ROWS_AT_A_TICK) {
-            recorder.file_so_far(file_row(file_use(book, key, row, &name)));
+        for key in self.saved.changed(book, ROWS_AT_A_TICK) {
+            if let Some(row) = book.row(&key) {
+                recorder.file_so_far(file_row(file_use(book, key, &row, &name)));
+            }
         }
         recorder.io(found(book, &self.run()));
     }
@@ -101,7 +104,8 @@ impl JobCollector for Files {
 
     fn attend(&mut self, recorder: &mut Recorder) {
         if Instant::now() >= self.next_look {
-            self.gather.take_in(&mut |old| recorder.file(file_row(old)));
+            self.gather.set_clock(recorder.now());
+            self.gather.take_in(&mut |told| record(recorder, told));
             self.next_look = Instant::now() + LOOK;
         }
     }
@@ -129,12 +133,12 @@ impl JobCollector for Files {
         recorder: &mut Recorder,
     ) -> CollectorStatus {
         let mut run = self.run();
-        let end = self.gather.end(&mut run, &mut |old| recorder.file(file_row(old)));
+        let end = self.gather.end(&mut run, &mut |told| record(recorder, told));
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
         let book = std::mem::take(&mut self.gather.book);
         recorder.io_step(self.gather.step(&book, recorder.now()));
-        let mut report = report(&book, run, &name);
-        for used in std::mem::take(&mut report.files) {
+        let mut report = report(&book, &run, &name);
+        for used in report.files.iter() {
             recorder.file(file_row(used));
         }
         if let Err(error) = end {
@@ -157,6 +161,13 @@ impl JobCollector for Files {
             reason: (!missing.is_empty()).then_some(missing),
             lost,
         }
+    }
+}
+
+fn record(recorder: &mut Recorder, told: Told) {
+    match told {
+        Told::Left(used) => recorder.file(file_row(*used)),
+        Told::Called(call) => recorder.io_call(call),
     }
 }
 

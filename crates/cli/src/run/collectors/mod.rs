@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use weigh_collect::cgroup::JobCgroup;
 use weigh_collect::follow::Follow;
+use weigh_collect::io::Telling;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::io::IoFound;
@@ -176,8 +177,10 @@ pub fn start(
     let group = Some((group, waiting.is_in_group));
     let mut start = Start { settings, pid, group, follower };
     let written = settings.arguments.written.then(|| written::start(waiting));
-    let asked_for =
-        written.into_iter().chain(settings.arguments.io.then(|| io::start(waiting, follower)));
+    let telling = if settings.arguments.io_calls { Telling::Each } else { Telling::Sums };
+    let asked_for = written
+        .into_iter()
+        .chain(settings.arguments.io.then(|| io::start(waiting, follower, telling)));
     let kinds = KINDS
         .iter()
         .map(|kind| {

@@ -1,0 +1,133 @@
+//! A row as it is kept: of the some two hundred numbers of a file and process most are nothing, and take no
+//! room here.
+
+use std::sync::LazyLock;
+
+use weigh_schema::io::{Direction, Field, Numbers, Object, PLACES, Places, Use};
+
+use super::book::Row;
+
+/// The numbers, how wide the places are, and their bytes.
+const WORDS: usize = Numbers::WORDS + 1 + 2 * PLACES;
+const MASKS: usize = WORDS.div_ceil(64);
+
+/// What stands for nothing: of some numbers that is not 0.
+static BLANK: LazyLock<Vec<u64>> = LazyLock::new(|| words(&Row::default()).collect());
+
+/// What is kept of a row.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    pub(super) object: Object,
+    is_deleted: bool,
+    /// Which numbers are something; those follow each other in `words`.
+    present: [u64; MASKS],
+    words: Box<[u64]>,
+    /// What was read and what was written, in which order.
+    pub(super) directions: [Direction; 2],
+    slowest: (u64, u64, u64),
+    /// When it was used last.
+    pub(super) last: u64,
+}
+
+impl Kept {
+    /// Of a row.
+    pub(super) fn of(row: Row) -> Kept {
+        let mut kept = Kept {
+            object: row.object,
+            is_deleted: row.is_deleted,
+            slowest: row.slowest,
+            last: row.numbers.get(Field::Last),
+            ..Kept::default()
+        };
+        let mut some = Vec::with_capacity(32);
+        for (place, (word, blank)) in words(&row).zip(BLANK.iter()).enumerate() {
+            if word != *blank {
+                kept.present[place / 64] |= 1 << (place % 64);
+                some.push(word);
+            }
+        }
+        kept.words = some.into();
+        kept.directions = row.directions;
+        kept.directions.iter_mut().for_each(|direction| {
+            direction.seen.shrink_to_fit();
+            direction.strides.shrink_to_fit();
+        });
+        kept
+    }
+
+    /// The row.
+    pub fn row(&self) -> Row {
+        self.with(self.directions.clone())
+    }
+
+    /// The row but for what was read and written where: for sums.
+    pub(super) fn amounts(&self) -> Row {
+        self.with(Default::default())
+    }
+
+    fn with(&self, directions: [Direction; 2]) -> Row {
+        let mut row = Row {
+            object: self.object,
+            is_deleted: self.is_deleted,
+            directions,
+            slowest: self.slowest,
+            ..Row::default()
+        };
+        let mut some = self.words.iter().copied();
+        let mut places = [0; 1 + 2 * PLACES];
+        for (place, word) in row.numbers.words_mut().chain(&mut places).enumerate() {
+            if self.present[place / 64] >> (place % 64) & 1 == 1 {
+                *word = some.next().unwrap_or(0);
+            }
+        }
+        let [shift, bytes @ ..] = places;
+        row.places.shift = shift as u32;
+        row.places.bytes.as_flattened_mut().copy_from_slice(&bytes);
+        row
+    }
+
+    /// Takes in what was done later.
+    pub(super) fn fold(&mut self, more: &Use) {
+        let directions = std::mem::take(&mut self.directions);
+        let mut row = self.with(directions);
+        row.fold(more);
+        *self = Kept::of(row);
+    }
+}
+
+fn words(row: &Row) -> impl Iterator<Item = u64> {
+    let Places { shift, bytes } = &row.places;
+    row.numbers.words().chain([u64::from(*shift)]).chain(bytes.iter().flatten().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::io::Stretch;
+
+    #[test]
+    fn what_is_kept_comes_back_as_it_was() {
+        let mut row = Row { object: Object::Disk, slowest: (1, 2, 3), ..Row::default() };
+        assert_eq!(Kept::of(row.clone()).row(), row);
+        assert!(Kept::of(row.clone()).words.is_empty());
+        for (place, word) in row.numbers.words_mut().enumerate().filter(|(i, _)| i % 3 == 0) {
+            *word = 7 + place as u64;
+        }
+        row.numbers.set(Field::Lowest, 0);
+        row.places = Places { shift: 13, ..Places::default() };
+        row.places.bytes[1][PLACES - 1] = 5;
+        row.directions[1].seen.push(Stretch { from: 3, to: 4 });
+        let kept = Kept::of(row.clone());
+        assert_eq!(kept.row(), row);
+        assert_eq!(
+            (kept.amounts().numbers, kept.last),
+            (row.numbers.clone(), row.numbers.get(Field::Last))
+        );
+    }
+
+    /// What one file takes: so many of them are kept that it matters.
+    #[test]
+    fn a_file_takes_little_room() {
+        assert!(size_of::<Kept>() <= 200, "{}", size_of::<Kept>());
+    }
+}
