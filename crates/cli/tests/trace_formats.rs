@@ -173,6 +173,28 @@ fn what_is_paired_is_joined_by_a_flow() {
     assert!(flows.values().all(|events| *events == 2), "{flows:?}");
 }
 
+#[test]
+fn a_pair_lasts_from_the_one_to_the_other() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let pair = "net:net_dev_queue followed by net:netif_rx by skb within 10s";
+    let bytes = sends(&scratch, "x.perfetto-trace", &["--sequence", pair], 503);
+    let bytes = std::fs::read(bytes).expect("a file");
+    let mut tracks = BTreeMap::<u64, Vec<(u64, u64)>>::new();
+    for (.., packet) in &Fields::new(&bytes).0 {
+        let packet = Fields::new(packet);
+        let Some(event) = packet.inner(11) else { continue };
+        let track = event.number(11).expect("a track");
+        let (kind, time) = (event.number(9).expect("a kind"), packet.number(8).expect("a time"));
+        tracks.entry(track).or_default().push((kind, time));
+    }
+    assert_eq!(tracks.len(), 503);
+    for events in tracks.values() {
+        let [(1, begin), (2, end)] = events[..] else { panic!("{events:?}") };
+        assert!(begin < end && end - begin < 10_000_000_000, "{events:?}");
+    }
+}
+
 /// A number of 4 bytes.
 fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize

@@ -230,5 +230,36 @@ fn a_terminal_has_the_table_while_it_runs() {
     assert!(shown.contains(rate) && shown.contains("a second"), "{shown}");
     terminal.types("\x03");
     assert!(terminal.child.wait().expect("it ends").success());
-    assert!(terminal.shown().contains("0 lost"), "{}", terminal.shown());
+    // What was written last comes through the terminal a little later.
+    while !terminal.shown().contains(" events in ") {
+        assert!(Instant::now() < late, "{}", terminal.shown());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_journey_of_each_packet_is_told_by_layers() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (program, sent) = (workload("datagrams"), SENT.to_string());
+    let (found, file) = (scratch.path("found.json"), scratch.path("way.jsonl"));
+    let (found, file) = (found.display().to_string(), file.display().to_string());
+    // Nobody reads them, so most are dropped where they arrive.
+    let options = ["trace", "packets", "--journey", "--json", &found, "-o", &file, "--"];
+    let command = [program.as_str(), &sent, "1400", "0"];
+    let said = succeeds(&weigh(&scratch, &[&options[..], &command].concat()));
+    assert!(said.contains(", 0 lost"), "{said}");
+    let report: Value = serde_json::from_str(&scratch.text("found.json")).expect("JSON");
+    let layers = report["found"].as_array().expect("a list");
+    for layer in &layers[..3] {
+        assert_eq!(number(&layer["pairs_total"]), SENT, "{layer}");
+        assert!(said.contains(layer["asked"].as_str().expect("a text")), "{said}");
+    }
+    let (read, dropped) = (&layers[3], &layers[4]);
+    assert_eq!(number(&read["first_total"]), SENT, "{read}");
+    assert_eq!(number(&read["pairs_total"]), 0, "{read}");
+    assert!((1..=SENT).contains(&number(&dropped["pairs_total"])), "{dropped}");
+    let queued = lines(&scratch, "way.jsonl");
+    let queued = queued.iter().filter(|event| event["event"] == "net:net_dev_queue");
+    assert_eq!(queued.count() as u64, SENT);
 }

@@ -16,7 +16,7 @@ pub use others::{
 };
 pub use run::{AUTO, Collector, RunArguments, WaitFor, on_limit};
 pub use trace::{
-    SynthesisArguments, TraceArguments, TraceCtl, TraceCtlArguments, TraceListArguments,
+    KEYS, SynthesisArguments, TraceArguments, TraceCtl, TraceCtlArguments, TraceListArguments,
     TracePacketsArguments, TraceSubject,
 };
 

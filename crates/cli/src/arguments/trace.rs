@@ -99,6 +99,9 @@ pub struct TraceArguments {
     pub synthesis: SynthesisArguments,
 }
 
+/// So many keys are kept unless somebody says otherwise.
+pub const KEYS: u32 = 65_536;
+
 /// What is wanted of several events together.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Several events together")]
@@ -126,7 +129,7 @@ pub struct SynthesisArguments {
     pub histogram: Vec<String>,
 
     /// Keep so many keys of each of them, and so many first events that wait; what comes beyond is counted.
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = keys)]
+    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = keys)]
     pub keys: u32,
 
     /// Draw what was found on the terminal while it runs [default where no command is given].
@@ -166,9 +169,22 @@ pub struct TracePacketsArguments {
     #[arg(long, value_name = "RULE")]
     pub sampling: Option<String>,
 
-    /// The file, whose name ends in .pcapng.
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    /// The file, whose name ends in .pcapng; with --journey one of the formats of weigh trace.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "journey")]
+    pub output: Option<PathBuf>,
+
+    /// Tell how long packets are in each layer, from one event to the next: before the device, in the device's
+    /// driver, in the queue of what has come in, on the way up to whoever reads them.
+    #[arg(long)]
+    pub journey: bool,
+
+    /// Draw the journey on the terminal while it goes on [default where no command is given].
+    #[arg(long, requires = "journey")]
+    pub live: bool,
+
+    /// Write the journey to FILE as JSON; `-` is standard output, `fd:N` a descriptor.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "journey")]
+    pub json: Option<String>,
 
     /// Keep so many bytes of each packet.
     #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = clap::value_parser!(u32).range(14..=4096))]

@@ -12,11 +12,17 @@ use crate::walk::Shape;
 
 /// How long after the first one.
 pub const AFTER: &str = "after_ns";
+const WAY: &str = " followed by ";
 /// Before the names of the second one's fields.
 const THEN: &str = "then_";
 const AFTER_BYTES: usize = 8;
 /// Of the second one's header: its CPU, process and thread.
 const THEN_BYTES: usize = 12;
+
+/// Whether it is an event of this kind: no probe's name has such words.
+pub fn is_derived(probe: &Probe) -> bool {
+    probe.name.contains(WAY) && probe.fields.first().is_some_and(|field| field.name == AFTER)
+}
 
 /// A derived event.
 pub struct Derived {
@@ -53,8 +59,7 @@ impl Derived {
         text: &str,
         span: Span,
     ) -> Result<Derived, Refusal> {
-        let (way, extra) =
-            if is_not { ("not followed by", 0) } else { ("followed by", THEN_BYTES) };
+        let (way, extra) = if is_not { (" not", 0) } else { ("", THEN_BYTES) };
         let behind = (AFTER_BYTES + extra) as u32;
         // Nothing reads a program's registers for these: where a number comes from is said for form's sake.
         let mut fields = vec![number(AFTER.to_string(), HEADER_BYTES, AFTER_BYTES, Source::Tid)];
@@ -85,7 +90,7 @@ impl Derived {
             return Err(span.refuse(text, wrong));
         }
         let probe = Probe {
-            name: format!("{} {way} {}", first.name, second.name),
+            name: format!("{}{way}{WAY}{}", first.name, second.name),
             fields,
             test: None,
             sampling: None,

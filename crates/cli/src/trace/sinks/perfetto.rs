@@ -1,5 +1,5 @@
-//! A trace for Perfetto (ui.perfetto.dev): a track for each thread with its events as instants, fields as
-//! their arguments; counters; and flows, which join the events of one thing.
+//! A trace for Perfetto (ui.perfetto.dev): a track for each thread with its events as instants, pairs of them
+//! on tracks below it, fields as their arguments; counters; and flows, which join the events of one thing.
 //!
 //! A flow is what has the same `id` in the header, as long as its events come in the order in which they
 //! were asked for: addresses are used again, and what goes back to an earlier event is another thing.
@@ -11,6 +11,7 @@ use std::path::Path;
 
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::synthesis::derived::is_derived;
 use weigh_trace::value::Value;
 
 use super::protobuf::{Message, length};
@@ -52,6 +53,8 @@ mod event {
     pub const TRACK: u32 = 11;
     pub const COUNTER_VALUE: u32 = 30;
     pub const FLOW: u32 = 47;
+    pub const BEGIN: u64 = 1;
+    pub const END: u64 = 2;
     pub const INSTANT: u64 = 3;
     pub const COUNTER: u64 = 4;
 }
@@ -64,10 +67,11 @@ mod argument {
     pub const POINTER: u32 = 7;
 }
 
-/// Tracks are told apart by numbers: of processes, of threads, of counters.
+/// Tracks are told apart by numbers: of processes, of threads, of counters, of pairs.
 const PROCESSES: u64 = 1 << 60;
 const THREADS: u64 = 2 << 60;
 const COUNTERS: u64 = 3 << 60;
+const PAIRS: u64 = 4 << 60;
 /// All that come from weigh are of one sequence.
 const SEQUENCE: u64 = 1;
 /// Things that are remembered for their flows; beyond that flows begin anew.
@@ -92,12 +96,16 @@ pub struct Perfetto {
     last_flow: u64,
     /// What the next record belongs to, if that was said.
     joined: Vec<u64>,
+    /// How many pairs there were.
+    pairs: u64,
 }
 
 /// How a probe's records are shown.
 #[derive(Clone)]
 struct Shown {
     category: u64,
+    /// It is derived of two, and lasts from the one to the other.
+    lasts: bool,
     /// Of each field: its name, and its counter.
     fields: Vec<(u64, Option<u64>)>,
 }
@@ -116,6 +124,7 @@ impl Perfetto {
             flows: HashMap::new(),
             last_flow: 0,
             joined: Vec::new(),
+            pairs: 0,
         };
         trace.file.pending.message(PACKET, |packet| {
             packet.number(packet::SEQUENCE, SEQUENCE);
@@ -167,7 +176,7 @@ impl Perfetto {
                 track.message(track::COUNTER, |_| {});
             });
         }
-        self.shown.insert(number, Shown { category, fields });
+        self.shown.insert(number, Shown { category, lasts: is_derived(probe), fields });
     }
 
     /// Tells of a thread, and its process, when its first event comes. `comm` is its name, if the event
@@ -284,15 +293,28 @@ impl Sink for Perfetto {
         if flows.is_empty() {
             flows.push(self.flow(number, record.id()));
         }
-        let Some(Shown { category, fields }) = self.shown.get(&number) else { return Ok(()) };
+        let Some(Shown { category, lasts, fields }) = self.shown.get(&number) else {
+            return Ok(());
+        };
         let pending = &mut self.file.pending;
+        let (mut track, mut kind, mut time_ns) = (thread, event::INSTANT, record.time_ns());
+        if *lasts && let Value::Unsigned(after) = probe.value(record, 0) {
+            // Pairs overlap, which what is on one track may not.
+            self.pairs += 1;
+            (track, kind, time_ns) =
+                (PAIRS | self.pairs, event::BEGIN, time_ns.saturating_sub(after));
+            describe(pending, track, |described| {
+                described.number(track::PARENT, thread);
+                described.bytes(track::NAME, probe.name.as_bytes());
+            });
+        }
         pending.message(PACKET, |packet| {
-            packet.number(packet::TIMESTAMP, record.time_ns());
+            packet.number(packet::TIMESTAMP, time_ns);
             packet.number(packet::SEQUENCE, SEQUENCE);
             packet.number(packet::FLAGS, NAMES_NEEDED);
             packet.message(packet::EVENT, |event| {
-                event.number(event::TYPE, event::INSTANT);
-                event.number(event::TRACK, thread);
+                event.number(event::TYPE, kind);
+                event.number(event::TRACK, track);
                 event.number(event::CATEGORY, *category);
                 event.number(event::NAME, u64::from(number) + 1);
                 flows.iter().for_each(|flow| event.fixed(event::FLOW, *flow));
@@ -306,6 +328,16 @@ impl Sink for Perfetto {
                 }
             });
         });
+        if kind == event::BEGIN {
+            pending.message(PACKET, |packet| {
+                packet.number(packet::TIMESTAMP, record.time_ns());
+                packet.number(packet::SEQUENCE, SEQUENCE);
+                packet.message(packet::EVENT, |event| {
+                    event.number(event::TYPE, event::END);
+                    event.number(event::TRACK, track);
+                });
+            });
+        }
         for ((_, counter), value) in fields.iter().zip(probe.values(record)) {
             let (Some(track), Some(value)) = (counter, as_counter(&value)) else { continue };
             pending.message(PACKET, |packet| {
