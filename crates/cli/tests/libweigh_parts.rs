@@ -153,11 +153,19 @@ fn programs_that_come_and_go_find_their_parts_attached() {
         assert_eq!(use_parts(&mut one, &["socket"]).sent, 1003);
         links(&agent)
     };
-    for _ in 0..20 {
+    let mut next = start(&agent, &storage);
+    for _ in 0..5 {
+        assert_eq!(use_parts(&mut next, &["socket"]).sent, 1003);
+        drop(next);
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(links(&agent), most);
-        let mut next = start(&agent, &storage);
-        assert_eq!(use_parts(&mut next, &["socket"]).sent, 1003);
+        next = start(&agent, &storage);
     }
+    // Who finds them attached wants them as much: they stay when those before it are forgotten.
+    assert_eq!(use_parts(&mut next, &["socket"]).sent, 1003);
+    std::thread::sleep(Duration::from_millis(4500));
+    assert_eq!(links(&agent), most);
+    assert_eq!(use_parts(&mut next, &["socket"]).sent, 1003);
+    drop(next);
     until(&agent, 0);
 }
