@@ -77,7 +77,9 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 		reason = weigh_reason_now(w);
 		now = clock_now();
 	}
-	if (wanted & KNOWN & ~load(&page_head()->attached) && weigh_need_parts(wanted, reason))
+	/* What is attached for somebody else is wanted here too: it goes when nobody has said so. */
+	if (wanted & KNOWN & ~atomic_load_explicit(&weigh_process.wants, memory_order_relaxed) &&
+	    weigh_need_parts(wanted, reason))
 		now = clock_now();
 	followed = calls && !reason && weigh_process.follows_calls;
 	weigh_check_parts(account, followed ? wanted : wanted & ~WEIGH_COUNTERS, reason);

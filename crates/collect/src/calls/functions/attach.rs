@@ -1,9 +1,9 @@
 //! Attaches the programs to functions: to all of a kind at once where the kernel can, else to one
-//! after the other, and then to no more than [`MOST_ONE_BY_ONE`].
+//! after the other: [`ENOUGH`] of them, and more while [`MOST_TIME`] is not over.
 //!
 //! Emits links, and what could not be attached with the kernel's reason.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{KprobeMultiOpts, Link, MapCore as _, MapFlags};
 use weigh_schema::call::{BorderProbes, FunctionProbes, ProbeCost, ProbedBy};
@@ -15,10 +15,16 @@ use crate::calls::layout::skeleton;
 use crate::calls::{Attached, bpf};
 use crate::job::JobError;
 
-/// Functions at borders that are probed where the kernel takes them one by one. Each takes a few
-/// hundredths of a second to attach, and twice that to let go of, for the kernel waits for all of its
-/// CPUs each time: docs/kernel.md has figures.
-pub(super) const MOST_ONE_BY_ONE: usize = 128;
+/// Functions at borders that are probed in any case where the kernel takes them one by one, for it
+/// has no CONFIG_FPROBE, as Debian's 6.1: the most important ones.
+const ENOUGH: usize = 128;
+
+/// The others are, while so much time is not over. To let go of them takes two or three times as long,
+/// for the kernel waits for all of its CPUs each time: docs/kernel.md has figures.
+const MOST_TIME: Duration = Duration::from_secs(5);
+
+/// Functions that are named of those left out.
+const NAMED_MOST: usize = 5;
 
 /// So many links are let go of at once: most of that time is waiting.
 const AT_ONCE: usize = 16;
@@ -111,21 +117,21 @@ impl Functions {
         states: &mut States,
         links: &mut Vec<Link>,
     ) {
-        let mut left = MOST_ONE_BY_ONE;
+        let (until, mut borders) = (Instant::now() + MOST_TIME, 0);
         for number in self.by_rank() {
             let probe = &self.probes[number];
             if way.by == ProbedBy::KprobeMulti && probe.at_once {
                 states.attached(probe, 2);
                 continue;
             }
-            if probe.is_border() && left == 0 {
+            if probe.is_border() && borders >= ENOUGH && Instant::now() >= until {
                 states.left_out(probe);
                 continue;
             }
             let (what, both) = (probe.place(), probe.recipe.bounds || probe.recipe.ends);
             match attach_place(skeleton, &way.one_by_one(), what, both, number as u64) {
                 Ok(attached) => {
-                    left -= usize::from(probe.is_border());
+                    borders += usize::from(probe.is_border());
                     states.attached(probe, attached.len());
                     links.extend(attached);
                 }
@@ -223,7 +229,7 @@ pub(in crate::calls) fn let_go(links: &mut Vec<Link>) {
 /// What becomes of each part while its functions are attached.
 struct States {
     parts: Vec<(u32, Attached)>,
-    left_out: Vec<(u32, usize)>,
+    left_out: Vec<(u32, Vec<String>)>,
 }
 
 impl States {
@@ -254,22 +260,36 @@ impl States {
 
     fn left_out(&mut self, probe: &Probe) {
         let part = probe.recipe.part;
+        let function = probe.function.clone();
         match self.left_out.iter_mut().find(|(number, _)| *number == part) {
-            Some((_, count)) => *count += 1,
-            None => self.left_out.push((part, 1)),
+            Some((_, functions)) => functions.push(function),
+            None => self.left_out.push((part, vec![function])),
         }
     }
 
     fn told(mut self) -> Vec<Attached> {
         for (number, part) in &mut self.parts {
             let left_out = self.left_out.iter().find(|(part, _)| part == number);
-            let Some((_, count)) = left_out else { continue };
+            let Some((_, functions)) = left_out else { continue };
             let chosen = part.functions.map_or(0, |functions: BorderProbes| functions.chosen);
             part.missing.push(format!(
-                "{count} of the {chosen} functions at its border are not probed: this kernel \
-                 attaches them one by one, which is done for {MOST_ONE_BY_ONE} at most"
+                "{} of the {chosen} functions at its border are not probed ({}): this kernel attaches \
+                 them one by one, for it has no kprobe.multi (CONFIG_FPROBE); {ENOUGH} of all parts are in \
+                 any case, and more while {} s are not over",
+                functions.len(),
+                some_of(functions),
+                MOST_TIME.as_secs(),
             ));
         }
         self.parts.into_iter().map(|(_, part)| part).collect()
+    }
+}
+
+/// The first of them, and how many more there are.
+fn some_of(functions: &[String]) -> String {
+    let first = functions[..functions.len().min(NAMED_MOST)].join(", ");
+    match functions.len().saturating_sub(NAMED_MOST) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
