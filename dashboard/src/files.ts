@@ -35,7 +35,8 @@ export function filesSection(page: Page): HTMLElement | null {
   if (all.length === 0) return null;
   const names = new Map(page.processes.pid.map((pid, i) =>
     [pid, page.processes.texts[page.processes.name[i] ?? -1] ?? ""]));
-  const columns = page.files.used === null ? OPENED : USED;
+  const isSeen = (column: Column): boolean => column !== "mapped" || page.io?.is_mapped_unseen !== true;
+  const columns = page.files.used === null ? OPENED : USED.filter(isSeen);
   let column: Column = page.files.used === null ? "opened" : "seconds";
   let upwards = false;
   let most = PART;
@@ -145,6 +146,6 @@ function row(file: File, columns: Column[], names: Map<number, string>): HTMLEle
     h("td", { class: "mono path" }, file.path,
       file.quality !== "exact" && h("span", { class: `badge ${file.quality}` }, file.quality)),
     ...columns.filter((column) => column !== "path").map((column) => h("td", { class: "number" }, cell(file, column))),
-    columns === USED && h("td", { class: "muted" }, file.pattern),
+    columns.includes("seconds") && h("td", { class: "muted" }, file.pattern),
     h("td", { class: "muted" }, shown));
 }

@@ -168,6 +168,7 @@ export interface IoPage {
   sums: string;
   advice: AdviceRow[];
   flows: string[];
+  is_mapped_unseen: boolean;
   slowest: string[];
   rest: string | null;
   notes: string[];

@@ -337,26 +337,22 @@ fn peak_of(mut child: std::process::Child) -> u64 {
     peak_kb * 1024
 }
 
-/// More files than have rows of their own: weigh takes little memory, all bytes are there, and each file that has
-/// a row has its name.
+/// More files than are kept apart at once: weigh takes little memory, all bytes are there, and each file has its name.
 #[test]
 fn many_files_take_little_memory() {
     needs_root!();
-    const FILES: u64 = 19_000;
+    const FILES: u64 = 17_000;
     const BOUND: u64 = 120 << 20;
     let scratch = Scratch::new();
     let base = text(&scratch.path("work/f"));
-    let (json, parquet) = (text(&scratch.path("io.json")), text(&scratch.path("io.parquet")));
+    let parquet = text(&scratch.path("io.parquet"));
     let program = workload("access-static");
     let mut command = Command::new(weigh_binary());
     set_surroundings(&mut command, &scratch);
-    command.args(["io", "-q", "--json", &json, "--parquet", &parquet, "--"]);
+    command.args(["io", "-q", "--json", "/dev/null", "--parquet", &parquet, "--"]);
     command.args([&program, "many", &base, &FILES.to_string()]);
     let peak = peak_of(command.spawn().expect("weigh"));
     assert!(peak < BOUND, "{peak} bytes");
-    let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
-    assert_eq!(report["totals"]["written_bytes"], 11 * FILES);
-    assert!(report["rest"]["uses_total"].as_u64() > Some(0), "{}", report["rest"]);
     let mut written = 0;
     let rows = weigh_keep::each_use(Path::new(&parquet), |row| {
         written += row.totals.by_calls.written_bytes;

@@ -44,6 +44,20 @@ fn every_metric_is_carried_and_absence_is_null() {
 }
 
 #[test]
+fn mapped_memory_that_can_not_be_seen_has_no_column() {
+    let mut recording = sample::limited(4);
+    let is_unseen = |recording: &sample::Recording| {
+        data(&html(recording, [0; 2]))["io"]["is_mapped_unseen"].as_bool().unwrap()
+    };
+    assert!(!is_unseen(&recording));
+    let reason = "no call tells of it".to_string();
+    let trust = weigh_schema::io::Trust { quality: weigh_schema::Quality::Unavailable, reason };
+    let found = recording.summary.io.as_mut().unwrap();
+    found.qualities.insert("mapped".to_string(), trust);
+    assert!(is_unseen(&recording));
+}
+
+#[test]
 fn text_of_the_job_stays_text() {
     let nasty = "</script><img src=x onerror=alert(1)><!--\u{2028}";
     let mut recording = sample::build(3);

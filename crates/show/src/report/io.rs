@@ -1,7 +1,7 @@
 //! What was read and written, in the shape that the page wants.
 
 use serde::Serialize;
-use weigh_schema::io::{FileUse, IoFound};
+use weigh_schema::io::{FileUse, IoFound, Transfer};
 
 use crate::io::{flow, mapped, pattern, rest, sums};
 
@@ -14,6 +14,8 @@ pub struct IoPage {
     pub advice: Vec<AdviceRow>,
     /// Who wrote what others read, in words.
     pub flows: Vec<String>,
+    /// Whether mapped memory can not be seen: its column would say of all files that nothing was done.
+    pub is_mapped_unseen: bool,
     /// The slowest calls, in words, where each was wanted.
     pub slowest: Vec<String>,
     /// Files that have no row of their own, in words.
@@ -63,6 +65,7 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         sums: sums(found),
         advice: advice.collect(),
         flows: found.flows.iter().map(flow).collect(),
+        is_mapped_unseen: found.qualities.contains_key(Transfer::Mapped.name()),
         slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
         notes: found.notes.clone(),
