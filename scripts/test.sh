@@ -146,6 +146,18 @@ browser() {
 	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html")
 }
 
+# Of libweigh's own tests those that take a minute on that kernel: exact accounts, of who has no rights too, what
+# comes later, which parts are attached when. The others pass there too, in four; nm and cargo are not there.
+vm_libweigh() {
+	local tests
+	mapfile -t tests < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
+		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}' |
+		grep -E '/libweigh(_parts)?-[0-9a-f]+$')
+	((${#tests[@]} == 2)) || { echo "there are no test programs of libweigh"; return 1; }
+	tests/vm/suite.sh --in-turns --weigh "$weigh" "${tests[@]}" -- accounts_of_many_threads_are_exact \
+		a_user_without_rights_is_measured what_ends_later_is_accounted parts_are_attached_when_they_are_wanted
+}
+
 # The tests of the binary, as the layer `rust` has built them, and the release build, on another
 # kernel. All of the workspace is named so that nothing is built again with other features. What
 # never touches the kernel's measuring is not run again there, unless WEIGH_VM=all asks for it; of libweigh's
@@ -187,6 +199,8 @@ layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 layer vm tally vm
+# All of them are in that layer then.
+[[ ${WEIGH_VM:-} == all ]] || layer vm-libweigh tally vm_libweigh
 ended fuzz lines
 
 [[ ${only[*]} != list ]] || exit 0
