@@ -13,7 +13,7 @@ use weigh_schema::limit::Limit;
 use weigh_schema::own::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Unit};
-use weigh_show::report::{self, Totals};
+use weigh_show::report::{self, FileColumns};
 use weigh_show::table::{self, Style};
 
 // `weigh` is a program, not a library, and `weigh-keep` takes minutes to build for the sake of
@@ -264,7 +264,8 @@ pub fn summary(data: &[u8]) {
         // What a program calls itself must not reach the terminal as a command to it.
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
-    let page = report::render(&summary, &[], &[], &[], Totals { processes: 0, files: 0 }, None);
+    let files = FileColumns::default().finish(0);
+    let page = report::render(&summary, &[], &[], files, 0, None, Vec::new());
     // The data must not end the element that it stands in.
     let scripts = page.to_lowercase().matches("</script").count();
     let begun = page.to_lowercase().matches("<script").count();
