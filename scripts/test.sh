@@ -146,23 +146,11 @@ browser() {
 	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html")
 }
 
-# Of libweigh's own tests those that take a minute on that kernel: exact accounts, of who has no rights too, what
-# comes later, which parts are attached when. The others pass there too, in four; nm and cargo are not there.
-vm_libweigh() {
-	local tests
-	mapfile -t tests < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
-		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}' |
-		grep -E '/libweigh(_parts)?-[0-9a-f]+$')
-	((${#tests[@]} == 2)) || { echo "there are no test programs of libweigh"; return 1; }
-	tests/vm/suite.sh --in-turns --weigh "$weigh" "${tests[@]}" -- accounts_of_many_threads_are_exact \
-		a_user_without_rights_is_measured what_ends_later_is_accounted parts_are_attached_when_they_are_wanted
-}
-
 # The tests of the binary, as the layer `rust` has built them, and the release build, on another
 # kernel. All of the workspace is named so that nothing is built again with other features. What
 # never touches the kernel's measuring is not run again there, unless WEIGH_VM=all asks for it; of libweigh's
-# tests those of programs that weigh has started are; the others, and the hard cases, take long there, and
-# so do recordings of files, which `io` and `io_files` follow there.
+# tests those of programs that weigh has started are, and some more; the others, and the hard cases, take long
+# there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
 	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|mount|trace_end)-[0-9a-f]+$'
@@ -173,12 +161,21 @@ vm() {
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
 	# Those that attach to page faults, over and over, stop a guest whose processors do not take turns. As that
 	# guest leaves a processor of this machine idle, the others have theirs beside it.
-	local in_turns beside status=0
+	local in_turns libweigh beside status=0
+	mapfile -t libweigh < <(printf '%s\n' "${all[@]}" | grep -E '/libweigh(_parts)?-[0-9a-f]+$')
 	mapfile -t in_turns < <(printf '%s\n' "${tests[@]}" | grep -E '/(calls|libweigh|limits)[a-z_]*-[0-9a-f]+$')
 	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE '/(calls|libweigh|limits)[a-z_]*-[0-9a-f]+$')
-	# There is no Python in the guest.
-	tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- \
-		--skip the_library_changes_nothing_of_a_program --skip the_calls_of_many_processes_at_once >"$scratch/in_turns" 2>&1 &
+	{
+		local status=0
+		# There is no Python in the guest.
+		tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- --skip the_library_changes_nothing_of_a_program \
+			--skip the_calls_of_many_processes_at_once || status=1
+		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
+		[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
+			accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \
+			parts_are_attached_when_they_are_wanted || status=1
+		exit $status
+	} >"$scratch/in_turns" 2>&1 &
 	beside=$!
 	tests/vm/suite.sh --weigh "$weigh" "${tests[@]}" || status=1
 	wait "$beside" || status=1
@@ -199,8 +196,6 @@ layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 layer vm tally vm
-# All of them are in that layer then.
-[[ ${WEIGH_VM:-} == all ]] || layer vm-libweigh tally vm_libweigh
 ended fuzz lines
 
 [[ ${only[*]} != list ]] || exit 0

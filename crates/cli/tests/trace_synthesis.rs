@@ -102,6 +102,16 @@ fn rates_the_most_frequent_and_histograms_are_exact() {
 }
 
 #[test]
+fn an_argument_called_id_is_meant_rather_than_the_first_one() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let event = format!("raw_syscalls:sys_enter if id == {SENDTO}");
+    let (found, _) = sends(&scratch, &["-e", &event, "--top", "3 by id"]);
+    let row = &found[0]["rows"][0];
+    assert_eq!((&row["key"][0], number(&row["events_total"])), (&Value::from(SENDTO), SENT));
+}
+
+#[test]
 fn keys_for_which_there_is_no_room_are_counted() {
     needs_root!();
     let scratch = Scratch::new();

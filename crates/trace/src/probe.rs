@@ -76,6 +76,8 @@ pub struct Probe {
     pub attach: Attach,
     /// What fills the header's id.
     pub id: Option<Source>,
+    /// Whether that is a field of this name, and not the first argument.
+    pub has_own_id: bool,
     /// Its fields, as they were asked for.
     pub fields: Vec<ProbeField>,
     /// Which of the events.
@@ -87,11 +89,16 @@ pub struct Probe {
 }
 
 /// The field that goes into the header.
-const ID: &str = "id";
+pub const ID: &str = "id";
 /// Stores have offsets of 15 bits.
 const MOST_RECORD_BYTES: u32 = 32 * 1024 - 8;
 
 impl Probe {
+    /// Whether what fills the header's id can be below 0.
+    pub fn has_signed_id(&self) -> bool {
+        self.id.as_ref().is_some_and(Source::is_signed)
+    }
+
     /// Checks an event, and the filters that are said for all of them.
     pub fn check(btf: &Btf, event: &Event, filters: &[(String, Filter)]) -> Result<Probe, Refusal> {
         let no_file = |path: &str| {
@@ -156,12 +163,14 @@ impl Probe {
             ));
             return Err(event.span.refuse(&event.text, wrong));
         }
+        let has_own_id = id.is_some();
         let id = id.or_else(|| first_argument(&own));
         let sampling = event.sampling;
         Ok(Probe {
             name,
             attach: signature.attach.clone(),
             id,
+            has_own_id,
             fields,
             test,
             sampling,

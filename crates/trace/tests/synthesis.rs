@@ -34,6 +34,7 @@ fn probe(name: &str) -> Probe {
         name: name.to_string(),
         attach: Attach::Tracepoint { btf_id: 0 },
         id: None,
+        has_own_id: false,
         fields: fields.to_vec(),
         test: None,
         sampling: None,

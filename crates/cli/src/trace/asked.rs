@@ -6,6 +6,7 @@
 use anyhow::{anyhow, bail};
 use weigh_trace::error::Refusal;
 use weigh_trace::event::Field;
+use weigh_trace::probe::ID;
 use weigh_trace::synthesis::ask::Ask;
 use weigh_trace::synthesis::key::Part;
 
@@ -80,6 +81,13 @@ pub fn complete(checker: &Checker, asked: &[Asked], wishes: &mut Vec<Wish>) -> a
             if !lacking.is_empty() {
                 let with = checker.with_fields(wish, lacking, &asked.ask.text);
                 *wish = with.map_err(refused)?;
+            }
+            // An argument of that name is meant rather than the event's first one.
+            if let Some(id) = fields.iter().find(|field| field.name == ID)
+                && !wish.probe.has_own_id
+                && let Ok(with) = checker.with_fields(wish, vec![(*id).clone()], &asked.ask.text)
+            {
+                *wish = with;
             }
         }
     }

@@ -9,7 +9,7 @@ use weigh_schema::synthesis::KeyPart;
 use crate::error::{Refusal, Wrong};
 use crate::event::Field;
 use crate::near::nearest;
-use crate::probe::Probe;
+use crate::probe::{ID, Probe};
 use crate::record::Record;
 use crate::value::Value;
 use crate::walk::Shape;
@@ -17,7 +17,7 @@ use crate::walk::Shape;
 /// Words of the header, and the event itself.
 const WORDS: [(&str, Part); 5] = [
     ("event", Part::Event),
-    ("id", Part::Id),
+    (ID, Part::Id),
     ("cpu", Part::Cpu),
     ("tgid", Part::Tgid),
     ("tid", Part::Tid),
@@ -89,7 +89,8 @@ impl Part {
     fn shape(self, probe: &Probe) -> Shape {
         match self {
             Part::Field(place) => probe.fields[place].shape,
-            Part::Id => Shape::Pointer,
+            Part::Id if !probe.has_own_id => Shape::Pointer,
+            Part::Id if probe.has_signed_id() => Shape::Signed,
             _ => Shape::Unsigned,
         }
     }
@@ -103,6 +104,7 @@ impl Part {
     pub fn of<'r>(self, probe: &'r Probe, record: Record<'r>) -> Value<'r> {
         match self {
             Part::Event => Value::Unsigned(record.event().into()),
+            Part::Id if probe.has_signed_id() => Value::Signed(record.id().cast_signed()),
             Part::Id => Value::Unsigned(record.id()),
             Part::Cpu => Value::Unsigned(record.cpu().into()),
             Part::Tgid => Value::Unsigned(record.tgid().into()),

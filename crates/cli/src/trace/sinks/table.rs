@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Context as _;
-use weigh_trace::probe::Probe;
+use weigh_trace::probe::{ID, Probe};
 use weigh_trace::record::Record;
 use weigh_trace::value::Value;
 
@@ -44,6 +44,13 @@ impl Table {
         let seconds = record.time_ns().saturating_sub(meaning.began_ns) as f64 / 1e9;
         let (cpu, tgid, tid) = (record.cpu(), record.tgid(), record.tid());
         write!(lines, "{seconds:>12.6} {cpu:>3} {tgid:>8} {tid:>8}  {}", probe.name)?;
+        if probe.has_own_id {
+            // It stands in the header, but was asked for as a field.
+            match probe.has_signed_id() {
+                true => write!(lines, " {ID}={}", record.id().cast_signed())?,
+                false => write!(lines, " {ID}={}", record.id())?,
+            }
+        }
         for (field, value) in probe.fields.iter().zip(probe.values(record)) {
             match value {
                 Value::Stack { .. } => {
