@@ -31,11 +31,13 @@ static enum weigh_reason say(uint64_t parts)
 		.value = parts,
 	};
 	struct weigh_reply reply;
+	enum weigh_reason reason;
 	int with;
 
-	/* Whatever becomes of it, it is not asked for again. */
+	reason = weigh_talk(&request, &reply, &with);
+	/* Not before: until then other threads wait. Whatever has become of it, it is not asked again. */
 	atomic_store(&weigh_process.wants, parts);
-	return weigh_talk(&request, &reply, &with);
+	return reason;
 }
 
 /* Asks for what a request wants, unless the program has said what it wants. Whether that took time. */

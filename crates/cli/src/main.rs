@@ -8,6 +8,7 @@
 mod agent;
 mod arguments;
 mod calls;
+mod descriptors;
 mod destination;
 mod doctor;
 mod explain;

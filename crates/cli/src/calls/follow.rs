@@ -8,13 +8,14 @@ use anyhow::Context as _;
 use weigh_account::{Owners, Slowest, call_kinds};
 use weigh_agent::Server;
 use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
-use weigh_collect::spawn::SpawnError;
+use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_keep::CallsWriter;
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, CounterState, REPORT, SubsystemState};
 
 use super::each::Each;
 use crate::arguments::CallsArguments;
+use crate::descriptors::Descriptors;
 use crate::foreground::{Foreground, Started};
 use crate::serving::{self, Place};
 
@@ -41,6 +42,8 @@ pub fn follow(
         (None, 0) => Telling::PLAIN,
         (None, _) => Telling::SLOWEST,
     };
+    // Where each function is a probe of its own it takes some.
+    let descriptors = Descriptors::raise();
     let mut calls = KernelCalls::open_with(wanted, telling, functions)?;
     if !arguments.quiet {
         tell_of_counters(calls.counters());
@@ -70,7 +73,10 @@ pub fn follow(
             foreground.stay()
         }
         None => {
-            let arm = |waiting: &weigh_collect::spawn::Waiting| Ok(calls.arm(waiting.pidfd())?);
+            let arm = |waiting: &Waiting| {
+                descriptors.give_back(waiting.pid())?;
+                Ok(calls.arm(waiting.pidfd())?)
+            };
             match foreground.start(&arguments.command, &variables, arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),

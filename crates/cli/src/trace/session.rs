@@ -5,7 +5,6 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use weigh_collect::spawn::{SpawnError, Waiting};
 
 use super::asked::Asked;
@@ -14,6 +13,7 @@ use super::counts::Totals;
 use super::stream::Stream;
 use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
+use crate::descriptors::Descriptors;
 use crate::foreground::{Foreground, Started};
 
 /// How often records are taken in that no watermark tells of.
@@ -41,7 +41,8 @@ pub fn follow(
     if arguments.system && arguments.pid.is_some() {
         bail!("expected one of --system and --pid");
     }
-    let limit = allow_descriptors();
+    // A probe takes three.
+    let descriptors = Descriptors::raise();
     let mut stream = Stream::open(arguments, checker, wishes, asked)?;
     let control = Control::open();
     let foreground = Foreground::prepare()?;
@@ -54,8 +55,7 @@ pub fn follow(
         (None, true) => foreground.stay(),
         (None, false) => {
             let arm = |waiting: &Waiting| {
-                prlimit(Some(waiting.pid()), Resource::Nofile, limit)
-                    .context("cannot give the command the limit of open files that it had")?;
+                descriptors.give_back(waiting.pid())?;
                 Ok(stream.kernel.arm(waiting.pidfd())?)
             };
             match foreground.start(&arguments.command, &[], arm)? {
@@ -68,14 +68,6 @@ pub fn follow(
     let status = until_over(&mut stream, control, started, end)?;
     let (totals, failed) = stream.finish(began);
     Ok(Ok(Followed { status, totals, failed }))
-}
-
-/// A probe takes three descriptors. Returns the limit that there was: it is the command's.
-fn allow_descriptors() -> Rlimit {
-    let limit = getrlimit(Resource::Nofile);
-    // Where that is refused, fewer probes can be had, and the kernel says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    limit
 }
 
 fn until_over(
