@@ -17,7 +17,7 @@ export PATH="$HOME/.cargo/bin:$PATH"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 export CARGO_TERM_COLOR=never NO_COLOR=1
 # Nobody debugs what a continuous integration builds, and debug information takes time; so does what the
-# optimiser does over all crates at the end, 116 s of CPU time for 5 ns less of a record of `weigh trace`.
+# optimiser does over all crates at the end, 116 s of CPU time for 50 ns less of a record of `weigh trace`.
 [[ -z ${CI:-} ]] || export CARGO_PROFILE_DEV_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_LTO=false
 weigh=$CARGO_TARGET_DIR/release/weigh
 logs=$CARGO_TARGET_DIR/test-logs

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use support::run::{Scratch, weigh};
-use support::trace::{counted, lines, succeeds};
+use support::trace::{are_refused, counted, lines, succeeds};
 use support::workload;
 
 const BYTES: u64 = 1400;
@@ -164,16 +164,7 @@ fn what_does_not_exist_is_refused_before_anything_starts() {
         (&["-e", "net:net_dev_queue", "--buffer", "1000"], &["1000", "power of 2"]),
         (&[], &["-e EVENT"]),
     ];
-    for (options, words) in cases {
-        let arguments = [&["trace"][..], options, &["--", "touch", "ran"]].concat();
-        let output = weigh(&scratch, &arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{options:?}: {said}");
-        for word in *words {
-            assert!(said.contains(word), "{options:?} lacks {word:?}: {said}");
-        }
-        assert!(!scratch.path("work/ran").exists(), "{options:?} started the command");
-    }
+    are_refused(&scratch, cases);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::run::{Scratch, weigh};
 use support::terminal::Terminal;
-use support::trace::{lines, succeeds};
+use support::trace::{are_refused, lines, succeeds};
 use support::workload;
 
 const SENT: u64 = 1003;
@@ -210,16 +210,7 @@ fn what_can_not_be_found_is_refused_before_anything_starts() {
         (&["-e", queue, "--json", "-"], &["--json", "--latency"]),
         (&["--rate", "by cpu"], &["-e EVENT"]),
     ];
-    for (options, words) in cases {
-        let arguments = [&["trace"][..], options, &["--", "touch", "ran"]].concat();
-        let output = weigh(&scratch, &arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{options:?}: {said}");
-        for word in *words {
-            assert!(said.contains(word), "{options:?} lacks {word:?}: {said}");
-        }
-        assert!(!scratch.path("work/ran").exists(), "{options:?} started the command");
-    }
+    are_refused(&scratch, cases);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::run::Scratch;
+use super::run::{Scratch, weigh};
 
 /// What weigh said of a run that went well.
 #[track_caller]
@@ -29,4 +29,19 @@ pub fn counted(said: &str) -> (u64, u64) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |n: usize| words[n].parse().unwrap_or_else(|_| panic!("{line}"));
     (number(1), number(words.len() - 2))
+}
+
+/// Holds refusals to what they are to say: options, and words; the command is not started.
+#[track_caller]
+pub fn are_refused(scratch: &Scratch, cases: &[(&[&str], &[&str])]) {
+    for (options, words) in cases {
+        let arguments = [&["trace"][..], options, &["--", "touch", "ran"]].concat();
+        let output = weigh(scratch, &arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{options:?}: {said}");
+        for word in *words {
+            assert!(said.contains(word), "{options:?} lacks {word:?}: {said}");
+        }
+        assert!(!scratch.path("work/ran").exists(), "{options:?} started the command");
+    }
 }
