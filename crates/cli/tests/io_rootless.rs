@@ -8,6 +8,8 @@ use std::path::Path;
 use serde_json::Value;
 use support::run::{Scratch, weigh_as};
 use support::{wait_until, workload};
+use weigh_keep::Recording;
+use weigh_schema::io::IoFound;
 
 const NOBODY: u32 = 65534;
 const BYTES: u64 = 1_000_003;
@@ -215,6 +217,31 @@ fn positions_are_known_where_several_move_them() {
 }
 
 /// What passes the library by is said, and how much it was.
+/// Nothing is left out without a word where `weigh run --io` can not have what it has as root.
+#[test]
+fn a_recording_has_what_can_be_had_and_says_what_not() {
+    let scratch = Scratch::new();
+    let (from, program) = (source(&scratch), workload("io"));
+    let run = |options: &[&str]| {
+        let recording = text(&scratch.path("recording"));
+        let _ = std::fs::remove_dir_all(&recording);
+        let command = ["--", &program, "read", "1000003", "1021", &from];
+        let arguments = [&["run", "-q", "--io", "-o", &recording][..], options, &command].concat();
+        let output = weigh_as(Some(NOBODY), &scratch, &arguments);
+        assert!(output.status.success(), "{output:?}");
+        let recording = Recording::open(&scratch.path("recording")).expect("it can be read");
+        let of_job = |io: &IoFound| (io.totals.by_calls.read_bytes, io.totals.by_calls.read_calls);
+        let found = recording.summary().io.as_deref().map(of_job);
+        (found, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (found, said) = run(&["--io-calls"]);
+    assert_eq!(found, Some((BYTES, CALLS)), "{said}");
+    assert!(said.contains("--io-calls: no row for each call, only sums by file: "), "{said}");
+    let (found, said) = run(&["--mechanism", "ptrace"]);
+    assert_eq!(found, None, "{said}");
+    assert!(said.contains("--io: nothing is told by file: "), "{said}");
+}
+
 #[test]
 fn a_static_program_is_named_and_what_it_moved_is_told_by_the_kernel() {
     let scratch = Scratch::new();

@@ -50,6 +50,8 @@ pub struct Following {
     pub levels: &'static [Level],
     /// The level it works at unless another one is asked for.
     pub unasked: Level,
+    /// The lowest level at which it tells of reads and writes by file (`--io`); none: at no level.
+    pub by_file: Option<Level>,
     /// What it sees.
     pub sees: &'static str,
     /// What it does not see, or sees late.
@@ -67,6 +69,7 @@ pub const FOLLOWINGS: &[Following] = &[
         mechanism: Mechanism::Bpf,
         levels: &[Level::Notification, Level::Interposition],
         unasked: Level::Interposition,
+        by_file: Some(Level::Notification),
         sees: "every process and thread, whatever it does; memory at each update of the kernel's own counters; all I/O by calls to the byte; sockets, and opened files where functions can be probed",
         loses: "nothing of the job; copies of inherited pages until the pages are looked at",
         needs: "root, or CAP_BPF and CAP_PERFMON, or `weigh agent` running (without-root.md); a kernel with BTF",
@@ -78,6 +81,7 @@ pub const FOLLOWINGS: &[Following] = &[
         levels: &[Level::Notification, Level::Interposition],
         // Two stops at each system call are dear.
         unasked: Level::Notification,
+        by_file: None,
         sees: "every process and thread from its birth to its end: memory peak, CPU time, I/O totals of each, exactly, static programs and killed ones included; at level 3 their calls too, however they are made: bytes over the network, connections, opened files, all exactly",
         loses: "the concurrent memory peak between two looks (bounded from both sides); at level 2 sockets and opened files; at level 3 what the kernel does by io_uring and AIO, and connections that nobody accepted; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc, and at level 2 the kernel refuses ptrace to those that are not recognised (static programs without symbols that are written in Go, or have more than 4 MiB of code); set-user-ID programs run without that bit; with --seccomp the job's life without weigh: if weigh is killed, opens and transfers fail there with ENOSYS, and programs that trace others can not",
         needs: "no rights; not with kernel.yama.ptrace_scope 2 or 3, nor where a seccomp profile forbids ptrace",
@@ -88,6 +92,7 @@ pub const FOLLOWINGS: &[Following] = &[
         mechanism: Mechanism::Preload,
         levels: &[Level::Notification, Level::Interposition],
         unasked: Level::Interposition,
+        by_file: Some(Level::Interposition),
         sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
         loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs behind a seccomp filter of their own: each is named and looked at in /proc instead; the last moments of killed ones",
         needs: "no rights; programs that use the GNU C library",
@@ -98,6 +103,7 @@ pub const FOLLOWINGS: &[Following] = &[
         mechanism: Mechanism::Proc,
         levels: &[Level::Query],
         unasked: Level::Query,
+        by_file: None,
         sees: "what /proc shows at each look, and what the kernel adds up at the end: CPU time, I/O, faults and context switches of all that were waited for are exact",
         loses: "processes that live between two looks, except their CPU time and I/O; peaks between two looks, except each process's own",
         needs: "nothing",
@@ -109,6 +115,11 @@ impl Following {
     /// Whether it costs so much at that level that it is the last to be taken unless it is named.
     pub fn is_dear_at(&self, level: Level) -> bool {
         level > self.unasked
+    }
+
+    /// Whether it tells of reads and writes by file at that level.
+    pub fn tells_by_file(&self, level: Level) -> bool {
+        self.by_file.is_some_and(|least| level >= least)
     }
 }
 

@@ -149,7 +149,7 @@ pub struct RunArguments {
 
     /// Account for all that is read and written by file and process, as `weigh io` does: order, strides, what
     /// is read again, time, mapped memory, advice; each call of the machine pays for that meanwhile. Without
-    /// root it takes --mechanism preload. docs/io.md says what is seen, and what it costs.
+    /// root --mechanism preload is taken before others. docs/io.md says what is seen, and what it costs.
     #[arg(long)]
     pub io: bool,
 

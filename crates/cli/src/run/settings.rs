@@ -70,7 +70,8 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
             Way { following, level, is_asked_for }
         })
         .collect();
-    ways.sort_by_key(|way| way.following.is_dear_at(way.level));
+    let lacks_files = |way: &Way| arguments.io && !way.following.tells_by_file(way.level);
+    ways.sort_by_key(|way| (way.following.is_dear_at(way.level), lacks_files(way)));
     if let (true, Some(level)) = (ways.is_empty(), arguments.level) {
         let able: Vec<_> = FOLLOWINGS.iter().filter(has).map(|f| f.name).collect();
         bail!(

@@ -39,10 +39,20 @@ pub(super) fn start(waiting: &Waiting, follower: &dyn Follow, telling: Telling) 
         gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
-    let open = || match follower.counted() {
-        _ if telling == Telling::Each => by_kernel(),
-        Some(counted) => Ok(Gather::new(Box::new(LibraryIo::of(counted)))),
-        None => by_kernel(),
+    let open = || {
+        let by_library = || {
+            let counted = follower.counted()?;
+            Some(Gather::new(Box::new(LibraryIo::of(counted))))
+        };
+        match telling {
+            // Sums by file are better than neither.
+            Telling::Each => by_kernel().or_else(|error| {
+                let Some(gather) = by_library() else { return Err(error) };
+                eprintln!("weigh: --io-calls: no row for each call, only sums by file: {error}");
+                Ok(gather)
+            }),
+            Telling::Sums => by_library().map_or_else(by_kernel, Ok),
+        }
     };
     let mut mechanism = Mechanism::Bpf;
     let collector: Box<dyn JobCollector> = match open() {
@@ -56,13 +66,17 @@ pub(super) fn start(waiting: &Waiting, follower: &dyn Follow, telling: Telling) 
                 next_record: Instant::now(),
             })
         }
-        Err(error) => Box::new(Absent {
-            name: NAME.to_string(),
-            mechanism,
-            state: CollectorState::Unavailable,
-            reason: format!("{error}{WITHOUT_ROOT}"),
-            metrics: METRICS,
-        }),
+        Err(error) => {
+            let reason = format!("{error}{WITHOUT_ROOT}");
+            eprintln!("weigh: --io: nothing is told by file: {reason}");
+            Box::new(Absent {
+                name: NAME.to_string(),
+                mechanism,
+                state: CollectorState::Unavailable,
+                reason,
+                metrics: METRICS,
+            })
+        }
     };
     Started { metrics: METRICS, mechanism, collector }
 }
