@@ -45,6 +45,7 @@ fn a_recording_has_every_file_and_its_sums() {
     assert!(rows.iter().all(|row| row.used.is_some()), "{rows:#?}");
     let found = measured.summary().io.as_deref().expect("a section of its own");
     assert_eq!(found.uses_total as usize, rows.len());
+    assert_eq!(found.wall_seconds, measured.number("wall_seconds"), "both are of the same time");
     let sum: u64 = rows
         .iter()
         .map(|row| row.used.as_ref().map_or(0, |u| u.totals.by_calls.written_bytes))

@@ -92,6 +92,10 @@ impl Running {
             summary.snapshots = taken;
             statuses.push(status);
         }
+        // What is told of files is told of the same time.
+        if let Some(io) = &mut findings.io {
+            io.wall_seconds = wall_seconds;
+        }
         summary.io = findings.io;
         summary.collectors = statuses;
         let ended_by = self.enforcer.ended_by();
