@@ -1,7 +1,8 @@
 #!/bin/bash
-# All tests, one layer after the other, but for fuzzing, which takes the time that others leave;
-# every layer runs even if one before it failed. What each says goes to target/test-logs/ and is
-# shown if it fails. Ends with `N passed, N failed`, and with status 1 if anything failed.
+# All tests, one layer after the other; but the release build is made beside the other builds, for none
+# of them keeps all processors busy, and fuzzing takes the time that others leave. Every layer runs even
+# if one before it failed. What each says goes to target/test-logs/ and is shown if it fails. Ends with
+# `N passed, N failed`, and with status 1 if anything failed.
 #
 # A few tests that failed among others are run again by themselves: a shared machine holds some back
 # for seconds, and some kernels pass over a probe now and then. What passes then has passed, but is
@@ -57,7 +58,7 @@ layer() {
 	report "$name" "$counted" "$status" $((SECONDS - began))
 }
 
-# beside NAME COMMAND...    begins a layer that runs where no other does
+# beside NAME COMMAND...    begins a layer that runs beside others
 # ended NAME HOW-ITS-TESTS-ARE-COUNTED    waits for it
 declare -A besides began_at
 beside() {
@@ -65,7 +66,7 @@ beside() {
 	shift
 	wanted "$name" || return 0
 	began_at[$name]=$SECONDS
-	chrt --idle 0 "$@" >"$logs/$name.log" 2>&1 </dev/null &
+	"$@" >"$logs/$name.log" 2>&1 </dev/null &
 	besides[$name]=$!
 }
 ended() {
@@ -186,15 +187,16 @@ vm() {
 	return $status
 }
 
+beside build cargo build --release --locked -p weigh
 layer format command cargo fmt --all --check
 layer lint command cargo clippy --locked --workspace --all-targets -- -D warnings
 layer deny command target/tools/bin/cargo-deny --locked check bans licenses sources
 layer page command bash -c 'cd dashboard && npm run --silent check'
 layer workloads command make -C tests/workloads
-beside fuzz scripts/fuzz.sh smoke
 layer compile command cargo test --locked --workspace --no-run
+ended build command
+beside fuzz chrt --idle 0 scripts/fuzz.sh smoke
 layer rust cargo cargo_tests cargo test --locked --workspace --no-fail-fast
-layer build command cargo build --release --locked -p weigh
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
