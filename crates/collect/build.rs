@@ -120,7 +120,7 @@ fn build_calls_library(out: &Path) {
 }
 
 fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item = String>) {
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let compiler = compiler();
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
@@ -148,6 +148,13 @@ fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item 
         Ok(status) => panic!("{} does not build: {status}", to.display()),
         Err(error) => panic!("{} can not be run: {error}", compiler.display()),
     }
+}
+
+/// For a machine that is not the one that builds, as the crate `cc` looks for it: `CC_` and the target.
+fn compiler() -> std::ffi::OsString {
+    let target = std::env::var("TARGET").unwrap_or_default().replace('-', "_");
+    let named = [format!("CC_{target}"), "CC".to_string()];
+    named.iter().find_map(std::env::var_os).unwrap_or_else(|| "cc".into())
 }
 
 /// The parts of the library for calls, and those of libweigh that it has a use for.

@@ -14,6 +14,8 @@ static inline uint64_t ticks_now(uint64_t scale)
 #if defined(__x86_64__)
 	if (scale)
 		return __builtin_ia32_rdtsc();
+#else
+	(void)scale;
 #endif
 	return clock_now();
 }

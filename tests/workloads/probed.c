@@ -35,20 +35,27 @@
 			 ".popsection\n.endif\n"                                                  \
 			 ::__VA_ARGS__)
 
+/* A register that a function has to keep for its caller. */
+#ifdef __aarch64__
+#define KEPT "x19"
+#else
+#define KEPT "rbx"
+#endif
+
 /* What the kernel raises while somebody asks for the point. */
 __attribute__((section(".probes"), used)) volatile unsigned short asked_semaphore;
 
 __attribute__((noinline, noclone)) long given(int number, long wide, const char *text)
 {
 	/* It begins as functions do: with its frame. */
-	__asm__ volatile("" ::"r"(text) : "memory", "rbx");
+	__asm__ volatile("" ::"r"(text) : "memory", KEPT);
 	return number + wide;
 }
 
 __attribute__((noinline, noclone)) static void in_registers(int number, long wide)
 {
 	/* It has a frame before it comes to the point. */
-	__asm__ volatile("" ::: "rbx");
+	__asm__ volatile("" ::: KEPT);
 	POINT("step", "0", "-4@%[number] 8@%[wide] -4@$-7", [number] "r"(number), [wide] "r"(wide));
 }
 
@@ -56,8 +63,12 @@ __attribute__((noinline, noclone)) static void in_memory(int number, long wide)
 {
 	volatile long both[2] = { number, wide };
 
+#ifdef __aarch64__
+	POINT("step", "0", "-4@[%[both]] 8@[%[both], 8] -4@-7", [both] "r"(both), "m"(both));
+#else
 	POINT("step", "0", "-4@(%[both]) 8@-8(%[both],%[two],8) -4@$-7", [both] "r"(both),
 	      [two] "r"(2L), "m"(both));
+#endif
 }
 
 __attribute__((noinline, noclone)) static void inner(int number, long wide)

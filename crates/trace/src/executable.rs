@@ -9,7 +9,6 @@ mod symbols;
 
 use std::io::{Read, Seek};
 
-use iced_x86::{Decoder, DecoderOptions};
 use object::elf::{self, FileHeader64};
 use object::endian::Endianness;
 use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
@@ -236,7 +235,7 @@ impl Executable {
 /// Where instructions begin.
 #[cfg(target_arch = "x86_64")]
 fn begins(code: &[u8], address: u64) -> impl Iterator<Item = u64> {
-    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    let mut decoder = iced_x86::Decoder::with_ip(64, code, address, iced_x86::DecoderOptions::NONE);
     std::iter::from_fn(move || {
         let begin = decoder.ip();
         (decoder.can_decode() && !decoder.decode().is_invalid()).then_some(begin)

@@ -74,8 +74,18 @@ fn point(note: &[u8], base: u64) -> Option<UsdtPoint> {
         name,
         address: address.wrapping_add(moved),
         semaphore: if semaphore == 0 { 0 } else { semaphore.wrapping_add(moved) },
-        arguments: arguments.split_ascii_whitespace().map(Operand::parse).collect(),
+        arguments: apart(&arguments).map(Operand::parse).collect(),
     })
+}
+
+/// The places of arguments, which stand apart by blanks; within brackets (`8@[sp, 16]`) a blank is a part of one.
+fn apart(arguments: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0;
+    let places = arguments.split(move |character: char| {
+        depth += i32::from(character == '[') - i32::from(character == ']');
+        depth <= 0 && character.is_ascii_whitespace()
+    });
+    places.filter(|place| !place.is_empty())
 }
 
 #[cfg(test)]
@@ -96,6 +106,15 @@ mod tests {
         let unmoved = point(&note([0x100, 0x1000, 0], b"who\0what\0\0"), 0).unwrap();
         assert_eq!((unmoved.address, unmoved.semaphore), (0x100, 0));
         assert!(unmoved.arguments.is_empty());
+    }
+
+    #[test]
+    fn places_stand_apart() {
+        let places = |text| apart(text).collect::<Vec<_>>();
+        assert_eq!(places("-4@[x0]  8@[sp, 8] 4@w1 "), ["-4@[x0]", "8@[sp, 8]", "4@w1"]);
+        assert_eq!(places("8@] -4@%edi"), ["8@]", "-4@%edi"]);
+        assert_eq!(places("8@[ 1"), ["8@[ 1"]);
+        assert!(places(" ").is_empty());
     }
 
     #[test]

@@ -150,7 +150,16 @@ pub(super) fn attach(
             sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd())
         }),
     };
-    link.map_err(|error| TraceError::Attach { probe: probe(), error, hint })
+    link.map_err(|error| TraceError::Attach { probe: probe(), error: in_words(error), hint })
+}
+
+/// The kernel's own "not supported", which C libraries have no words for.
+fn in_words(error: io::Error) -> io::Error {
+    const ENOTSUPP: i32 = 524;
+    match error.raw_os_error() {
+        Some(ENOTSUPP) => io::Error::other("this kernel does not support it (ENOTSUPP)"),
+        _ => error,
+    }
 }
 
 /// So many are let go of at once.
