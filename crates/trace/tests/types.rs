@@ -2,10 +2,11 @@
 //! constants; and what is refused.
 #![allow(clippy::unwrap_used)]
 
+use weigh_schema::ring::Layout;
 use weigh_trace::btf::{Btf, BtfError};
 use weigh_trace::condition::{Right, Source, Test};
 use weigh_trace::event::Event;
-use weigh_trace::generate::{Access, Maps, Slot, program};
+use weigh_trace::generate::{Access, Buffer, Maps, Slot, program};
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::state::State;
 use weigh_trace::walk::{Bits, End, Hop, Place};
@@ -216,8 +217,11 @@ fn every_program_ends_and_jumps_within_itself() {
     ] {
         let probe = check(text).unwrap();
         for access in [Access::Direct, Access::Helpers] {
-            for (is_ring_per_cpu, members) in [(false, None), (true, Some(5))] {
-                let maps = Maps { state: 3, ring: 4, is_ring_per_cpu, members };
+            for (rings, is_shared, members) in [(1, true, None), (4, false, Some(5))] {
+                let layout = Layout { rings, bytes: 4096 };
+                let buffer =
+                    Buffer { number: 0, rings: 4, consumers: 6, doorbell: 7, layout, is_shared };
+                let maps = Maps { state: 3, buffer, members };
                 let code = program(
                     &probe,
                     Slot { number: 1, gate: 1, flip: 1, site: 0 },

@@ -5,6 +5,7 @@
 //! follows ([`control`]). What the command prints, and how it ends, is its own.
 
 mod asked;
+mod buffers;
 mod control;
 mod counts;
 mod list;

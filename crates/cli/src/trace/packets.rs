@@ -57,8 +57,9 @@ pub fn as_stream(asked: &TracePacketsArguments) -> TraceArguments {
         pid: asked.pid,
         system: asked.system,
         duration: asked.duration,
-        buffer: asked.buffer,
+        buffer: Some(asked.buffer),
         per_cpu: false,
+        total_order: false,
         wake: None,
         synthesis: SynthesisArguments {
             latency: layers,

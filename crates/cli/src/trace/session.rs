@@ -80,7 +80,7 @@ fn until_over(
     loop {
         let pause = if stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
         let look = Instant::now() + if has_all { pause } else { Duration::ZERO };
-        let mut awaited: Vec<BorrowedFd<'_>> = vec![stream.kernel.wake_fd()];
+        let mut awaited: Vec<BorrowedFd<'_>> = vec![stream.wake_fd()];
         awaited.extend(control.descriptors());
         started.wait(end.map_or(look, |end| end.min(look)), &awaited)?;
         started.attend(&|pid| stream.kernel.is_member(pid))?;

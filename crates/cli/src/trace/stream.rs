@@ -6,6 +6,7 @@
 //! was removed are still taken in: its number is given to no other.
 
 use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -15,10 +16,11 @@ use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::record::Record;
-use weigh_trace::state::{CONSTANTS, Count, State, WATERMARK};
+use weigh_trace::state::{CONSTANTS, Count, State};
 use weigh_trace::synthesis::Gaps;
 
 use super::asked::Asked;
+use super::buffers::{Buffer, Spread};
 use super::control::{Answer, Ask, Done, Register, Registered};
 use super::counts::{Counted, Totals};
 use super::places::{places, points};
@@ -48,8 +50,7 @@ pub struct Stream {
     pub kernel: KernelTrace,
     checker: Checker,
     state: State,
-    is_ring_per_cpu: bool,
-    ring_bytes: usize,
+    buffer: Buffer,
     output: Option<String>,
     traced: Vec<Traced>,
     way: Way,
@@ -70,23 +71,25 @@ impl Stream {
         let state = State { probes: wishes.len() + ROOM, cpus: trace::cpus() };
         let kernel = KernelTrace::open(&Settings {
             state_bytes: state.bytes(),
-            ring_bytes: arguments.buffer,
-            ring_per_cpu: arguments.per_cpu,
             follows: !is_of_all && !arguments.system,
         })?;
         let wants_names = wishes.iter().any(|wish| has_user_stack(&wish.probe));
+        // Who waits for the order of all CPUs finds processes gone whose functions are to be named.
+        let is_one = arguments.total_order || wants_names && !arguments.per_cpu;
+        let spread = if is_one { Spread::One } else { Spread::PerCpu };
+        let buffer = Buffer::make(spread, arguments.buffer)?;
+        buffer.assign(&kernel, &state);
         let wake = if wants_names { WAKE_FOR_NAMES } else { u64::MAX };
-        let wake = arguments.wake.unwrap_or(wake.min(arguments.buffer as u64 / 8));
-        kernel.set_word(WATERMARK, wake);
+        let wake = arguments.wake.unwrap_or(wake.min(buffer.watermark()));
+        kernel.set_word(state.watermark(0), wake);
         let probes: Vec<&Probe> = wishes.iter().map(|wish| &wish.probe).collect();
         // A file that can not be made is said before the kernel is asked for anything.
-        let way = Way::new(arguments, asked, &probes)?;
+        let way = Way::new(arguments, asked, &probes, spread == Spread::PerCpu)?;
         let mut stream = Stream {
             kernel,
             checker,
             state,
-            is_ring_per_cpu: arguments.per_cpu,
-            ring_bytes: arguments.buffer,
+            buffer,
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
             way,
@@ -127,12 +130,8 @@ impl Stream {
         mut give: impl FnMut(&mut KernelTrace, Vec<Vec<u64>>) -> Result<(), TraceError>,
     ) -> anyhow::Result<()> {
         let given = self.kernel.descriptors();
-        let maps = Maps {
-            state: given.state,
-            ring: given.ring,
-            is_ring_per_cpu: self.is_ring_per_cpu,
-            members: given.members,
-        };
+        let maps =
+            Maps { state: given.state, buffer: self.buffer.for_programs(), members: given.members };
         let codes = |access| {
             let sites = (0..places(probe)).map(|site| Slot { site, ..slot });
             let codes =
@@ -159,14 +158,19 @@ impl Stream {
         self.traced.iter().any(|traced| !traced.is_removed && has_user_stack(&traced.wish.probe))
     }
 
+    /// Ready when a watermark was crossed.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.buffer.reader.wake_fd()
+    }
+
     /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
     /// they are not made any more either.
     pub fn take_in(&mut self) -> bool {
         let before = Moment::now().ns();
-        let Stream { kernel, way, failed, traced, meaning, .. } = self;
+        let Stream { kernel, buffer, way, failed, traced, meaning, .. } = self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         meaning.names.borrow_mut().next_round();
-        let (records, is_all) = kernel.drain(|bytes| {
+        let (records, is_all) = buffer.reader.drain(|bytes| {
             let Some(record) = Record::new(bytes) else { return };
             if let Some(probe) = probe(record.event())
                 && failed.is_none()
@@ -261,7 +265,7 @@ impl Stream {
             Ask::Filter { id, filter } => self.filter(id, filter.as_deref()),
             Ask::Sample { id, rule } => self.sample(id, rule.as_deref()),
             Ask::Wake { bytes } => {
-                self.kernel.set_word(WATERMARK, bytes);
+                self.kernel.set_word(self.state.watermark(0), bytes);
                 Ok(Vec::new())
             }
         };
@@ -375,9 +379,9 @@ impl Stream {
             pid: std::process::id(),
             seconds: Moment::now().ns().saturating_sub(self.meaning.began_ns) as f64 / 1e9,
             output: self.output.clone(),
-            rings: self.kernel.rings(),
-            ring_bytes: self.ring_bytes,
-            wake_bytes: self.kernel.word(WATERMARK),
+            rings: self.buffer.reader.layout().rings,
+            ring_bytes: self.buffer.reader.layout().bytes,
+            wake_bytes: self.kernel.word(self.state.watermark(0)),
             taken: self.taken,
             lost_threads: self.kernel.lost_threads(),
             probes: probes.collect(),
