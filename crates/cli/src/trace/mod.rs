@@ -8,6 +8,7 @@ mod asked;
 mod buffers;
 mod control;
 mod counts;
+mod held;
 mod list;
 mod names;
 mod packets;
