@@ -3,12 +3,15 @@
 //!
 //! Takes BPF instructions and where they are to be attached; gives records where they lie in the ring,
 //! and the counts that the programs keep. What is in a record, and where a count lies, it does not know.
+//! [`KernelTrace`] and [`Buffer`] need rights; [`Reader`] is made from descriptors, and needs none.
 //! Refuses programs that the kernel refuses, with the verifier's last words.
 
 mod attach;
+mod buffer;
 mod members;
+mod memory;
+mod reader;
 mod ring;
-mod shared;
 mod user;
 
 use std::io;
@@ -16,15 +19,16 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
-use rustix::event::epoll;
 
 use crate::complaints;
 use crate::job::JobError;
 use crate::requirements::{self, Missing};
 pub use attach::{Point, UserPlace};
+pub use buffer::Buffer;
 use members::Members;
-use ring::Ring;
-use shared::Shared;
+use memory::{Access, Memory};
+pub use reader::{Reader, ReaderFds};
+pub use ring::{Found, Rings};
 
 /// Why events can not be had.
 #[derive(Debug, thiserror::Error)]
@@ -65,9 +69,9 @@ pub enum TraceError {
         /// What may help.
         hint: &'static str,
     },
-    /// Waiting for records can not be set up.
-    #[error("waiting for the ring: {0}")]
-    Wait(io::Error),
+    /// Rings can not be read.
+    #[error("the rings can not be read: {0}")]
+    Read(#[from] io::Error),
 }
 
 /// How events are collected.
@@ -75,10 +79,6 @@ pub enum TraceError {
 pub struct Settings {
     /// Bytes of the array that is shared with the programs.
     pub state_bytes: usize,
-    /// Bytes of each ring: a power of 2, of pages.
-    pub ring_bytes: usize,
-    /// A ring for each CPU instead of one for all.
-    pub ring_per_cpu: bool,
     /// Only the events of some threads are wanted.
     pub follows: bool,
 }
@@ -88,8 +88,6 @@ pub struct Settings {
 pub struct Descriptors {
     /// The shared array.
     pub state: i32,
-    /// The ring, or the array of rings.
-    pub ring: i32,
     /// Who is followed.
     pub members: Option<i32>,
 }
@@ -115,17 +113,26 @@ struct Loaded {
 pub struct KernelTrace {
     programs: Vec<Program>,
     state_map: MapHandle,
-    state: Shared,
-    rings: Vec<Ring>,
-    /// Of rings for each CPU.
-    outer: Option<MapHandle>,
-    waker: OwnedFd,
+    state: Memory,
     members: Option<Members>,
 }
 
 /// CPUs that programs may run on.
 pub fn cpus() -> usize {
     requirements::possible_cpus() as usize
+}
+
+/// CPUs that programs run on now, by their numbers: a machine may say that many more are possible.
+pub fn cpus_online() -> Vec<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
+            cpus.extend((first..=last).take_while(|cpu| *cpu < self::cpus()));
+        }
+    }
+    if cpus.is_empty() { (0..self::cpus()).collect() } else { cpus }
 }
 
 fn made<E: Into<libbpf_rs::Error>>(what: &'static str, bytes: usize) -> impl Fn(E) -> TraceError {
@@ -146,44 +153,22 @@ impl KernelTrace {
     pub fn open(settings: &Settings) -> Result<KernelTrace, TraceError> {
         requirements::check()?;
         complaints::collect();
-        let (bytes, wait) =
-            (settings.state_bytes, |e: rustix::io::Errno| TraceError::Wait(e.into()));
-        let state_map = MapHandle::create(
-            MapType::Array,
-            Some("weigh_trace"),
-            4,
-            bytes as u32,
-            1,
-            &options(sys::BPF_F_MMAPABLE, 0),
-        )
-        .map_err(made("the programs' array", bytes))?;
-        let state =
-            Shared::new(state_map.as_fd(), bytes).map_err(made("the programs' array", bytes))?;
-        let (rings, outer) = make_rings(settings)?;
-        let waker = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wait)?;
-        for ring in &rings {
-            // At the edge: at the level it would be ready as long as anything is in the ring.
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-            epoll::add(&waker, ring, epoll::EventData::new_u64(0), flags).map_err(wait)?;
-        }
+        let bytes = settings.state_bytes;
+        let failed = made("the programs' array", bytes);
+        let flags = options(sys::BPF_F_MMAPABLE, 0);
+        let array = Some("weigh_trace");
+        let state_map = MapHandle::create(MapType::Array, array, 4, bytes as u32, 1, &flags);
+        let state_map = state_map.map_err(&failed)?;
+        let state = Memory::map(state_map.as_fd(), bytes, 0, Access::Write);
+        let state = state.map_err(made("the programs' array", bytes))?;
         let members = settings.follows.then(Members::open).transpose()?;
-        Ok(KernelTrace { programs: Vec::new(), state_map, state, rings, outer, waker, members })
-    }
-
-    /// How many rings there are.
-    pub fn rings(&self) -> usize {
-        self.rings.len()
+        Ok(KernelTrace { programs: Vec::new(), state_map, state, members })
     }
 
     /// The descriptors that programs name.
     pub fn descriptors(&self) -> Descriptors {
-        let ring = match &self.outer {
-            Some(outer) => outer.as_fd().as_raw_fd(),
-            None => self.rings[0].as_fd().as_raw_fd(),
-        };
         Descriptors {
             state: self.state_map.as_fd().as_raw_fd(),
-            ring,
             members: self.members.as_ref().map(Members::descriptor),
         }
     }
@@ -289,25 +274,6 @@ impl KernelTrace {
     pub fn lost_threads(&self) -> u64 {
         self.members.as_ref().map_or(0, Members::lost)
     }
-
-    /// Ready when a watermark was crossed.
-    pub fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.waker.as_fd()
-    }
-
-    /// Shows the records that are there, where they lie, but not too many at once; returns how many, and
-    /// whether that was all. For what is left nobody is waked.
-    pub fn drain(&mut self, mut visit: impl FnMut(&[u8])) -> (u64, bool) {
-        let mut events = [epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        }; 16];
-        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Only so that it is not ready any more: what it says is not needed.
-        let _ = epoll::wait(&self.waker, &mut events[..], Some(&now));
-        let drained = self.rings.iter_mut().map(|ring| ring.drain(&mut visit));
-        drained.fold((0, true), |(sum, all), (records, is_all)| (sum + records, all && is_all))
-    }
 }
 
 /// From now on this is the program.
@@ -316,35 +282,4 @@ fn put(table: &MapHandle, program: &OwnedFd) -> Result<(), TraceError> {
     table
         .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
         .map_err(made("the table of a program", 4))
-}
-
-fn make_rings(settings: &Settings) -> Result<(Vec<Ring>, Option<MapHandle>), TraceError> {
-    let bytes = settings.ring_bytes;
-    let count = if settings.ring_per_cpu { cpus() } else { 1 };
-    let ring = || {
-        let map = MapHandle::create(
-            MapType::RingBuf,
-            Some("weigh_events"),
-            0,
-            0,
-            bytes as u32,
-            &options(0, 0),
-        )
-        .map_err(made("a ring", bytes))?;
-        Ring::new(map, bytes).map_err(made("a ring", bytes))
-    };
-    let rings = (0..count).map(|_| ring()).collect::<Result<Vec<_>, _>>()?;
-    if !settings.ring_per_cpu {
-        return Ok((rings, None));
-    }
-    let failed = made::<libbpf_rs::Error>("the array of rings", count * 4);
-    let inner = options(0, rings[0].as_fd().as_raw_fd());
-    let outer =
-        MapHandle::create(MapType::ArrayOfMaps, Some("weigh_rings"), 4, 4, count as u32, &inner)
-            .map_err(&failed)?;
-    for (cpu, ring) in rings.iter().enumerate() {
-        let ring = ring.as_fd().as_raw_fd().to_ne_bytes();
-        outer.update(&(cpu as u32).to_ne_bytes(), &ring, MapFlags::ANY).map_err(&failed)?;
-    }
-    Ok((rings, Some(outer)))
 }

@@ -10,8 +10,7 @@ use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};
 use weigh_collect::trace::{KernelTrace, Point, Settings, TraceError};
 
-const SETTINGS: Settings =
-    Settings { state_bytes: 4096, ring_bytes: 64 * 1024, ring_per_cpu: false, follows: true };
+const SETTINGS: Settings = Settings { state_bytes: 4096, follows: true };
 
 /// A tracepoint that fires all the time.
 fn busy() -> Point {

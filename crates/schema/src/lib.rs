@@ -11,6 +11,7 @@
 //! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
 //!   side share.
 //! * [`io`]: what is kept of each file and process.
+//! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`amount`]: the sizes and durations people write.
 
@@ -30,6 +31,7 @@ mod metric;
 pub mod own;
 pub mod quality;
 pub mod recording;
+pub mod ring;
 pub mod snapshot;
 pub mod subsystem;
 pub mod summary;

@@ -11,7 +11,8 @@ pub(crate) enum R {
     R2,
     R3,
     R4,
-    R6 = 6,
+    R5,
+    R6,
     R7,
     R8,
     R9,
@@ -27,6 +28,7 @@ pub(crate) struct Label(usize);
 #[derive(Clone, Copy)]
 pub(crate) enum Op {
     Add = 0x00,
+    Subtract = 0x10,
     Multiply = 0x20,
     Divide = 0x30,
     Or = 0x40,
@@ -67,8 +69,7 @@ pub(crate) enum Helper {
     ReadUserText = 114,
     ReadKernelText = 115,
     TimeSinceBoot = 125,
-    RingReserve = 131,
-    RingSubmit = 132,
+    RingOutput = 130,
     TaskStorage = 156,
     CurrentTask = 158,
 }
@@ -173,6 +174,11 @@ impl Assembler {
     /// `r0 = compare_exchange(to + offset, r0, from)`, of 64 bits, at once.
     pub(crate) fn compare_exchange(&mut self, to: R, offset: i16, from: R) {
         self.emit(0xdb, to, from, offset, 0xf1);
+    }
+
+    /// `from = exchange(to + offset, from)`, of 64 bits, at once.
+    pub(crate) fn exchange(&mut self, to: R, offset: i16, from: R) {
+        self.emit(0xdb, to, from, offset, 0xe1);
     }
 
     pub(crate) fn call(&mut self, helper: Helper) {

@@ -2,12 +2,13 @@
 //!
 //! One program for each probe, with nothing in it that this probe does not need: whether the thread is
 //! followed, then the filter, then the sampling, then room in the ring, then header and fields at their
-//! place, then submit. Nobody is waked for a record, but for the one that crosses the watermark.
+//! place, then its stamp. Nobody is waked for a record, but for the one that crosses the watermark.
 //!
 //! Structures are read directly where the verifier knows them: a load that faults gives 0 there. Where
 //! it does not, or refuses, by the kernel's reading helpers.
 
 mod fields;
+mod ring;
 mod sampling;
 mod test;
 mod value;
@@ -17,17 +18,16 @@ use crate::condition::Test;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::signature::{Attach, Site};
-use crate::state::{BANK, CONSTANTS, Count, HOLDING, State, WATERMARK};
+use crate::state::{BANK, CONSTANTS, Count, HOLDING, OfBuffer, State};
+pub use ring::Buffer;
 
-/// The descriptors of the maps that programs use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What programs are told of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maps {
     /// The array that is shared with weigh.
     pub state: i32,
-    /// The ring, or an array of rings with one for each CPU.
-    pub ring: i32,
-    /// Whether it is the latter.
-    pub is_ring_per_cpu: bool,
+    /// Where records are written: one into each whose predicate holds.
+    pub buffers: Vec<Buffer>,
     /// Who is followed: threads that have 2 in this storage; none: everybody.
     pub members: Option<i32>,
 }
@@ -79,12 +79,10 @@ const LOADED: i16 = -32;
 const TIME: i16 = -40;
 const KEY: i16 = -48;
 const BASE: i16 = -56;
+const POSITION: i16 = -64;
 /// Of a text that is compared, 64 bytes.
 const TEXT: i16 = -128;
-
-/// `BPF_RB_NO_WAKEUP`, `BPF_RB_FORCE_WAKEUP` of `<linux/bpf.h>`.
-const QUIETLY: i32 = 1;
-const LOUDLY: i32 = 2;
+const ID: i16 = -136;
 
 /// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
 /// that could not be had.
@@ -105,6 +103,7 @@ struct Writer<'p> {
     knows_thread: bool,
     knows_cpu: bool,
     knows_time: bool,
+    knows_id: bool,
 }
 
 /// A field that could not be had: a bit is set, and the field is 0.
@@ -144,6 +143,7 @@ impl<'p> Writer<'p> {
             knows_thread: false,
             knows_cpu: false,
             knows_time: false,
+            knows_id: false,
         }
     }
 
@@ -152,7 +152,7 @@ impl<'p> Writer<'p> {
         self.leave_strangers_out();
         if let Some(test) = &self.probe.test {
             self.learn_for(test);
-            self.find_constants(test);
+            self.find_constants(test, self.state.probe(self.slot.number as usize), self.slot.flip);
             let passes = self.code.label();
             self.test(test, passes, self.end);
             self.code.place(passes);
@@ -162,27 +162,53 @@ impl<'p> Writer<'p> {
             self.count(Count::Matched);
             self.sample(sampling);
         }
-        self.reserve();
-        self.write_header();
-        self.write_fields();
-        self.submit();
+        let maps = self.maps;
+        if maps.buffers.len() > 1 {
+            // What the first has learned would not be known where it is passed over.
+            self.learn_thread();
+            self.learn_time();
+        }
+        for buffer in &maps.buffers {
+            let next = self.code.label();
+            self.write_into(buffer, next);
+            self.code.place(next);
+        }
         self.code.place(self.end);
         self.code.exit();
     }
 
-    /// R9 is what lies before the filter's constants that hold now: weigh changes those that do not, and
+    /// A record into one buffer, if its predicate holds.
+    fn write_into(&mut self, buffer: &Buffer, next: Label) {
+        if let Some(test) = &buffer.predicate {
+            self.learn_for(test);
+            self.find_constants(test, self.state.predicate(buffer.number), buffer.flip);
+            let (passes, fails) = (self.code.label(), self.code.label());
+            self.test(test, passes, fails);
+            self.code.place(fails);
+            self.count_at(self.state.of_buffer(buffer.number, OfBuffer::Passed));
+            self.code.jump(next);
+            self.code.place(passes);
+        }
+        self.reserve(buffer, next);
+        self.write_header();
+        self.write_fields();
+        self.submit(buffer, next);
+        self.write_asides();
+    }
+
+    /// R9 is what lies before the constants that hold now: weigh changes those that do not, and
     /// then which do, so that each event is held to all of the old ones or to all of the new.
-    fn find_constants(&mut self, test: &Test) {
+    fn find_constants(&mut self, test: &Test, place: usize, flip: usize) {
+        self.constants = None;
         if !(1..=CONSTANTS).contains(&test.constants().len()) {
             return;
         }
         self.constants = Some(0);
-        let place = self.state.probe(self.slot.number as usize) as u32;
         let code = &mut self.code;
-        code.map_value(R::R9, self.maps.state, place);
+        code.map_value(R::R9, self.maps.state, place as u32);
         code.load(R::R0, R::R9, HOLDING as i16, 8);
         code.with_constant(Op::And, R::R0, BANK as i32);
-        if self.slot.flip % 2 == 1 {
+        if flip % 2 == 1 {
             code.with_constant(Op::ExclusiveOr, R::R0, BANK as i32);
         }
         code.with(Op::Add, R::R9, R::R0);
@@ -244,7 +270,12 @@ impl<'p> Writer<'p> {
     /// One more, of this CPU. Nobody else writes there; but a program at a program's function may have to
     /// leave its CPU to another thread that meets the same, so there it is done at once.
     fn count(&mut self, count: Count) {
-        let place = self.state.of_cpu(self.slot.number as usize, count) as i32;
+        self.count_at(self.state.of_cpu(self.slot.number as usize, count));
+    }
+
+    /// The same of what lies so far behind the CPU's beginning.
+    fn count_at(&mut self, place: usize) {
+        let place = place as i32;
         let code = &mut self.code;
         // The offset of a load has 16 bits, which many probes exceed.
         code.with(Op::Move, R::R2, R::R8);
@@ -260,33 +291,6 @@ impl<'p> Writer<'p> {
                 code.store(R::R2, 0, R::R1, 8);
             }
         }
-    }
-
-    /// R7 is room for a record; without any it is counted as lost.
-    fn reserve(&mut self) {
-        let has_room = self.code.label();
-        if self.maps.is_ring_per_cpu {
-            let code = &mut self.code;
-            code.load(R::R1, R::Frame, CPU, 8);
-            code.store(R::Frame, KEY, R::R1, 4);
-            code.map(R::R1, self.maps.ring);
-            code.with(Op::Move, R::R2, R::Frame);
-            code.with_constant(Op::Add, R::R2, i32::from(KEY));
-            code.call(Helper::MapLookup);
-            code.jump_if_constant(When::Equal, R::R0, 0, self.end);
-            code.with(Op::Move, R::R1, R::R0);
-        } else {
-            self.code.map(R::R1, self.maps.ring);
-        }
-        let code = &mut self.code;
-        code.constant(R::R2, u64::from(self.probe.record_bytes));
-        code.constant(R::R3, 0);
-        code.call(Helper::RingReserve);
-        code.jump_if_constant(When::Unequal, R::R0, 0, has_room);
-        self.count(Count::Lost);
-        self.code.jump(self.end);
-        self.code.place(has_room);
-        self.code.with(Op::Move, R::R7, R::R0);
     }
 
     fn write_header(&mut self) {
@@ -317,28 +321,5 @@ impl<'p> Writer<'p> {
             false => self.code.call(Helper::TimeSinceBoot),
         }
         self.code.store(R::R7, offset::time_ns as i16, R::R0, 8);
-    }
-
-    /// Hands the record over; wakes who reads if so much has been written since the last time.
-    fn submit(&mut self) {
-        self.count(Count::Sent);
-        let code = &mut self.code;
-        let (quietly, submit) = (code.label(), code.label());
-        code.map_value(R::R2, self.maps.state, WATERMARK as u32);
-        code.load(R::R3, R::R2, 0, 8);
-        code.load(R::R1, R::R8, 0, 8);
-        code.with_constant(Op::Add, R::R1, self.probe.record_bytes as i32 + 8);
-        code.store(R::R8, 0, R::R1, 8);
-        code.jump_if(When::Less, R::R1, R::R3, quietly);
-        code.store_constant(R::R8, 0, 0, 8);
-        code.constant(R::R2, LOUDLY as u64);
-        code.jump(submit);
-        code.place(quietly);
-        code.constant(R::R2, QUIETLY as u64);
-        code.place(submit);
-        code.with(Op::Move, R::R1, R::R7);
-        code.call(Helper::RingSubmit);
-        self.code.jump(self.end);
-        self.write_asides();
     }
 }

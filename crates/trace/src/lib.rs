@@ -5,7 +5,7 @@
 //! what is written wrongly or does not exist, with its place and the nearest names that do. Pure: what
 //! is loaded, attached and read is `collect`'s.
 //!
-//! [`event`], [`filter`], [`sampling`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
+//! [`event`], [`filter`], [`sampling`], [`into`], [`predicate`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
 //! [`synthesis`]: what looks at several records together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -20,9 +20,11 @@ pub mod event;
 pub mod executable;
 pub mod filter;
 pub mod generate;
+pub mod into;
 pub mod near;
 pub mod operand;
 pub mod path;
+pub mod predicate;
 pub mod probe;
 pub mod record;
 pub mod sampling;

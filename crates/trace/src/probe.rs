@@ -6,6 +6,8 @@
 
 use std::rc::Rc;
 
+use weigh_schema::ring;
+
 use crate::btf::{Btf, Kind};
 use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
 use crate::error::{Refusal, Wrong};
@@ -90,8 +92,8 @@ pub struct Probe {
 
 /// The field that goes into the header.
 pub const ID: &str = "id";
-/// Stores have offsets of 15 bits.
-const MOST_RECORD_BYTES: u32 = 32 * 1024 - 8;
+/// Stores have offsets of 15 bits, too.
+const MOST_RECORD_BYTES: u32 = ring::MOST_RECORD as u32;
 
 impl Probe {
     /// Whether what fills the header's id can be below 0.

@@ -4,10 +4,12 @@
 //! constants of its filter; then, for each CPU, what it has counted. A CPU writes to its own lines
 //! alone, but for the sampling of a probe, which goes over all CPUs.
 
-/// Bytes until a CPU has to be waked for: a word.
-pub const WATERMARK: usize = 0;
-/// Bytes before the probes.
-const HEAD: usize = 64;
+/// Buffers of a stream at most.
+pub const BUFFERS: usize = 8;
+/// Bytes before the buffers' predicates: a watermark for each buffer.
+const WATERMARKS: usize = BUFFERS * 8;
+/// Bytes before the probes. A predicate has what a probe has, and uses its constants alone.
+const HEAD: usize = WATERMARKS + BUFFERS * PROBE;
 /// Bytes of a probe that all CPUs share: its gates, which bank of constants holds, and both banks.
 const PROBE: usize = 64 + 2 * BANK;
 /// Bytes of a bank.
@@ -18,8 +20,10 @@ pub(crate) const BANKS: usize = 64;
 pub(crate) const HOLDING: usize = 16;
 /// Constants of a filter that can be changed while the stream runs.
 pub const CONSTANTS: usize = 8;
+/// Bytes of what a CPU has for a buffer.
+const CPU_BUFFER: usize = 32;
 /// Bytes before the counts of a CPU.
-const CPU_HEAD: usize = 64;
+const CPU_HEAD: usize = BUFFERS * CPU_BUFFER;
 /// Bytes of what a CPU counts for a probe.
 const COUNTS: usize = 32;
 
@@ -30,6 +34,20 @@ pub struct State {
     pub probes: usize,
     /// CPUs that there is room for.
     pub cpus: usize,
+}
+
+/// What a CPU has for a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfBuffer {
+    /// How much it has written since it waked anybody.
+    Written = 0,
+    /// Which of the buffer's rings is its own, in each half: the programs that other rings are made for
+    /// read the other one.
+    Ring = 8,
+    /// Records that the buffer's predicate did not let in.
+    Passed = 16,
+    /// Records for which there was no room.
+    Lost = 24,
 }
 
 /// What a CPU has counted of a probe.
@@ -47,6 +65,26 @@ impl State {
     /// Bytes of all of it.
     pub fn bytes(&self) -> usize {
         self.cpu(self.cpus)
+    }
+
+    /// How much a CPU writes into a buffer until somebody is waked.
+    pub fn watermark(&self, buffer: usize) -> usize {
+        buffer % BUFFERS * 8
+    }
+
+    /// What belongs to a buffer's predicate.
+    pub(crate) fn predicate(&self, buffer: usize) -> usize {
+        WATERMARKS + buffer % BUFFERS * PROBE
+    }
+
+    /// Which of a predicate's two banks of constants holds.
+    pub fn predicate_holding(&self, buffer: usize) -> usize {
+        self.predicate(buffer) + HOLDING
+    }
+
+    /// A constant of a predicate in one of its banks.
+    pub fn predicate_constant(&self, buffer: usize, bank: usize, number: usize) -> usize {
+        self.predicate(buffer) + BANKS + bank % 2 * BANK + number * 8
     }
 
     /// What belongs to a probe, over all CPUs.
@@ -75,7 +113,7 @@ impl State {
         (bank % 2 * BANK) as u64
     }
 
-    /// What a CPU has to itself: the first word is how much it has written since it waked anybody.
+    /// What a CPU has to itself: first what it has for each buffer.
     pub fn cpu(&self, cpu: usize) -> usize {
         HEAD + self.probes * PROBE + cpu * self.stride()
     }
@@ -83,6 +121,16 @@ impl State {
     /// From a CPU to the next.
     pub fn stride(&self) -> usize {
         (CPU_HEAD + self.probes * COUNTS).next_multiple_of(64)
+    }
+
+    /// Where what a CPU has for a buffer lies behind the beginning of a CPU.
+    pub fn of_buffer(&self, buffer: usize, what: OfBuffer) -> usize {
+        buffer % BUFFERS * CPU_BUFFER + what as usize
+    }
+
+    /// Where it lies.
+    pub fn buffer(&self, cpu: usize, buffer: usize, what: OfBuffer) -> usize {
+        self.cpu(cpu) + self.of_buffer(buffer, what)
     }
 
     /// Where a count lies behind the beginning of a CPU.
@@ -103,7 +151,14 @@ mod tests {
     #[test]
     fn nothing_lies_on_top_of_anything() {
         let state = State { probes: 3, cpus: 2 };
-        let mut places = vec![WATERMARK];
+        let mut places: Vec<usize> = (0..BUFFERS).map(|buffer| state.watermark(buffer)).collect();
+        for buffer in 0..BUFFERS {
+            places.push(state.predicate_holding(buffer));
+            for bank in 0..2 {
+                let constant = |number| state.predicate_constant(buffer, bank, number);
+                places.extend((0..CONSTANTS).map(constant));
+            }
+        }
         for probe in 0..3 {
             places.extend([state.gate(probe, 0), state.gate(probe, 1), state.holding(probe)]);
             for bank in 0..2 {
@@ -111,7 +166,10 @@ mod tests {
             }
         }
         for cpu in 0..2 {
-            places.push(state.cpu(cpu));
+            for buffer in 0..BUFFERS {
+                let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed, OfBuffer::Lost];
+                places.extend(of.map(|what| state.buffer(cpu, buffer, what)));
+            }
             for probe in 0..3 {
                 for count in [Count::Sent, Count::Lost, Count::Matched] {
                     places.push(state.count(cpu, probe, count));

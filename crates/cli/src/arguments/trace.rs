@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 use weigh_schema::amount::parse_duration;
+use weigh_schema::ring;
 
 const TRACE_EXAMPLES: &str = "\
 Exit status:
@@ -76,19 +77,29 @@ pub struct TraceArguments {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// How large the ring is, a power of 2: what comes while it is full is lost, and counted.
-    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = ring_size, help_heading = "Buffers")]
-    pub buffer: usize,
+    /// How large a ring is, a power of 2: what comes while it is full is lost, and counted [default: 1MiB to 8MiB for
+    /// each CPU, or 8MiB for all].
+    #[arg(long, value_name = "SIZE", value_parser = ring_size, help_heading = "Buffers")]
+    pub buffer: Option<usize>,
 
-    /// A ring for each CPU: CPUs do not wait for each other, but events of different CPUs may come in
-    /// another order than they happened.
-    #[arg(long, help_heading = "Buffers")]
+    /// A ring for each CPU: CPUs do not wait for each other, and events are put into the order of their times when
+    /// they are taken in [default, unless stacks of programs are wanted].
+    #[arg(long, help_heading = "Buffers", conflicts_with = "total_order")]
     pub per_cpu: bool,
 
-    /// Wake weigh when a CPU has written so much; 0: for each event [default: an eighth of the ring, 4KiB where
-    /// stacks of programs are wanted].
+    /// One ring for all CPUs: events stay in the order in which they were written.
+    #[arg(long, help_heading = "Buffers")]
+    pub total_order: bool,
+
+    /// Wake weigh when a CPU has written so much; 0: for each event [default: an eighth of what it can write, 4KiB
+    /// where stacks of programs are wanted].
     #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size, help_heading = "Buffers")]
     pub wake: Option<u64>,
+
+    /// Another buffer beside or instead of the one of -o: 'NAME: CLAUSE, ... if PREDICATE', as 'slow: of block_rq_issue |
+    /// block_rq_complete, deliver 10ms, to slow.parquet if tgid == 42'; can be given several times.
+    #[arg(long = "into", value_name = "BUFFER", help_heading = "Buffers")]
+    pub into: Vec<String>,
 
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
@@ -202,8 +213,8 @@ pub struct TracePacketsArguments {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// How large the ring is, a power of 2: what comes while it is full is lost, and counted.
-    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = ring_size)]
+    /// How large the ring of a CPU is, a power of 2: what comes while it is full is lost, and counted.
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = ring_size)]
     pub buffer: usize,
 
     /// Do not tell in the end what was counted.
@@ -256,11 +267,43 @@ pub enum TraceCtl {
         /// As for --sampling [default: take all].
         rule: Option<String>,
     },
+    /// Say which buffers there are: rings, predicates, delivery, what was taken, passed over and lost.
+    Buffers {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add, change or remove a buffer.
+    #[command(subcommand)]
+    Buffer(TraceCtlBuffer),
     /// Wake the stream when a CPU has written so much; 0: for each event.
     Wake {
         /// How much.
         #[arg(value_name = "SIZE", value_parser = weigh_schema::amount::parse_size)]
         bytes: u64,
+    },
+}
+
+/// What can be done with a buffer.
+#[derive(Subcommand, Debug)]
+pub enum TraceCtlBuffer {
+    /// Another buffer from now on.
+    Add {
+        /// As for --into.
+        buffer: String,
+    },
+    /// Change what is said of a buffer, and nothing else of it: 'size 4MiB', 'deliver 10ms if cpu == 3'; `if` with nothing
+    /// behind it lets all in.
+    Set {
+        /// Its name in `buffers`.
+        name: String,
+        /// As for --into, without the name.
+        clauses: String,
+    },
+    /// A buffer less; its file is written whole.
+    Remove {
+        /// Its name in `buffers`.
+        name: String,
     },
 }
 
@@ -284,11 +327,15 @@ fn keys(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Rings are a power of 2, of whole pages, below what the kernel can address in one.
+/// Rings are a power of 2.
 fn ring_size(text: &str) -> Result<usize, String> {
     let bytes = weigh_schema::amount::parse_size(text).map_err(|error| error.to_string())?;
     match usize::try_from(bytes) {
-        Ok(size) if size.is_power_of_two() && (4096..=1 << 30).contains(&size) => Ok(size),
-        _ => Err(format!("'{text}' is no size of a ring; expected a power of 2, 4KiB to 1GiB")),
+        Ok(size)
+            if size.is_power_of_two() && (ring::LEAST_BYTES..=ring::MOST_BYTES).contains(&size) =>
+        {
+            Ok(size)
+        }
+        _ => Err(format!("'{text}' is no size of a ring; expected a power of 2, 4KiB to 256MiB")),
     }
 }

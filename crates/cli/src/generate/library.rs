@@ -2,6 +2,7 @@
 
 use weigh_schema::library;
 use weigh_schema::own::OWN_NUMBERS;
+use weigh_schema::ring;
 use weigh_schema::subsystem::{
     CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS,
 };
@@ -13,6 +14,7 @@ pub type Source = (&'static str, fn() -> String);
 pub const SOURCES: &[Source] = &[
     ("weigh_account.h", library::public_header),
     ("src/page.h", library::page_header),
+    ("src/ring.h", ring::header),
     ("python/weigh/_fields.py", fields),
     ("rust/src/account.rs", super::library_rust::account),
 ];

@@ -5,8 +5,10 @@
 //! follows ([`control`]). What the command prints, and how it ends, is its own.
 
 mod asked;
+mod buffers;
 mod control;
 mod counts;
+mod held;
 mod list;
 mod names;
 mod packets;

@@ -57,8 +57,10 @@ pub fn as_stream(asked: &TracePacketsArguments) -> TraceArguments {
         pid: asked.pid,
         system: asked.system,
         duration: asked.duration,
-        buffer: asked.buffer,
+        buffer: Some(asked.buffer),
         per_cpu: false,
+        total_order: false,
+        into: Vec::new(),
         wake: None,
         synthesis: SynthesisArguments {
             latency: layers,

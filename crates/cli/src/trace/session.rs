@@ -79,8 +79,9 @@ fn until_over(
     let mut has_all = true;
     loop {
         let pause = if stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
+        let pause = stream.pause().map_or(pause, |other| pause.min(other));
         let look = Instant::now() + if has_all { pause } else { Duration::ZERO };
-        let mut awaited: Vec<BorrowedFd<'_>> = vec![stream.kernel.wake_fd()];
+        let mut awaited: Vec<BorrowedFd<'_>> = stream.wake_fds().collect();
         awaited.extend(control.descriptors());
         started.wait(end.map_or(look, |end| end.min(look)), &awaited)?;
         started.attend(&|pid| stream.kernel.is_member(pid))?;

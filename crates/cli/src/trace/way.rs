@@ -3,6 +3,8 @@
 //! Reads records as the ring gives them; hands on the same, in the order of their times and with what joins
 //! them, or the events that are derived from them, or none: then only what was found is told.
 
+use std::path::Path;
+
 use anyhow::Context as _;
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::probe::Probe;
@@ -26,12 +28,14 @@ pub type Probes<'p> = &'p dyn Fn(u32) -> Option<&'p Probe>;
 pub struct Way {
     /// None: nobody wants them one by one.
     sink: Option<Box<dyn Sink>>,
+    /// Records that wait until all that are older have come; none: they come in their order, or it does not
+    /// matter.
+    merge: Option<Merge>,
     behind: Option<Behind>,
 }
 
 /// What looks at several of them.
 struct Behind {
-    merge: Merge,
     synthesis: Synthesis,
     /// The events that are derived, which are handed on in place of the others; none: those are.
     derived: Vec<Probe>,
@@ -47,9 +51,11 @@ impl Way {
         arguments: &TraceArguments,
         asked: &[Asked],
         probes: &[&Probe],
+        has_rings: bool,
     ) -> anyhow::Result<Way> {
         if asked.is_empty() {
-            return Ok(Way { sink: Some(sink(arguments, probes)?), behind: None });
+            let merge = has_rings.then(Merge::default);
+            return Ok(Way { sink: Some(sink(arguments, probes)?), merge, behind: None });
         }
         let keys = arguments.synthesis.keys as usize;
         for asked in asked {
@@ -69,14 +75,25 @@ impl Way {
         let has_terminal = arguments.command.is_empty() && arguments.output.is_none();
         let is_live = arguments.synthesis.live || has_terminal && sink.is_none();
         let behind = Behind {
-            merge: Merge::default(),
             synthesis,
             joins: sink.is_some() && derived.is_empty(),
             derived,
             out: Out::default(),
             live: is_live.then(Live::new),
         };
-        Ok(Way { sink, behind: Some(behind) })
+        Ok(Way { sink, merge: Some(Merge::default()), behind: Some(behind) })
+    }
+
+    /// To a file and nowhere else, or to nobody: then others may read the rings.
+    pub fn to(
+        path: Option<&Path>,
+        counters: &[String],
+        probes: &[&Probe],
+        has_rings: bool,
+    ) -> anyhow::Result<Way> {
+        let sink = path.map(|path| sinks::of_file(path, probes, counters)).transpose()?;
+        let merge = (has_rings && sink.is_some()).then(Merge::default);
+        Ok(Way { sink, merge, behind: None })
     }
 
     /// Takes a record, where it lies in the ring.
@@ -86,9 +103,9 @@ impl Way {
         record: Record<'_>,
         meaning: &Meaning,
     ) -> anyhow::Result<()> {
-        match (&mut self.behind, &mut self.sink) {
-            (Some(behind), _) => {
-                behind.merge.push(record);
+        match (&mut self.merge, &mut self.sink) {
+            (Some(merge), _) => {
+                merge.push(record);
                 Ok(())
             }
             (None, Some(sink)) => sink.take(probe, record, meaning),
@@ -113,12 +130,9 @@ impl Way {
         probes: Probes<'_>,
         meaning: &Meaning,
     ) -> anyhow::Result<()> {
-        let Way { sink, behind } = self;
-        let handed_on = behind.as_mut().map_or(Ok(()), |behind| {
-            let until = behind.hand_on(all_ns, probes, meaning, sink)?;
-            behind.pass(until, meaning, sink)
-        });
-        let ended = sink.as_mut().map_or(Ok(()), |sink| sink.end_batch());
+        let handed_on =
+            self.hand_on(all_ns, probes, meaning).and_then(|until| self.pass(until, meaning));
+        let ended = self.sink.as_mut().map_or(Ok(()), |sink| sink.end_batch());
         handed_on.and(ended)
     }
 
@@ -129,10 +143,36 @@ impl Way {
         probes: Probes<'_>,
         meaning: &Meaning,
     ) -> anyhow::Result<()> {
-        let Way { sink, behind } = self;
-        let Some(behind) = behind else { return Ok(()) };
-        behind.hand_on(Some(u64::MAX), probes, meaning, sink)?;
-        behind.pass(until_ns, meaning, sink)
+        self.hand_on(Some(u64::MAX), probes, meaning)?;
+        self.pass(until_ns, meaning)
+    }
+
+    /// Hands on those that have their turn; returns up to when all were.
+    fn hand_on(
+        &mut self,
+        all_ns: Option<u64>,
+        probes: Probes<'_>,
+        meaning: &Meaning,
+    ) -> anyhow::Result<u64> {
+        let Way { sink, merge: Some(merge), behind } = self else { return Ok(0) };
+        let mut done = Ok(());
+        let until = merge.hand_on(all_ns, |record| {
+            let (Some(probe), true) = (probes(record.event()), done.is_ok()) else { return };
+            done = match (&mut *behind, &mut *sink) {
+                (Some(behind), sink) => behind.take(probe, record, meaning, sink),
+                (None, Some(sink)) => sink.take(probe, record, meaning),
+                (None, None) => Ok(()),
+            };
+        });
+        done.map(|()| until)
+    }
+
+    fn pass(&mut self, now_ns: u64, meaning: &Meaning) -> anyhow::Result<()> {
+        let Some(behind) = &mut self.behind else { return Ok(()) };
+        behind.synthesis.pass(now_ns, &mut behind.out);
+        let done = hand_on(&behind.derived, &behind.out, meaning, &mut self.sink);
+        behind.out.clear();
+        done
     }
 
     /// What was found until then; none if nothing was asked for.
@@ -143,7 +183,8 @@ impl Way {
         gaps: &Gaps<'_>,
     ) -> Option<SynthesisReport> {
         let behind = self.behind.as_ref()?;
-        Some(behind.synthesis.report(rows, (now_ns, seconds), behind.merge.late(), gaps))
+        let late = self.merge.as_ref().map_or(0, Merge::late);
+        Some(behind.synthesis.report(rows, (now_ns, seconds), late, gaps))
     }
 
     /// The terminal, when it is time to draw on it.
@@ -161,42 +202,25 @@ impl Way {
 }
 
 impl Behind {
-    fn hand_on(
+    /// Takes one that has its turn.
+    fn take(
         &mut self,
-        all_ns: Option<u64>,
-        probes: Probes<'_>,
-        meaning: &Meaning,
-        sink: &mut Option<Box<dyn Sink>>,
-    ) -> anyhow::Result<u64> {
-        let Behind { merge, synthesis, derived, out, joins, .. } = self;
-        let mut done = Ok(());
-        let until = merge.hand_on(all_ns, |record| {
-            let Some(probe) = probes(record.event()) else { return };
-            synthesis.take(probe, record, out);
-            if let (true, Some(sink)) = (*joins, sink.as_mut())
-                && done.is_ok()
-            {
-                out.flows.iter().for_each(|flow| sink.join(*flow));
-                done = sink.take(probe, record, meaning);
-            }
-            out.flows.clear();
-            if !out.records.is_empty() && done.is_ok() {
-                done = hand_on(derived, out, meaning, sink);
-            }
-            out.clear();
-        });
-        done.map(|()| until)
-    }
-
-    fn pass(
-        &mut self,
-        now_ns: u64,
+        probe: &Probe,
+        record: Record<'_>,
         meaning: &Meaning,
         sink: &mut Option<Box<dyn Sink>>,
     ) -> anyhow::Result<()> {
-        self.synthesis.pass(now_ns, &mut self.out);
-        let done = hand_on(&self.derived, &self.out, meaning, sink);
-        self.out.clear();
+        let Behind { synthesis, derived, out, joins, .. } = self;
+        synthesis.take(probe, record, out);
+        let mut done = Ok(());
+        if let (true, Some(sink)) = (*joins, sink.as_mut()) {
+            out.flows.iter().for_each(|flow| sink.join(*flow));
+            done = sink.take(probe, record, meaning);
+        }
+        if !out.records.is_empty() && done.is_ok() {
+            done = hand_on(derived, out, meaning, sink);
+        }
+        out.clear();
         done
     }
 }

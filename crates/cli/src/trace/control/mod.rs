@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::Counted;
+use super::counts::{Counted, Taken};
 pub use client::ask;
 pub use server::Control;
 
@@ -45,6 +45,23 @@ pub enum Ask {
         /// None: all are taken.
         rule: Option<String>,
     },
+    /// Another buffer.
+    AddBuffer {
+        /// As it is written.
+        buffer: String,
+    },
+    /// A buffer is changed.
+    SetBuffer {
+        /// Which.
+        name: String,
+        /// What is said of it.
+        clauses: String,
+    },
+    /// A buffer less.
+    RemoveBuffer {
+        /// Which.
+        name: String,
+    },
     /// Another watermark.
     Wake {
         /// So much.
@@ -69,6 +86,9 @@ pub enum Answer<R = Register> {
 pub struct Done {
     /// Of which probes.
     pub ids: Vec<usize>,
+    /// Of what else.
+    #[serde(default)]
+    pub what: Option<String>,
     /// How long that took.
     pub took_us: u64,
 }
@@ -94,6 +114,36 @@ pub struct Register {
     pub lost_threads: u64,
     /// What it follows, and has followed.
     pub probes: Vec<Registered>,
+    /// Where that goes, and has gone.
+    pub buffers: Vec<RegisteredBuffer>,
+}
+
+/// A buffer.
+#[derive(Debug, Serialize)]
+pub struct RegisteredBuffer {
+    /// What to ask for it by.
+    pub name: String,
+    /// Who writes into the same ring.
+    pub spread: String,
+    /// How many rings it has.
+    pub rings: usize,
+    /// Bytes of each.
+    pub ring_bytes: usize,
+    /// The events that go in, if not all do.
+    pub events: Option<Vec<String>>,
+    /// Which of their records.
+    pub predicate: Option<String>,
+    /// When who reads is waked.
+    pub delivery: String,
+    /// The file that it is written to.
+    pub output: Option<String>,
+    /// Bytes that wait in the rings.
+    pub waiting: u64,
+    /// Whether it was, and is not any more.
+    pub is_removed: bool,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counted: Taken,
 }
 
 /// A probe.

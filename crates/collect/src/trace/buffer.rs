@@ -1,0 +1,81 @@
+//! Rings are made: by whoever may, before programs write into them. Who reads them is given their descriptors.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{MapHandle, MapType};
+use weigh_schema::ring::{Layout, MAGIC, word};
+
+use super::memory::{Access, Memory};
+use super::reader::ReaderFds;
+use super::{TraceError, made, options};
+
+/// Rings with all that belongs to them.
+pub struct Buffer {
+    rings: MapHandle,
+    consumers: MapHandle,
+    doorbell: MapHandle,
+    layout: Layout,
+}
+
+impl Buffer {
+    /// Makes rings. From then on only programs can write into them.
+    pub fn make(layout: Layout) -> Result<Buffer, TraceError> {
+        let failed = made("a ring", layout.bytes);
+        let array = |name, bytes: usize, count: usize| {
+            let flags = options(sys::BPF_F_MMAPABLE, 0);
+            MapHandle::create(MapType::Array, Some(name), 4, bytes as u32, count as u32, &flags)
+        };
+        let rings = array("weigh_rings", layout.element(), layout.rings).map_err(&failed)?;
+        describe(rings.as_fd(), layout).map_err(made("a ring", layout.bytes))?;
+        let consumers =
+            array("weigh_read", layout.consumers(), 1).map_err(made("positions", layout.rings))?;
+        let page = rustix::param::page_size();
+        let doorbell = MapHandle::create(
+            MapType::RingBuf,
+            Some("weigh_bell"),
+            0,
+            0,
+            page as u32,
+            &options(0, 0),
+        )
+        .map_err(made("a ring", page))?;
+        Ok(Buffer { rings, consumers, doorbell, layout })
+    }
+
+    /// How they lie.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The descriptors that programs name: rings, how far each has been read, doorbell.
+    pub fn descriptors(&self) -> [i32; 3] {
+        [&self.rings, &self.consumers, &self.doorbell].map(|map| map.as_fd().as_raw_fd())
+    }
+
+    /// Descriptors for whoever is to read.
+    pub fn for_reader(&self) -> io::Result<ReaderFds> {
+        Ok(ReaderFds {
+            rings: self.rings.as_fd().try_clone_to_owned()?,
+            consumers: self.consumers.as_fd().try_clone_to_owned()?,
+            doorbell: self.doorbell.as_fd().try_clone_to_owned()?,
+        })
+    }
+}
+
+/// Writes the first lines; then nobody can write there any more but programs.
+fn describe(array: BorrowedFd<'_>, layout: Layout) -> io::Result<()> {
+    let memory = Memory::map(array, layout.all(), 0, Access::Write)?;
+    for ring in 0..layout.rings {
+        memory.set(layout.word(ring, word::RINGS), layout.rings as u64);
+        memory.set(layout.word(ring, word::BYTES), layout.bytes as u64);
+        memory.set(layout.word(ring, word::MAGIC), MAGIC);
+    }
+    drop(memory);
+    // SAFETY: the map is open.
+    match unsafe { sys::bpf_map_freeze(array.as_raw_fd()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}

@@ -1,0 +1,176 @@
+//! The side of a stream that reads. It is made from descriptors alone, by a process that needs no rights: the owner
+//! of the rings, who says how far he has read, so that what lies behind that may be written again.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use weigh_schema::ring::Layout;
+
+use super::memory::{Access, Memory};
+use super::ring::{Found, Rings};
+
+/// So much is shown of a ring at once: whoever reads has other things to do as well.
+const AT_ONCE: u64 = 256 * 1024;
+/// After so many bytes it is said that their place is free.
+const STRIDE: u64 = 64 * 1024;
+
+/// The descriptors that rings are read by.
+#[derive(Debug)]
+pub struct ReaderFds {
+    /// The array of rings.
+    pub rings: OwnedFd,
+    /// The array of how far each has been read.
+    pub consumers: OwnedFd,
+    /// What wakes who reads.
+    pub doorbell: OwnedFd,
+}
+
+/// The owner of rings.
+pub struct Reader {
+    rings: Rings,
+    consumers: Memory,
+    doorbell: Doorbell,
+    /// Where he is in each.
+    at: Vec<u64>,
+    broken: u64,
+}
+
+impl Reader {
+    /// Maps what the descriptors stand for. Goes on where the last owner was. Refuses what is no map of the
+    /// kernel's: a file could be cut short while it is read.
+    pub fn new(fds: ReaderFds) -> io::Result<Reader> {
+        for fd in [&fds.rings, &fds.consumers, &fds.doorbell] {
+            let is = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
+            if is.as_bytes() != b"anon_inode:bpf-map" {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no map"));
+            }
+        }
+        Reader::of(fds)
+    }
+
+    fn of(fds: ReaderFds) -> io::Result<Reader> {
+        let rings = Rings::map(fds.rings.as_fd())?;
+        let layout = rings.layout();
+        let consumers = Memory::map(fds.consumers.as_fd(), layout.consumers(), 0, Access::Write)?;
+        let doorbell = Doorbell::new(fds.doorbell)?;
+        let at = (0..layout.rings).map(|ring| consumers.get(layout.consumer(ring))).collect();
+        Ok(Reader { rings, consumers, doorbell, at, broken: 0 })
+    }
+
+    /// How the rings lie.
+    pub fn layout(&self) -> Layout {
+        self.rings.layout()
+    }
+
+    /// Ready when a watermark was crossed, until [`Reader::drain`].
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.doorbell.fd.as_fd()
+    }
+
+    /// Whether a watermark was crossed since [`Reader::drain`].
+    pub fn is_rung(&self) -> bool {
+        self.doorbell.is_rung()
+    }
+
+    /// How often what was read could not be: the rest of that ring was passed over then.
+    pub fn broken(&self) -> u64 {
+        self.broken
+    }
+
+    /// Bytes that were reserved and have not been shown yet, of all rings.
+    pub fn waiting(&self) -> u64 {
+        let each = self.at.iter().enumerate();
+        each.map(|(ring, at)| self.rings.head(ring).wrapping_sub(*at)).sum()
+    }
+
+    /// Shows the records that are there, where they lie, ring by ring, but not too many at once; returns how many,
+    /// and whether that was all. For what is left nobody is waked.
+    pub fn drain(&mut self, mut visit: impl FnMut(&[u8])) -> (u64, bool) {
+        // First: it rings again for what comes from now on.
+        self.doorbell.has_been_heard();
+        let drained = (0..self.at.len()).map(|ring| self.drain_one(ring, &mut visit));
+        drained.fold((0, true), |(sum, all), (records, is_all)| (sum + records, all && is_all))
+    }
+
+    fn drain_one(&mut self, ring: usize, visit: &mut impl FnMut(&[u8])) -> (u64, bool) {
+        let layout = self.rings.layout();
+        let (mut at, mut records) = (self.at[ring], 0);
+        let (first, most) = (at, AT_ONCE.min(layout.bytes as u64));
+        let mut told = at;
+        let mut head = self.rings.head(ring);
+        let is_all = loop {
+            if at.wrapping_sub(first) >= most {
+                break false;
+            }
+            match self.rings.record(ring, at, head) {
+                Found::Record(record, next) => {
+                    visit(record);
+                    records += 1;
+                    at = next;
+                }
+                Found::Pending if at == head && self.rings.head(ring) != head => {
+                    head = self.rings.head(ring);
+                }
+                Found::Pending => break true,
+                // Nobody overtakes the owner who keeps to what is agreed on.
+                Found::Overtaken(_) | Found::Broken => {
+                    self.broken += 1;
+                    at = self.rings.head(ring);
+                    break true;
+                }
+            }
+            if at.wrapping_sub(told) >= STRIDE {
+                self.tell(ring, at);
+                told = at;
+            }
+        };
+        self.tell(ring, at);
+        self.at[ring] = at;
+        (records, is_all)
+    }
+
+    fn tell(&self, ring: usize, at: u64) {
+        if let Some(word) = self.consumers.word(self.rings.layout().consumer(ring)) {
+            word.store(at, Ordering::Release);
+        }
+    }
+}
+
+/// A ring of the kernel's that nothing is read from: what is put into it wakes.
+struct Doorbell {
+    fd: OwnedFd,
+    /// A page that this side writes: up to where it was read.
+    consumer: Memory,
+    /// A page that the kernel writes: up to where it was written.
+    producer: Memory,
+}
+
+impl Doorbell {
+    fn new(fd: OwnedFd) -> io::Result<Doorbell> {
+        let page = rustix::param::page_size();
+        let consumer = Memory::map(fd.as_fd(), page, 0, Access::Write)?;
+        let producer = Memory::map(fd.as_fd(), page, page as u64, Access::Read)?;
+        Ok(Doorbell { fd, consumer, producer })
+    }
+
+    fn is_rung(&self) -> bool {
+        let words = self.consumer.word(0).zip(self.producer.word(0));
+        words.is_some_and(|(heard, rung)| {
+            heard.load(Ordering::Relaxed) != rung.load(Ordering::Relaxed)
+        })
+    }
+
+    fn has_been_heard(&self) {
+        if let (Some(consumer), Some(producer)) = (self.consumer.word(0), self.producer.word(0)) {
+            let rung = producer.load(Ordering::Acquire);
+            if consumer.load(Ordering::Relaxed) != rung {
+                // What is read from now on was written before it rings again.
+                consumer.swap(rung, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Memory that a program of the kernel's could have written, and such as none would have.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use weigh_schema::ring::{MAGIC, MOST_RECORD, step, word};
+
+use super::*;
+
+/// The three arrays, as files.
+struct Made {
+    layout: Layout,
+    files: [File; 3],
+    /// Where the next record of each ring goes.
+    heads: Vec<u64>,
+}
+
+impl Made {
+    fn new(rings: usize) -> Made {
+        let layout = Layout { rings, bytes: 4096 };
+        let page = rustix::param::page_size();
+        let files = [layout.all(), layout.consumers(), 2 * page].map(|bytes| {
+            let file = File::from(memfd_create("ring", MemfdFlags::CLOEXEC).unwrap());
+            file.set_len(bytes.next_multiple_of(page) as u64).unwrap();
+            file
+        });
+        let made = Made { layout, files, heads: vec![0; rings] };
+        for ring in 0..rings {
+            made.put(ring, word::MAGIC, MAGIC);
+            made.put(ring, word::RINGS, rings as u64);
+            made.put(ring, word::BYTES, 4096);
+        }
+        made
+    }
+
+    fn put(&self, ring: usize, word: usize, value: u64) {
+        let place = self.layout.word(ring, word) as u64;
+        self.files[0].write_all_at(&value.to_le_bytes(), place).unwrap();
+    }
+
+    fn reader(&self) -> std::io::Result<Reader> {
+        let [rings, consumers, doorbell] =
+            [0, 1, 2].map(|file: usize| OwnedFd::from(self.files[file].try_clone().unwrap()));
+        Reader::of(ReaderFds { rings, consumers, doorbell })
+    }
+
+    /// A record of so many bytes, which says that it has so many.
+    fn write(&mut self, ring: usize, bytes: usize, says: u32) {
+        let at = self.heads[ring];
+        let mut record = vec![at as u8; bytes];
+        record[4..8].copy_from_slice(&says.to_le_bytes());
+        let place = self.layout.stamp(ring, at) as u64;
+        self.files[0].write_all_at(&record, place + 8).unwrap();
+        self.files[0].write_all_at(&(at + 1).to_le_bytes(), place).unwrap();
+        self.heads[ring] += step(bytes) as u64;
+        self.put(ring, word::HEAD, self.heads[ring]);
+    }
+
+    fn read(&self, ring: usize) -> u64 {
+        let mut word = [0; 8];
+        self.files[1].read_exact_at(&mut word, self.layout.consumer(ring) as u64).unwrap();
+        u64::from_le_bytes(word)
+    }
+}
+
+fn lengths(reader: &mut Reader) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    while !reader.drain(|record| lengths.push(record.len())).1 {}
+    lengths
+}
+
+#[test]
+fn records_come_in_their_order_and_over_the_end_of_the_ring() {
+    let mut made = Made::new(2);
+    let mut reader = made.reader().unwrap();
+    let mut all = 0;
+    for round in 0..100 {
+        made.write(0, 1000 + round, 1000 + round as u32);
+        made.write(1, 40, 40);
+        made.write(0, 41, 41);
+        assert_eq!(lengths(&mut reader), [1000 + round, 41, 40]);
+        all += 3;
+        assert_eq!([made.read(0), made.read(1)], [made.heads[0], made.heads[1]]);
+    }
+    assert_eq!((all, reader.broken(), reader.waiting()), (300, 0, 0));
+    // Another owner goes on where this one was.
+    made.write(1, 48, 48);
+    assert_eq!(lengths(&mut made.reader().unwrap()), [48]);
+}
+
+#[test]
+fn what_is_not_written_yet_is_waited_for() {
+    let mut made = Made::new(1);
+    let mut reader = made.reader().unwrap();
+    made.put(0, word::HEAD, step(40) as u64);
+    assert_eq!(lengths(&mut reader), [0usize; 0]);
+    assert_eq!(reader.waiting(), step(40) as u64);
+    made.write(0, 40, 40);
+    assert_eq!(lengths(&mut reader), [40]);
+}
+
+#[test]
+fn what_can_not_be_is_passed_over_and_counted() {
+    for says in [0, 7, MOST_RECORD as u32 + 1, u32::MAX] {
+        let mut made = Made::new(1);
+        let mut reader = made.reader().unwrap();
+        made.write(0, 40, says);
+        assert_eq!((lengths(&mut reader).len(), reader.broken()), (0, 1), "{says}");
+        made.write(0, 40, 40);
+        assert_eq!(lengths(&mut reader), [40]);
+    }
+    for head in [1 << 40, u64::MAX, u64::MAX / 2 + 7] {
+        let made = Made::new(1);
+        let mut reader = made.reader().unwrap();
+        made.put(0, word::HEAD, head);
+        assert_eq!((lengths(&mut reader).len(), reader.broken() > 0), (0, true), "{head}");
+    }
+    for (word, value) in [(word::MAGIC, 1), (word::RINGS, 0), (word::BYTES, 5000)] {
+        let made = Made::new(1);
+        made.put(0, word, value);
+        assert!(made.reader().is_err(), "{word}");
+    }
+    let no_map = || File::open("/dev/null").map(OwnedFd::from).unwrap();
+    let fds = ReaderFds { rings: no_map(), consumers: no_map(), doorbell: no_map() };
+    assert!(Reader::new(fds).is_err());
+}
+
+#[test]
+fn a_follower_finds_that_he_was_overtaken() {
+    let mut made = Made::new(1);
+    let rings = Rings::map(made.files[0].as_fd()).unwrap();
+    (0..80).for_each(|_| made.write(0, 40, 40));
+    let first = |rings: &Rings| matches!(rings.record(0, 0, rings.head(0)), Found::Record(_, 48));
+    assert!(first(&rings) && !rings.has_overtaken(0, 0));
+    (0..10).for_each(|_| made.write(0, 40, 40));
+    assert!(!first(&rings) && rings.has_overtaken(0, 0));
+    assert_eq!(rings.record(0, 0, rings.head(0)), Found::Overtaken(90 * 48));
+}
