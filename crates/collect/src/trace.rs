@@ -6,6 +6,7 @@
 //! Refuses programs that the kernel refuses, with the verifier's last words.
 
 mod attach;
+mod counters;
 mod members;
 mod ring;
 mod shared;
@@ -22,6 +23,7 @@ use crate::complaints;
 use crate::job::JobError;
 use crate::requirements::{self, Missing};
 pub use attach::{Point, UserPlace};
+pub use counters::{Counted, why_no_counter};
 use members::Members;
 use ring::Ring;
 use shared::Shared;
@@ -64,6 +66,14 @@ pub enum TraceError {
         error: io::Error,
         /// What may help.
         hint: &'static str,
+    },
+    /// A counter can not be had.
+    #[error("the counter '{name}' can not be had: {why}")]
+    Counter {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
     },
     /// Waiting for records can not be set up.
     #[error("waiting for the ring: {0}")]
@@ -121,6 +131,7 @@ pub struct KernelTrace {
     outer: Option<MapHandle>,
     waker: OwnedFd,
     members: Option<Members>,
+    counters: Vec<counters::Counter>,
 }
 
 /// CPUs that programs may run on.
@@ -167,7 +178,8 @@ impl KernelTrace {
             epoll::add(&waker, ring, epoll::EventData::new_u64(0), flags).map_err(wait)?;
         }
         let members = settings.follows.then(Members::open).transpose()?;
-        Ok(KernelTrace { programs: Vec::new(), state_map, state, rings, outer, waker, members })
+        let (programs, counters) = (Vec::new(), Vec::new());
+        Ok(KernelTrace { programs, state_map, state, rings, outer, waker, members, counters })
     }
 
     /// How many rings there are.
@@ -186,6 +198,19 @@ impl KernelTrace {
             ring,
             members: self.members.as_ref().map(Members::descriptor),
         }
+    }
+
+    /// Has each CPU count; returns the descriptor of the array that programs name.
+    pub fn open_counter(&mut self, name: &str, counted: Counted) -> Result<i32, TraceError> {
+        let counter = counters::Counter::open(name, counted)?;
+        let descriptor = counter.descriptor();
+        self.counters.push(counter);
+        Ok(descriptor)
+    }
+
+    /// From now on they are counted no more, but for those of these descriptors.
+    pub fn keep_counters(&mut self, descriptors: &[i32]) {
+        self.counters.retain(|counter| descriptors.contains(&counter.descriptor()));
     }
 
     /// Has the kernel check programs of one event, each for its place; returns their number. They are not

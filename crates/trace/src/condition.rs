@@ -4,6 +4,7 @@
 //! do not exist, comparisons of a text with a number, and numbers that the other side can never be.
 
 use crate::btf::{Btf, Kind};
+use crate::counter::Counter;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::near::nearest;
@@ -26,6 +27,8 @@ pub enum Source {
     Cpu,
     /// An argument, or what lies behind it.
     Place(Place),
+    /// What a counter of the CPU shows; in no filter.
+    Counter(Counter),
 }
 
 impl Source {
@@ -39,10 +42,19 @@ impl Source {
         }
     }
 
+    /// The counter, if it is one.
+    pub fn counter(&self) -> Option<Counter> {
+        match self {
+            Source::Counter(counter) => Some(*counter),
+            _ => None,
+        }
+    }
+
     /// How many bytes it has.
     pub fn bytes(&self) -> u32 {
         match self {
             Source::Place(place) => place.bytes,
+            Source::Counter(_) => 8,
             _ => 4,
         }
     }
@@ -68,7 +80,7 @@ impl Source {
                 // Types may say of themselves that they are of any size.
                 _ => place.bytes.saturating_mul(8),
             },
-            _ => 32,
+            _ => self.bytes() * 8,
         }
     }
 }

@@ -70,6 +70,21 @@ pub enum Wrong {
     /// None of the events that are followed.
     #[error("no event that is followed is called '{0}'")]
     NoEvent(String),
+    /// No such counter.
+    #[error(
+        "there is no counter '{0}'; those with a name are told by `weigh trace list counter`, others are written as the processor numbers them: r01c2"
+    )]
+    NoCounter(String),
+    /// This machine does not have it.
+    #[error("the counter '{name}' can not be had: {why}; counters that can be had here: {}", here.join(", "))]
+    CounterNotHere {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+        /// Those that it has.
+        here: Vec<&'static str>,
+    },
     /// No such set.
     #[error("there is no set of events named '{0}'")]
     NoSet(String),

@@ -8,6 +8,7 @@
 //! Reads text; emits a tree whose parts know where they stand. Whether the kernel has such an event
 //! is not looked at here.
 
+use crate::counter::Counter;
 use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::Filter;
@@ -92,6 +93,13 @@ pub enum Wanted {
         frames: u32,
         /// The program's, not the kernel's.
         is_user: bool,
+    },
+    /// What a counter of the CPU shows.
+    Counter {
+        /// Which.
+        counter: Counter,
+        /// As it was written.
+        name: String,
     },
 }
 
@@ -313,8 +321,16 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
             Wanted::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
         }
         "stack" | "ustack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)?, is_user },
+        "counter" => {
+            let (name, span) = cursor.until(&[')']);
+            let name = name.trim_end();
+            let span = Span { length: name.len(), ..span };
+            let counter = Counter::need(name, span, cursor.text())?;
+            Wanted::Counter { counter, name: name.to_string() }
+        }
         _ => {
-            let expected = "str(), ustr(), bytes(), ubytes(), stack(), ustack() or i8() to u64()";
+            let expected =
+                "str(), ustr(), bytes(), ubytes(), stack(), ustack(), counter() or i8() to u64()";
             return Err(span.refuse(cursor.text(), Wrong::Expected { expected }));
         }
     };

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use crate::btf::{Btf, Kind};
 use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
+use crate::counter::Counter;
 use crate::error::{Refusal, Wrong};
 use crate::event::{Event, Field, MOST_FIELDS, Point, TEXT_BYTES, Wanted};
 use crate::executable::Executable;
@@ -97,6 +98,15 @@ impl Probe {
     /// Whether what fills the header's id can be below 0.
     pub fn has_signed_id(&self) -> bool {
         self.id.as_ref().is_some_and(Source::is_signed)
+    }
+
+    /// The counters that its program reads.
+    pub fn counters(&self) -> impl Iterator<Item = Counter> {
+        let fields = self.fields.iter().filter_map(|field| match &field.content {
+            Content::Number(source) => Some(source),
+            _ => None,
+        });
+        fields.chain(&self.id).filter_map(Source::counter)
     }
 
     /// Checks an event, and the filters that are said for all of them.
@@ -260,6 +270,11 @@ fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), 
                 "at a place in a program nothing of the kernel is being executed".to_string(),
             );
             return Err(field.span.refuse(walker.text, wrong));
+        }
+        Wanted::Counter { counter, .. } => {
+            let source = Source::Counter(*counter);
+            let (shape, bytes) = (source.shape(), source.bytes());
+            (Content::Number(source), shape, bytes)
         }
         Wanted::Stack { frames, is_user } => {
             (Content::Stack { is_user: *is_user }, Shape::Stack, frames * 8)

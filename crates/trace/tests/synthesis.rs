@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use weigh_schema::synthesis::{KeyPart, Pairs, Table, What};
 use weigh_trace::condition::Source;
+use weigh_trace::counter::Counter;
 use weigh_trace::probe::{Content, Probe, ProbeField};
 use weigh_trace::record::{HEADER_BYTES, Record};
 use weigh_trace::signature::Attach;
@@ -101,6 +102,42 @@ fn table(what: &What) -> &Table {
         What::Rate(table) | What::Top(table) | What::Histogram(table) => table,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn counters_of_pairs_on_one_cpu_have_differences() {
+    let counting = || {
+        let mut probe = probe("g:a");
+        let cycles = Counter::named("cycles").unwrap();
+        probe.fields[0].content = Content::Number(Source::Counter(cycles));
+        probe
+    };
+    let probes = [counting(), Probe { name: "g:b".to_string(), ..counting() }];
+    let ask = Ask::latency("a -> b by tid").unwrap();
+    let mut synthesis = Synthesis::new(&[ask], &[&probes[0], &probes[1]], 99).unwrap();
+    let of = |event, tid, size, cpu, absent| {
+        let time_ns = u64::from(10 * event + tid);
+        Seen { cpu, size, absent, ..seen(event, time_ns, tid) }
+    };
+    // Known; on two CPUs; the first, and the second, without the count; one that went back.
+    let firsts = [(7, 0, 0), (7, 0, 0), (7, 0, 1), (7, 0, 0), (7, 0, 0), (100, 3, 0)];
+    let seconds = [(30, 0, 0), (30, 1, 0), (30, 0, 0), (30, 0, 1), (6, 0, 0), (140, 3, 0)];
+    for (event, all) in [(0, firsts), (1, seconds)] {
+        for (tid, (size, cpu, absent)) in (0..).zip(all) {
+            let bytes = bytes(&of(event, tid, size, cpu, absent));
+            let record = Record::new(&bytes).unwrap();
+            synthesis.take(&probes[event as usize], record, &mut Out::default());
+        }
+    }
+    let gaps = Gaps { lost: &[], sampling: &[] };
+    let report = synthesis.report(9, (99, 1.0), 0, &gaps);
+    let told = pairs(&report.found[0].what);
+    assert_eq!(told.pairs_total, 6);
+    let [counter] = &told.counters[..] else { panic!("{told:?}") };
+    let totals = [counter.pairs_total, counter.other_cpu_total, counter.absent_total];
+    assert_eq!((totals, counter.sum), ([2, 1, 3], 63));
+    let values = counter.values.as_ref().unwrap();
+    assert_eq!((values.min, values.max), (23.0, 40.0));
 }
 
 #[test]

@@ -217,7 +217,7 @@ fn every_program_ends_and_jumps_within_itself() {
         let probe = check(text).unwrap();
         for access in [Access::Direct, Access::Helpers] {
             for (is_ring_per_cpu, members) in [(false, None), (true, Some(5))] {
-                let maps = Maps { state: 3, ring: 4, is_ring_per_cpu, members };
+                let maps = Maps { state: 3, ring: 4, is_ring_per_cpu, members, counters: &[] };
                 let code = program(
                     &probe,
                     Slot { number: 1, gate: 1, flip: 1, site: 0 },

@@ -15,10 +15,14 @@ use weigh_trace::sets::SETS;
 use weigh_trace::signature::{self, Signature};
 use weigh_trace::usdt::UsdtPoint;
 
+use super::counters;
 use super::programs::Programs;
 use super::wishes::{groups, types};
 use crate::arguments::TraceListArguments;
 use crate::show::print;
+
+/// What lists the counters of the CPU.
+const COUNTER: &str = "counter";
 
 /// Prints what there is.
 pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
@@ -32,6 +36,7 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
     match pattern.split_once(':') {
         Some(("fn", pattern)) => tell_functions(&btf, pattern, &mut told),
         Some((kind @ ("user" | "usdt"), pattern)) => tell_program(kind, pattern, &mut told)?,
+        None if pattern == COUNTER => tell_counters(&mut told),
         _ => {
             tell_sets(pattern, &mut told);
             tell_tracepoints(&btf, pattern, &mut told);
@@ -63,6 +68,13 @@ fn tell_sets(pattern: &str, told: &mut String) {
         for event in set.events {
             let _ = writeln!(told, "    {event}");
         }
+    }
+}
+
+/// Of those that have a name, the ones that this machine has.
+fn tell_counters(told: &mut String) {
+    for named in counters::here() {
+        let _ = writeln!(told, "{COUNTER}({})  {}", named.name, named.help);
     }
 }
 

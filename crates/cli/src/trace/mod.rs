@@ -6,6 +6,7 @@
 
 mod asked;
 mod control;
+mod counters;
 mod counts;
 mod list;
 mod names;

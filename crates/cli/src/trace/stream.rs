@@ -20,6 +20,7 @@ use weigh_trace::synthesis::Gaps;
 
 use super::asked::Asked;
 use super::control::{Answer, Ask, Done, Register, Registered};
+use super::counters;
 use super::counts::{Counted, Totals};
 use super::places::{places, points};
 use super::sinks::Meaning;
@@ -52,6 +53,7 @@ pub struct Stream {
     ring_bytes: usize,
     output: Option<String>,
     traced: Vec<Traced>,
+    counters: counters::Open,
     way: Way,
     meaning: Meaning,
     taken: u64,
@@ -89,6 +91,7 @@ impl Stream {
             ring_bytes: arguments.buffer,
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
+            counters: counters::Open::default(),
             way,
             meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
             taken: 0,
@@ -126,12 +129,14 @@ impl Stream {
         slot: Slot,
         mut give: impl FnMut(&mut KernelTrace, Vec<Vec<u64>>) -> Result<(), TraceError>,
     ) -> anyhow::Result<()> {
+        self.counters.open(&mut self.kernel, probe)?;
         let given = self.kernel.descriptors();
         let maps = Maps {
             state: given.state,
             ring: given.ring,
             is_ring_per_cpu: self.is_ring_per_cpu,
             members: given.members,
+            counters: self.counters.all(),
         };
         let codes = |access| {
             let sites = (0..places(probe)).map(|site| Slot { site, ..slot });
@@ -312,6 +317,8 @@ impl Stream {
         self.living(id)?;
         self.kernel.remove(id);
         self.traced[id].is_removed = true;
+        let living = self.traced.iter().filter(|traced| !traced.is_removed);
+        self.counters.keep(&mut self.kernel, living.map(|traced| &traced.wish.probe));
         Ok(vec![id])
     }
 

@@ -17,6 +17,7 @@ use weigh_trace::sampling::Sampling;
 use weigh_trace::sets;
 use weigh_trace::signature::Signature;
 
+use super::counters;
 use super::programs::Programs;
 use crate::arguments::TraceArguments;
 
@@ -118,6 +119,7 @@ impl Checker {
         signature: Signature,
         filters: Vec<(String, Filter)>,
     ) -> Result<Wish, Refusal> {
+        counters::check(&event)?;
         let probe = Probe::of(&self.btf, &event, &signature, &filters)?;
         Ok(Wish { event, signature, filters, probe })
     }

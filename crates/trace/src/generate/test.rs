@@ -25,7 +25,7 @@ impl Writer<'_> {
                     match source {
                         Source::Tgid | Source::Tid => self.learn_thread(),
                         Source::Cpu => self.learn_cpu(),
-                        Source::Place(_) => {}
+                        Source::Place(_) | Source::Counter(_) => {}
                     }
                 }
             }

@@ -8,6 +8,7 @@
 //! All that it remembers is bounded: so many keys of each table, so many first events that wait.
 
 pub mod ask;
+mod between;
 pub mod derived;
 pub mod key;
 pub mod merge;

@@ -2,10 +2,11 @@
 //!
 //! Takes every record, looks at those of its events, and hands on what comes of them.
 
-use weigh_schema::synthesis::What;
+use weigh_schema::synthesis::{Pairs as Told, What};
 
 use super::Out;
 use super::ask::{Ask, Kind, PairAsk};
+use super::between::Between;
 use super::derived::Derived;
 use super::key::{Key, Part, number};
 use super::pairs::{Outcome, Pairs};
@@ -34,6 +35,8 @@ struct PairWork {
     derived: Option<(Derived, u32)>,
     /// Of a sequence: first events that nothing follows are meant.
     is_not: bool,
+    /// Of latencies: the counters that both have.
+    between: Option<Between>,
     flows: u64,
 }
 
@@ -133,10 +136,13 @@ impl Stage {
     /// What was found, with so many rows at most.
     pub fn what(&self, rows: usize, now_ns: u64, seconds: f64) -> What {
         match &self.work {
-            Work::Pairs(work) => match work.derived {
-                None => What::Latency(work.pairs.told()),
-                Some(_) => What::Sequence(work.pairs.told()),
-            },
+            Work::Pairs(work) => {
+                let counters = work.between.as_ref().map(Between::told).unwrap_or_default();
+                match work.derived {
+                    None => What::Latency(Told { counters, ..work.pairs.told() }),
+                    Some(_) => What::Sequence(work.pairs.told()),
+                }
+            }
             Work::Table { table, sides, kind, most } => match sides.first() {
                 Some(side) => kind(table.told(&side.key, rows.min(*most), now_ns, seconds)),
                 None => kind(weigh_schema::synthesis::Table::default()),
@@ -169,12 +175,13 @@ impl PairWork {
         if self.derived.is_none() {
             out.flows.push(self.flows);
         }
-        let kept = self.derived.is_some().then(|| record.bytes());
+        let is_kept = self.derived.is_some() || self.between.is_some();
+        let kept = is_kept.then(|| record.bytes());
         self.pairs.first(key, record.time_ns(), kept, self.flows);
     }
 
     fn take_second(&mut self, probe: &Probe, record: Record<'_>, key: &mut Vec<u8>, out: &mut Out) {
-        let PairWork { pairs, second, derived, is_not, .. } = self;
+        let PairWork { pairs, second, derived, is_not, between, .. } = self;
         if !second.key.write(probe, record, key) {
             return pairs.nameless(false);
         }
@@ -182,7 +189,12 @@ impl PairWork {
         pairs.second(key, time_ns, |outcome| {
             let Outcome::Followed { after_ns, record: held, flow } = outcome else { return };
             match (derived.as_ref(), held.as_deref().and_then(Record::new)) {
-                (None, _) => out.flows.push(flow),
+                (None, held) => {
+                    out.flows.push(flow);
+                    if let (Some(between), Some(held)) = (between.as_mut(), held) {
+                        between.add(held, probe, record);
+                    }
+                }
                 (Some((derived, number)), Some(held)) if !*is_not => {
                     let both = (held, Some(record));
                     derived.write(*number, both, (time_ns, after_ns), &mut out.records);
@@ -236,12 +248,14 @@ fn pairs(
         let span = pair.first.span.to(pair.second.span);
         Derived::of(one, other, is_not, &ask.text, span)
     });
+    let between = if sequence.is_none() { Between::of(one, other) } else { None };
     Ok(Work::Pairs(Box::new(PairWork {
         pairs: Pairs::new(pair.within_ns, is_not, most),
         first,
         second,
         derived: derived.transpose()?.map(|derived| (derived, derived_number)),
         is_not,
+        between,
         flows: FLOWS | number << FLOW_BITS,
     })))
 }
