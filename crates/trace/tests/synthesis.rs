@@ -141,6 +141,55 @@ fn counters_of_pairs_on_one_cpu_have_differences() {
 }
 
 #[test]
+fn an_event_that_is_added_is_looked_at_and_none_follows_once_it_is_removed() {
+    let asks = [
+        Ask::top("99 by event, tid").unwrap(),
+        Ask::rate("of g:b by tid").unwrap(),
+        Ask::rate("of g:a by tid").unwrap(),
+        Ask::latency("g:a -> g:b by tid").unwrap(),
+        Ask::sequence("g:a not followed by g:b by tid within 1us").unwrap(),
+    ];
+    // The one that comes is called as one that is there.
+    let probes = [probe("g:a"), probe("g:b"), probe("g:b")];
+    let all = [&probes[0], &probes[1], &probes[2]];
+    let mut synthesis = Synthesis::new(&asks, &all[..2], 99).unwrap();
+    let mut out = Out::default();
+    let mut takes = |synthesis: &mut Synthesis, event: u32, time_ns, tid| {
+        let bytes = bytes(&seen(event, time_ns, tid));
+        synthesis.take(&probes[event as usize], Record::new(&bytes).unwrap(), &mut out);
+    };
+    (0..5).for_each(|tid| takes(&mut synthesis, 0, 10, tid));
+    takes(&mut synthesis, 1, 20, 3);
+    synthesis.add(&asks, &all).unwrap();
+    (0..7).for_each(|tid| takes(&mut synthesis, 2, 30, tid));
+    synthesis.remove(1);
+    takes(&mut synthesis, 0, 40, 9);
+    synthesis.pass(1_000_000, &mut out);
+    assert_eq!(out.derived().count(), 0, "who was not watched may have been followed");
+    let gaps = Gaps { lost: &[], sampling: &[] };
+    let found = synthesis.report(99, (50, 1.0), 0, &gaps).found;
+    let events =
+        |n: usize| -> u64 { table(&found[n].what).rows.iter().map(|row| row.events_total).sum() };
+    assert_eq!([events(0), events(1), events(2)], [14, 8, 6]);
+    let named = |row: &weigh_schema::synthesis::Row| row.key[0] == KeyPart::Text("g:b".into());
+    assert_eq!(table(&found[0].what).rows.iter().filter(|row| named(row)).count(), 8);
+    for n in [3, 4] {
+        let told = pairs(&found[n].what);
+        let totals = [told.first_total, told.pairs_total, told.unanswered_total];
+        assert_eq!((totals, told.waiting_total), ([6, 1, 5], 0), "{told:?}");
+    }
+    // What lacks the value can not be looked at, and none does then.
+    let asks = [Ask::top("9 by tid").unwrap(), Ask::histogram("size by tid").unwrap()];
+    let mut synthesis = Synthesis::new(&asks, &all[..1], 99).unwrap();
+    let mut bare = probe("g:c");
+    bare.fields.remove(0);
+    assert!(synthesis.add(&asks, &[&probes[0], &bare]).is_err());
+    synthesis.take(&bare, Record::new(&bytes(&seen(1, 1, 1))).unwrap(), &mut Out::default());
+    let found = synthesis.report(9, (50, 1.0), 0, &gaps).found;
+    assert_eq!(table(&found[0].what).rows.len(), 0);
+}
+
+#[test]
 fn an_odd_number_of_pairs_of_several_cpus_is_found_exactly() {
     // The ring of each CPU is read for itself: what answers comes before what it answers.
     let mut rings = vec![Vec::new(); 3];

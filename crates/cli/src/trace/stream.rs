@@ -277,7 +277,8 @@ impl Stream {
     }
 
     fn add(&mut self, event: &str) -> anyhow::Result<Vec<usize>> {
-        let wishes = self.checker.check(event)?.wishes;
+        let mut wishes = self.checker.check(event)?.wishes;
+        wishes.iter_mut().try_for_each(|wish| self.way.complete(&self.checker, wish))?;
         if self.traced.len() + wishes.len() > self.state.probes {
             bail!(
                 "a stream has room for {ROOM} probes besides those it began with, and it is full"
@@ -299,8 +300,9 @@ impl Stream {
     fn add_all(&mut self, wishes: Vec<Wish>) -> anyhow::Result<()> {
         let first = self.traced.len();
         for wish in wishes {
-            let id = self.load(wish)?;
-            self.way.add(id, &self.traced[id].wish.probe)?;
+            self.load(wish)?;
+            let probes = self.traced.iter().map(|traced| &traced.wish.probe);
+            self.way.add(&probes.collect::<Vec<_>>())?;
         }
         (first..self.traced.len()).try_for_each(|id| Ok(self.kernel.attach(id)?))
     }
@@ -316,6 +318,7 @@ impl Stream {
     fn remove(&mut self, id: usize) -> anyhow::Result<Vec<usize>> {
         self.living(id)?;
         self.kernel.remove(id);
+        self.way.remove(id, Moment::now().ns());
         self.traced[id].is_removed = true;
         let living = self.traced.iter().filter(|traced| !traced.is_removed);
         self.counters.keep(&mut self.kernel, living.map(|traced| &traced.wish.probe));

@@ -3,6 +3,8 @@
 //! Reads records as the ring gives them; hands on the same, in the order of their times and with what joins
 //! them, or the events that are derived from them, or none: then only what was found is told.
 
+use std::collections::VecDeque;
+
 use anyhow::Context as _;
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::probe::Probe;
@@ -10,9 +12,10 @@ use weigh_trace::record::Record;
 use weigh_trace::synthesis::merge::Merge;
 use weigh_trace::synthesis::{Gaps, Out, Synthesis};
 
-use super::asked::Asked;
+use super::asked::{self, Asked};
 use super::counts::Totals;
 use super::sinks::{self, Meaning, Sink};
+use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
 use crate::live::Live;
 
@@ -31,8 +34,11 @@ pub struct Way {
 
 /// What looks at several of them.
 struct Behind {
+    asked: Vec<Asked>,
     merge: Merge,
     synthesis: Synthesis,
+    /// Events that are not followed any more, and since when, until all that was before has been looked at.
+    removed: VecDeque<(u64, usize)>,
     /// The events that are derived, which are handed on in place of the others; none: those are.
     derived: Vec<Probe>,
     out: Out,
@@ -69,8 +75,10 @@ impl Way {
         let has_terminal = arguments.command.is_empty() && arguments.output.is_none();
         let is_live = arguments.synthesis.live || has_terminal && sink.is_none();
         let behind = Behind {
+            asked: asked.to_vec(),
             merge: Merge::default(),
             synthesis,
+            removed: VecDeque::new(),
             joins: sink.is_some() && derived.is_empty(),
             derived,
             out: Out::default(),
@@ -96,12 +104,32 @@ impl Way {
         }
     }
 
-    /// Records of another probe will come, with this number.
-    pub fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
+    /// Gives an event that will be added what those need of it that will look at it.
+    pub fn complete(&self, checker: &Checker, wish: &mut Wish) -> anyhow::Result<()> {
+        let asked = self.behind.as_ref().map(|behind| behind.asked.as_slice());
+        asked::complete_added(checker, asked.unwrap_or_default(), wish)
+    }
+
+    /// Records of another probe will come: of the last of these, which has that number.
+    pub fn add(&mut self, probes: &[&Probe]) -> anyhow::Result<()> {
+        let Some((probe, before)) = probes.split_last() else { return Ok(()) };
         let takes = self.behind.as_ref().is_none_or(|behind| behind.derived.is_empty());
-        match &mut self.sink {
-            Some(sink) if takes => sink.add(number, probe),
-            _ => Ok(()),
+        if let (Some(sink), true) = (&mut self.sink, takes) {
+            sink.add(before.len(), probe)?;
+        }
+        match &mut self.behind {
+            Some(Behind { asked, synthesis, .. }) => {
+                let asks: Vec<_> = asked.iter().map(|asked| asked.ask.clone()).collect();
+                Ok(synthesis.add(&asks, probes)?)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// After that time there is no record of this probe.
+    pub fn remove(&mut self, number: usize, since_ns: u64) {
+        if let Some(behind) = &mut self.behind {
+            behind.removed.push_back((since_ns, number));
         }
     }
 
@@ -132,6 +160,7 @@ impl Way {
         let Way { sink, behind } = self;
         let Some(behind) = behind else { return Ok(()) };
         behind.hand_on(Some(u64::MAX), probes, meaning, sink)?;
+        end_removed(&mut behind.removed, u64::MAX, &mut behind.synthesis, &mut behind.out);
         behind.pass(until_ns, meaning, sink)
     }
 
@@ -168,10 +197,11 @@ impl Behind {
         meaning: &Meaning,
         sink: &mut Option<Box<dyn Sink>>,
     ) -> anyhow::Result<u64> {
-        let Behind { merge, synthesis, derived, out, joins, .. } = self;
+        let Behind { merge, synthesis, removed, derived, out, joins, .. } = self;
         let mut done = Ok(());
         let until = merge.hand_on(all_ns, |record| {
             let Some(probe) = probes(record.event()) else { return };
+            end_removed(removed, record.time_ns(), synthesis, out);
             synthesis.take(probe, record, out);
             if let (true, Some(sink)) = (*joins, sink.as_mut())
                 && done.is_ok()
@@ -194,10 +224,25 @@ impl Behind {
         meaning: &Meaning,
         sink: &mut Option<Box<dyn Sink>>,
     ) -> anyhow::Result<()> {
+        end_removed(&mut self.removed, now_ns, &mut self.synthesis, &mut self.out);
         self.synthesis.pass(now_ns, &mut self.out);
         let done = hand_on(&self.derived, &self.out, meaning, sink);
         self.out.clear();
         done
+    }
+}
+
+/// What was removed before that time will not come any more.
+fn end_removed(
+    removed: &mut VecDeque<(u64, usize)>,
+    until_ns: u64,
+    synthesis: &mut Synthesis,
+    out: &mut Out,
+) {
+    while let Some((since_ns, number)) = removed.pop_front_if(|(since_ns, _)| *since_ns < until_ns)
+    {
+        synthesis.pass(since_ns, out);
+        synthesis.remove(number);
     }
 }
 

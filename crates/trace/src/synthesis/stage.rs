@@ -12,6 +12,7 @@ use super::key::{Key, Part, number};
 use super::pairs::{Outcome, Pairs};
 use super::table::{Detail, Table};
 use crate::error::{Refusal, Wrong};
+use crate::event::Field;
 use crate::probe::Probe;
 use crate::record::Record;
 
@@ -37,6 +38,8 @@ struct PairWork {
     is_not: bool,
     /// Of latencies: the counters that both have.
     between: Option<Between>,
+    /// The second one is not followed any more.
+    is_over: bool,
     flows: u64,
 }
 
@@ -46,6 +49,8 @@ enum Work {
     Table {
         table: Table,
         sides: Vec<Side>,
+        /// The same with one more, which is about to be followed.
+        coming: Vec<Side>,
         kind: fn(weigh_schema::synthesis::Table) -> What,
         /// Of the most frequent: how many.
         most: usize,
@@ -84,6 +89,36 @@ impl Stage {
             }
         };
         Ok(Stage { asked: ask.text.clone(), work, key: Vec::new() })
+    }
+
+    /// Binds its keys to the last of these probes, too, which is not looked at yet.
+    pub fn prepare(&mut self, ask: &Ask, probes: &[&Probe]) -> Result<(), Refusal> {
+        let (Work::Table { sides, coming, .. }, Some(new)) =
+            (&mut self.work, probes.len().checked_sub(1))
+        else {
+            return Ok(());
+        };
+        let events = sides.iter().map(|side| side.event).chain([new]);
+        let all = events.map(|event| side(ask, event, ask.fields_of_table(), probes));
+        *coming = all.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// It is looked at from now on.
+    pub fn add(&mut self) {
+        if let Work::Table { sides, coming, .. } = &mut self.work {
+            *sides = std::mem::take(coming);
+        }
+    }
+
+    /// No event of that number will come.
+    pub fn remove(&mut self, event: usize) {
+        if let Work::Pairs(work) = &mut self.work
+            && work.second.event == event
+        {
+            work.is_over = true;
+            work.pairs.end();
+        }
     }
 
     /// As it was asked for.
@@ -143,7 +178,7 @@ impl Stage {
                     Some(_) => What::Sequence(work.pairs.told()),
                 }
             }
-            Work::Table { table, sides, kind, most } => match sides.first() {
+            Work::Table { table, sides, kind, most, .. } => match sides.first() {
                 Some(side) => kind(table.told(&side.key, rows.min(*most), now_ns, seconds)),
                 None => kind(weigh_schema::synthesis::Table::default()),
             },
@@ -170,6 +205,9 @@ impl PairWork {
     fn take_first(&mut self, probe: &Probe, record: Record<'_>, key: &mut Vec<u8>, out: &mut Out) {
         if !self.first.key.write(probe, record, key) {
             return self.pairs.nameless(true);
+        }
+        if self.is_over {
+            return self.pairs.unwatched();
         }
         self.flows += 1;
         if self.derived.is_none() {
@@ -256,6 +294,7 @@ fn pairs(
         derived: derived.transpose()?.map(|derived| (derived, derived_number)),
         is_not,
         between,
+        is_over: false,
         flows: FLOWS | number << FLOW_BITS,
     })))
 }
@@ -268,25 +307,36 @@ fn table(
 ) -> Result<Work, Refusal> {
     let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
     let mut sides: Vec<Side> = Vec::new();
-    let mut by = Vec::new();
-    for (event, mut fields) in ask.needs(&names)? {
-        let probe = probes[event];
-        let value = match &ask.kind {
-            Kind::Histogram { .. } => fields.pop(),
-            _ => None,
-        };
-        let value = value.map(|field| {
-            let part = Part::need(field, probe, &ask.text)?;
-            if part.is_number(probe) {
-                return Ok(part);
-            }
-            let (what, kind) = (field.name.clone(), "a text, or bytes".to_string());
-            let why = "only numbers are spread";
-            Err(field.span.refuse(&ask.text, Wrong::Type { what, kind, why }))
-        });
-        by = fields.iter().map(|field| field.name.clone()).collect();
-        let key = Key::bind(&fields, probe, probes, &ask.text)?;
-        sides.push(Side { event, key, value: value.transpose()? });
+    for (event, fields) in ask.needs(&names)? {
+        sides.push(side(ask, event, fields, probes)?);
     }
-    Ok(Work::Table { table: Table::new(by, detail, most), sides, kind, most: rows })
+    let by = ask.table().into_iter().flat_map(|table| &table.by);
+    let by = by.map(|field| field.name.clone()).collect();
+    let (table, coming) = (Table::new(by, detail, most), Vec::new());
+    Ok(Work::Table { table, sides, coming, kind, most: rows })
+}
+
+/// An event of a table.
+fn side(
+    ask: &Ask,
+    event: usize,
+    mut fields: Vec<&Field>,
+    probes: &[&Probe],
+) -> Result<Side, Refusal> {
+    let probe = probes[event];
+    let value = match &ask.kind {
+        Kind::Histogram { .. } => fields.pop(),
+        _ => None,
+    };
+    let value = value.map(|field| {
+        let part = Part::need(field, probe, &ask.text)?;
+        if part.is_number(probe) {
+            return Ok(part);
+        }
+        let (what, kind) = (field.name.clone(), "a text, or bytes".to_string());
+        let why = "only numbers are spread";
+        Err(field.span.refuse(&ask.text, Wrong::Type { what, kind, why }))
+    });
+    let key = Key::bind(&fields, probe, probes, &ask.text)?;
+    Ok(Side { event, key, value: value.transpose()? })
 }
