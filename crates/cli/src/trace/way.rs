@@ -239,8 +239,10 @@ fn end_removed(
     synthesis: &mut Synthesis,
     out: &mut Out,
 ) {
-    while let Some((since_ns, number)) = removed.pop_front_if(|(since_ns, _)| *since_ns < until_ns)
+    while let Some((since_ns, number)) = removed.front().copied()
+        && since_ns < until_ns
     {
+        removed.pop_front();
         synthesis.pass(since_ns, out);
         synthesis.remove(number);
     }
