@@ -1,10 +1,13 @@
-//! What `weigh trace` takes from the machine that it runs on: counters of its CPUs.
+//! What `weigh trace` takes from the machine that it runs on: counters of its CPUs, modules of its kernel.
 
 mod support;
 
+use std::path::PathBuf;
+use std::process::Command;
+
 use serde_json::Value;
 use support::run::{Scratch, weigh};
-use support::trace::{are_refused, succeeds};
+use support::trace::{are_refused, counted, lines, succeeds};
 use support::workload;
 
 const FAULTS: u64 = 23;
@@ -110,4 +113,106 @@ fn a_counter_that_is_not_here_is_refused_before_anything_starts() {
     let mean = |of: &Value| of["mean"].as_f64().expect("a number");
     let hertz = mean(&found["counters"][0]["values"]) / mean(&found["seconds"]);
     assert!((1e7..1e10).contains(&hertz), "{found}");
+}
+
+#[test]
+fn a_tracepoint_by_its_name_alone_hands_over_numbers() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let typed = "net:net_dev_queue{skb}";
+    let options = ["trace", "-o", &file, "-e", "raw:net_dev_queue", "-e", typed, "--"];
+    let command = [&workload("datagrams"), "1003", "700", "0"];
+    let said = succeeds(&weigh(&scratch, &[&options[..], &command].concat()));
+    assert_eq!(counted(&said), (2006, 0), "{said}");
+    let (mut raw, mut addresses) = (Vec::new(), Vec::new());
+    for event in lines(&scratch, "events.jsonl") {
+        let fields = &event["fields"];
+        raw.extend(fields["arg0"].as_u64().map(|number| format!("{number:#x}")));
+        addresses.extend(fields["skb"].as_str().map(str::to_string));
+    }
+    assert_eq!(raw.len(), 1003);
+    assert_eq!(raw, addresses, "each is the same packet");
+    are_refused(
+        &scratch,
+        &[
+            (&["-e", "raw:net_dev_queue{arg1}"], &["no argument 'arg1'", "arg0"]),
+            (&["-e", "raw:net_dev_qeue"], &["no tracepoint 'net_dev_qeue'", "net_dev_queue"]),
+            (&["-e", "fn:nothing:vfs_read"], &["no function 'nothing:vfs_read'"]),
+        ],
+    );
+}
+
+/// A module, as long as this lives.
+struct Module;
+
+impl Module {
+    #[track_caller]
+    fn load(path: PathBuf) -> Module {
+        let status = Command::new("insmod").arg(&path).status().expect("insmod starts");
+        assert!(status.success(), "{}", path.display());
+        Module
+    }
+
+    /// Whether it could be unloaded.
+    fn unload() -> bool {
+        Command::new("rmmod").arg("sunrpc").status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        Module::unload();
+    }
+}
+
+#[test]
+fn a_module_is_followed_as_the_kernel_is_and_stays_as_long() {
+    needs_root!();
+    // Only a machine that may come to harm has one to load.
+    let Some(folder) = std::env::var_os("WEIGH_TEST_MODULES").map(PathBuf::from) else { return };
+    if !folder.join("sunrpc.ko").exists() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let event = "sunrpc:cache_entry_update";
+    let raw = "raw:cache_entry_update";
+    // As many entries of a cache of the module's, and an attempt to unload it.
+    let script = "for n in $(seq 23); do echo \"nfsd 10.0.0.$n 2147483647 host\" \
+                  >/proc/net/rpc/auth.unix.ip/channel; done; ! rmmod sunrpc 2>/dev/null";
+    let follows = |events: &[&str]| {
+        let events: Vec<&str> = events.iter().flat_map(|event| ["-e", event]).collect();
+        let command = ["-o", &file, "--", "sh", "-c", script];
+        let said = succeeds(&weigh(&scratch, &[&["trace"], &events[..], &command].concat()));
+        assert_eq!(counted(&said), (23 * events.len() as u64 / 2, 0), "{said}");
+    };
+    are_refused(&scratch, &[(&["-e", event], &["no tracepoint 'cache_entry_update'"])]);
+    let module = Module::load(folder.join("sunrpc.ko"));
+    for (pattern, line) in [
+        ("cache_entry_update", "sunrpc:cache_entry_update(cd: struct cache_detail *, h:"),
+        ("fn:ip_map_parse", "fn:sunrpc:ip_map_parse(cd: struct cache_detail *,"),
+    ] {
+        let listed = weigh(&scratch, &["trace", "list", pattern]);
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        assert!(listed.contains(line), "{listed}");
+    }
+    let fields = "{name=str(cd->name), h->flags} if cd->hash_size > 0";
+    follows(&[&format!("{event}{fields}"), "fn:sunrpc:ip_map_parse{mlen}", raw]);
+    for event in lines(&scratch, "events.jsonl") {
+        if event["event"] == "sunrpc:cache_entry_update" {
+            assert_eq!(event["fields"]["name"], "auth.unix.ip", "{event}");
+        }
+    }
+    assert!(Module::unload(), "nobody holds it any more");
+    std::mem::forget(module);
+    let _module = Module::load(folder.join("sunrpc-bare.ko"));
+    are_refused(
+        &scratch,
+        &[
+            (&["-e", event], &["no type information", raw]),
+            (&["-e", "fn:ip_map_parse"], &["of the module sunrpc", "no type information"]),
+        ],
+    );
+    follows(&[raw]);
 }

@@ -8,6 +8,7 @@
 mod attach;
 mod counters;
 mod members;
+mod modules;
 mod ring;
 mod shared;
 mod user;
@@ -22,7 +23,7 @@ use rustix::event::epoll;
 use crate::complaints;
 use crate::job::JobError;
 use crate::requirements::{self, Missing};
-pub use attach::{Point, UserPlace};
+pub use attach::{Point, UserPlace, raw_arguments};
 pub use counters::{Counted, why_no_counter};
 use members::Members;
 use ring::Ring;

@@ -196,7 +196,9 @@ pub type Files<'f> = &'f dyn Fn(&str) -> Result<Rc<Executable>, NoSignature>;
 pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signature, Refusal> {
     let found = match &event.point {
         Point::Tracepoint { name, .. } => signature::of_tracepoint(btf, name),
-        Point::Function { name, returns } => signature::of_function(btf, name, *returns),
+        // How many arguments it has only the kernel knows.
+        Point::Raw { name } => Ok(signature::of_raw(name, 0)),
+        Point::Function { name, returns, .. } => signature::of_function(btf, name, *returns),
         Point::User { path, name, plus, returns } => {
             files(path).and_then(|file| signature::of_user(&file, name, *plus, *returns))
         }

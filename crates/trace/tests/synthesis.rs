@@ -33,7 +33,7 @@ fn probe(name: &str) -> Probe {
     });
     Probe {
         name: name.to_string(),
-        attach: Attach::Tracepoint { btf_id: 0 },
+        attach: Attach::Tracepoint { btf_id: 0, module: None },
         id: None,
         has_own_id: false,
         fields: fields.to_vec(),

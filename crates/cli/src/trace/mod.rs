@@ -9,6 +9,7 @@ mod control;
 mod counters;
 mod counts;
 mod list;
+mod modules;
 mod names;
 mod packets;
 mod places;
