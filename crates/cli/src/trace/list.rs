@@ -126,7 +126,8 @@ fn tell_functions(all: &[Arc<Btf>], pattern: &str, told: &mut String) {
     for btf in all {
         let module = btf.module().map(|module| format!("{module}:")).unwrap_or_default();
         let mut names: Vec<&str> = btf.functions().map(|(_, name)| name).collect();
-        names.retain(|name| matches(pattern, name) || matches(pattern, &format!("{module}{name}")));
+        let own = pattern.strip_prefix(&module).unwrap_or(pattern);
+        names.retain(|name| matches(own, name));
         names.sort_unstable();
         names.dedup();
         for name in names {

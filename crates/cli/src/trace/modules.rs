@@ -80,16 +80,33 @@ impl Types {
         if let Point::Raw { name } = &event.point {
             return self.raw(event, name);
         }
-        let of_module = matches!(event.point, Point::Function { module: Some(_), .. });
-        let refusal = match probe::signature_of(&self.kernel, event, files) {
-            Ok(found) if !of_module => return Ok((Arc::clone(&self.kernel), found)),
-            Err(refusal) if !is_unknown(&refusal) => return Err(refusal),
-            Err(refusal) => refusal,
-            Ok(_) => event
-                .span
-                .refuse(&event.text, Wrong::NoFunction(event.name().replacen("fn:", "", 1))),
+        // To say what is near takes long: only where nobody has it.
+        let is_here = match &event.point {
+            Point::Function { module: None, name, .. } => self.kernel.function(name).is_some(),
+            Point::Function { .. } => false,
+            Point::Tracepoint { name, .. } => self.kernel.tracepoint(name).is_some(),
+            _ => true,
         };
-        self.modules().signature(event, files, refusal)
+        if is_here {
+            let found = probe::signature_of(&self.kernel, event, files)?;
+            return Ok((Arc::clone(&self.kernel), found));
+        }
+        let modules = self.modules();
+        match modules.find(event)? {
+            Some(btf) => Ok((Arc::clone(btf), probe::signature_of(btf, event, files)?)),
+            None => Err(modules.refuse(event, || self.refusal(event, files))),
+        }
+    }
+
+    /// That the kernel has nothing of that name, and what is near.
+    fn refusal(&self, event: &Event, files: Files<'_>) -> Refusal {
+        if let Point::Function { module: Some(module), name, .. } = &event.point {
+            let wrong = Wrong::NoFunction(format!("{module}:{name}"));
+            return event.span.refuse(&event.text, wrong);
+        }
+        let found = probe::signature_of(&self.kernel, event, files);
+        let gone = || Wrong::NoTracepoint(event.name());
+        found.err().unwrap_or_else(|| event.span.refuse(&event.text, gone()))
     }
 }
 
@@ -114,18 +131,9 @@ impl Types {
     }
 }
 
-/// Whether the kernel itself has nothing of that name.
-fn is_unknown(refusal: &Refusal) -> bool {
-    matches!(*refusal.wrong, Wrong::NoTracepoint(_) | Wrong::NoFunction(_))
-}
-
 impl Modules {
-    fn signature(
-        &self,
-        event: &Event,
-        files: Files<'_>,
-        refusal: Refusal,
-    ) -> Result<(Arc<Btf>, Signature), Refusal> {
+    /// The one that has what is asked for.
+    fn find(&self, event: &Event) -> Result<Option<&Arc<Btf>>, Refusal> {
         let asked = match &event.point {
             Point::Function { module, .. } => module.as_deref(),
             _ => None,
@@ -136,8 +144,8 @@ impl Modules {
         };
         let found: Vec<&Arc<Btf>> = self.all.iter().filter(own).collect();
         match found[..] {
-            [only] => Ok((Arc::clone(only), probe::signature_of(only, event, files)?)),
-            [] => Err(self.refuse(event, refusal)),
+            [] => Ok(None),
+            [only] => Ok(Some(only)),
             ref several => {
                 let modules = several.iter().filter_map(|btf| Some(btf.module()?.to_string()));
                 let (name, modules) = (name_of(&event.point).to_string(), modules.collect());
@@ -147,7 +155,7 @@ impl Modules {
     }
 
     /// None has it: why that may be, and what is near.
-    fn refuse(&self, event: &Event, refusal: Refusal) -> Refusal {
+    fn refuse(&self, event: &Event, refusal: impl FnOnce() -> Refusal) -> Refusal {
         let name = name_of(&event.point);
         let untyped = match &event.point {
             Point::Tracepoint { group, .. } => {
@@ -160,6 +168,7 @@ impl Modules {
         if let Some(wrong) = untyped {
             return event.span.refuse(&event.text, wrong);
         }
+        let refusal = refusal();
         let names: Vec<&str> = match &event.point {
             Point::Function { .. } => {
                 self.all.iter().flat_map(|btf| btf.functions().map(|(_, name)| name)).collect()
