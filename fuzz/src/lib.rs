@@ -205,7 +205,8 @@ fn events_of(btf: &weigh_trace::btf::Btf) {
             };
             let Ok(probe) = weigh_trace::probe::Probe::check(btf, &event, &[]) else { continue };
             let state = weigh_trace::state::State { probes: 1, cpus: 1 };
-            let maps = Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None, counters: &[] };
+            let maps =
+                Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None, counters: &[] };
             for access in [Access::Direct, Access::Helpers] {
                 assert!(
                     program(

@@ -23,7 +23,7 @@ use rustix::event::epoll;
 use crate::complaints;
 use crate::job::JobError;
 use crate::requirements::{self, Missing};
-pub use attach::{Point, UserPlace, raw_arguments};
+pub use attach::{MOST_ARGUMENTS, Point, UserPlace, raw_arguments};
 pub use counters::{Counted, why_no_counter};
 use members::Members;
 use ring::Ring;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use weigh_collect::trace::raw_arguments;
+use weigh_collect::trace::{MOST_ARGUMENTS, raw_arguments};
 use weigh_trace::btf::Btf;
 use weigh_trace::error::{Refusal, Wrong};
 use weigh_trace::event::{Event, Point};
@@ -116,7 +116,7 @@ impl Types {
         let count = match raw_arguments(name) {
             Ok(count) => count,
             // Without rights nothing will be attached, and that is said.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => 0,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => MOST_ARGUMENTS,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let wrong = Wrong::NoTracepoint(name.to_string());
                 let near = nearest(name, self.kernel.tracepoints());

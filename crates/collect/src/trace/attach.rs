@@ -171,7 +171,7 @@ pub(super) fn attach(
 }
 
 /// More arguments no tracepoint has for programs.
-const MOST_ARGUMENTS: u8 = 12;
+pub const MOST_ARGUMENTS: u8 = 12;
 
 /// How many arguments a tracepoint hands over, by its name: the kernel attaches no program that reads more. One
 /// that reads the last is attached for a moment.

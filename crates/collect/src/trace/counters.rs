@@ -10,7 +10,9 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
 use super::{TraceError, cpus, made, options};
-use crate::perf::{EXCLUDE_HYPERVISOR, Event, Of, PINNED, explanation, is_forbidden, online, open};
+use crate::perf::{
+    EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event, Of, PINNED, explanation, is_forbidden, online, open,
+};
 
 /// What is counted: `PERF_TYPE_*`, and its number there.
 pub type Counted = (u32, u64);
@@ -25,14 +27,24 @@ pub(super) struct Counter {
 /// Why a counter can not be had on this machine; none if it can, or if rights are missing to know.
 pub fn why_no_counter(counted: Counted) -> Option<String> {
     let cpu = online().first().copied().unwrap_or(0);
-    let error = on_cpu(counted, cpu).err().filter(|error| !is_forbidden(error))?;
-    Some(explanation(&error))
+    let error = match on_cpu(counted, cpu).err()? {
+        // Of itself everybody may know more.
+        error if is_forbidden(&error) => {
+            let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
+            open(event(counted), Of::Thread(0), 0, flags, None).err()?
+        }
+        error => error,
+    };
+    (!is_forbidden(&error)).then(|| explanation(&error))
+}
+
+fn event((kind, config): Counted) -> Event {
+    Event { kind, config, more: [0; 2] }
 }
 
 /// An event of one CPU that counts.
-fn on_cpu((kind, config): Counted, cpu: u32) -> io::Result<OwnedFd> {
-    let event = Event { kind, config, more: [0; 2] };
-    let event = open(event, Of::Cpu(cpu), 0, PINNED | EXCLUDE_HYPERVISOR, None)?;
+fn on_cpu(counted: Counted, cpu: u32) -> io::Result<OwnedFd> {
+    let event = open(event(counted), Of::Cpu(cpu), 0, PINNED | EXCLUDE_HYPERVISOR, None)?;
     let mut count = [0; 8];
     // One that found no place on its CPU has no count.
     match rustix::io::read(&event, &mut count)? {
