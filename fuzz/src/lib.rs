@@ -185,19 +185,28 @@ fn is_shown(refusal: &weigh_trace::error::Refusal, text: &str) {
     assert!(text.is_char_boundary(refusal.at.min(text.len())));
 }
 
-/// The kernel's types, and events that are checked against them and made into programs.
+/// The kernel's types, and a module's that go on from them, and events that are checked against them and made into programs.
 pub fn trace_types(data: &[u8]) {
+    use weigh_trace::btf::Btf;
+    let Ok(btf) = Btf::new(data.to_vec()).map(std::sync::Arc::new) else { return };
+    events_of(&btf);
+    if let Ok(module) = Btf::of_module("m", data.to_vec(), &btf) {
+        events_of(&module);
+    }
+}
+
+fn events_of(btf: &weigh_trace::btf::Btf) {
     use weigh_trace::generate::{Access, Maps, Slot, program};
-    let Ok(btf) = weigh_trace::btf::Btf::new(data.to_vec()) else { return };
     let names: Vec<String> = btf.tracepoints().take(3).map(str::to_string).collect();
     for name in names {
         for rest in ["", "{x=p->b->b->a, arg0}", "{y=p[1].a} if p->a == 1"] {
             let Ok(event) = weigh_trace::event::Event::parse(&format!("{name}{rest}")) else {
                 continue;
             };
-            let Ok(probe) = weigh_trace::probe::Probe::check(&btf, &event, &[]) else { continue };
+            let Ok(probe) = weigh_trace::probe::Probe::check(btf, &event, &[]) else { continue };
             let state = weigh_trace::state::State { probes: 1, cpus: 1 };
-            let maps = Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None };
+            let maps =
+                Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None, counters: &[] };
             for access in [Access::Direct, Access::Helpers] {
                 assert!(
                     program(

@@ -8,6 +8,8 @@
 #                       /usr/local/bin/NAME if SRC is executable, else /root/NAME. Repeatable
 #   --fetch SRC:DST     copy a file of the guest to DST after the run, if it is there. Repeatable
 #   --env NAME=VALUE    set a variable for the command. Repeatable
+#   --module NAME       put a module of the kernel at /modules/NAME.ko, and at /modules/NAME-bare.ko one that
+#                       does not tell its types; without the kernel's package there is none. Repeatable
 #   --append WORDS      more kernel parameters
 #   --timeout S         seconds for boot and command together (default 300)
 #   --memory MIB        memory of the guest (default 2048)
@@ -44,7 +46,7 @@ seconds_so_far() { awk -v a="$started" -v b="$EPOCHREALTIME" 'BEGIN { print b - 
 
 started=$EPOCHREALTIME
 timeout=300 memory=2048 disk=512 cpus=2 threads=multi kernel= log= verbose= append=
-files=() fetches=() environment=()
+files=() fetches=() environment=() modules=()
 
 is_number() { [[ $2 =~ ^[1-9][0-9]*$ ]] || misused "$1 must be a whole number above 0, not '$2'"; }
 
@@ -80,6 +82,7 @@ while (($#)); do
 		is_number "$option" "$value"
 		printf -v "${option#--}" %s "$value"
 		;;
+	--module) modules+=("$value") ;;
 	--kernel | --log | --append) printf -v "${option#--}" %s "$value" ;;
 	--file) files+=("$value") ;;
 	--fetch)
@@ -149,6 +152,28 @@ get_kernel() {
 	kernel=$(newest_kept)
 }
 
+# Modules of the kept kernel, out of its package, once.
+get_modules() {
+	local version=${kernel##*/vmlinuz-} module kept missing=()
+	kept=$cache/modules-$version
+	for module in ${modules[@]+"${modules[@]}"}; do
+		[[ -e $kept/$module.ko ]] || missing+=("$module")
+	done
+	((${#missing[@]})) || return 0
+	progress "downloading linux-image-$version for its modules"
+	(cd "$scratch" && quietly apt-get -o APT::Sandbox::User=root download -qq "linux-image-$version") || {
+		say "without ${missing[*]}: the package linux-image-$version can not be downloaded"
+		return 0
+	}
+	mkdir -p "$kept"
+	for module in "${missing[@]}"; do
+		dpkg-deb --fsys-tarfile "$scratch/linux-image-$version"_*.deb |
+			tar -C "$scratch" -x --wildcards "./lib/modules/*/$module.ko" || fail "the package has no module $module"
+		find "$scratch/lib" -name "$module.ko" -exec mv {} "$kept/" \;
+		objcopy --remove-section=.BTF "$kept/$module.ko" "$kept/$module-bare.ko" || fail "objcopy of $module"
+	done
+}
+
 newest_kept() { find "$cache" -maxdepth 1 -name 'vmlinuz-6.1.*' | sort -V | tail -1; }
 
 kernel_package() {
@@ -182,7 +207,7 @@ copy_libraries() {
 }
 
 make_root() {
-	local applet file source target
+	local applet file source target module
 	mkdir -p "$root"/{boot,dev,proc,sys,tmp,run,root,etc,var/tmp,workloads,usr/{bin,sbin,lib,lib64,local/bin}}
 	for link in bin sbin lib lib64; do
 		ln -s "usr/$link" "$root/$link"
@@ -213,6 +238,11 @@ make_root() {
 		fi
 		[[ $target == /* ]] || misused "--file $file: the place in the guest must begin with /"
 		copy_in "$source" "$target"
+	done
+	for module in ${modules[@]+"${modules[@]}"}; do
+		for file in "$cache/modules-${kernel##*/vmlinuz-}/$module"{,-bare}.ko; do
+			[[ ! -e $file ]] || copy_in "$file" "/modules/$(basename "$file")"
+		done
 	done
 	make_init "$@"
 }
@@ -280,6 +310,7 @@ mkdir "$root"
 
 install_missing
 [[ -n $kernel ]] || get_kernel
+((${#modules[@]} == 0)) || get_modules
 [[ -r $kernel ]] || fail "the kernel $kernel can not be read"
 progress "kernel $kernel"
 make_root "$@"

@@ -111,7 +111,7 @@ bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)
 
 status=0
 "$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
-	--env WEIGH_TEST_KERNEL_IMAGE=1 "${files[@]}" \
+	--env WEIGH_TEST_KERNEL_IMAGE=1 --module sunrpc --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
 	-- /suite ${filters[@]+"${filters[@]}"} | tee "$scratch/said" || status=$?
 
 # A program that ended without a result is a failure; so is a machine that did.

@@ -218,3 +218,112 @@ fn nothing_is_left_of_a_probe_that_was_removed() {
     stream.interrupt();
     stream.end();
 }
+
+/// A command that waits until it may go on.
+struct Gate(String);
+
+impl Gate {
+    fn new(scratch: &Scratch) -> Gate {
+        let path = scratch.path("gate").display().to_string();
+        let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo starts");
+        assert!(made.success());
+        Gate(path)
+    }
+
+    fn open(&self) {
+        std::fs::write(&self.0, "go\n").expect("somebody waits for it");
+    }
+}
+
+fn found(scratch: &Scratch) -> Vec<Value> {
+    let report: Value = serde_json::from_str(&scratch.text("found.json")).expect("JSON");
+    report["found"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn an_event_that_is_added_is_counted_with_the_others() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let gate = Gate::new(&scratch);
+    let json = scratch.path("found.json").display().to_string();
+    let script = r#"read -r go <"$0"; exec "$1" 1003 1400 23"#;
+    let command = ["sh", "-c", script, &gate.0, &workload("datagrams")].map(str::to_string);
+    let tables = ["--top", "9 by event, comm", "--histogram", "len by event, tid"];
+    let options = ["-e", "net:net_dev_start_xmit{len=skb->len}", "--json", &json, "-q"];
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let stream = Stream::start(&[&options[..], &tables].concat(), &command);
+    stream.is_there(&scratch);
+    let refused = stream.ask(&scratch, &["add", "sched:sched_process_exit"]).expect_err("no len");
+    assert!(refused.contains("--histogram: ") && refused.contains("'len'"), "{refused}");
+    stream.ask(&scratch, &["add", "net:net_dev_queue{len=skb->len}"]).expect("it is added");
+    let fields = &stream.register(&scratch)["probes"][1]["fields"];
+    assert_eq!(fields.to_string(), r#"["len","comm"]"#, "what is needed comes with it");
+    gate.open();
+    stream.end();
+    for (one, key) in found(&scratch).iter().zip(["datagrams", ""]) {
+        for event in ["net:net_dev_start_xmit", "net:net_dev_queue"] {
+            let rows = one["rows"].as_array().expect("a list").iter();
+            let of = rows.filter(|row| row["key"][0] == event);
+            let of = of.filter(|row| key.is_empty() || row["key"][1] == key);
+            let events: u64 = of.filter_map(|row| row["events_total"].as_u64()).sum();
+            assert_eq!(events, 1003, "{event}: {one}");
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_an_event_that_was_removed() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let gate = Gate::new(&scratch);
+    let json = scratch.path("found.json").display().to_string();
+    let script = r#"for n in $(seq 23); do sleep 60 & all="$all $!"; done; read -r go <"$0"; kill $all; wait"#;
+    let pairs = "sched:sched_process_fork -> sched:sched_process_exit by child->pid == p->pid";
+    let options = ["--json", &json, "-q", "--latency", pairs];
+    let stream = Stream::start(&options, &["sh", "-c", script, &gate.0]);
+    stream.is_there(&scratch);
+    // That of seq, and those that sleep.
+    let late = Instant::now() + support::patience(30.0);
+    let sent = |probe: usize| stream.register(&scratch)["probes"][probe]["sent"].as_u64();
+    while sent(0) < Some(24) || sent(1) < Some(1) {
+        assert!(Instant::now() < late, "they do not begin: {}", stream.register(&scratch));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stream.ask(&scratch, &["remove", "1"]).expect("it is removed");
+    let ended = sent(1);
+    gate.open();
+    stream.end();
+    let one = &found(&scratch)[0];
+    let [first, pairs, unanswered, waiting] =
+        ["first_total", "pairs_total", "unanswered_total", "waiting_total"]
+            .map(|name| one[name].as_u64().expect("a number"));
+    assert_eq!((Some(pairs), waiting), (ended, 0), "{one}");
+    assert!(unanswered >= 23 && unanswered == first - pairs, "{one}");
+}
+
+#[test]
+fn counters_are_counted_as_long_as_an_event_has_them() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = ["-e", "sched:sched_process_exec{counter(cs)}", "-o", "-", "--for", "60s", "-q"];
+    let mut weigh = Command::new(support::weigh_binary());
+    let weigh = weigh.arg("trace").args(options).stdout(Stdio::null()).stderr(Stdio::piped());
+    let stream = Stream(weigh.spawn().expect("weigh starts"));
+    stream.is_there(&scratch);
+    let held = || {
+        let names = std::fs::read_dir(format!("/proc/{}/fd", stream.pid())).expect("a process");
+        let links = names.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.filter(|to| to.to_string_lossy().contains("[perf_event]")).count()
+    };
+    let before = held();
+    assert!(before > 0);
+    let more = "sched:sched_process_exit{counter(cs), counter(faults)}";
+    stream.ask(&scratch, &["add", more]).expect("it is added");
+    assert_eq!(held(), 2 * before, "what both have is counted once");
+    stream.ask(&scratch, &["remove", "0"]).expect("it is removed");
+    assert_eq!(held(), 2 * before);
+    stream.ask(&scratch, &["remove", "1"]).expect("it is removed");
+    assert_eq!(held(), 0);
+    stream.interrupt();
+    stream.end();
+}

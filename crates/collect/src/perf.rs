@@ -34,6 +34,7 @@ pub(crate) enum Of {
 
 pub(crate) const DISABLED: u64 = 1 << 0;
 pub(crate) const INHERIT: u64 = 1 << 1;
+pub(crate) const PINNED: u64 = 1 << 2;
 pub(crate) const EXCLUDE_KERNEL: u64 = 1 << 5;
 pub(crate) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 pub(crate) const ENABLE_ON_EXEC: u64 = 1 << 12;
@@ -41,6 +42,8 @@ pub(crate) const ENABLE_ON_EXEC: u64 = 1 << 12;
 pub(crate) const FORMAT_TIME_ENABLED: u64 = 1 << 0;
 pub(crate) const FORMAT_TIME_RUNNING: u64 = 1 << 1;
 pub(crate) const FORMAT_GROUP: u64 = 1 << 3;
+
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 const FLAG_CLOEXEC: u64 = 1 << 3;
 
@@ -128,5 +131,31 @@ pub(crate) fn paranoid_text() -> String {
     match std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
         Ok(level) => format!("kernel.perf_event_paranoid={}", level.trim()),
         Err(_) => "the kernel or a container's seccomp filter".to_owned(),
+    }
+}
+
+/// The CPUs that run, from a list such as `0-3,8`.
+pub(crate) fn online() -> Vec<u32> {
+    cpus(&std::fs::read_to_string(ONLINE).unwrap_or_default())
+}
+
+fn cpus(list: &str) -> Vec<u32> {
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_cpus_may_have_gaps() {
+        assert_eq!(cpus("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(cpus("0\n"), [0]);
+        assert!(cpus("").is_empty());
+        assert!(!online().is_empty());
     }
 }

@@ -8,8 +8,10 @@
 
 mod attach;
 mod buffer;
+mod counters;
 mod members;
 mod memory;
+mod modules;
 mod reader;
 mod ring;
 mod user;
@@ -23,8 +25,9 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 use crate::complaints;
 use crate::job::JobError;
 use crate::requirements::{self, Missing};
-pub use attach::{Point, UserPlace};
+pub use attach::{MOST_ARGUMENTS, Point, UserPlace, raw_arguments};
 pub use buffer::Buffer;
+pub use counters::{Counted, why_no_counter};
 use members::Members;
 use memory::{Access, Memory};
 pub use reader::{Reader, ReaderFds};
@@ -72,6 +75,14 @@ pub enum TraceError {
     /// Rings can not be read.
     #[error("the rings can not be read: {0}")]
     Read(#[from] io::Error),
+    /// A counter can not be had.
+    #[error("the counter '{name}' can not be had: {why}")]
+    Counter {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
 }
 
 /// How events are collected.
@@ -115,6 +126,7 @@ pub struct KernelTrace {
     state_map: MapHandle,
     state: Memory,
     members: Option<Members>,
+    counters: Vec<counters::Counter>,
 }
 
 /// CPUs that programs may run on.
@@ -162,7 +174,8 @@ impl KernelTrace {
         let state = Memory::map(state_map.as_fd(), bytes, 0, Access::Write);
         let state = state.map_err(made("the programs' array", bytes))?;
         let members = settings.follows.then(Members::open).transpose()?;
-        Ok(KernelTrace { programs: Vec::new(), state_map, state, members })
+        let (programs, counters) = (Vec::new(), Vec::new());
+        Ok(KernelTrace { programs, state_map, state, members, counters })
     }
 
     /// The descriptors that programs name.
@@ -171,6 +184,19 @@ impl KernelTrace {
             state: self.state_map.as_fd().as_raw_fd(),
             members: self.members.as_ref().map(Members::descriptor),
         }
+    }
+
+    /// Has each CPU count; returns the descriptor of the array that programs name.
+    pub fn open_counter(&mut self, name: &str, counted: Counted) -> Result<i32, TraceError> {
+        let counter = counters::Counter::open(name, counted)?;
+        let descriptor = counter.descriptor();
+        self.counters.push(counter);
+        Ok(descriptor)
+    }
+
+    /// From now on they are counted no more, but for those of these descriptors.
+    pub fn keep_counters(&mut self, descriptors: &[i32]) {
+        self.counters.retain(|counter| descriptors.contains(&counter.descriptor()));
     }
 
     /// Has the kernel check programs of one event, each for its place; returns their number. They are not

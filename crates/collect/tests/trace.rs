@@ -16,7 +16,8 @@ const SETTINGS: Settings = Settings { state_bytes: 4096, follows: true };
 fn busy() -> Point {
     let btf = Btf::from_vmlinux().expect("the kernel's types");
     let found = btf.type_by_name::<Typedef<'_>>("btf_trace_sched_switch");
-    Point::Tracepoint { btf_id: u32::from(found.expect("every kernel has it").type_id()) }
+    let btf_id = u32::from(found.expect("every kernel has it").type_id());
+    Point::Tracepoint { btf_id, module: None }
 }
 
 /// `*(u64 *)(state + 8) += 1`, as instructions.

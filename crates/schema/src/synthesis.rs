@@ -79,6 +79,26 @@ pub struct Pairs {
     pub unmatched_total: u64,
     /// The time between the two, in seconds.
     pub seconds: Option<Distribution>,
+    /// What counters of the CPU have counted between the two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CounterDifference>,
+}
+
+/// What a counter of the CPU has counted between two events. Each pair is one of `pairs`, `other_cpu`, `absent`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CounterDifference {
+    /// The first one's field.
+    pub counter: String,
+    /// Pairs of which it is known.
+    pub pairs_total: u64,
+    /// Pairs whose second one happened on another CPU.
+    pub other_cpu_total: u64,
+    /// Pairs of which one lacks the count.
+    pub absent_total: u64,
+    /// All that was counted between them.
+    pub sum: u64,
+    /// How that is spread.
+    pub values: Option<Distribution>,
 }
 
 /// Rows for keys.

@@ -3,7 +3,7 @@
 
 use weigh_schema::amount::{show_count, show_seconds};
 use weigh_schema::synthesis::{
-    Distribution, Found, KeyPart, Pairs, Row, SynthesisReport, Table, What,
+    CounterDifference, Distribution, Found, KeyPart, Pairs, Row, SynthesisReport, Table, What,
 };
 
 use crate::text::{Line, Paint};
@@ -86,6 +86,19 @@ fn of_pairs(pairs: &Pairs) -> Vec<Line> {
         lines.push(plain(figures(seconds, &time)));
         lines.extend(bars(seconds, &time));
     }
+    lines.extend(pairs.counters.iter().flat_map(of_counter));
+    lines
+}
+
+/// What a counter has counted between the two.
+fn of_counter(between: &CounterDifference) -> Vec<Line> {
+    let sum = format!("{}: sum {}", between.counter, show_count(between.sum as f64));
+    let missing = counts(&[
+        (between.other_cpu_total, "pairs on two CPUs are not in it"),
+        (between.absent_total, "pairs without the count"),
+    ]);
+    let mut lines = vec![plain([sum].into_iter().chain(missing).collect::<Vec<_>>().join(", "))];
+    lines.extend(between.values.as_ref().map(|values| plain(figures(values, &number))));
     lines
 }
 
@@ -237,6 +250,14 @@ mod tests {
             unanswered_total: 4,
             unmatched_total: 1,
             seconds: Some(spread(1e-9)),
+            counters: vec![CounterDifference {
+                counter: "counter(cycles)".to_string(),
+                pairs_total: 14,
+                other_cpu_total: 2,
+                sum: 90_000,
+                values: Some(spread(1.0)),
+                ..CounterDifference::default()
+            }],
             ..Pairs::default()
         };
         let text = render(&report(What::Latency(pairs)), 9, 100, false);
@@ -247,6 +268,8 @@ mod tests {
             "  mean 900 ns, least 512 ns, p50 1.0 us, p99 2.1 us, most 2.1 us\n",
             "       512 ns           9 ████████████████████████████████\n",
             "       1.0 us           3 ███████████\n",
+            "  counter(cycles): sum 90\u{202f}000, 2 pairs on two CPUs are not in it\n",
+            "  mean 900, least 512, p50 1\u{202f}023, p99 2\u{202f}100, most 2\u{202f}100\n",
             "  incomplete: 7 events lost\n",
             "  not all were taken: g:a sample 1/2\n",
         ] {

@@ -63,6 +63,7 @@ pub(crate) enum Helper {
     CurrentCpu = 8,
     CurrentTgidTid = 14,
     CurrentComm = 16,
+    CounterValue = 55,
     Stack = 67,
     ReadUser = 112,
     ReadKernel = 113,

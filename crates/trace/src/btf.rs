@@ -1,10 +1,11 @@
 //! The kernel's types, as it tells them itself: BTF (Documentation/bpf/btf.rst).
 //!
-//! Reads the bytes of `/sys/kernel/btf/vmlinux`; emits types by their number. Refuses bytes that are
-//! no BTF, kinds that are newer than this reader, for their length is not known, and references that
+//! Reads the bytes of `/sys/kernel/btf/vmlinux`, and of a module's beside it, whose types go on where the
+//! kernel's end; emits types by their number. Refuses bytes that are no BTF, kinds that are newer than this reader, for their length is not known, and references that
 //! lead nowhere or in a circle.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -98,25 +99,53 @@ pub enum Kind {
     Other,
 }
 
-/// The types of a kernel.
+/// The types of a kernel, or of one of its modules.
 pub struct Btf {
+    /// Of a module: its name, and the kernel's types, which it goes on from.
+    of: Option<(String, Arc<Btf>)>,
     bytes: Vec<u8>,
     strings: (usize, usize),
-    /// Where each type lies; the first is number 1.
+    /// Where names begin in all strings: those of the kernel come first.
+    first_string: usize,
+    /// Where each type lies.
     types: Vec<u32>,
+    /// The number of the first of them.
+    first: u32,
     tracepoints: HashMap<String, u32>,
+    /// The functions that call the programs of tracepoints.
+    callers: HashMap<String, u32>,
 }
 
 const HEADER: usize = 24;
 const TYPE: usize = 12;
 /// How the kernel names the type of a tracepoint's programs.
 const OF_TRACEPOINT: &str = "btf_trace_";
+/// And the function that calls them.
+const CALLS_TRACEPOINT: &str = "__traceiter_";
 /// More references than any type of C has in a row.
 const FARTHEST: usize = 64;
 
 impl Btf {
-    /// Takes the bytes in.
+    /// Takes the bytes of a kernel in.
     pub fn new(bytes: Vec<u8>) -> Result<Btf, BtfError> {
+        Btf::read(bytes, None)
+    }
+
+    /// Takes the bytes of one of its modules in.
+    pub fn of_module(name: &str, bytes: Vec<u8>, kernel: &Arc<Btf>) -> Result<Btf, BtfError> {
+        Btf::read(bytes, Some((name.to_string(), Arc::clone(kernel))))
+    }
+
+    /// The module that it is of, unless it is the kernel's own.
+    pub fn module(&self) -> Option<&str> {
+        self.of.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    fn kernel(&self) -> Option<&Btf> {
+        self.of.as_ref().map(|(_, kernel)| &**kernel)
+    }
+
+    fn read(bytes: Vec<u8>, of: Option<(String, Arc<Btf>)>) -> Result<Btf, BtfError> {
         if !bytes.starts_with(&[0x9f, 0xeb, 1]) {
             return Err(BtfError::NoBtf);
         }
@@ -141,20 +170,43 @@ impl Btf {
         if at > end {
             return Err(BtfError::CutShort(at));
         }
-        let mut btf = Btf { bytes, strings, types, tracepoints: HashMap::new() };
-        btf.tracepoints = btf.find_tracepoints();
+        let end_of = |kernel: &Btf| {
+            let names = kernel.strings.1 - kernel.strings.0;
+            (kernel.first + kernel.types.len() as u32, kernel.first_string + names)
+        };
+        let (first, first_string) = of.as_ref().map_or((1, 0), |(_, kernel)| end_of(kernel));
+        let (tracepoints, callers) = (HashMap::new(), HashMap::new());
+        let mut btf = Btf { of, bytes, strings, first_string, types, first, tracepoints, callers };
+        btf.find_tracepoints();
         Ok(btf)
     }
 
-    fn find_tracepoints(&self) -> HashMap<String, u32> {
-        let typedefs = (1..=self.types.len() as u32).filter(|id| self.raw_kind(*id) == TYPEDEF);
-        typedefs
-            .filter_map(|id| Some((self.name(id).strip_prefix(OF_TRACEPOINT)?.to_string(), id)))
-            .collect()
+    fn find_tracepoints(&mut self) {
+        let (mut tracepoints, mut callers) = (HashMap::new(), HashMap::new());
+        for id in self.ids() {
+            let (all, before) = match self.raw_kind(id) {
+                TYPEDEF => (&mut tracepoints, OF_TRACEPOINT),
+                FUNCTION => (&mut callers, CALLS_TRACEPOINT),
+                _ => continue,
+            };
+            if let Some(name) = self.name(id).strip_prefix(before) {
+                all.insert(name.to_string(), id);
+            }
+        }
+        (self.tracepoints, self.callers) = (tracepoints, callers);
     }
 
-    fn place(&self, id: u32) -> Option<usize> {
-        self.types.get((id as usize).checked_sub(1)?).map(|at| *at as usize)
+    /// Its own types.
+    fn ids(&self) -> std::ops::Range<u32> {
+        self.first..self.first + self.types.len() as u32
+    }
+
+    /// Whose type it is, and where it lies there.
+    fn place(&self, id: u32) -> Option<(&Btf, usize)> {
+        match id.checked_sub(self.first) {
+            Some(number) => self.types.get(number as usize).map(|at| (self, *at as usize)),
+            None => self.kernel()?.place(id),
+        }
     }
 
     /// A word of a type, all of which have been seen to lie within the bytes.
@@ -163,19 +215,22 @@ impl Btf {
     }
 
     fn raw_kind(&self, id: u32) -> u32 {
-        self.place(id).map_or(0, |at| (self.word(at + 4) >> 24) & 0x1f)
+        self.place(id).map_or(0, |(own, at)| (own.word(at + 4) >> 24) & 0x1f)
     }
 
     fn text(&self, offset: u32) -> &str {
+        let Some(offset) = (offset as usize).checked_sub(self.first_string) else {
+            return self.kernel().map_or("", |kernel| kernel.text(offset));
+        };
         let (start, end) = self.strings;
-        let bytes = self.bytes.get(start.saturating_add(offset as usize)..end).unwrap_or_default();
+        let bytes = self.bytes.get(start.saturating_add(offset)..end).unwrap_or_default();
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
     }
 
     /// The name of a type; empty if it has none.
     pub fn name(&self, id: u32) -> &str {
-        self.place(id).map_or("", |at| self.text(self.word(at)))
+        self.place(id).map_or("", |(own, at)| own.text(own.word(at)))
     }
 
     /// The names of all tracepoints.
@@ -188,9 +243,14 @@ impl Btf {
         self.tracepoints.get(name).copied()
     }
 
-    /// All functions.
+    /// The function that calls the programs of a tracepoint: its arguments have names.
+    pub fn caller(&self, tracepoint: &str) -> Option<u32> {
+        self.callers.get(tracepoint).copied()
+    }
+
+    /// All functions; of a module, its own.
     pub fn functions(&self) -> impl Iterator<Item = (u32, &str)> {
-        let all = (1..=self.types.len() as u32).filter(|id| self.raw_kind(*id) == FUNCTION);
+        let all = self.ids().filter(|id| self.raw_kind(*id) == FUNCTION);
         all.map(|id| (id, self.name(id)))
     }
 
@@ -204,16 +264,16 @@ impl Btf {
         if id == 0 {
             return Ok(Kind::Void);
         }
-        let at = self.place(id).ok_or(BtfError::Astray(id))?;
-        let (info, size) = (self.word(at + 4), self.word(at + 8));
+        let (own, at) = self.place(id).ok_or(BtfError::Astray(id))?;
+        let (info, size) = (own.word(at + 4), own.word(at + 8));
         let flag = info >> 31 == 1;
         Ok(match (info >> 24) & 0x1f {
             1 => {
-                let encoding = self.word(at + TYPE) >> 24;
+                let encoding = own.word(at + TYPE) >> 24;
                 Kind::Int { bytes: size, signed: encoding & 1 != 0, is_bool: encoding & 4 != 0 }
             }
             2 => Kind::Pointer(size),
-            3 => Kind::Array { of: self.word(at + TYPE), count: self.word(at + TYPE + 8) },
+            3 => Kind::Array { of: own.word(at + TYPE), count: own.word(at + TYPE + 8) },
             kind @ (4 | 5) => Kind::Struct { bytes: size, is_union: kind == 5 },
             6 | 19 => Kind::Enum { bytes: size, signed: flag },
             7 => Kind::Forward,
@@ -252,8 +312,8 @@ impl Btf {
 
     /// The members of a structure, or the arguments of a prototype.
     pub fn members(&self, id: u32) -> Vec<Member<'_>> {
-        let Some(at) = self.place(id) else { return Vec::new() };
-        let info = self.word(at + 4);
+        let Some((own, at)) = self.place(id) else { return Vec::new() };
+        let info = own.word(at + 4);
         let (count, has_bits) = ((info & 0xffff) as usize, info >> 31 == 1);
         let length = match (info >> 24) & 0x1f {
             4 | 5 => 12,
@@ -262,17 +322,17 @@ impl Btf {
         };
         let member = |n: usize| {
             let at = at + TYPE + n * length;
-            let place = if length == 12 { self.word(at + 8) } else { 0 };
+            let place = if length == 12 { own.word(at + 8) } else { 0 };
             let (bit, bits) = if has_bits { (place & 0xff_ffff, place >> 24) } else { (place, 0) };
-            Member { name: self.text(self.word(at)), kind: self.word(at + 4), bit, bits }
+            Member { name: own.text(own.word(at)), kind: own.word(at + 4), bit, bits }
         };
         (0..count).map(member).collect()
     }
 
     /// The constants of an enumeration.
     pub fn constants(&self, id: u32) -> Vec<(&str, i64)> {
-        let Some(at) = self.place(id) else { return Vec::new() };
-        let info = self.word(at + 4);
+        let Some((own, at)) = self.place(id) else { return Vec::new() };
+        let info = own.word(at + 4);
         let (count, signed) = ((info & 0xffff) as usize, info >> 31 == 1);
         let length = match (info >> 24) & 0x1f {
             6 => 8,
@@ -281,13 +341,13 @@ impl Btf {
         };
         let constant = |n: usize| {
             let at = at + TYPE + n * length;
-            let low = self.word(at + 4);
+            let low = own.word(at + 4);
             let value = match (length, signed) {
-                (12, _) => (u64::from(self.word(at + 8)) << 32 | u64::from(low)).cast_signed(),
+                (12, _) => (u64::from(own.word(at + 8)) << 32 | u64::from(low)).cast_signed(),
                 (_, true) => i64::from(low.cast_signed()),
                 (_, false) => i64::from(low),
             };
-            (self.text(self.word(at)), value)
+            (own.text(own.word(at)), value)
         };
         (0..count).map(constant).collect()
     }

@@ -4,6 +4,7 @@
 //! do not exist, comparisons of a text with a number, and numbers that the other side can never be.
 
 use crate::btf::{Btf, Kind};
+use crate::counter::Counter;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::near::nearest;
@@ -32,6 +33,8 @@ pub enum Source {
     Id,
     /// An argument, or what lies behind it.
     Place(Place),
+    /// What a counter of the CPU shows; in no filter.
+    Counter(Counter),
 }
 
 impl Source {
@@ -45,11 +48,19 @@ impl Source {
         }
     }
 
+    /// The counter, if it is one.
+    pub fn counter(&self) -> Option<Counter> {
+        match self {
+            Source::Counter(counter) => Some(*counter),
+            _ => None,
+        }
+    }
+
     /// How many bytes it has.
     pub fn bytes(&self) -> u32 {
         match self {
             Source::Place(place) => place.bytes,
-            Source::Id => 8,
+            Source::Id | Source::Counter(_) => 8,
             _ => 4,
         }
     }
@@ -75,8 +86,7 @@ impl Source {
                 // Types may say of themselves that they are of any size.
                 _ => place.bytes.saturating_mul(8),
             },
-            Source::Id => 64,
-            _ => 32,
+            _ => self.bytes() * 8,
         }
     }
 }

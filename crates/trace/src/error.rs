@@ -36,6 +36,37 @@ pub enum Wrong {
         /// The group that was asked for.
         asked: String,
     },
+    /// A tracepoint of a module that does not tell its types.
+    #[error(
+        "nobody tells the types of the tracepoint '{0}': its module has no type information; `raw:{0}` takes its arguments as numbers"
+    )]
+    NoTypes(String),
+    /// A function of such a module.
+    #[error(
+        "the function '{name}' is of the module {module}, which has no type information: its arguments are not known"
+    )]
+    NoTypesOfFunction {
+        /// The function.
+        name: String,
+        /// The module.
+        module: String,
+    },
+    /// Functions of several modules.
+    #[error("several modules have a function '{name}'; say of which: {}", modules.iter().map(|module| format!("fn:{module}:{name}")).collect::<Vec<_>>().join(", "))]
+    SeveralModules {
+        /// The function.
+        name: String,
+        /// The modules.
+        modules: Vec<String>,
+    },
+    /// Types of modules that can not be read, one of which may have it.
+    #[error("{wrong}; of these modules the types can not be read: {}", damaged.join(", "))]
+    DamagedModules {
+        /// What was not found.
+        wrong: Box<Wrong>,
+        /// The modules, and why not.
+        damaged: Vec<String>,
+    },
     /// No such function.
     #[error("this kernel's type information has no function '{0}'")]
     NoFunction(String),
@@ -70,6 +101,21 @@ pub enum Wrong {
     /// None of the events that are followed.
     #[error("no event that is followed is called '{0}'")]
     NoEvent(String),
+    /// No such counter.
+    #[error(
+        "there is no counter '{0}'; those with a name are told by `weigh trace list counter`, others are written as the processor numbers them: r01c2"
+    )]
+    NoCounter(String),
+    /// This machine does not have it.
+    #[error("the counter '{name}' can not be had: {why}; counters that can be had here: {}", here.join(", "))]
+    CounterNotHere {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+        /// Those that it has.
+        here: Vec<&'static str>,
+    },
     /// No such set.
     #[error("there is no set of events named '{0}'")]
     NoSet(String),

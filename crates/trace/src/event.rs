@@ -3,11 +3,13 @@
 //! ```text
 //! net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000 sample 1/100
 //! fn:vfs_write%return{ret}   user:/lib/x.so:malloc{arg0}   usdt:/lib/x.so:provider:name   net
+//! raw:net_dev_queue{arg0}    fn:sunrpc:cache_check
 //! ```
 //!
 //! Reads text; emits a tree whose parts know where they stand. Whether the kernel has such an event
 //! is not looked at here.
 
+use crate::counter::Counter;
 use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::Filter;
@@ -34,8 +36,15 @@ pub enum Point {
         /// Its name.
         name: String,
     },
+    /// At a tracepoint of the kernel, whose arguments are taken as numbers.
+    Raw {
+        /// Its name.
+        name: String,
+    },
     /// At a function of the kernel.
     Function {
+        /// The module that it is of, if that was said.
+        module: Option<String>,
         /// Its name.
         name: String,
         /// When it returns, not when it is called.
@@ -92,6 +101,13 @@ pub enum Wanted {
         frames: u32,
         /// The program's, not the kernel's.
         is_user: bool,
+    },
+    /// What a counter of the CPU shows.
+    Counter {
+        /// Which.
+        counter: Counter,
+        /// As it was written.
+        name: String,
     },
 }
 
@@ -175,7 +191,13 @@ impl Point {
         match self {
             Point::Tracepoint { group: Some(group), name } => format!("{group}:{name}"),
             Point::Tracepoint { group: None, name } => name.clone(),
-            Point::Function { name, returns } => format!("fn:{name}{}", suffix(*returns)),
+            Point::Raw { name } => format!("raw:{name}"),
+            Point::Function { module: None, name, returns } => {
+                format!("fn:{name}{}", suffix(*returns))
+            }
+            Point::Function { module: Some(module), name, returns } => {
+                format!("fn:{module}:{name}{}", suffix(*returns))
+            }
             Point::User { path, name, plus: 0, returns } => {
                 format!("user:{path}:{name}{}", suffix(*returns))
             }
@@ -212,7 +234,14 @@ pub(crate) fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
     let Some((name, span)) = cursor.name() else { return Err(cursor.expected("a name")) };
     let name = name.to_string();
     let point = match first {
-        "fn" => Point::Function { name, returns: cursor.eat(RETURN) },
+        "fn" if cursor.eat(":") => {
+            let module = Some(name);
+            let Some((name, span)) = cursor.name() else { return Err(cursor.expected("a name")) };
+            let (name, returns) = (name.to_string(), cursor.eat(RETURN));
+            return Ok((Point::Function { module, name, returns }, span));
+        }
+        "fn" => Point::Function { module: None, name, returns: cursor.eat(RETURN) },
+        "raw" => Point::Raw { name },
         group => Point::Tracepoint { group: Some(group.to_string()), name },
     };
     Ok((point, span))
@@ -313,8 +342,16 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
             Wanted::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
         }
         "stack" | "ustack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)?, is_user },
+        "counter" => {
+            let (name, span) = cursor.until(&[')']);
+            let name = name.trim_end();
+            let span = Span { length: name.len(), ..span };
+            let counter = Counter::need(name, span, cursor.text())?;
+            Wanted::Counter { counter, name: name.to_string() }
+        }
         _ => {
-            let expected = "str(), ustr(), bytes(), ubytes(), stack(), ustack() or i8() to u64()";
+            let expected =
+                "str(), ustr(), bytes(), ubytes(), stack(), ustack(), counter() or i8() to u64()";
             return Err(span.refuse(cursor.text(), Wrong::Expected { expected }));
         }
     };
@@ -360,6 +397,8 @@ mod tests {
         for text in [
             "sched_switch",
             "fn:vfs_write",
+            "fn:sunrpc:cache_check%return",
+            "raw:sched_switch",
             "fn:vfs_write%return",
             "user:/lib/x.so:malloc",
             "user:/lib/x.so:a.part.0%return",
@@ -374,6 +413,9 @@ mod tests {
             ":",
             "net:",
             "fn:",
+            "fn:a:",
+            "raw:",
+            "raw:a:b",
             "user:",
             "user::x",
             "user:/x",

@@ -169,6 +169,13 @@ fn single(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
 }
 
 fn comparison(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
+    let mut ahead = cursor.clone();
+    if let Some(("counter", span)) = ahead.name()
+        && ahead.sees("(")
+    {
+        let wrong = "a counter is a field, and no part of a filter";
+        return Err(span.refuse(cursor.text(), Wrong::Unsupported(wrong.to_string())));
+    }
     let Some(left) = Path::parse(cursor)? else {
         return Err(
             cursor.expected("an argument of the event, or tgid, tid, cpu, comm, '!' or '('")

@@ -15,6 +15,7 @@ mod value;
 
 use crate::assemble::{Assembler, Helper, Label, Op, R, TooFar, When};
 use crate::condition::Test;
+use crate::counter::Counter;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::signature::{Attach, Site};
@@ -23,13 +24,15 @@ pub use ring::Buffer;
 
 /// What programs are told of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Maps {
+pub struct Maps<'m> {
     /// The array that is shared with weigh.
     pub state: i32,
     /// Where records are written: one into each whose predicate holds.
     pub buffers: Vec<Buffer>,
     /// Who is followed: threads that have 2 in this storage; none: everybody.
     pub members: Option<i32>,
+    /// Counters that are open, each with the array that has its event of each CPU.
+    pub counters: &'m [(Counter, i32)],
 }
 
 /// How structures are read.
@@ -60,7 +63,7 @@ pub fn program(
     probe: &Probe,
     slot: Slot,
     state: &State,
-    maps: &Maps,
+    maps: &Maps<'_>,
     access: Access,
 ) -> Result<Vec<u64>, TooFar> {
     let mut writer = Writer::new(probe, slot, state, maps, access);
@@ -91,7 +94,7 @@ struct Writer<'p> {
     probe: &'p Probe,
     slot: Slot,
     state: &'p State,
-    maps: &'p Maps,
+    maps: &'p Maps<'p>,
     access: Access,
     /// Where in a program it is, if it is in one.
     site: Option<&'p Site>,
@@ -120,7 +123,7 @@ impl<'p> Writer<'p> {
         probe: &'p Probe,
         slot: Slot,
         state: &'p State,
-        maps: &'p Maps,
+        maps: &'p Maps<'p>,
         access: Access,
     ) -> Writer<'p> {
         let mut code = Assembler::default();

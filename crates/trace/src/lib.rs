@@ -14,6 +14,7 @@ mod assemble;
 pub mod btf;
 pub mod condition;
 mod constants;
+pub mod counter;
 mod cursor;
 pub mod error;
 pub mod event;

@@ -10,6 +10,7 @@ use weigh_schema::ring;
 
 use crate::btf::{Btf, Kind};
 use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
+use crate::counter::Counter;
 use crate::error::{Refusal, Wrong};
 use crate::event::{Event, Field, MOST_FIELDS, Point, TEXT_BYTES, Wanted};
 use crate::executable::Executable;
@@ -101,6 +102,15 @@ impl Probe {
         self.id.as_ref().is_some_and(Source::is_signed)
     }
 
+    /// The counters that its program reads.
+    pub fn counters(&self) -> impl Iterator<Item = Counter> {
+        let fields = self.fields.iter().filter_map(|field| match &field.content {
+            Content::Number(source) => Some(source),
+            _ => None,
+        });
+        fields.chain(&self.id).filter_map(Source::counter)
+    }
+
     /// Checks an event, and the filters that are said for all of them.
     pub fn check(btf: &Btf, event: &Event, filters: &[(String, Filter)]) -> Result<Probe, Refusal> {
         let no_file = |path: &str| {
@@ -188,7 +198,9 @@ pub type Files<'f> = &'f dyn Fn(&str) -> Result<Rc<Executable>, NoSignature>;
 pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signature, Refusal> {
     let found = match &event.point {
         Point::Tracepoint { name, .. } => signature::of_tracepoint(btf, name),
-        Point::Function { name, returns } => signature::of_function(btf, name, *returns),
+        // How many arguments it has only the kernel knows.
+        Point::Raw { name } => Ok(signature::of_raw(name, 0)),
+        Point::Function { name, returns, .. } => signature::of_function(btf, name, *returns),
         Point::User { path, name, plus, returns } => {
             files(path).and_then(|file| signature::of_user(&file, name, *plus, *returns))
         }
@@ -262,6 +274,11 @@ fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), 
                 "at a place in a program nothing of the kernel is being executed".to_string(),
             );
             return Err(field.span.refuse(walker.text, wrong));
+        }
+        Wanted::Counter { counter, .. } => {
+            let source = Source::Counter(*counter);
+            let (shape, bytes) = (source.shape(), source.bytes());
+            (Content::Number(source), shape, bytes)
         }
         Wanted::Stack { frames, is_user } => {
             (Content::Stack { is_user: *is_user }, Shape::Stack, frames * 8)

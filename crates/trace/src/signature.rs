@@ -33,11 +33,20 @@ pub enum Attach {
     Tracepoint {
         /// Which type.
         btf_id: u32,
+        /// Whose, if it is a module's.
+        module: Option<String>,
+    },
+    /// At a tracepoint, by its name.
+    Raw {
+        /// The name.
+        name: String,
     },
     /// At a function of the kernel.
     Function {
         /// Which type.
         btf_id: u32,
+        /// Whose, if it is a module's.
+        module: Option<String>,
         /// When it returns.
         returns: bool,
     },
@@ -86,8 +95,7 @@ pub fn of_tracepoint(btf: &Btf, name: &str) -> Result<Signature, NoSignature> {
         return Err((wrong, nearest(name, btf.tracepoints())));
     };
     // The prototype of its programs has no names; the function that calls them has.
-    let named = btf.function(&format!("__traceiter_{name}"));
-    let named = named.and_then(|id| prototype(btf, id).ok());
+    let named = btf.caller(name).and_then(|id| prototype(btf, id).ok());
     let prototype = prototype(btf, btf_id).map_err(damaged)?;
     let mut arguments = arguments(btf, prototype, 1).map_err(damaged)?;
     if let Some(named) = named {
@@ -97,7 +105,15 @@ pub fn of_tracepoint(btf: &Btf, name: &str) -> Result<Signature, NoSignature> {
             }
         }
     }
-    Ok(Signature { attach: Attach::Tracepoint { btf_id }, arguments })
+    let module = btf.module().map(str::to_string);
+    Ok(Signature { attach: Attach::Tracepoint { btf_id, module }, arguments })
+}
+
+/// What a tracepoint hands over whose types nobody tells: so many numbers.
+pub fn of_raw(name: &str, count: u8) -> Signature {
+    let argument = |number| of_kernel(format!("arg{number}"), 0, i16::from(number) * 8);
+    let arguments = (0..count).map(argument).collect();
+    Signature { attach: Attach::Raw { name: name.to_string() }, arguments }
 }
 
 /// What a function of the kernel is given, or returns.
@@ -115,7 +131,8 @@ pub fn of_function(btf: &Btf, name: &str, returns: bool) -> Result<Signature, No
         let slot = arguments.last().map_or(0, |last| next_slot(btf, last));
         arguments.push(of_kernel("ret".to_string(), kind, slot));
     }
-    Ok(Signature { attach: Attach::Function { btf_id, returns }, arguments })
+    let module = btf.module().map(str::to_string);
+    Ok(Signature { attach: Attach::Function { btf_id, module, returns }, arguments })
 }
 
 /// Where the first six arguments, and what is returned, lie in the registers that are handed over.

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use weigh_schema::synthesis::{KeyPart, Pairs, Table, What};
 use weigh_trace::condition::Source;
+use weigh_trace::counter::Counter;
 use weigh_trace::probe::{Content, Probe, ProbeField};
 use weigh_trace::record::{HEADER_BYTES, Record};
 use weigh_trace::signature::Attach;
@@ -32,7 +33,7 @@ fn probe(name: &str) -> Probe {
     });
     Probe {
         name: name.to_string(),
-        attach: Attach::Tracepoint { btf_id: 0 },
+        attach: Attach::Tracepoint { btf_id: 0, module: None },
         id: None,
         has_own_id: false,
         fields: fields.to_vec(),
@@ -101,6 +102,91 @@ fn table(what: &What) -> &Table {
         What::Rate(table) | What::Top(table) | What::Histogram(table) => table,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn counters_of_pairs_on_one_cpu_have_differences() {
+    let counting = || {
+        let mut probe = probe("g:a");
+        let cycles = Counter::named("cycles").unwrap();
+        probe.fields[0].content = Content::Number(Source::Counter(cycles));
+        probe
+    };
+    let probes = [counting(), Probe { name: "g:b".to_string(), ..counting() }];
+    let ask = Ask::latency("a -> b by tid").unwrap();
+    let mut synthesis = Synthesis::new(&[ask], &[&probes[0], &probes[1]], 99).unwrap();
+    let of = |event, tid, size, cpu, absent| {
+        let time_ns = u64::from(10 * event + tid);
+        Seen { cpu, size, absent, ..seen(event, time_ns, tid) }
+    };
+    // Known; on two CPUs; the first, and the second, without the count; one that went back.
+    let firsts = [(7, 0, 0), (7, 0, 0), (7, 0, 1), (7, 0, 0), (7, 0, 0), (100, 3, 0)];
+    let seconds = [(30, 0, 0), (30, 1, 0), (30, 0, 0), (30, 0, 1), (6, 0, 0), (140, 3, 0)];
+    for (event, all) in [(0, firsts), (1, seconds)] {
+        for (tid, (size, cpu, absent)) in (0..).zip(all) {
+            let bytes = bytes(&of(event, tid, size, cpu, absent));
+            let record = Record::new(&bytes).unwrap();
+            synthesis.take(&probes[event as usize], record, &mut Out::default());
+        }
+    }
+    let gaps = Gaps { lost: &[], sampling: &[] };
+    let report = synthesis.report(9, (99, 1.0), 0, &gaps);
+    let told = pairs(&report.found[0].what);
+    assert_eq!(told.pairs_total, 6);
+    let [counter] = &told.counters[..] else { panic!("{told:?}") };
+    let totals = [counter.pairs_total, counter.other_cpu_total, counter.absent_total];
+    assert_eq!((totals, counter.sum), ([2, 1, 3], 63));
+    let values = counter.values.as_ref().unwrap();
+    assert_eq!((values.min, values.max), (23.0, 40.0));
+}
+
+#[test]
+fn an_event_that_is_added_is_looked_at_and_none_follows_once_it_is_removed() {
+    let asks = [
+        Ask::top("99 by event, tid").unwrap(),
+        Ask::rate("of g:b by tid").unwrap(),
+        Ask::rate("of g:a by tid").unwrap(),
+        Ask::latency("g:a -> g:b by tid").unwrap(),
+        Ask::sequence("g:a not followed by g:b by tid within 1us").unwrap(),
+    ];
+    // The one that comes is called as one that is there.
+    let probes = [probe("g:a"), probe("g:b"), probe("g:b")];
+    let all = [&probes[0], &probes[1], &probes[2]];
+    let mut synthesis = Synthesis::new(&asks, &all[..2], 99).unwrap();
+    let mut out = Out::default();
+    let mut takes = |synthesis: &mut Synthesis, event: u32, time_ns, tid| {
+        let bytes = bytes(&seen(event, time_ns, tid));
+        synthesis.take(&probes[event as usize], Record::new(&bytes).unwrap(), &mut out);
+    };
+    (0..5).for_each(|tid| takes(&mut synthesis, 0, 10, tid));
+    takes(&mut synthesis, 1, 20, 3);
+    synthesis.add(&asks, &all).unwrap();
+    (0..7).for_each(|tid| takes(&mut synthesis, 2, 30, tid));
+    synthesis.remove(1);
+    takes(&mut synthesis, 0, 40, 9);
+    synthesis.pass(1_000_000, &mut out);
+    assert_eq!(out.derived().count(), 0, "who was not watched may have been followed");
+    let gaps = Gaps { lost: &[], sampling: &[] };
+    let found = synthesis.report(99, (50, 1.0), 0, &gaps).found;
+    let events =
+        |n: usize| -> u64 { table(&found[n].what).rows.iter().map(|row| row.events_total).sum() };
+    assert_eq!([events(0), events(1), events(2)], [14, 8, 6]);
+    let named = |row: &weigh_schema::synthesis::Row| row.key[0] == KeyPart::Text("g:b".into());
+    assert_eq!(table(&found[0].what).rows.iter().filter(|row| named(row)).count(), 8);
+    for n in [3, 4] {
+        let told = pairs(&found[n].what);
+        let totals = [told.first_total, told.pairs_total, told.unanswered_total];
+        assert_eq!((totals, told.waiting_total), ([6, 1, 5], 0), "{told:?}");
+    }
+    // What lacks the value can not be looked at, and none does then.
+    let asks = [Ask::top("9 by tid").unwrap(), Ask::histogram("size by tid").unwrap()];
+    let mut synthesis = Synthesis::new(&asks, &all[..1], 99).unwrap();
+    let mut bare = probe("g:c");
+    bare.fields.remove(0);
+    assert!(synthesis.add(&asks, &[&probes[0], &bare]).is_err());
+    synthesis.take(&bare, Record::new(&bytes(&seen(1, 1, 1))).unwrap(), &mut Out::default());
+    let found = synthesis.report(9, (50, 1.0), 0, &gaps).found;
+    assert_eq!(table(&found[0].what).rows.len(), 0);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! constants; and what is refused.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use weigh_schema::ring::Layout;
 use weigh_trace::btf::{Btf, BtfError};
 use weigh_trace::condition::{Right, Source, Test};
@@ -9,6 +11,7 @@ use weigh_trace::event::Event;
 use weigh_trace::generate::{Access, Buffer, Maps, Slot, program};
 use weigh_trace::predicate;
 use weigh_trace::probe::{Content, Probe};
+use weigh_trace::signature::Attach;
 use weigh_trace::state::State;
 use weigh_trace::walk::{Bits, End, Hop, Place};
 
@@ -18,6 +21,8 @@ struct Types {
     types: Vec<u8>,
     strings: Vec<u8>,
     count: u32,
+    /// Bytes of the names that lie before, in the kernel's.
+    before: u32,
 }
 
 impl Types {
@@ -28,7 +33,7 @@ impl Types {
         if name.is_empty() {
             return 0;
         }
-        let at = self.strings.len() as u32;
+        let at = self.before + self.strings.len() as u32;
         self.strings.extend(name.bytes().chain([0]));
         at
     }
@@ -140,6 +145,40 @@ fn paths_are_followed_to_the_bit() {
 }
 
 #[test]
+fn types_of_a_module_go_on_where_those_of_the_kernel_end() {
+    let kernel = sample();
+    let word = |at: usize| u32::from_le_bytes(kernel[at..at + 4].try_into().unwrap());
+    let before = word(20);
+    let kernel = Arc::new(Btf::new(kernel).unwrap());
+    let (outer, int) = (10, 1);
+    assert_eq!((kernel.name(outer), kernel.name(int)), ("outer", "int"));
+    let last = kernel.functions().map(|(id, _)| id).max().unwrap();
+    let mut types = Types { before, count: last, ..Types::default() };
+    let own = types.members("own", 4, 16, &[("at", int, 0, 0), ("of", outer + 1, 64, 0)]);
+    assert_eq!(own, last + 1);
+    let to_own = types.add("", 2, 0, own, &[]);
+    let bare = types.add("", 13, 2, 0, &[0, to_own, 0, to_own]);
+    let to_bare = types.add("", 2, 0, bare, &[]);
+    let traced = types.add("btf_trace_z", 8, 0, to_bare, &[]);
+    let (data, o) = (types.name("__data"), types.name("o"));
+    let named = types.add("", 13, 2, int, &[data, to_own, o, to_own]);
+    types.add("__traceiter_z", 12, 0, named, &[]);
+    let module = types.finish();
+    let btf = Btf::of_module("m", module.clone(), &kernel).unwrap();
+    assert_eq!((btf.module(), btf.tracepoint("z")), (Some("m"), Some(traced)));
+    assert_eq!(btf.tracepoints().collect::<Vec<_>>(), ["z"], "those of the kernel are its own");
+    assert_eq!(btf.tracepoint("x"), None);
+    let event = Event::parse("z{o->at, o->of->in->low}").unwrap();
+    let probe = Probe::check(&btf, &event, &[]).unwrap();
+    assert_eq!(probe.attach, Attach::Tracepoint { btf_id: traced, module: Some("m".to_string()) });
+    assert_eq!(probe.fields[1].bytes, 1, "a field of bits of the kernel's");
+    assert_eq!(btf.describe(to_own), "struct own *");
+    for length in 0..module.len() {
+        assert!(Btf::of_module("m", module[..length].to_vec(), &kernel).is_err(), "{length}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_what_exists() {
     for (text, words) in [
         ("y", &["no tracepoint 'y'"][..]),
@@ -236,7 +275,7 @@ fn every_program_ends_and_jumps_within_itself() {
                 let tests = [None, predicate("id != 3 && tid in (1, 2)"), predicate("size > 8")];
                 let buffers = tests.into_iter().enumerate();
                 let buffers = buffers.map(|(number, test)| buffer(number, test)).collect();
-                let maps = Maps { state: 3, buffers, members };
+                let maps = Maps { state: 3, buffers, members, counters: &[] };
                 let code = program(
                     &probe,
                     Slot { number: 1, gate: 1, flip: 1, site: 0 },

@@ -16,6 +16,7 @@ use crate::arguments::{SynthesisArguments, TraceArguments};
 type Read = fn(&str) -> Result<Ask, Refusal>;
 
 /// What is asked for, and by which option.
+#[derive(Clone)]
 pub struct Asked {
     /// As it was read.
     pub ask: Ask,
@@ -75,21 +76,39 @@ pub fn complete(checker: &Checker, asked: &[Asked], wishes: &mut Vec<Wish>) -> a
         let names: Vec<String> = wishes.iter().map(|wish| wish.probe.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         for (event, fields) in asked.ask.needs(&names).map_err(refused)? {
-            let wish = &mut wishes[event];
-            let is_lacking = |field: &&&Field| Part::find(&field.name, &wish.probe).is_none();
-            let lacking: Vec<Field> = fields.iter().filter(is_lacking).copied().cloned().collect();
-            if !lacking.is_empty() {
-                let with = checker.with_fields(wish, lacking, &asked.ask.text);
-                *wish = with.map_err(refused)?;
-            }
-            // An argument of that name is meant rather than the event's first one.
-            if let Some(id) = fields.iter().find(|field| field.name == ID)
-                && !wish.probe.has_own_id
-                && let Ok(with) = checker.with_fields(wish, vec![(*id).clone()], &asked.ask.text)
-            {
-                *wish = with;
-            }
+            give(checker, asked, &fields, &mut wishes[event])?;
         }
+    }
+    Ok(())
+}
+
+/// Gives an event that is added while it runs what those need of it that will look at it.
+pub fn complete_added(checker: &Checker, asked: &[Asked], wish: &mut Wish) -> anyhow::Result<()> {
+    let name = wish.event.name();
+    let mut takers = asked.iter().filter(|asked| asked.ask.takes_in(&name));
+    takers.try_for_each(|asked| give(checker, asked, &asked.ask.fields_of_table(), wish))
+}
+
+/// Gives an event the fields that it lacks.
+fn give(
+    checker: &Checker,
+    asked: &Asked,
+    fields: &[&Field],
+    wish: &mut Wish,
+) -> anyhow::Result<()> {
+    let text = &asked.ask.text;
+    let is_lacking = |field: &&&Field| Part::find(&field.name, &wish.probe).is_none();
+    let lacking: Vec<Field> = fields.iter().filter(is_lacking).copied().cloned().collect();
+    if !lacking.is_empty() {
+        let with = checker.with_fields(wish, lacking, text);
+        *wish = with.map_err(|refusal| asked.refused(&refusal))?;
+    }
+    // An argument of that name is meant rather than the event's first one.
+    if let Some(id) = fields.iter().find(|field| field.name == ID)
+        && !wish.probe.has_own_id
+        && let Ok(with) = checker.with_fields(wish, vec![(*id).clone()], text)
+    {
+        *wish = with;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use weigh_trace::btf::Btf;
@@ -15,43 +16,56 @@ use weigh_trace::sets::SETS;
 use weigh_trace::signature::{self, Signature};
 use weigh_trace::usdt::UsdtPoint;
 
+use super::counters;
+use super::modules::Types;
 use super::programs::Programs;
-use super::wishes::{groups, types};
+use super::wishes::groups;
 use crate::arguments::TraceListArguments;
 use crate::show::print;
 
+/// What lists the counters of the CPU.
+const COUNTER: &str = "counter";
+
 /// Prints what there is.
 pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
-    let btf = types()?;
+    let types = Types::read()?;
+    let all: Vec<Arc<Btf>> =
+        [types.kernel().clone()].into_iter().chain(types.modules().all).collect();
     let pattern = arguments.pattern.as_deref().unwrap_or("*");
     let mut told = String::new();
     if arguments.names {
-        tell_names(&btf, pattern, &mut told);
+        tell_names(&all, pattern, &mut told);
         return print(&told).map(|()| ExitCode::SUCCESS);
     }
     match pattern.split_once(':') {
-        Some(("fn", pattern)) => tell_functions(&btf, pattern, &mut told),
+        Some(("fn", pattern)) => tell_functions(&all, pattern, &mut told),
         Some((kind @ ("user" | "usdt"), pattern)) => tell_program(kind, pattern, &mut told)?,
+        None if pattern == COUNTER => tell_counters(&mut told),
         _ => {
             tell_sets(pattern, &mut told);
-            tell_tracepoints(&btf, pattern, &mut told);
+            tell_tracepoints(&all, pattern, &mut told);
         }
     }
     if !told.is_empty() {
         print(&told)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let near = nearest_of_all(&btf, pattern);
+    let near = nearest_of_all(&all, pattern);
     eprintln!("weigh: nothing here is like '{pattern}'{near}");
     Ok(ExitCode::from(1))
 }
 
-fn nearest_of_all(btf: &Btf, pattern: &str) -> String {
+fn nearest_of_all(all: &[Arc<Btf>], pattern: &str) -> String {
     let near = match pattern.strip_prefix("fn:") {
-        Some(name) => nearest(name, btf.functions().map(|(_, name)| name)),
+        Some(name) => {
+            nearest(name, all.iter().flat_map(|btf| btf.functions()).map(|(_, name)| name))
+        }
         None => {
             let name = pattern.rsplit(':').next().unwrap_or(pattern);
-            nearest(name, btf.tracepoints().chain(SETS.iter().map(|set| set.name)))
+            nearest(
+                name,
+                all.iter().flat_map(|btf| btf.tracepoints()).chain(SETS.iter().map(|set| set.name)),
+            )
         }
     };
     if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) }
@@ -66,15 +80,22 @@ fn tell_sets(pattern: &str, told: &mut String) {
     }
 }
 
-fn tell_names(btf: &Btf, pattern: &str, told: &mut String) {
+/// Of those that have a name, the ones that this machine has.
+fn tell_counters(told: &mut String) {
+    for named in counters::here() {
+        let _ = writeln!(told, "{COUNTER}({})  {}", named.name, named.help);
+    }
+}
+
+fn tell_names(all: &[Arc<Btf>], pattern: &str, told: &mut String) {
     let sets = SETS.iter().map(|set| set.name.to_string()).filter(|name| matches(pattern, name));
-    for name in sets.chain(tracepoints(btf, pattern).into_iter().map(|(full, _)| full)) {
+    for name in sets.chain(tracepoints(all, pattern).into_iter().map(|(full, ..)| full)) {
         let _ = writeln!(told, "{name}");
     }
 }
 
-/// With their groups, and without.
-fn tracepoints<'b>(btf: &'b Btf, pattern: &str) -> Vec<(String, &'b str)> {
+/// With their groups, and without, and whose they are.
+fn tracepoints<'b>(all: &'b [Arc<Btf>], pattern: &str) -> Vec<(String, &'b str, &'b Btf)> {
     let groups = groups();
     let group_of: HashMap<&str, &str> = groups
         .iter()
@@ -84,29 +105,35 @@ fn tracepoints<'b>(btf: &'b Btf, pattern: &str) -> Vec<(String, &'b str)> {
         Some(group) => format!("{group}:{name}"),
         None => name.to_string(),
     };
-    let all = btf.tracepoints().map(|name| (full(name), name));
-    let mut names: Vec<(String, &str)> =
-        all.filter(|(full, name)| matches(pattern, full) || matches(pattern, name)).collect();
-    names.sort();
+    let own = |btf: &'b Arc<Btf>| btf.tracepoints().map(move |name| (name, &**btf));
+    let all = all.iter().flat_map(own).map(|(name, btf)| (full(name), name, btf));
+    let mut names: Vec<(String, &str, &Btf)> =
+        all.filter(|(full, name, _)| matches(pattern, full) || matches(pattern, name)).collect();
+    names.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     names
 }
 
-fn tell_tracepoints(btf: &Btf, pattern: &str, told: &mut String) {
-    for (full, name) in tracepoints(btf, pattern) {
+fn tell_tracepoints(all: &[Arc<Btf>], pattern: &str, told: &mut String) {
+    for (full, name, btf) in tracepoints(all, pattern) {
         if let Ok(signature) = signature::of_tracepoint(btf, name) {
             let _ = writeln!(told, "{full}({})", arguments(btf, &signature));
         }
     }
 }
 
-fn tell_functions(btf: &Btf, pattern: &str, told: &mut String) {
-    let mut names: Vec<&str> = btf.functions().map(|(_, name)| name).collect();
-    names.retain(|name| matches(pattern, name));
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
-        if let Ok(signature) = signature::of_function(btf, name, true) {
-            let _ = writeln!(told, "fn:{name}({})", arguments(btf, &signature));
+/// The kernel's, then those of each module.
+fn tell_functions(all: &[Arc<Btf>], pattern: &str, told: &mut String) {
+    for btf in all {
+        let module = btf.module().map(|module| format!("{module}:")).unwrap_or_default();
+        let mut names: Vec<&str> = btf.functions().map(|(_, name)| name).collect();
+        let own = pattern.strip_prefix(&module).unwrap_or(pattern);
+        names.retain(|name| matches(own, name));
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            if let Ok(signature) = signature::of_function(btf, name, true) {
+                let _ = writeln!(told, "fn:{module}{name}({})", arguments(btf, &signature));
+            }
         }
     }
 }

@@ -7,9 +7,11 @@
 mod asked;
 mod buffers;
 mod control;
+mod counters;
 mod counts;
 mod held;
 mod list;
+mod modules;
 mod names;
 mod packets;
 mod places;

@@ -15,9 +15,13 @@ pub fn places(probe: &Probe) -> usize {
 /// They.
 pub fn points(probe: &Probe) -> Vec<trace::Point> {
     match &probe.attach {
-        Attach::Tracepoint { btf_id } => vec![trace::Point::Tracepoint { btf_id: *btf_id }],
-        Attach::Function { btf_id, returns } => {
-            vec![trace::Point::Function { btf_id: *btf_id, returns: *returns }]
+        Attach::Tracepoint { btf_id, module } => {
+            vec![trace::Point::Tracepoint { btf_id: *btf_id, module: module.clone() }]
+        }
+        Attach::Raw { name } => vec![trace::Point::Raw { name: name.clone() }],
+        Attach::Function { btf_id, module, returns } => {
+            let (btf_id, module, returns) = (*btf_id, module.clone(), *returns);
+            vec![trace::Point::Function { btf_id, module, returns }]
         }
         Attach::User { path, sites, returns } => {
             let point = |site: &Site| {

@@ -23,6 +23,7 @@ use weigh_trace::synthesis::Gaps;
 
 use super::asked::Asked;
 use super::control::{Answer, Ask, Done, Register, Registered};
+use super::counters;
 use super::counts::{Counted, MAIN};
 use super::held::Held;
 use super::places::{places, points};
@@ -60,6 +61,8 @@ pub struct Stream {
     counters: Vec<String>,
     output: Option<String>,
     traced: Vec<Traced>,
+    /// Of the CPU, that fields ask for.
+    cpu_counters: counters::Open,
     meaning: Meaning,
     failed: Option<anyhow::Error>,
 }
@@ -92,6 +95,7 @@ impl Stream {
             counters: arguments.counters.clone(),
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
+            cpu_counters: counters::Open::default(),
             meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
             failed: None,
         };
@@ -137,10 +141,15 @@ impl Stream {
         slot: Slot,
         mut give: impl FnMut(&mut KernelTrace, Vec<Vec<u64>>) -> Result<(), TraceError>,
     ) -> anyhow::Result<()> {
+        self.cpu_counters.open(&mut self.kernel, probe)?;
         let given = self.kernel.descriptors();
         let takers = self.buffers.iter().filter(|held| held.takes(&probe.name));
-        let buffers = takers.filter_map(Held::for_programs).collect();
-        let maps = Maps { state: given.state, buffers, members: given.members };
+        let maps = Maps {
+            state: given.state,
+            buffers: takers.filter_map(Held::for_programs).collect(),
+            members: given.members,
+            counters: self.cpu_counters.all(),
+        };
         let codes = |access| {
             let sites = (0..places(probe)).map(|site| Slot { site, ..slot });
             let codes =
@@ -235,7 +244,10 @@ impl Stream {
     }
 
     fn add(&mut self, event: &str) -> anyhow::Result<Vec<usize>> {
-        let wishes = self.checker.check(event)?.wishes;
+        let mut wishes = self.checker.check(event)?.wishes;
+        for way in self.buffers.iter().filter_map(|held| held.way.as_ref()) {
+            wishes.iter_mut().try_for_each(|wish| way.complete(&self.checker, wish))?;
+        }
         if self.traced.len() + wishes.len() > self.state.probes {
             bail!(
                 "a stream has room for {ROOM} probes besides those it began with, and it is full"
@@ -259,10 +271,10 @@ impl Stream {
         for wish in wishes {
             let id = self.load(wish)?;
             let Stream { buffers, traced, .. } = self;
-            let probe = &traced[id].wish.probe;
-            let takers = buffers.iter_mut().filter(|held| held.takes(&probe.name));
+            let probes: Vec<_> = traced.iter().map(|traced| &traced.wish.probe).collect();
+            let takers = buffers.iter_mut().filter(|held| held.takes(&probes[id].name));
             for way in takers.filter_map(|held| held.way.as_mut()) {
-                way.add(id, probe)?;
+                way.add(&probes)?;
             }
         }
         (first..self.traced.len()).try_for_each(|id| Ok(self.kernel.attach(id)?))
@@ -279,7 +291,13 @@ impl Stream {
     fn remove(&mut self, id: usize) -> anyhow::Result<Vec<usize>> {
         self.living(id)?;
         self.kernel.remove(id);
+        let now = Moment::now().ns();
+        for way in self.buffers.iter_mut().filter_map(|held| held.way.as_mut()) {
+            way.remove(id, now);
+        }
         self.traced[id].is_removed = true;
+        let living = self.traced.iter().filter(|traced| !traced.is_removed);
+        self.cpu_counters.keep(&mut self.kernel, living.map(|traced| &traced.wish.probe));
         Ok(vec![id])
     }
 

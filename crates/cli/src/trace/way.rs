@@ -3,6 +3,7 @@
 //! Reads records as the ring gives them; hands on the same, in the order of their times and with what joins
 //! them, or the events that are derived from them, or none: then only what was found is told.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -12,9 +13,10 @@ use weigh_trace::record::Record;
 use weigh_trace::synthesis::merge::Merge;
 use weigh_trace::synthesis::{Gaps, Out, Synthesis};
 
-use super::asked::Asked;
+use super::asked::{self, Asked};
 use super::counts::Totals;
 use super::sinks::{self, Meaning, Sink};
+use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
 use crate::live::Live;
 
@@ -36,7 +38,10 @@ pub struct Way {
 
 /// What looks at several of them.
 struct Behind {
+    asked: Vec<Asked>,
     synthesis: Synthesis,
+    /// Events that are not followed any more, and since when, until all that was before has been looked at.
+    removed: VecDeque<(u64, usize)>,
     /// The events that are derived, which are handed on in place of the others; none: those are.
     derived: Vec<Probe>,
     out: Out,
@@ -75,7 +80,9 @@ impl Way {
         let has_terminal = arguments.command.is_empty() && arguments.output.is_none();
         let is_live = arguments.synthesis.live || has_terminal && sink.is_none();
         let behind = Behind {
+            asked: asked.to_vec(),
             synthesis,
+            removed: VecDeque::new(),
             joins: sink.is_some() && derived.is_empty(),
             derived,
             out: Out::default(),
@@ -113,12 +120,32 @@ impl Way {
         }
     }
 
-    /// Records of another probe will come, with this number.
-    pub fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
+    /// Gives an event that will be added what those need of it that will look at it.
+    pub fn complete(&self, checker: &Checker, wish: &mut Wish) -> anyhow::Result<()> {
+        let asked = self.behind.as_ref().map(|behind| behind.asked.as_slice());
+        asked::complete_added(checker, asked.unwrap_or_default(), wish)
+    }
+
+    /// Records of another probe will come: of the last of these, which has that number.
+    pub fn add(&mut self, probes: &[&Probe]) -> anyhow::Result<()> {
+        let Some((probe, before)) = probes.split_last() else { return Ok(()) };
         let takes = self.behind.as_ref().is_none_or(|behind| behind.derived.is_empty());
-        match &mut self.sink {
-            Some(sink) if takes => sink.add(number, probe),
-            _ => Ok(()),
+        if let (Some(sink), true) = (&mut self.sink, takes) {
+            sink.add(before.len(), probe)?;
+        }
+        match &mut self.behind {
+            Some(Behind { asked, synthesis, .. }) => {
+                let asks: Vec<_> = asked.iter().map(|asked| asked.ask.clone()).collect();
+                Ok(synthesis.add(&asks, probes)?)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// After that time there is no record of this probe.
+    pub fn remove(&mut self, number: usize, since_ns: u64) {
+        if let Some(behind) = &mut self.behind {
+            behind.removed.push_back((since_ns, number));
         }
     }
 
@@ -144,6 +171,9 @@ impl Way {
         meaning: &Meaning,
     ) -> anyhow::Result<()> {
         self.hand_on(Some(u64::MAX), probes, meaning)?;
+        if let Some(Behind { removed, synthesis, out, .. }) = &mut self.behind {
+            end_removed(removed, u64::MAX, synthesis, out);
+        }
         self.pass(until_ns, meaning)
     }
 
@@ -169,6 +199,7 @@ impl Way {
 
     fn pass(&mut self, now_ns: u64, meaning: &Meaning) -> anyhow::Result<()> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
+        end_removed(&mut behind.removed, now_ns, &mut behind.synthesis, &mut behind.out);
         behind.synthesis.pass(now_ns, &mut behind.out);
         let done = hand_on(&behind.derived, &behind.out, meaning, &mut self.sink);
         behind.out.clear();
@@ -210,18 +241,36 @@ impl Behind {
         meaning: &Meaning,
         sink: &mut Option<Box<dyn Sink>>,
     ) -> anyhow::Result<()> {
-        let Behind { synthesis, derived, out, joins, .. } = self;
+        let Behind { synthesis, removed, derived, out, joins, .. } = self;
+        end_removed(removed, record.time_ns(), synthesis, out);
         synthesis.take(probe, record, out);
         let mut done = Ok(());
         if let (true, Some(sink)) = (*joins, sink.as_mut()) {
             out.flows.iter().for_each(|flow| sink.join(*flow));
             done = sink.take(probe, record, meaning);
         }
+        out.flows.clear();
         if !out.records.is_empty() && done.is_ok() {
             done = hand_on(derived, out, meaning, sink);
         }
         out.clear();
         done
+    }
+}
+
+/// What was removed before that time will not come any more.
+fn end_removed(
+    removed: &mut VecDeque<(u64, usize)>,
+    until_ns: u64,
+    synthesis: &mut Synthesis,
+    out: &mut Out,
+) {
+    while let Some((since_ns, number)) = removed.front().copied()
+        && since_ns < until_ns
+    {
+        removed.pop_front();
+        synthesis.pass(since_ns, out);
+        synthesis.remove(number);
     }
 }
 

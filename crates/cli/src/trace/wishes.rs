@@ -5,18 +5,21 @@
 //! left out.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use weigh_trace::btf::Btf;
 use weigh_trace::error::{Refusal, Wrong};
 use weigh_trace::event::{Event, Field, Point};
 use weigh_trace::filter::Filter;
 use weigh_trace::near::nearest;
-use weigh_trace::probe::{self, Probe};
+use weigh_trace::probe::Probe;
 use weigh_trace::sampling::Sampling;
 use weigh_trace::sets;
 use weigh_trace::signature::Signature;
 
+use super::counters;
+use super::modules::Types;
 use super::programs::Programs;
 use crate::arguments::TraceArguments;
 
@@ -27,6 +30,8 @@ pub struct Wish {
     pub event: Event,
     /// What the kernel hands over there.
     signature: Signature,
+    /// Whose types say so.
+    btf: Arc<Btf>,
     /// Filters besides its own, and their texts.
     pub filters: Vec<(String, Filter)>,
     /// As it is followed.
@@ -34,6 +39,11 @@ pub struct Wish {
 }
 
 impl Wish {
+    /// What the kernel hands over, and whose types say so.
+    fn said(&self) -> (Arc<Btf>, Signature) {
+        (Arc::clone(&self.btf), self.signature.clone())
+    }
+
     /// All of its filters as one text; none if it has none.
     pub fn filter(&self) -> Option<String> {
         let all = self.filters.iter().map(|(text, _)| text.as_str());
@@ -58,20 +68,10 @@ pub struct Wished {
 
 /// Who checks.
 pub struct Checker {
-    btf: Btf,
+    types: Types,
     programs: Programs,
     filters: Vec<(String, Filter)>,
     sampling: Option<Sampling>,
-}
-
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
-
-/// The kernel's types.
-pub fn types() -> anyhow::Result<Btf> {
-    let bytes = std::fs::read(TYPES).with_context(|| {
-        format!("this kernel does not tell its types ({TYPES}); one built with CONFIG_DEBUG_INFO_BTF=y does")
-    })?;
-    Btf::new(bytes).with_context(|| format!("{TYPES} can not be read"))
 }
 
 impl Checker {
@@ -85,7 +85,7 @@ impl Checker {
         let sampling = arguments.sampling.as_deref().map(Sampling::parse).transpose();
         let sampling = sampling.map_err(|refusal| anyhow!("--sampling: {refusal}"))?;
         let programs = Programs::of(arguments.pid);
-        Ok(Checker { btf: types()?, programs, filters, sampling })
+        Ok(Checker { types: Types::read()?, programs, filters, sampling })
     }
 
     /// Checks an event, or a set, with what is said for all.
@@ -97,9 +97,8 @@ impl Checker {
             let checked = Event::parse(text).and_then(|mut event| {
                 event.sampling = event.sampling.or(self.sampling);
                 check_group(&event)?;
-                let signature =
-                    probe::signature_of(&self.btf, &event, &|file| self.programs.open(file))?;
-                self.wish(event, signature, self.filters.clone())
+                let said = self.types.signature(&event, &|file| self.programs.open(file))?;
+                self.wish(event, said, self.filters.clone())
             });
             match checked {
                 Ok(wish) => wished.wishes.push(wish),
@@ -115,25 +114,26 @@ impl Checker {
     fn wish(
         &self,
         event: Event,
-        signature: Signature,
+        (btf, signature): (Arc<Btf>, Signature),
         filters: Vec<(String, Filter)>,
     ) -> Result<Wish, Refusal> {
-        let probe = Probe::of(&self.btf, &event, &signature, &filters)?;
-        Ok(Wish { event, signature, filters, probe })
+        counters::check(&event)?;
+        let probe = Probe::of(&btf, &event, &signature, &filters)?;
+        Ok(Wish { event, signature, btf, filters, probe })
     }
 
     /// The same event with this filter alone, or none.
     pub fn with_filter(&self, wish: &Wish, text: Option<&str>) -> Result<Wish, Refusal> {
         let filter = |text: &str| Ok((text.to_string(), Filter::parse(text)?));
         let filters = text.map(filter).transpose()?.into_iter().collect();
-        self.wish(Event { filter: None, ..wish.event.clone() }, wish.signature.clone(), filters)
+        self.wish(Event { filter: None, ..wish.event.clone() }, wish.said(), filters)
     }
 
     /// The same event with this sampling, or none.
     pub fn with_sampling(&self, wish: &Wish, text: Option<&str>) -> Result<Wish, Refusal> {
         let sampling = text.map(Sampling::parse).transpose()?;
         let event = Event { sampling, ..wish.event.clone() };
-        self.wish(event, wish.signature.clone(), wish.filters.clone())
+        self.wish(event, wish.said(), wish.filters.clone())
     }
 }
 
@@ -147,7 +147,7 @@ impl Checker {
     ) -> Result<Wish, Refusal> {
         let mut event = wish.event.clone();
         event.more.extend(fields);
-        let with = self.wish(event, wish.signature.clone(), wish.filters.clone());
+        let with = self.wish(event, wish.said(), wish.filters.clone());
         with.map_err(|refusal| match *refusal.wrong {
             Wrong::TooMuch(_) => refusal,
             // What was there before is right.
@@ -195,6 +195,21 @@ pub fn groups() -> Vec<(String, Vec<String>)> {
     let root = GROUPS.iter().map(Path::new).find(|root| root.is_dir());
     let Some(root) = root else { return Vec::new() };
     names(root).into_iter().map(|group| (group.clone(), names(&root.join(group)))).collect()
+}
+
+/// Groups of the list that are not of tracepoints of the kernel's own making.
+const OTHERS: [&str; 6] = ["syscalls", "ftrace", "kprobes", "uprobes", "eprobes", "synthetic"];
+
+/// Whether the kernel lists a tracepoint of that name, in that group if one was said.
+pub fn is_listed(group: Option<&str>, name: &str) -> bool {
+    let is_it = |group: &str| {
+        !OTHERS.contains(&group)
+            && GROUPS.iter().any(|root| Path::new(root).join(group).join(name).is_dir())
+    };
+    match group {
+        Some(group) => is_it(group),
+        None => groups().iter().any(|(group, _)| is_it(group)),
+    }
 }
 
 /// Types have no groups: whether a tracepoint is in the one that was said, only the kernel's list knows.

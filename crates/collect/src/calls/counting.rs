@@ -13,13 +13,11 @@ use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
 
 use crate::perf::{
     EXCLUDE_HYPERVISOR, Event, FORMAT_GROUP, FORMAT_TIME_ENABLED, FORMAT_TIME_RUNNING, Of,
-    explanation, open,
+    explanation, online, open,
 };
 
 /// What the BPF programs call their maps, before the counter's name.
 const MAP: &str = "count_";
-
-const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// The counters that are wanted, and which event each is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,30 +164,9 @@ fn map_of(object: &Object, counter: &CpuCounter) -> io::Result<MapHandle> {
     MapHandle::try_from(&map).map_err(io::Error::other)
 }
 
-/// The CPUs that run, from a list such as `0-3,8`.
-fn online() -> Vec<u32> {
-    cpus(&std::fs::read_to_string(ONLINE).unwrap_or_default())
-}
-
-fn cpus(list: &str) -> Vec<u32> {
-    let ranges = list.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
-    });
-    ranges.flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_of_cpus_may_have_gaps() {
-        assert_eq!(cpus("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
-        assert_eq!(cpus("0\n"), [0]);
-        assert!(cpus("").is_empty());
-        assert!(!online().is_empty());
-    }
 
     #[test]
     fn a_counter_that_is_not_there_says_why_and_the_others_are_there() {

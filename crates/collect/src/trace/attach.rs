@@ -1,27 +1,37 @@
 //! Programs into the kernel, and onto their points.
 
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use libbpf_rs::libbpf_sys as sys;
 
 use super::TraceError;
 use super::members::descriptor;
-use super::user;
+use super::{modules, user};
 
 /// Where a program is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Point {
     /// At the tracepoint whose programs are of this type.
     Tracepoint {
-        /// The type's number in the kernel's own type information.
+        /// The type's number in the kernel's own type information, or in that of a module.
         btf_id: u32,
+        /// Which module.
+        module: Option<String>,
+    },
+    /// At the tracepoint of that name, whatever its types are.
+    Raw {
+        /// The name.
+        name: String,
     },
     /// At a function of the kernel.
     Function {
         /// The function's number there.
         btf_id: u32,
+        /// Which module.
+        module: Option<String>,
         /// When it returns.
         returns: bool,
     },
@@ -72,6 +82,7 @@ pub(super) fn load(name: &str, point: &Point, code: &[u64]) -> Result<OwnedFd, T
 fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
     let kind = match point {
         Point::Tracepoint { .. } => sys::BPF_TRACE_RAW_TP,
+        Point::Raw { .. } => 0,
         Point::Function { returns: false, .. } => sys::BPF_TRACE_FENTRY,
         Point::Function { returns: true, .. } => sys::BPF_TRACE_FEXIT,
         Point::User(_) => user::attach_type(),
@@ -86,16 +97,20 @@ pub(super) fn load_as(
     code: &[u64],
     log: &mut [u8],
 ) -> io::Result<OwnedFd> {
+    let mut types = None;
     let (program, attach_btf_id) = match point {
-        Point::Tracepoint { btf_id } | Point::Function { btf_id, .. } => {
+        Point::Tracepoint { btf_id, module } | Point::Function { btf_id, module, .. } => {
+            types = module.as_deref().map(modules::types_of).transpose()?;
             (sys::BPF_PROG_TYPE_TRACING, *btf_id)
         }
+        Point::Raw { .. } => (sys::BPF_PROG_TYPE_RAW_TRACEPOINT, 0),
         Point::User(_) => (sys::BPF_PROG_TYPE_KPROBE, 0),
     };
     let mut options = sys::bpf_prog_load_opts {
         sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
         expected_attach_type: kind,
         attach_btf_id,
+        attach_btf_obj_fd: types.as_ref().map_or(0, |types| types.as_raw_fd().cast_unsigned()),
         ..Default::default()
     };
     if !log.is_empty() {
@@ -121,6 +136,7 @@ pub(super) fn load_as(
 fn hint(point: &Point) -> &'static str {
     match point {
         Point::Tracepoint { .. } | Point::User(_) => "",
+        Point::Raw { .. } => "; has its module gone?",
         Point::Function { .. } => {
             "; not every kernel lets functions be probed, nor every function: `weigh doctor` says \
              whether this one does"
@@ -145,6 +161,7 @@ pub(super) fn attach(
     let probe = || name.to_string();
     let link = match point {
         Point::User(place) => user::attach(program, place),
+        Point::Raw { name } => raw(name, program),
         // SAFETY: the program is loaded; its point was given when it was.
         _ => descriptor(unsafe {
             sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd())
@@ -160,6 +177,32 @@ fn in_words(error: io::Error) -> io::Error {
         Some(ENOTSUPP) => io::Error::other("this kernel does not support it (ENOTSUPP)"),
         _ => error,
     }
+}
+
+/// More arguments no tracepoint has for programs.
+pub const MOST_ARGUMENTS: u8 = 12;
+
+/// How many arguments a tracepoint hands over, by its name: the kernel attaches no program that reads more. One
+/// that reads the last is attached for a moment.
+pub fn raw_arguments(name: &str) -> io::Result<u8> {
+    let point = Point::Raw { name: name.to_string() };
+    for count in (1..=MOST_ARGUMENTS).rev() {
+        // r0 = *(u64 *)(r1 + offset); r0 = 0; exit
+        let load = 0x1079 | (u64::from(count - 1) * 8) << 16;
+        let program = load_as(&point, 0, &[load, 0x00b7, 0x95], &mut [])?;
+        match raw(name, program.as_fd()) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            attached => return attached.map(|_| count),
+        }
+    }
+    Ok(0)
+}
+
+/// By its name.
+fn raw(name: &str, program: BorrowedFd<'_>) -> io::Result<Link> {
+    let name = CString::new(name)?;
+    // SAFETY: the program is loaded, and the name outlives the call.
+    descriptor(unsafe { sys::bpf_raw_tracepoint_open(name.as_ptr(), program.as_raw_fd()) })
 }
 
 /// So many are let go of at once.

@@ -26,7 +26,7 @@ impl Writer<'_> {
                         Source::Tgid | Source::Tid => self.learn_thread(),
                         Source::Cpu => self.learn_cpu(),
                         Source::Id => self.learn_id(),
-                        Source::Event | Source::Size | Source::Place(_) => {}
+                        Source::Event | Source::Size | Source::Place(_) | Source::Counter(_) => {}
                     }
                 }
             }

@@ -1,11 +1,15 @@
 //! Values, from where they lie into R0.
 
-use super::{BASE, CPU, ID, LOADED, TGID_TID, Writer};
+use super::{BASE, CPU, ID, LOADED, TEXT, TGID_TID, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::Source;
+use crate::counter::Counter;
 use crate::generate::Access;
 use crate::operand::Operand;
 use crate::walk::{End, Hop, Place};
+
+/// `BPF_F_CURRENT_CPU` of `<linux/bpf.h>`.
+const THIS_CPU: u64 = 0xffff_ffff;
 
 impl Writer<'_> {
     /// R0 is the value, as a number of 64 bits; R6 to R9 stay. If it can not be had, `absent` follows.
@@ -29,7 +33,27 @@ impl Writer<'_> {
             Source::Size => self.code.constant(R::R0, u64::from(self.probe.record_bytes)),
             Source::Id => self.code.load(R::R0, R::Frame, ID, 8),
             Source::Place(place) => self.place_value(place, absent),
+            Source::Counter(counter) => self.counter(*counter, absent),
         }
+    }
+
+    /// R0 is what the counter of this CPU shows, if it has been counting all the time: `struct
+    /// bpf_perf_event_value` is the count, how long it was wanted, and how long it was counting.
+    fn counter(&mut self, counter: Counter, absent: Label) {
+        let array = self.maps.counters.iter().find(|(other, _)| *other == counter);
+        let code = &mut self.code;
+        // No descriptor is below 0: one that nobody has opened is refused by the kernel.
+        code.map(R::R1, array.map_or(-1, |(_, array)| *array));
+        code.constant(R::R2, THIS_CPU);
+        code.with(Op::Move, R::R3, R::Frame);
+        code.with_constant(Op::Add, R::R3, i32::from(TEXT));
+        code.constant(R::R4, 24);
+        code.call(Helper::CounterValue);
+        code.jump_if_constant(When::Unequal, R::R0, 0, absent);
+        code.load(R::R1, R::Frame, TEXT + 8, 8);
+        code.load(R::R2, R::Frame, TEXT + 16, 8);
+        code.jump_if(When::Unequal, R::R1, R::R2, absent);
+        code.load(R::R0, R::Frame, TEXT, 8);
     }
 
     pub(super) fn place_value(&mut self, place: &Place, absent: Label) {

@@ -157,6 +157,35 @@ impl Ask {
     }
 }
 
+impl Ask {
+    /// Whether it looks at an event that is added while it runs: one of a table that names no events, or that
+    /// one. Numbers are those of events that there were before, and pairs are of these.
+    pub fn takes_in(&self, name: &str) -> bool {
+        let is_named = |which: &Which| which.name.is_ok() && !which.find(&[name]).is_empty();
+        self.table().is_some_and(|table| table.of.is_empty() || table.of.iter().any(is_named))
+    }
+
+    /// What is counted by keys.
+    pub(super) fn table(&self) -> Option<&TableAsk> {
+        match &self.kind {
+            Kind::Rate(table) | Kind::Top { table, .. } | Kind::Histogram { table, .. } => {
+                Some(table)
+            }
+            Kind::Latency(_) | Kind::Sequence { .. } => None,
+        }
+    }
+
+    /// The fields that a table needs of each of its events: its keys, then its value.
+    pub fn fields_of_table(&self) -> Vec<&Field> {
+        let by = self.table().into_iter().flat_map(|table| &table.by);
+        let value = match &self.kind {
+            Kind::Histogram { value, .. } => Some(value),
+            _ => None,
+        };
+        by.chain(value).collect()
+    }
+}
+
 fn read(
     text: &str,
     kind: impl FnOnce(&mut Cursor<'_>) -> Result<Kind, Refusal>,

@@ -8,6 +8,7 @@
 //! All that it remembers is bounded: so many keys of each table, so many first events that wait.
 
 pub mod ask;
+mod between;
 pub mod derived;
 pub mod key;
 pub mod merge;
@@ -105,10 +106,6 @@ impl Ask {
                 (pair.second.need_one(names, text)?, pair.by.iter().map(|(_, b)| b).collect()),
             ]),
             Kind::Rate(table) | Kind::Top { table, .. } | Kind::Histogram { table, .. } => {
-                let value = match &self.kind {
-                    Kind::Histogram { value, .. } => Some(value),
-                    _ => None,
-                };
                 let mut events: Vec<usize> = Vec::new();
                 for which in &table.of {
                     events.extend(which.need(names, text)?);
@@ -118,7 +115,7 @@ impl Ask {
                 }
                 events.sort_unstable();
                 events.dedup();
-                let fields: Vec<&Field> = table.by.iter().chain(value).collect();
+                let fields = self.fields_of_table();
                 Ok(events.into_iter().map(|event| (event, fields.clone())).collect())
             }
         }
@@ -149,6 +146,24 @@ impl Synthesis {
             derived += u32::from(matches!(ask.kind, Kind::Sequence { .. }));
         }
         Ok(Synthesis { stages, events: 0 })
+    }
+
+    /// The last of these is followed from now on, and each table that is meant to looks at it.
+    pub fn add(&mut self, asks: &[Ask], probes: &[&Probe]) -> Result<(), Refusal> {
+        let Some(last) = probes.last() else { return Ok(()) };
+        let stages = self.stages.iter_mut().zip(asks);
+        let mut takers: Vec<_> = stages.filter(|(_, ask)| ask.takes_in(&last.name)).collect();
+        // None looks at it unless all can.
+        for (stage, ask) in &mut takers {
+            stage.prepare(ask, probes)?;
+        }
+        takers.iter_mut().for_each(|(stage, _)| stage.add());
+        Ok(())
+    }
+
+    /// It is not followed any more, and all that happened before has been taken: no second one of it will come.
+    pub fn remove(&mut self, event: usize) {
+        self.stages.iter_mut().for_each(|stage| stage.remove(event));
     }
 
     /// The derived events, in the order of their numbers.

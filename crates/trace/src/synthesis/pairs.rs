@@ -206,6 +206,20 @@ impl Pairs {
         });
     }
 
+    /// A first one that no second one can follow any more.
+    pub fn unwatched(&mut self) {
+        self.told.first_total += 1;
+        self.told.unanswered_total += 1;
+    }
+
+    /// No second one will come: none waits any more.
+    pub fn end(&mut self) {
+        self.told.unanswered_total += self.held as u64;
+        self.waiting.clear();
+        self.ends.clear();
+        (self.held, self.held_bytes) = (0, 0);
+    }
+
     /// What has become of all.
     pub fn told(&self) -> Told {
         let waiting_total = self.held as u64;

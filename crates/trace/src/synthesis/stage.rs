@@ -2,15 +2,17 @@
 //!
 //! Takes every record, looks at those of its events, and hands on what comes of them.
 
-use weigh_schema::synthesis::What;
+use weigh_schema::synthesis::{Pairs as Told, What};
 
 use super::Out;
 use super::ask::{Ask, Kind, PairAsk};
+use super::between::Between;
 use super::derived::Derived;
 use super::key::{Key, Part, number};
 use super::pairs::{Outcome, Pairs};
 use super::table::{Detail, Table};
 use crate::error::{Refusal, Wrong};
+use crate::event::Field;
 use crate::probe::Probe;
 use crate::record::Record;
 
@@ -34,6 +36,10 @@ struct PairWork {
     derived: Option<(Derived, u32)>,
     /// Of a sequence: first events that nothing follows are meant.
     is_not: bool,
+    /// Of latencies: the counters that both have.
+    between: Option<Between>,
+    /// The second one is not followed any more.
+    is_over: bool,
     flows: u64,
 }
 
@@ -43,6 +49,8 @@ enum Work {
     Table {
         table: Table,
         sides: Vec<Side>,
+        /// The same with one more, which is about to be followed.
+        coming: Vec<Side>,
         kind: fn(weigh_schema::synthesis::Table) -> What,
         /// Of the most frequent: how many.
         most: usize,
@@ -81,6 +89,36 @@ impl Stage {
             }
         };
         Ok(Stage { asked: ask.text.clone(), work, key: Vec::new() })
+    }
+
+    /// Binds its keys to the last of these probes, too, which is not looked at yet.
+    pub fn prepare(&mut self, ask: &Ask, probes: &[&Probe]) -> Result<(), Refusal> {
+        let (Work::Table { sides, coming, .. }, Some(new)) =
+            (&mut self.work, probes.len().checked_sub(1))
+        else {
+            return Ok(());
+        };
+        let events = sides.iter().map(|side| side.event).chain([new]);
+        let all = events.map(|event| side(ask, event, ask.fields_of_table(), probes));
+        *coming = all.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// It is looked at from now on.
+    pub fn add(&mut self) {
+        if let Work::Table { sides, coming, .. } = &mut self.work {
+            *sides = std::mem::take(coming);
+        }
+    }
+
+    /// No event of that number will come.
+    pub fn remove(&mut self, event: usize) {
+        if let Work::Pairs(work) = &mut self.work
+            && work.second.event == event
+        {
+            work.is_over = true;
+            work.pairs.end();
+        }
     }
 
     /// As it was asked for.
@@ -133,11 +171,14 @@ impl Stage {
     /// What was found, with so many rows at most.
     pub fn what(&self, rows: usize, now_ns: u64, seconds: f64) -> What {
         match &self.work {
-            Work::Pairs(work) => match work.derived {
-                None => What::Latency(work.pairs.told()),
-                Some(_) => What::Sequence(work.pairs.told()),
-            },
-            Work::Table { table, sides, kind, most } => match sides.first() {
+            Work::Pairs(work) => {
+                let counters = work.between.as_ref().map(Between::told).unwrap_or_default();
+                match work.derived {
+                    None => What::Latency(Told { counters, ..work.pairs.told() }),
+                    Some(_) => What::Sequence(work.pairs.told()),
+                }
+            }
+            Work::Table { table, sides, kind, most, .. } => match sides.first() {
                 Some(side) => kind(table.told(&side.key, rows.min(*most), now_ns, seconds)),
                 None => kind(weigh_schema::synthesis::Table::default()),
             },
@@ -165,16 +206,20 @@ impl PairWork {
         if !self.first.key.write(probe, record, key) {
             return self.pairs.nameless(true);
         }
+        if self.is_over {
+            return self.pairs.unwatched();
+        }
         self.flows += 1;
         if self.derived.is_none() {
             out.flows.push(self.flows);
         }
-        let kept = self.derived.is_some().then(|| record.bytes());
+        let is_kept = self.derived.is_some() || self.between.is_some();
+        let kept = is_kept.then(|| record.bytes());
         self.pairs.first(key, record.time_ns(), kept, self.flows);
     }
 
     fn take_second(&mut self, probe: &Probe, record: Record<'_>, key: &mut Vec<u8>, out: &mut Out) {
-        let PairWork { pairs, second, derived, is_not, .. } = self;
+        let PairWork { pairs, second, derived, is_not, between, .. } = self;
         if !second.key.write(probe, record, key) {
             return pairs.nameless(false);
         }
@@ -182,7 +227,12 @@ impl PairWork {
         pairs.second(key, time_ns, |outcome| {
             let Outcome::Followed { after_ns, record: held, flow } = outcome else { return };
             match (derived.as_ref(), held.as_deref().and_then(Record::new)) {
-                (None, _) => out.flows.push(flow),
+                (None, held) => {
+                    out.flows.push(flow);
+                    if let (Some(between), Some(held)) = (between.as_mut(), held) {
+                        between.add(held, probe, record);
+                    }
+                }
                 (Some((derived, number)), Some(held)) if !*is_not => {
                     let both = (held, Some(record));
                     derived.write(*number, both, (time_ns, after_ns), &mut out.records);
@@ -236,12 +286,15 @@ fn pairs(
         let span = pair.first.span.to(pair.second.span);
         Derived::of(one, other, is_not, &ask.text, span)
     });
+    let between = if sequence.is_none() { Between::of(one, other) } else { None };
     Ok(Work::Pairs(Box::new(PairWork {
         pairs: Pairs::new(pair.within_ns, is_not, most),
         first,
         second,
         derived: derived.transpose()?.map(|derived| (derived, derived_number)),
         is_not,
+        between,
+        is_over: false,
         flows: FLOWS | number << FLOW_BITS,
     })))
 }
@@ -254,25 +307,36 @@ fn table(
 ) -> Result<Work, Refusal> {
     let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
     let mut sides: Vec<Side> = Vec::new();
-    let mut by = Vec::new();
-    for (event, mut fields) in ask.needs(&names)? {
-        let probe = probes[event];
-        let value = match &ask.kind {
-            Kind::Histogram { .. } => fields.pop(),
-            _ => None,
-        };
-        let value = value.map(|field| {
-            let part = Part::need(field, probe, &ask.text)?;
-            if part.is_number(probe) {
-                return Ok(part);
-            }
-            let (what, kind) = (field.name.clone(), "a text, or bytes".to_string());
-            let why = "only numbers are spread";
-            Err(field.span.refuse(&ask.text, Wrong::Type { what, kind, why }))
-        });
-        by = fields.iter().map(|field| field.name.clone()).collect();
-        let key = Key::bind(&fields, probe, probes, &ask.text)?;
-        sides.push(Side { event, key, value: value.transpose()? });
+    for (event, fields) in ask.needs(&names)? {
+        sides.push(side(ask, event, fields, probes)?);
     }
-    Ok(Work::Table { table: Table::new(by, detail, most), sides, kind, most: rows })
+    let by = ask.table().into_iter().flat_map(|table| &table.by);
+    let by = by.map(|field| field.name.clone()).collect();
+    let (table, coming) = (Table::new(by, detail, most), Vec::new());
+    Ok(Work::Table { table, sides, coming, kind, most: rows })
+}
+
+/// An event of a table.
+fn side(
+    ask: &Ask,
+    event: usize,
+    mut fields: Vec<&Field>,
+    probes: &[&Probe],
+) -> Result<Side, Refusal> {
+    let probe = probes[event];
+    let value = match &ask.kind {
+        Kind::Histogram { .. } => fields.pop(),
+        _ => None,
+    };
+    let value = value.map(|field| {
+        let part = Part::need(field, probe, &ask.text)?;
+        if part.is_number(probe) {
+            return Ok(part);
+        }
+        let (what, kind) = (field.name.clone(), "a text, or bytes".to_string());
+        let why = "only numbers are spread";
+        Err(field.span.refuse(&ask.text, Wrong::Type { what, kind, why }))
+    });
+    let key = Key::bind(&fields, probe, probes, &ask.text)?;
+    Ok(Side { event, key, value: value.transpose()? })
 }
