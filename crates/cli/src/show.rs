@@ -12,6 +12,7 @@ use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
 use crate::arguments::{ReportArguments, ShowArguments};
+use crate::trace;
 
 /// Rows of each table that are read for the page, which says how many there are in all: what nobody
 /// would look through should take nobody's memory while weigh ends.
@@ -53,6 +54,9 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints a recording.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
+    if arguments.recording.is_file() && !arguments.json {
+        return trace::show(&arguments.recording);
+    }
     let recording = Recording::open(&arguments.recording)?;
     if arguments.json {
         print(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;

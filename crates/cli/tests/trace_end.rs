@@ -134,7 +134,12 @@ fn a_full_disk_leaves_whole_lines_and_a_status() {
                 let bytes = std::fs::read(file.join("stream")).expect("it is there");
                 whole_packets_of_ctf(&bytes)
             }
-            _ => weigh_keep::count_rows(&file).expect("it is whole"),
+            _ => {
+                let read = weigh(&scratch, &["trace", "read", &path, "--top", "3 by tgid"]);
+                let told = succeeds(&read);
+                assert!(told.contains("the recording ends early"), "{told}");
+                weigh_keep::count_rows(&file).expect("it is whole")
+            }
         };
         assert!(left < 300_011, "{left}");
         let removed = if file.is_dir() {

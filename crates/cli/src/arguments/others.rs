@@ -10,8 +10,8 @@ use super::calls::subsystem;
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
 pub struct ShowArguments {
-    /// The recording.
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// The recording; of weigh trace, its .parquet file, as `weigh trace read` shows it.
+    #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
     /// Print the summary as JSON.
     #[arg(long)]

@@ -9,22 +9,28 @@ mod control;
 mod counts;
 mod list;
 mod names;
+mod origin;
 mod packets;
 mod places;
 mod programs;
+mod read;
 mod session;
 mod sinks;
 mod stream;
+mod threads;
 mod way;
 mod wishes;
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_schema::synthesis::SynthesisReport;
 
-use crate::arguments::{TraceArguments, TraceSubject};
+use crate::arguments::{
+    KEYS, SynthesisArguments, TraceArguments, TraceReadArguments, TraceSubject,
+};
 use crate::destination::Destination;
 use crate::foreground;
 use crate::show::{color, print, width};
@@ -37,10 +43,18 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     match &arguments.subject {
         Some(TraceSubject::List(list)) => return list::list(list),
         Some(TraceSubject::Ctl(ctl)) => return control::ask(ctl),
+        Some(TraceSubject::Read(wanted)) => return read::execute(wanted),
         Some(TraceSubject::Packets(packets)) => return follow(&packets::as_stream(packets)),
         None => {}
     }
     follow(arguments)
+}
+
+/// Shows a recording.
+pub fn show(file: &Path) -> anyhow::Result<ExitCode> {
+    let file = file.to_path_buf();
+    let synthesis = SynthesisArguments { keys: KEYS, ..SynthesisArguments::default() };
+    read::execute(&TraceReadArguments { file, synthesis, ..TraceReadArguments::default() })
 }
 
 fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {

@@ -5,13 +5,13 @@
 //! program takes its place, and the kernel hands each event to one of the two. Records of a probe that
 //! was removed are still taken in: its number is given to no other.
 
-use std::cell::RefCell;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::clock::Moment;
 use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
 use weigh_schema::synthesis::SynthesisReport;
+use weigh_schema::trace::{FollowedNote, Origin};
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::record::Record;
@@ -21,6 +21,7 @@ use weigh_trace::synthesis::Gaps;
 use super::asked::Asked;
 use super::control::{Answer, Ask, Done, Register, Registered};
 use super::counts::{Counted, Totals};
+use super::origin;
 use super::places::{places, points};
 use super::sinks::Meaning;
 use super::way::{ROWS, Way};
@@ -53,6 +54,7 @@ pub struct Stream {
     output: Option<String>,
     traced: Vec<Traced>,
     way: Way,
+    origin: Origin,
     meaning: Meaning,
     taken: u64,
     failed: Option<anyhow::Error>,
@@ -90,7 +92,8 @@ impl Stream {
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
             way,
-            meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
+            origin: origin::of(arguments),
+            meaning: Meaning::default(),
             taken: 0,
             failed: None,
         };
@@ -100,7 +103,9 @@ impl Stream {
         for number in 0..stream.traced.len() {
             stream.kernel.attach(number)?;
         }
-        stream.meaning.began_ns = Moment::now().ns();
+        stream.origin.began_ns = Moment::now().ns();
+        let Origin { began_ns, epoch_ns, .. } = stream.origin;
+        stream.meaning = Meaning { began_ns, epoch_ns, ..Meaning::default() };
         Ok(stream)
     }
 
@@ -202,13 +207,15 @@ impl Stream {
             *failed = way.end(now_ns, &probe, meaning).err();
         }
         let totals = Totals {
-            probes: (0..self.traced.len()).map(|number| self.counted(number)).collect(),
+            origin: self.origin.clone(),
+            followed: (0..self.traced.len()).map(|number| self.followed(number)).collect(),
             taken: self.taken,
             lost_threads: self.kernel.lost_threads(),
+            ended_ns: now_ns,
             seconds,
             synthesis: self.found(usize::MAX, (now_ns, seconds)),
         };
-        let finished = self.way.finish(&totals);
+        let finished = self.way.finish(&totals, &self.meaning);
         (totals, self.failed.or(finished.err()))
     }
 
@@ -248,6 +255,22 @@ impl Stream {
             lost: sum(Count::Lost),
             missed: self.kernel.missed(number),
             matched: probe.sampling.map(|_| sum(Count::Matched)),
+        }
+    }
+
+    /// What a recording says of a probe.
+    fn followed(&self, number: usize) -> FollowedNote {
+        let Counted { event, sent, lost, missed, matched } = self.counted(number);
+        let wish = &self.traced[number].wish;
+        FollowedNote {
+            event,
+            asked: wish.event.text.clone(),
+            filter: wish.filter(),
+            sampling: wish.probe.sampling.map(|rule| rule.to_string()),
+            sent_total: sent,
+            lost_total: lost,
+            missed_total: missed,
+            matched_total: matched,
         }
     }
 
@@ -383,12 +406,6 @@ impl Stream {
             probes: probes.collect(),
         }
     }
-}
-
-/// The clock of the day at the moment when the records' clock shows 0.
-fn epoch_ns() -> i64 {
-    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    i64::try_from(day).unwrap_or(i64::MAX).saturating_sub_unsigned(Moment::now().ns())
 }
 
 fn has_user_stack(probe: &Probe) -> bool {

@@ -67,7 +67,7 @@ impl Sink for Jsonl {
         }
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
         self.end_batch()
     }
 }

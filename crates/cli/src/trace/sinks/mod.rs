@@ -2,7 +2,7 @@
 
 mod ctf;
 mod jsonl;
-mod parquet;
+pub mod parquet;
 mod pcapng;
 mod perfetto;
 mod protobuf;
@@ -20,6 +20,7 @@ use weigh_trace::value::Value;
 
 use super::counts::Totals;
 use super::names::Names;
+use super::threads::Threads;
 
 /// Somewhere that records go to.
 pub trait Sink {
@@ -40,10 +41,11 @@ pub trait Sink {
     }
 
     /// No more will come. What was taken is whole and readable, even after a failure.
-    fn finish(self: Box<Self>, totals: &Totals) -> anyhow::Result<()>;
+    fn finish(self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()>;
 }
 
 /// What numbers in records mean.
+#[derive(Default)]
 pub struct Meaning {
     /// What the records' clock showed when the stream began.
     pub began_ns: u64,
@@ -51,13 +53,29 @@ pub struct Meaning {
     pub epoch_ns: i64,
     /// Names of functions.
     pub names: RefCell<Names>,
+    /// Names of threads.
+    pub threads: RefCell<Threads>,
 }
 
 impl Meaning {
+    /// The name of a record's thread may have to be known later.
+    fn meet(&self, probe: &Probe, record: Record<'_>) {
+        self.threads.borrow_mut().meet(record.tgid(), record.tid(), || comm(probe, record));
+    }
+
     /// A stack as the names of its functions, the innermost first; none if the value is no stack.
     fn stack(&self, value: &Value<'_>, record: Record<'_>) -> Option<Vec<Rc<str>>> {
         let Value::Stack { bytes, is_user } = value else { return None };
         Some(self.names.borrow_mut().of_stack(bytes, *is_user, record.tgid()))
+    }
+}
+
+/// The name of the thread, if it was asked for.
+fn comm(probe: &Probe, record: Record<'_>) -> Option<String> {
+    let place = probe.fields.iter().position(|field| field.name == "comm")?;
+    match probe.value(record, place) {
+        Value::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        _ => None,
     }
 }
 

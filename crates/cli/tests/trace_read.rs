@@ -1,0 +1,232 @@
+//! `weigh trace read`: recordings read back say what was said while they were made.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+use support::run::{Scratch, weigh};
+use support::trace::{counted, lines, succeeds};
+use support::workload;
+
+const SENT: u64 = 1003;
+const ODD: u64 = 23;
+const EVENTS: [&str; 4] = [
+    "-e",
+    "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm, stack(4), bytes(skb->data, 9), skb}",
+    "-e",
+    "net:netif_rx{len=skb->len, skb}",
+];
+
+/// Makes a recording of as many datagrams; what weigh said.
+#[track_caller]
+fn record(scratch: &Scratch, options: &[&str], sent: u64) -> (String, String) {
+    let file = scratch.path("events.parquet").display().to_string();
+    let (program, numbers) = (workload("datagrams"), [sent, 1400, ODD.min(sent / 2)]);
+    let numbers = numbers.map(|number| number.to_string());
+    let command = [&program, &numbers[0], &numbers[1], &numbers[2]].map(String::as_str);
+    let arguments = [&["trace", "-o", &file][..], options, &["--"], &command].concat();
+    let said = succeeds(&weigh(scratch, &arguments));
+    (file, said)
+}
+
+#[track_caller]
+fn json(scratch: &Scratch, name: &str) -> Value {
+    serde_json::from_str(&scratch.text(name)).expect("JSON")
+}
+
+#[test]
+fn what_several_events_say_together_is_the_same_to_the_last_digit() {
+    needs_root!();
+    for sent in [ODD, SENT] {
+        let scratch = Scratch::new();
+        let asks = [
+            "--latency",
+            "net_dev_queue -> netif_rx by skb within 10s",
+            "--top",
+            "3 by event, comm",
+            "--rate",
+            "by cpu",
+            "--histogram",
+            "len of net_dev_queue by dev",
+        ];
+        let (live, again) = (scratch.path("live.json"), scratch.path("again.json"));
+        let (live, again) = (live.display().to_string(), again.display().to_string());
+        // A ring for each CPU: the order of time has to be made, again too.
+        let asks = &asks[..];
+        // The name of the thread is asked of both.
+        let more = ["-e", EVENTS[1], "-e", "net:netif_rx{len=skb->len, comm}", "--per-cpu"];
+        let options = [&more[..], &["--json", &live], asks].concat();
+        let (file, said) = record(&scratch, &options, sent);
+        assert_eq!(counted(&said), (2 * sent, 0), "{said}");
+        let arguments = [&["trace", "read", &file, "--json", &again][..], asks].concat();
+        let output = weigh(&scratch, &arguments);
+        succeeds(&output);
+        let (live, again) = (json(&scratch, "live.json"), json(&scratch, "again.json"));
+        assert_eq!(live["found"][0]["pairs_total"], sent, "{live}");
+        assert_eq!(live["late_total"], 0, "{live}");
+        assert_eq!(live, again);
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(told.contains(" pairs, of"), "{told}");
+    }
+}
+
+#[test]
+fn rows_are_those_that_another_stream_saw() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (file, other) = (scratch.path("events.parquet"), scratch.path("other.jsonl"));
+    let (file, other) = (file.display().to_string(), other.display().to_string());
+    // One stream follows the other, and what that one follows.
+    let binary = support::weigh_binary().display().to_string();
+    let only = ["-f", "comm == \"datagrams\""];
+    let (program, numbers) = (workload("datagrams"), [SENT, 1400, ODD].map(|n| n.to_string()));
+    let command = [&program, &numbers[0], &numbers[1], &numbers[2]].map(String::as_str);
+    let inner = [&[&binary, "trace", "-o", &other][..], &EVENTS, &only, &["--"], &command].concat();
+    let outer = [&["trace", "-o", &file][..], &EVENTS, &only, &["--"], &inner].concat();
+    succeeds(&weigh(&scratch, &outer));
+    let again = scratch.path("again.jsonl").display().to_string();
+    let said = succeeds(&weigh(&scratch, &["trace", "read", &file, "-o", &again]));
+    assert_eq!(counted(&said), (2 * SENT, 0), "{said}");
+    let (live, read) = (lines(&scratch, "other.jsonl"), lines(&scratch, "again.jsonl"));
+    assert_eq!((live.len(), read.len()), (2 * SENT as usize, 2 * SENT as usize));
+    let mut last = 0;
+    for (one, two) in live.iter().zip(&read) {
+        for part in ["event", "cpu", "tgid", "tid", "id"] {
+            assert_eq!(one[part], two[part], "{one} {two}");
+        }
+        for (name, value) in one["fields"].as_object().expect("an object") {
+            let stack = |value: &Value| value.as_array().map(|frames| frames[2..].to_vec());
+            // Who asks for a stack is on it.
+            match name.starts_with("stack") {
+                true => assert_eq!(stack(value), stack(&two["fields"][name])),
+                false => assert_eq!(*value, two["fields"][name], "{name}"),
+            }
+        }
+        let time = two["time_ns"].as_u64().expect("a time");
+        // Two programs that read the clock one after the other.
+        assert!(time.abs_diff(one["time_ns"].as_u64().expect("a time")) < 1_000_000_000);
+        assert!(time >= last, "one CPU at a time");
+        last = time;
+    }
+    let odd = read.iter().filter(|event| event["fields"]["len"] == 1443).count() as u64;
+    assert_eq!(odd, ODD);
+}
+
+#[test]
+fn recordings_are_filtered_shown_and_written_in_other_forms() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (file, _) = record(&scratch, &EVENTS, SENT);
+    let read = |options: &[&str]| {
+        let output = weigh(&scratch, &[&["trace", "read", &file][..], options].concat());
+        (String::from_utf8_lossy(&output.stdout).into_owned(), succeeds(&output))
+    };
+    let (shown, said) = read(&["-f", "len == 1443 && event == \"net:net_dev_queue\""]);
+    assert!(said.contains(&format!("{ODD} of {} events", 2 * SENT)), "{said}");
+    assert_eq!(shown.lines().count() as u64, ODD + 1, "{shown}");
+    assert!(shown.lines().skip(1).all(|line| line.contains("len=1443 dev=\"lo\"")), "{shown}");
+    // A recording of a recording is the same.
+    let (again, all) = (scratch.path("again.parquet"), scratch.path("all.jsonl"));
+    let (again, all) = (again.display().to_string(), all.display().to_string());
+    let all_again = scratch.path("all-again.jsonl").display().to_string();
+    read(&["-o", &again]);
+    read(&["-o", &all]);
+    succeeds(&weigh(&scratch, &["trace", "read", &again, "-o", &all_again]));
+    assert_eq!(scratch.text("all.jsonl"), scratch.text("all-again.jsonl"));
+    let trace = scratch.path("again.perfetto-trace").display().to_string();
+    read(&["-o", &trace]);
+    let bytes = std::fs::read(&trace).expect("a file");
+    let holds = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+    // Its thread has ended, but the recording has its name.
+    assert!(holds(b"datagrams") && holds(b"__dev_queue_xmit"));
+    let pairs = "net_dev_queue followed by netif_rx by skb within 10s";
+    let (shown, _) = read(&["--sequence", pairs]);
+    assert_eq!(shown.matches("after_ns=").count() as u64, SENT);
+    let shown = weigh(&scratch, &["show", &file]);
+    let plain = read(&[]).0;
+    assert_eq!(String::from_utf8_lossy(&shown.stdout), plain);
+}
+
+/// The recording with another text in the place of one as long.
+fn with(bytes: &[u8], text: &str, other: &str) -> Vec<u8> {
+    assert_eq!(text.len(), other.len());
+    let mut bytes = bytes.to_vec();
+    let places = bytes.windows(text.len()).enumerate();
+    let places = places.filter(|(_, part)| *part == text.as_bytes()).map(|(place, _)| place);
+    for place in places.collect::<Vec<_>>() {
+        bytes[place..place + text.len()].copy_from_slice(other.as_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn what_can_not_be_read_back_is_refused_with_why() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (file, _) = record(&scratch, &EVENTS, ODD);
+    let refused = |file: &str, options: &[&str], words: &[&str]| {
+        let output = weigh(&scratch, &[&["trace", "read", file][..], options].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{options:?}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{options:?} {words:?}: {said}");
+    };
+    refused(&file, &["-f", "lenn == 3"], &["'lenn'", "near it: len", "^"]);
+    refused(&file, &["--top", "3 by commm"], &["commm", "near it: comm"]);
+    refused(&file, &["--latency", "net_dev_queue -> netif_rxx by id"], &["netif_rxx", "netif_rx"]);
+    refused(&file, &["-o", &file], &["the recording itself"]);
+    refused(&file, &["-o", "x.pcapng"], &["weigh trace packets"]);
+    refused(&file, &["--live", "--rate", "by cpu"], &["--live"]);
+    refused("there-is-none.parquet", &[], &["there-is-none.parquet", "No such file"]);
+    let whole = std::fs::read(&file).expect("it is there");
+    let other = scratch.path("other.parquet");
+    let name = other.display().to_string();
+    let changes: [(Vec<u8>, &[&str]); 5] = [
+        (b"{\"time_ns\":1}\n".to_vec(), &["no recording", "only .parquet"]),
+        (whole[..whole.len() - 100].to_vec(), &["has no end", "damaged"]),
+        (with(&whole, "weigh.trace/1", "weigh.trace/2"), &["weigh.trace/2", "weigh.trace/1"]),
+        (with(&whole, "\"bytes\":16", "\"bytes\":99"), &[]),
+        (with(&whole, "\"kind\":\"pointer\"", "\"kind\":\"painter\""), &["damaged", "painter"]),
+    ];
+    for (bytes, words) in changes {
+        std::fs::write(&other, bytes).expect("written");
+        match words {
+            // A text may have any length.
+            [] => drop(succeeds(&weigh(&scratch, &["trace", "read", &name]))),
+            _ => refused(&name, &[], words),
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_weigh_leaves_is_refused_as_that() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.parquet");
+    let program = workload("datagrams");
+    let mut weigh_child = Command::new(support::weigh_binary())
+        .args(["trace", "-e", "net:net_dev_queue", "-o"])
+        .arg(&file)
+        .args(["--", &program, "400000", "100", "5"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("weigh starts");
+    let left = PathBuf::from(format!("{}.tmp", file.display()));
+    let late = Instant::now() + support::patience(30.0);
+    // Some rows are in it.
+    while std::fs::metadata(&left).map_or(0, |facts| facts.len()) < 1000 {
+        assert!(Instant::now() < late && weigh_child.try_wait().expect("asked").is_none());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    weigh_child.kill().expect("killed");
+    weigh_child.wait().expect("it is gone");
+    assert!(!file.exists());
+    let left = left.display().to_string();
+    let output = weigh(&scratch, &["trace", "read", &left]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("weigh was killed before"), "{said}");
+}
