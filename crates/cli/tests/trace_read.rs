@@ -150,6 +150,84 @@ fn recordings_are_filtered_shown_and_written_in_other_forms() {
     assert_eq!(String::from_utf8_lossy(&shown.stdout), plain);
 }
 
+/// Texts of JSON that are found below a key of each.
+fn at<'v>(all: &'v [Value], key: &str) -> Vec<&'v Value> {
+    all.iter().map(|one| &one[key]).collect()
+}
+
+#[test]
+fn browsers_are_given_each_event_and_pair_at_its_time() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (file, _) = record(&scratch, &EVENTS, SENT);
+    let path = |name: &str| scratch.path(name).display().to_string();
+    let (lines_file, chrome, firefox) =
+        (path("a.jsonl"), path("a.chrome.json"), path("a.firefox.json"));
+    let pairs = ["--latency", "net_dev_queue -> netif_rx by skb"];
+    for to in [&lines_file, &chrome, &firefox] {
+        succeeds(&weigh(&scratch, &[&["trace", "read", &file, "-o", to][..], &pairs].concat()));
+    }
+    let records = lines(&scratch, "a.jsonl");
+    let chrome = json(&scratch, "a.chrome.json");
+    let began: u64 =
+        chrome["otherData"]["began_unix_ns"].as_str().expect("a text").parse().expect("ns");
+    let since = |record: &Value| record["time_ns"].as_u64().expect("a time") - began;
+    let events = chrome["traceEvents"].as_array().expect("a list");
+    let of = |kind: &str| -> Vec<Value> {
+        events.iter().filter(|event| event["ph"] == kind).cloned().collect()
+    };
+    let instants = of("i");
+    assert_eq!(instants.len(), records.len());
+    for (instant, record) in instants.iter().zip(&records) {
+        assert_eq!(instant["ts"].to_string(), micros(since(record)));
+        for (one, other) in [("name", "event"), ("pid", "tgid"), ("tid", "tid")] {
+            assert_eq!(instant[one], record[other]);
+        }
+        assert_eq!(instant["args"]["len"], record["fields"]["len"]);
+        assert_eq!(instant["args"]["stack(4)"], record["fields"]["stack(4)"]);
+    }
+    let named = of("M");
+    assert!(named.iter().any(|name| name["args"]["name"] == "datagrams"), "{named:?}");
+    let (begins, ends) = (of("b"), of("e"));
+    assert_eq!((begins.len() as u64, ends.len() as u64), (SENT, SENT));
+    assert_eq!(at(&begins, "id"), at(&ends, "id"));
+    let times = |event: &str| -> Vec<String> {
+        let of_name = records.iter().filter(|record| record["event"] == event);
+        of_name.map(|record| micros(since(record))).collect()
+    };
+    let texts = |all: &[Value]| at(all, "ts").iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(&begins), times("net:net_dev_queue"));
+    assert_eq!(texts(&ends), times("net:netif_rx"));
+
+    let firefox = json(&scratch, "a.firefox.json");
+    let threads = firefox["threads"].as_array().expect("a list");
+    let thread = threads.iter().find(|thread| thread["name"] == "datagrams").expect("its thread");
+    let markers = &thread["markers"];
+    assert_eq!(markers["length"], 3 * SENT);
+    let starts = markers["startTime"].as_array().expect("a list");
+    let of_phase = |phase: u64| {
+        let phases = markers["phase"].as_array().expect("a list").iter().zip(starts);
+        phases
+            .filter(move |(one, _)| **one == phase)
+            .map(|(_, start)| start.clone())
+            .collect::<Vec<_>>()
+    };
+    let (instants, intervals) = (of_phase(0), of_phase(1));
+    assert_eq!((instants.len(), intervals.len() as u64), (records.len(), SENT));
+    for (start, record) in instants.iter().zip(&records) {
+        assert_eq!(start.as_f64(), Some(since(record) as f64 / 1e6));
+    }
+    let samples = thread["samples"]["length"].as_u64().expect("a number");
+    let weights = thread["samples"]["weight"].as_array().expect("a list").iter();
+    let weight: u64 = weights.map(|weight| weight.as_u64().expect("a number")).sum();
+    assert!(samples > 0 && weight == SENT, "each stack counts once: {weight}");
+}
+
+/// Nanoseconds as microseconds, in JSON.
+fn micros(ns: u64) -> String {
+    serde_json::to_string(&(ns as f64 / 1e3)).expect("JSON")
+}
+
 /// The recording with another text in the place of one as long.
 fn with(bytes: &[u8], text: &str, other: &str) -> Vec<u8> {
     assert_eq!(text.len(), other.len());

@@ -60,7 +60,8 @@ pub struct TraceArguments {
     #[arg(long, value_name = "RULE")]
     pub sampling: Option<String>,
 
-    /// Write to FILE, whose name says the format (.parquet, .jsonl, .perfetto-trace, .ctf), or JSON lines to `-` [default:
+    /// Write to FILE, whose name says the format (.parquet, .jsonl, .perfetto-trace, .chrome.json,
+    /// .firefox.json, .ctf), or JSON lines to `-` [default:
     /// lines on the terminal].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,

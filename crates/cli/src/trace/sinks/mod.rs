@@ -1,6 +1,9 @@
 //! Where records go. A format is a module here, and a line in [`of_file`].
 
+mod chrome;
 mod ctf;
+mod firefox;
+mod joined;
 mod jsonl;
 pub mod parquet;
 mod pcapng;
@@ -80,7 +83,8 @@ fn comm(probe: &Probe, record: Record<'_>) -> Option<String> {
 }
 
 /// The formats of files, by the end of their names.
-const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace, .ctf or .pcapng";
+const FORMATS: &str =
+    ".parquet, .jsonl, .perfetto-trace, .chrome.json, .firefox.json, .ctf or .pcapng";
 
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
 pub fn of_file(
@@ -90,6 +94,13 @@ pub fn of_file(
 ) -> anyhow::Result<Box<dyn Sink>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(jsonl::Jsonl::on_output()));
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.ends_with(".chrome.json") {
+        return Ok(Box::new(chrome::Chrome::create(path, probes)?));
+    }
+    if name.ends_with(".firefox.json") {
+        return Ok(Box::new(firefox::Firefox::create(path, probes)?));
     }
     Ok(match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
