@@ -99,6 +99,9 @@ pub fn files_used(recording: &Recording, width: usize, color: bool) -> anyhow::R
 
 /// Makes the page of a recording.
 pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+    if arguments.recording.is_file() {
+        return trace::report(&arguments.recording, arguments.output.as_deref());
+    }
     let default = arguments.recording.join(files::REPORT);
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;

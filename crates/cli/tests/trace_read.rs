@@ -228,6 +228,44 @@ fn micros(ns: u64) -> String {
     serde_json::to_string(&(ns as f64 / 1e3)).expect("JSON")
 }
 
+/// The data that a page carries.
+#[track_caller]
+fn page_data(page: &str) -> Value {
+    let mark = "id=\"weigh-data\">";
+    let begin = page.find(mark).expect("it carries data") + mark.len();
+    let end = begin + page[begin..].find("</script>").expect("an end");
+    serde_json::from_str(&page[begin..end]).expect("JSON")
+}
+
+#[test]
+fn a_page_has_each_event_and_pair() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (file, _) = record(&scratch, &EVENTS, SENT);
+    let page = scratch.path("page.html").display().to_string();
+    let pairs = ["--latency", "net_dev_queue -> netif_rx by skb"];
+    succeeds(&weigh(
+        &scratch,
+        &[&["trace", "read", &file, "-o", &page, "-q"][..], &pairs].concat(),
+    ));
+    let data = page_data(&scratch.text("page.html"));
+    let of_events = data["events"].as_array().expect("a list");
+    assert_eq!(at(of_events, "total"), [SENT, SENT]);
+    assert_eq!(data["marks"]["at"].as_array().map(Vec::len), Some(2 * SENT as usize));
+    assert_eq!(data["spans"]["from"].as_array().map(Vec::len), Some(SENT as usize));
+    assert_eq!(data["pairs"][0]["total"], SENT);
+    let label = data["lanes"][0]["label"].as_str().expect("a text");
+    assert!(label.starts_with("datagrams "), "{label}");
+    let output = weigh(&scratch, &["report", &file]);
+    succeeds(&output);
+    let place = file.replace(".parquet", ".html");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), place);
+    let data = page_data(&std::fs::read_to_string(&place).expect("a page"));
+    assert_eq!(data["pairs"].as_array().map(Vec::len), Some(0), "none is usual here");
+    let refused = weigh(&scratch, &["report", &file, "-o", "page.txt"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("ends in .html"));
+}
+
 /// The recording with another text in the place of one as long.
 fn with(bytes: &[u8], text: &str, other: &str) -> Vec<u8> {
     assert_eq!(text.len(), other.len());

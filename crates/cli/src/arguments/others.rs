@@ -21,10 +21,10 @@ pub struct ShowArguments {
 /// Options of `weigh report`.
 #[derive(Args, Debug)]
 pub struct ReportArguments {
-    /// The recording.
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// The recording; of weigh trace, its .parquet file.
+    #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
-    /// Where to write the page [default: report.html in the recording].
+    /// Where to write the page [default: report.html in the recording; beside a file, with its name].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }

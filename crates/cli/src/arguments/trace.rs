@@ -31,7 +31,8 @@ const READ_EXAMPLES: &str = "\
 Examples:
   weigh trace read switches.parquet
   weigh trace read calls.parquet -f 'tgid == 42' --latency 'sys_enter -> sys_exit by tid'
-  weigh trace read packets.parquet -o packets.perfetto-trace";
+  weigh trace read packets.parquet -o packets.perfetto-trace
+  weigh trace read calls.parquet -o calls.html";
 
 /// Options of `weigh trace`.
 #[derive(Args, Debug, Default)]
@@ -61,7 +62,7 @@ pub struct TraceArguments {
     pub sampling: Option<String>,
 
     /// Write to FILE, whose name says the format (.parquet, .jsonl, .perfetto-trace, .chrome.json,
-    /// .firefox.json, .ctf), or JSON lines to `-` [default:
+    /// .firefox.json, .html, .ctf), or JSON lines to `-` [default:
     /// lines on the terminal].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,

@@ -1,4 +1,5 @@
-//! Names of threads: as they are when their first event comes, or as a recording tells them.
+//! Names of threads: as their records have them, else as they are when their first event comes, or as a recording
+//! tells them.
 
 use std::collections::HashMap;
 
@@ -23,14 +24,21 @@ impl Threads {
         Threads { names, is_recorded: true, last: None }
     }
 
-    /// An event of a thread has come; its name, if its record has it.
+    /// An event of a thread has come; its name, if its record has it. That is asked for when another thread had
+    /// the event before.
     pub fn meet(&mut self, tgid: u32, tid: u32, comm: impl FnOnce() -> Option<String>) {
         if self.last == Some(tid) {
             return;
         }
-        self.last = Some(tid);
-        if !self.names.contains_key(&tid) && self.names.len() < MOST {
-            let name = comm().unwrap_or_else(|| self.look(tid));
+        let name = match (self.names.get(&tid), comm()) {
+            // It may have executed another program.
+            (_, Some(name)) => name,
+            (Some(known), None) => known.name.clone(),
+            (None, None) => self.look(tid),
+        };
+        // Who has none yet may have one in the next record.
+        self.last = (!name.is_empty()).then_some(tid);
+        if self.names.len() < MOST || self.names.contains_key(&tid) {
             self.names.insert(tid, ThreadNote { tgid, tid, name });
         }
     }
@@ -72,9 +80,11 @@ mod tests {
         let mut living = Threads::default();
         living.meet(own, own, || None);
         assert!(!living.name(own).is_empty());
+        living.meet(own, 0, || Some("swapper".to_string()));
+        living.meet(own, u32::MAX, || None);
         living.meet(own, 0, || Some("idle".to_string()));
         let recorded = Threads::of_recording(&living.all());
-        assert_eq!((recorded.name(0).as_str(), recorded.count()), ("idle", 2));
+        assert_eq!((recorded.name(0).as_str(), recorded.count()), ("idle", 3));
         assert_eq!(Threads::of_recording(&[]).name(own), "");
     }
 }

@@ -43,7 +43,7 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
     if stream.synthesis.live {
         bail!("--live draws what goes on; all of a recording is there at once");
     }
-    let asked = asked::read(&stream)?;
+    let mut asked = asked::read(&stream)?;
     let recording = Recording::open(&arguments.file)?;
     if let Some(output) = &stream.output
         && is_same(output, &arguments.file)
@@ -56,6 +56,8 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
     });
     let filters: Vec<RecordedFilter> = filters.collect::<Result<_, _>>()?;
     let json = stream.synthesis.json.as_deref().map(Destination::open).transpose()?;
+    let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
+    asked::of_page(&mut asked, stream.output.as_deref(), &names);
     let way = Way::new(&stream, &asked, &probes)?;
     let read = hand_on(&recording, &asked, &filters, way)?;
     match read.failed {

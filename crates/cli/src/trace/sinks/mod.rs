@@ -5,6 +5,7 @@ mod ctf;
 mod firefox;
 mod joined;
 mod jsonl;
+mod page;
 pub mod parquet;
 mod pcapng;
 mod perfetto;
@@ -84,7 +85,15 @@ fn comm(probe: &Probe, record: Record<'_>) -> Option<String> {
 
 /// The formats of files, by the end of their names.
 const FORMATS: &str =
-    ".parquet, .jsonl, .perfetto-trace, .chrome.json, .firefox.json, .ctf or .pcapng";
+    ".parquet, .jsonl, .perfetto-trace, .chrome.json, .firefox.json, .html, .ctf or .pcapng";
+
+/// The end of a page's name.
+const PAGE: &str = "html";
+
+/// Whether a file is a page.
+pub fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == PAGE)
+}
 
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
 pub fn of_file(
@@ -105,6 +114,7 @@ pub fn of_file(
     Ok(match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
         Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
+        Some(PAGE) => Box::new(page::Page::create(path, probes)?),
         Some("ctf") => Box::new(ctf::Ctf::create(path, probes)?),
         Some("pcapng") => Box::new(pcapng::Pcapng::create(path, probes)?),
         Some("perfetto-trace") => Box::new(perfetto::Perfetto::create(path, probes, counters)?),
