@@ -188,16 +188,18 @@ fn browsers_are_given_each_event_and_pair_at_its_time() {
     }
     let named = of("M");
     assert!(named.iter().any(|name| name["args"]["name"] == "datagrams"), "{named:?}");
-    let (begins, ends) = (of("b"), of("e"));
-    assert_eq!((begins.len() as u64, ends.len() as u64), (SENT, SENT));
-    assert_eq!(at(&begins, "id"), at(&ends, "id"));
-    let times = |event: &str| -> Vec<String> {
-        let of_name = records.iter().filter(|record| record["event"] == event);
-        of_name.map(|record| micros(since(record))).collect()
+    // One thread does both, one after the other.
+    let slices = of("X");
+    assert_eq!((slices.len() as u64, of("b").len()), (SENT, 0));
+    let times = |event: &str| -> Vec<u64> {
+        records.iter().filter(|record| record["event"] == event).map(since).collect()
     };
-    let texts = |all: &[Value]| at(all, "ts").iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(texts(&begins), times("net:net_dev_queue"));
-    assert_eq!(texts(&ends), times("net:netif_rx"));
+    let (begins, ends) = (times("net:net_dev_queue"), times("net:netif_rx"));
+    for (slice, (begin, end)) in slices.iter().zip(begins.iter().zip(ends)) {
+        assert_eq!(slice["name"], "net:net_dev_queue -> net:netif_rx");
+        let found = ["ts", "dur"].map(|name| slice[name].to_string());
+        assert_eq!(found, [micros(*begin), micros(end - begin)]);
+    }
 
     let firefox = json(&scratch, "a.firefox.json");
     let threads = firefox["threads"].as_array().expect("a list");

@@ -1,10 +1,11 @@
 //! Chrome's Trace Event Format, as chrome://tracing, Perfetto and speedscope read it: events as instants of their
-//! threads, pairs as asynchronous slices, fields as arguments.
+//! threads, fields as arguments, pairs as slices of the thread, or, if they happen at once with others there or end in
+//! another thread, as asynchronous ones.
 //!
 //! Times are microseconds since the stream began, with three places behind the point. Room for the end of the
 //! file is kept while it is written: on a full disk it is whole, with the events that were written before.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -33,6 +34,8 @@ pub struct Chrome {
     joined: Joined,
     has_any: bool,
     pairs: u64,
+    /// Until when each thread has slices: others that begin before would not lie within them.
+    until_ns: HashMap<u32, u64>,
 }
 
 impl Chrome {
@@ -44,7 +47,8 @@ impl Chrome {
         file.pending.extend(BEGIN.as_bytes());
         let names = probes.iter().map(|probe| probe.name.clone()).collect();
         let (named, joined) = (HashSet::new(), Joined::default());
-        Ok(Chrome { file, names, named, joined, has_any: false, pairs: 0 })
+        let until_ns = HashMap::new();
+        Ok(Chrome { file, names, named, joined, has_any: false, pairs: 0, until_ns })
     }
 
     /// Begins an event; what it has besides, and its end, are the caller's.
@@ -82,9 +86,17 @@ impl Chrome {
     fn pair(
         &mut self,
         name: &str,
-        (tgid, tid): (u32, u32),
+        (tgid, tid, end_tid): (u32, u32, u32),
         (from_ns, to_ns): (u64, u64),
     ) -> io::Result<()> {
+        let until = self.until_ns.entry(tid).or_default();
+        if tid == end_tid && *until <= from_ns {
+            *until = to_ns;
+            let lasts = to_ns.saturating_sub(from_ns);
+            self.begin("X", tgid, tid)?;
+            self.head(name, "pair", from_ns)?;
+            return writeln!(self.file.pending, ",\"dur\":{}.{:03}}}", lasts / 1000, lasts % 1000);
+        }
         self.pairs += 1;
         for (kind, time_ns) in [("b", from_ns), ("e", to_ns)] {
             self.begin(kind, tgid, tid)?;
@@ -129,7 +141,7 @@ impl Chrome {
         {
             let from = time_ns.saturating_sub(after).saturating_sub(began);
             let to = time_ns.saturating_sub(began);
-            self.pair(&probe.name, (tgid, tid), (from, to))?;
+            self.pair(&probe.name, (tgid, tid, tid), (from, to))?;
         }
         let mut ends = Vec::new();
         self.joined.take(record, |_, first| ends.push(first));
@@ -137,7 +149,7 @@ impl Chrome {
             let of = |event: u32| self.names.get(event as usize).cloned().unwrap_or_default();
             let name = format!("{} -> {}", of(first.event), probe.name);
             let times = (first.time_ns.saturating_sub(began), time_ns.saturating_sub(began));
-            self.pair(&name, (first.tgid, first.tid), times)?;
+            self.pair(&name, (first.tgid, first.tid, tid), times)?;
         }
         Ok(())
     }
@@ -176,5 +188,30 @@ impl Sink for Chrome {
         jsonl::text(&mut end, totals.origin.command.as_bytes())?;
         end.extend(b"}}\n");
         written.and(self.file.write_end(&end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_that_overlap_are_asynchronous() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut trace = Chrome::create(&folder.path().join("t.chrome.json"), &[]).expect("made");
+        for (of, times) in [
+            ((1, 2, 2), (1000, 2500)),
+            ((1, 2, 2), (2500, 3000)),
+            ((1, 2, 2), (2900, 4000)),
+            ((1, 3, 3), (10, 20)),
+            ((1, 3, 4), (30, 40)),
+        ] {
+            trace.pair("a -> b", of, times).expect("memory takes it");
+        }
+        let text = String::from_utf8_lossy(&trace.file.pending);
+        let kinds: Vec<&str> = text.split("\"ph\":\"").skip(1).map(|part| &part[..1]).collect();
+        assert_eq!(kinds, ["X", "X", "b", "e", "X", "b", "e"]);
+        assert!(text.contains("\"ts\":1.000,"), "{text}");
+        assert!(text.contains("\"dur\":1.500}"), "{text}");
     }
 }
