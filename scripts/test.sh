@@ -144,7 +144,13 @@ browser() {
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io}/report.html) || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
-	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html")
+	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html") || return
+	"$weigh" trace --quiet -e raw_syscalls:sys_enter -e raw_syscalls:sys_exit -e sched:sched_switch \
+		-o "$scratch/trace.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 >/dev/null || return
+	"$weigh" trace read --quiet "$scratch/trace.parquet" -f 'id < 1 || ret < 0 || event == "sched:sched_switch"' \
+		--latency 'sys_enter -> sys_exit by tid' -o "$scratch/few.html" >/dev/null || return
+	"$weigh" report "$scratch/trace.parquet" >/dev/null || return
+	(cd dashboard && npm run --silent test-trace -- "$scratch"/{trace,few}.html)
 }
 
 # The tests of the binary, as the layer `rust` has built them, and the release build, on another
@@ -154,7 +160,7 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|mount|trace_end)-[0-9a-f]+$'
+	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|mount|trace_end|trace_read)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')

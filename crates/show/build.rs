@@ -6,7 +6,7 @@
 use std::path::Path;
 
 /// What `npm run build` leaves behind and pages embed.
-const BUNDLES: [&str; 8] = [
+const BUNDLES: [&str; 12] = [
     "report.js",
     "report.css",
     "report.js.sha256",
@@ -15,6 +15,10 @@ const BUNDLES: [&str; 8] = [
     "explain.css",
     "explain.js.sha256",
     "explain.css.sha256",
+    "trace.js",
+    "trace.css",
+    "trace.js.sha256",
+    "trace.css.sha256",
 ];
 
 fn main() {

@@ -86,6 +86,14 @@ export interface CounterRow {
   ordinary_calls: number;
 }
 
+export interface EventRow {
+  name: string;
+  total: number;
+  per_second: number;
+  lost: number | null;
+  which: string;
+}
+
 export interface Exit {
   kind: ExitKind;
   code: number | null;
@@ -203,6 +211,15 @@ export interface KindRow {
   shares: number[][];
 }
 
+export interface LaneRow {
+  tgid: number;
+  tid: number;
+  label: string;
+  total: number;
+  events: number[];
+  counts: number[][];
+}
+
 export interface LimitOutcome {
   metric: string;
   limit: number;
@@ -222,6 +239,12 @@ export interface Mapping {
   name: string;
   rss_bytes: number;
   size_bytes: number;
+}
+
+export interface MarkRows {
+  lane: number[];
+  event: number[];
+  at: number[];
 }
 
 export interface MetricRow {
@@ -284,6 +307,21 @@ export interface Page {
   io_over_time: IoOverTime | null;
 }
 
+export interface PairRow {
+  name: string;
+  total: number;
+  mean: number;
+  least: number;
+  p50: number;
+  p99: number;
+  most: number;
+  from: number[];
+  to: number[];
+  count: number[];
+  heat_from: number[];
+  heat: number[][];
+}
+
 export interface PartTitle {
   name: string;
   help: string;
@@ -293,6 +331,12 @@ export interface ProcessHeat {
   pid: number;
   name: string;
   heat: IoHeat;
+}
+
+export interface ProcessHeatRow {
+  label: string;
+  total: number;
+  counts: number[];
 }
 
 export interface Processes {
@@ -314,4 +358,29 @@ export interface SeriesRows {
   total: number;
   at: number[];
   value: number[];
+}
+
+export interface SpanRows {
+  lane: number[];
+  pair: number[];
+  from: number[];
+  to: number[];
+}
+
+export interface TracePage {
+  command: string;
+  place: string;
+  summary: string;
+  warnings: string[];
+  duration: number;
+  events: EventRow[];
+  from: number[];
+  to: number[];
+  lanes: LaneRow[];
+  marks: MarkRows;
+  marks_note: string;
+  spans: SpanRows;
+  spans_note: string;
+  pairs: PairRow[];
+  processes: ProcessHeatRow[];
 }

@@ -161,6 +161,40 @@ pub fn trace_event(data: &[u8]) {
     }
 }
 
+/// What a recording of `weigh trace` says of itself, and a filter over what it has.
+pub fn trace_note(data: &[u8]) {
+    use weigh_schema::trace::TraceNote;
+    use weigh_trace::recorded::{self, Cell, Header, filter::RecordedFilter};
+    let mut parts = data.splitn(2, |byte| *byte == 0);
+    let (note, filter) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let Ok(note) = serde_json::from_slice::<TraceNote>(note) else { return };
+    let probes: Vec<_> = note.events.iter().flat_map(recorded::probe).collect();
+    let mut bytes = Vec::new();
+    for (event, probe) in (0..).zip(&probes) {
+        let header = Header { event, ..Header::default() };
+        for cell in [Cell::Number(-1), Cell::Text(b"text"), Cell::Frames(&[1, 2])] {
+            let cells = vec![cell; probe.fields.len()];
+            let _ = recorded::write(probe, header, &cells, &mut bytes);
+        }
+    }
+    let all: Vec<_> = probes.iter().collect();
+    let text = String::from_utf8_lossy(filter);
+    match RecordedFilter::parse(&text, &all) {
+        Ok(filter) => {
+            let mut rest = bytes.as_slice();
+            while let Some(record) = weigh_trace::record::Record::new(rest) {
+                let probe = &probes[record.event() as usize];
+                filter.holds(probe, record);
+                for value in probe.values(record) {
+                    let _ = value.to_string();
+                }
+                rest = &rest[record.size() as usize..];
+            }
+        }
+        Err(refusal) => is_shown(&refusal, &text),
+    }
+}
+
 /// A filter of `weigh trace`, and what may be wanted of several events.
 pub fn trace_filter(data: &[u8]) {
     use weigh_trace::synthesis::ask::Ask;

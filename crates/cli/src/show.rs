@@ -12,6 +12,7 @@ use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
 use crate::arguments::{ReportArguments, ShowArguments};
+use crate::trace;
 
 /// Rows of each table that are read for the page, which says how many there are in all: what nobody
 /// would look through should take nobody's memory while weigh ends.
@@ -53,6 +54,9 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints a recording.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
+    if arguments.recording.is_file() && !arguments.json {
+        return trace::show(&arguments.recording);
+    }
     let recording = Recording::open(&arguments.recording)?;
     if arguments.json {
         print(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;
@@ -95,6 +99,9 @@ pub fn files_used(recording: &Recording, width: usize, color: bool) -> anyhow::R
 
 /// Makes the page of a recording.
 pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+    if arguments.recording.is_file() {
+        return trace::report(&arguments.recording, arguments.output.as_deref());
+    }
     let default = arguments.recording.join(files::REPORT);
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;

@@ -121,6 +121,8 @@ pub struct StreamWriter {
     rows_pending: usize,
     text_pending: usize,
     groups: u64,
+    /// Bytes that the notes will have.
+    notes: u64,
     closed: Closed,
 }
 
@@ -153,8 +155,19 @@ impl StreamWriter {
             rows_pending: 0,
             text_pending: 0,
             groups: 0,
+            notes: 0,
             closed: Closed { rows: 0, unwritten: 0, error: None },
         })
+    }
+
+    /// So much is going to be said in the end: room for it is kept.
+    pub fn expect_notes(&mut self, bytes: usize) {
+        self.notes = bytes as u64;
+    }
+
+    /// How many rows are in it, and could not be: those that wait for their row group are neither.
+    pub fn closed(&self) -> (u64, u64) {
+        (self.closed.rows, self.closed.unwritten)
     }
 
     /// Puts a number, or a time, into the row that is being made.
@@ -188,7 +201,7 @@ impl StreamWriter {
     pub fn end_row(&mut self) -> bool {
         self.rows_pending += 1;
         if self.rows_pending >= GROUP_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
-            self.end_group();
+            self.end_rows();
         }
         self.closed.error.is_none()
     }
@@ -196,7 +209,7 @@ impl StreamWriter {
     /// Writes what is left, and gives the file its name. If there was no room for a row group, the file
     /// has all that were written before it.
     pub fn finish(mut self, notes: &[(String, String)]) -> Result<Closed, KeepError> {
-        self.end_group();
+        self.end_rows();
         for (key, value) in notes {
             self.file.append_key_value_metadata(KeyValue::new(key.clone(), value.clone()));
         }
@@ -206,7 +219,8 @@ impl StreamWriter {
         Ok(self.closed)
     }
 
-    fn end_group(&mut self) {
+    /// Writes the rows that wait for their row group.
+    pub fn end_rows(&mut self) {
         let rows = self.rows_pending as u64;
         if rows == 0 {
             return;
@@ -229,7 +243,7 @@ impl StreamWriter {
     /// Asks for room first, for the row group and the end of the file: who finds none has written
     /// nothing, and can still close the file.
     fn write_group(&mut self) -> Result<(), KeepError> {
-        let end = (self.groups + 2) * self.columns.len() as u64 * END_BYTES + END_REST;
+        let end = (self.groups + 2) * self.columns.len() as u64 * END_BYTES + END_REST + self.notes;
         let values: u64 = self.columns.iter().map(Pending::bytes).sum();
         let room = values + values / 4 + self.columns.len() as u64 * 1024 + end;
         self.file

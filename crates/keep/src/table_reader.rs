@@ -118,7 +118,10 @@ fn read_group<R: Row>(
 
 /// Calls the Parquet library, which panics on some kinds of damage (a column chunk of negative
 /// length, a dictionary that is missing). What it worked on is not used again after that.
-fn guarded<T>(path: &Path, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, KeepError> {
+pub(crate) fn guarded<T>(
+    path: &Path,
+    call: impl FnOnce() -> ParquetResult<T>,
+) -> Result<T, KeepError> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|e| KeepError::from_reading(path, e)),
         Err(_) => Err(KeepError::damaged(path, "the Parquet library gave up on it")),

@@ -13,6 +13,7 @@
 //! * [`io`]: what is kept of each file and process.
 //! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`synthesis`]: what is found in several events together.
+//! * [`trace`]: what a recording of events says of itself.
 //! * [`amount`]: the sizes and durations people write.
 
 pub mod amount;
@@ -36,6 +37,7 @@ pub mod snapshot;
 pub mod subsystem;
 pub mod summary;
 pub mod synthesis;
+pub mod trace;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest, nearest_metrics};

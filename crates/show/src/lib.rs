@@ -9,7 +9,7 @@
 //! * [`report`][]: `report.html`.
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
 //! * [`io`][]: the table of files.
-//! * [`synthesis`][]: what was found in several events together.
+//! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
 //! * [`darshan`][]: a recording as `darshan-parser` would tell it.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -29,3 +29,4 @@ pub mod shape;
 pub mod synthesis;
 pub mod table;
 mod text;
+pub mod trace;

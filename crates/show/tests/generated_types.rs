@@ -2,6 +2,7 @@
 //! `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
 
 mod common {
+    pub mod events;
     pub mod explained;
     pub mod golden;
     pub mod sample;
@@ -10,7 +11,7 @@ mod common {
 
 use common::golden::check;
 use common::typescript::Types;
-use common::{explained, sample};
+use common::{events, explained, sample};
 use weigh_schema::event::CollectorState;
 use weigh_schema::summary::ExitKind;
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Quality, Unit};
@@ -47,6 +48,7 @@ fn the_pages_types_are_current() {
     for report in [explained::slow(), explained::requests(), explained::nothing()] {
         types.learn(&weigh_show::explain::page::page(&report));
     }
+    types.learn(&events::page());
     let names: Vec<_> = METRICS.iter().map(|m| format!("  | \"{}\"", m.name)).collect();
     let metric_name = format!("export type MetricName =\n{};\n\n", names.join("\n"));
     check("../../dashboard/src/generated.ts", &(HEAD.to_string() + &metric_name + &types.text()));

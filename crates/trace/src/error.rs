@@ -130,6 +130,9 @@ pub enum Wrong {
         /// What was asked for.
         name: String,
     },
+    /// None of the events of a recording has such a field.
+    #[error("no event of the recording has a field '{0}'")]
+    NoField(String),
     /// No such member.
     #[error("{of} has no member '{name}'")]
     NoMember {

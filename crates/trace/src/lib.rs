@@ -7,7 +7,7 @@
 //!
 //! [`event`], [`filter`], [`sampling`], [`into`], [`predicate`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
-//! [`synthesis`]: what looks at several records together.
+//! [`synthesis`]: what looks at several records together. [`recorded`]: records that come from a file.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod assemble;
@@ -28,6 +28,7 @@ pub mod path;
 pub mod predicate;
 pub mod probe;
 pub mod record;
+pub mod recorded;
 pub mod sampling;
 pub mod sets;
 pub mod signature;

@@ -331,7 +331,7 @@ fn constants(btf: &Btf, shape: Shape) -> Vec<(i64, String)> {
 
 /// Gives each field its place, the widest first so that nothing lies between them; returns the size
 /// of a record.
-fn lay_out(fields: &mut [ProbeField]) -> u32 {
+pub(crate) fn lay_out(fields: &mut [ProbeField]) -> u32 {
     let alignment = |field: &ProbeField| match &field.content {
         Content::Number(_) => field.bytes,
         Content::Stack { .. } => 8,

@@ -10,8 +10,8 @@ use super::calls::subsystem;
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
 pub struct ShowArguments {
-    /// The recording.
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// The recording; of weigh trace, its .parquet file, as `weigh trace read` shows it.
+    #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
     /// Print the summary as JSON.
     #[arg(long)]
@@ -21,10 +21,10 @@ pub struct ShowArguments {
 /// Options of `weigh report`.
 #[derive(Args, Debug)]
 pub struct ReportArguments {
-    /// The recording.
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// The recording; of weigh trace, its .parquet file.
+    #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
-    /// Where to write the page [default: report.html in the recording].
+    /// Where to write the page [default: report.html in the recording; beside a file, with its name].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }

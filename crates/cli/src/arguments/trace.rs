@@ -28,8 +28,15 @@ Examples:
 
 docs/trace.md has the language of events and filters, what a record is, and what it costs.";
 
+const READ_EXAMPLES: &str = "\
+Examples:
+  weigh trace read switches.parquet
+  weigh trace read calls.parquet -f 'tgid == 42' --latency 'sys_enter -> sys_exit by tid'
+  weigh trace read packets.parquet -o packets.perfetto-trace
+  weigh trace read calls.parquet -o calls.html";
+
 /// Options of `weigh trace`.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[command(after_help = TRACE_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct TraceArguments {
     /// What to do instead.
@@ -55,7 +62,8 @@ pub struct TraceArguments {
     #[arg(long, value_name = "RULE")]
     pub sampling: Option<String>,
 
-    /// Write to FILE, whose name says the format (.parquet, .jsonl, .perfetto-trace, .ctf), or JSON lines to `-` [default:
+    /// Write to FILE, whose name says the format (.parquet, .jsonl, .perfetto-trace, .chrome.json,
+    /// .firefox.json, .html, .ctf), or JSON lines to `-` [default:
     /// lines on the terminal].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -159,9 +167,41 @@ pub enum TraceSubject {
     List(TraceListArguments),
     /// Change what a stream follows while it runs, or say what it does.
     Ctl(TraceCtlArguments),
+    /// Show a recording again, say what its events say together, or write it in another form.
+    Read(Box<TraceReadArguments>),
     /// Write packets, as they leave and come in, to a .pcapng file that Wireshark and tcpdump read, with
     /// the thread, process and CPU of each.
     Packets(Box<TracePacketsArguments>),
+}
+
+/// Options of `weigh trace read`.
+#[derive(Args, Debug, Default)]
+#[command(after_help = READ_EXAMPLES)]
+pub struct TraceReadArguments {
+    /// The recording: a .parquet file of weigh trace.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Take only events for which this holds, by the fields that are in the recording, as `len > 1000 && cpu in
+    /// 0..3`; `event == "net:netif_rx"` takes those of a name.
+    #[arg(short = 'f', long = "filter", value_name = "FILTER")]
+    pub filters: Vec<String>,
+
+    /// Write to FILE, whose name says the format, as for weigh trace [default: lines on the terminal].
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// In a .perfetto-trace, draw the fields of this name as counters; can be given several times.
+    #[arg(long = "counter", value_name = "FIELD")]
+    pub counters: Vec<String>,
+
+    /// Do not tell in the end what was counted.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// What several events say together.
+    #[command(flatten)]
+    pub synthesis: SynthesisArguments,
 }
 
 /// Options of `weigh trace packets`.

@@ -3,13 +3,17 @@
 //! Reads the options; adds events that only they name, and fields that they need and the events have not.
 //! Refuses what is wrong before anything is attached.
 
+use std::path::Path;
+
 use anyhow::{anyhow, bail};
 use weigh_trace::error::Refusal;
 use weigh_trace::event::Field;
 use weigh_trace::probe::ID;
-use weigh_trace::synthesis::ask::Ask;
+use weigh_trace::synthesis::ask::{Ask, Kind};
 use weigh_trace::synthesis::key::Part;
 
+use super::sinks::is_page;
+use super::usual;
 use super::wishes::{Checker, Wish};
 use crate::arguments::{SynthesisArguments, TraceArguments};
 
@@ -24,6 +28,11 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// One that nobody has asked for.
+    pub fn usual(ask: Ask) -> Asked {
+        Asked { ask, option: "--latency" }
+    }
+
     /// A refusal of it, with the option.
     pub fn refused(&self, refusal: &Refusal) -> anyhow::Error {
         anyhow!("{}: {refusal}", self.option)
@@ -55,6 +64,16 @@ pub fn read(arguments: &TraceArguments) -> anyhow::Result<Vec<Asked>> {
         );
     }
     Ok(all)
+}
+
+/// A page shows pairs, also where none are asked for.
+pub fn of_page(asked: &mut Vec<Asked>, output: Option<&Path>, names: &[&str]) {
+    let has_pairs = asked
+        .iter()
+        .any(|asked| matches!(asked.ask.kind, Kind::Latency(_) | Kind::Sequence { .. }));
+    if output.is_some_and(is_page) && !has_pairs {
+        asked.extend(usual::pairs(names));
+    }
 }
 
 /// Follows what it needs as well.

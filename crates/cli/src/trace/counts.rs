@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use weigh_schema::synthesis::SynthesisReport;
+use weigh_schema::trace::{FollowedNote, Origin, RECORDING, TraceNote};
 
 /// What the buffer is called that no `--into` names.
 pub const MAIN: &str = "main";
@@ -37,15 +38,20 @@ pub struct Taken {
 }
 
 /// What was counted of all.
+#[derive(Default)]
 pub struct Totals {
-    /// Of each probe.
-    pub probes: Vec<Counted>,
+    /// Who was followed, and since when.
+    pub origin: Origin,
+    /// Of each event.
+    pub followed: Vec<FollowedNote>,
     /// Of each buffer.
     pub buffers: Vec<Taken>,
     /// Records that were taken in.
     pub taken: u64,
     /// Threads that could not be followed.
     pub lost_threads: u64,
+    /// What the records' clock showed in the end.
+    pub ended_ns: u64,
     /// How long it was.
     pub seconds: f64,
     /// What several events said together, if that was asked for.
@@ -55,20 +61,34 @@ pub struct Totals {
 impl Totals {
     /// Events of which there is no record.
     pub fn lost(&self) -> u64 {
-        self.probes.iter().map(|counted| counted.lost + counted.missed).sum()
+        self.followed.iter().map(FollowedNote::gone).sum()
+    }
+
+    /// What a recording says of itself, but for its rows.
+    pub fn note(&self) -> TraceNote {
+        TraceNote {
+            schema: RECORDING.to_string(),
+            origin: self.origin.clone(),
+            ended_ns: self.ended_ns,
+            seconds: self.seconds,
+            followed: self.followed.clone(),
+            taken_total: self.taken,
+            lost_threads_total: self.lost_threads,
+            ..TraceNote::default()
+        }
     }
 
     /// In a few lines.
     pub fn told(&self) -> String {
         let (taken, seconds, lost) = (self.taken, self.seconds, self.lost());
         let mut told = format!("weigh: {taken} events in {seconds:.3} s, {lost} lost\n");
-        for counted in &self.probes {
-            told += &format!("       {:>12}  {}", counted.sent, counted.event);
-            if let Some(matched) = counted.matched {
+        for of_event in &self.followed {
+            told += &format!("       {:>12}  {}", of_event.sent_total, of_event.event);
+            if let Some(matched) = of_event.matched_total {
                 told += &format!("  of {matched}");
             }
-            if counted.lost + counted.missed > 0 {
-                told += &format!("  {} lost", counted.lost + counted.missed);
+            if of_event.gone() > 0 {
+                told += &format!("  {} lost", of_event.gone());
             }
             told += "\n";
         }

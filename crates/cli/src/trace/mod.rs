@@ -13,22 +13,29 @@ mod held;
 mod list;
 mod modules;
 mod names;
+mod origin;
 mod packets;
 mod places;
 mod programs;
+mod read;
 mod session;
 mod sinks;
 mod stream;
+mod threads;
+mod usual;
 mod way;
 mod wishes;
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_schema::synthesis::SynthesisReport;
 
-use crate::arguments::{TraceArguments, TraceSubject};
+use crate::arguments::{
+    KEYS, SynthesisArguments, TraceArguments, TraceReadArguments, TraceSubject,
+};
 use crate::destination::Destination;
 use crate::foreground;
 use crate::show::{color, print, width};
@@ -41,20 +48,45 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     match &arguments.subject {
         Some(TraceSubject::List(list)) => return list::list(list),
         Some(TraceSubject::Ctl(ctl)) => return control::ask(ctl),
+        Some(TraceSubject::Read(wanted)) => return read::execute(wanted),
         Some(TraceSubject::Packets(packets)) => return follow(&packets::as_stream(packets)),
         None => {}
     }
     follow(arguments)
 }
 
+/// Draws a recording.
+pub fn report(file: &Path, page: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let page = page.map_or_else(|| file.with_extension("html"), Path::to_path_buf);
+    if !sinks::is_page(&page) {
+        bail!("-o {}: a page's name ends in .html", page.display());
+    }
+    let synthesis = SynthesisArguments { keys: KEYS, ..SynthesisArguments::default() };
+    let (file, output, quiet) = (file.to_path_buf(), Some(page.clone()), true);
+    let wanted =
+        TraceReadArguments { file, output, quiet, synthesis, ..TraceReadArguments::default() };
+    let done = read::execute(&wanted)?;
+    print(&format!("{}\n", page.display()))?;
+    Ok(done)
+}
+
+/// Shows a recording.
+pub fn show(file: &Path) -> anyhow::Result<ExitCode> {
+    let file = file.to_path_buf();
+    let synthesis = SynthesisArguments { keys: KEYS, ..SynthesisArguments::default() };
+    read::execute(&TraceReadArguments { file, synthesis, ..TraceReadArguments::default() })
+}
+
 fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
-    let asked = asked::read(arguments)?;
+    let mut asked = asked::read(arguments)?;
     if arguments.events.is_empty() && asked.iter().all(|asked| asked.ask.events().is_empty()) {
         bail!("expected an event (-e EVENT); `weigh trace list PATTERN` says which there are");
     }
     let json = arguments.synthesis.json.as_deref();
     let checker = wishes::Checker::new(arguments)?;
     let mut wished = wishes::check(&checker, arguments)?;
+    let names: Vec<&str> = wished.wishes.iter().map(|wish| wish.probe.name.as_str()).collect();
+    asked::of_page(&mut asked, arguments.output.as_deref(), &names);
     asked::complete(&checker, &asked, &mut wished.wishes)?;
     let json = json.map(Destination::open).transpose()?;
     for (event, refusal) in &wished.left_out {

@@ -18,6 +18,14 @@ const SYMBOLS: &str = "/proc/kallsyms";
 pub struct Names {
     kernel: Option<Kernel>,
     user: UserNames,
+    recorded: Option<Recorded>,
+}
+
+/// Names that a recording has: in its records numbers stand for them, counted from 1.
+#[derive(Default)]
+struct Recorded {
+    names: Vec<Rc<str>>,
+    numbers: HashMap<Rc<str>, u64>,
 }
 
 /// The kernel's symbols by address, and what was asked for.
@@ -27,8 +35,29 @@ struct Kernel {
 }
 
 impl Names {
+    /// Those of a recording, which will be told.
+    pub fn of_recording() -> Names {
+        Names { recorded: Some(Recorded::default()), ..Names::default() }
+    }
+
+    /// What stands for a name of a recording.
+    pub fn number(&mut self, name: &str) -> u64 {
+        let Recorded { names, numbers } = self.recorded.get_or_insert_default();
+        if let Some(number) = numbers.get(name) {
+            return *number;
+        }
+        let name: Rc<str> = name.into();
+        names.push(Rc::clone(&name));
+        numbers.insert(name, names.len() as u64);
+        names.len() as u64
+    }
+
     /// The functions of a stack, the innermost first.
     pub fn of_stack(&mut self, stack: &[u8], is_user: bool, tgid: u32) -> Vec<Rc<str>> {
+        if let Some(Recorded { names, .. }) = &self.recorded {
+            let name = |number: u64| names.get(number.checked_sub(1)? as usize).cloned();
+            return frames(stack).filter_map(name).collect();
+        }
         match is_user {
             true => frames(stack).map(|frame| self.user.name(tgid, frame)).collect(),
             false => {

@@ -8,13 +8,13 @@
 mod into;
 mod taking;
 
-use std::cell::RefCell;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::clock::Moment;
 use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
 use weigh_schema::synthesis::SynthesisReport;
+use weigh_schema::trace::{FollowedNote, Origin};
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::into::Spread;
 use weigh_trace::probe::{Content, Probe};
@@ -26,6 +26,7 @@ use super::control::{Answer, Ask, Done, Register, Registered};
 use super::counters;
 use super::counts::{Counted, MAIN};
 use super::held::Held;
+use super::origin;
 use super::places::{places, points};
 use super::sinks::Meaning;
 use super::way::{ROWS, Way};
@@ -63,6 +64,7 @@ pub struct Stream {
     traced: Vec<Traced>,
     /// Of the CPU, that fields ask for.
     cpu_counters: counters::Open,
+    origin: Origin,
     meaning: Meaning,
     failed: Option<anyhow::Error>,
 }
@@ -96,7 +98,8 @@ impl Stream {
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
             cpu_counters: counters::Open::default(),
-            meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
+            origin: origin::of(arguments),
+            meaning: Meaning::default(),
             failed: None,
         };
         for (name, into) in buffers {
@@ -115,7 +118,9 @@ impl Stream {
         for number in 0..stream.traced.len() {
             stream.kernel.attach(number)?;
         }
-        stream.meaning.began_ns = Moment::now().ns();
+        stream.origin.began_ns = Moment::now().ns();
+        let Origin { began_ns, epoch_ns, .. } = stream.origin;
+        stream.meaning = Meaning { began_ns, epoch_ns, ..Meaning::default() };
         Ok(stream)
     }
 
@@ -212,6 +217,22 @@ impl Stream {
             lost: sum(Count::Lost),
             missed: self.kernel.missed(number),
             matched: probe.sampling.map(|_| sum(Count::Matched)),
+        }
+    }
+
+    /// What a recording says of a probe.
+    fn followed(&self, number: usize) -> FollowedNote {
+        let Counted { event, sent, lost, missed, matched } = self.counted(number);
+        let wish = &self.traced[number].wish;
+        FollowedNote {
+            event,
+            asked: wish.event.text.clone(),
+            filter: wish.filter(),
+            sampling: wish.probe.sampling.map(|rule| rule.to_string()),
+            sent_total: sent,
+            lost_total: lost,
+            missed_total: missed,
+            matched_total: matched,
         }
     }
 
@@ -381,12 +402,6 @@ impl Stream {
             buffers: self.registered_buffers(),
         }
     }
-}
-
-/// The clock of the day at the moment when the records' clock shows 0.
-fn epoch_ns() -> i64 {
-    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    i64::try_from(day).unwrap_or(i64::MAX).saturating_sub_unsigned(Moment::now().ns())
 }
 
 fn has_user_stack(probe: &Probe) -> bool {

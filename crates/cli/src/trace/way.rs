@@ -224,11 +224,11 @@ impl Way {
     }
 
     /// What was taken is where it belongs.
-    pub fn finish(self, totals: &Totals) -> anyhow::Result<()> {
+    pub fn finish(self, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
         if let Some(mut live) = self.behind.and_then(|behind| behind.live) {
             live.clear();
         }
-        self.sink.map_or(Ok(()), |sink| sink.finish(totals))
+        self.sink.map_or(Ok(()), |sink| sink.finish(totals, meaning))
     }
 }
 

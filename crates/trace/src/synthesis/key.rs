@@ -23,6 +23,11 @@ const WORDS: [(&str, Part); 5] = [
     ("tid", Part::Tid),
 ];
 
+/// What can be asked of every event.
+pub fn words<'w>() -> [&'w str; 5] {
+    WORDS.map(|(word, _)| word)
+}
+
 /// Where a part of a key comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -75,7 +80,7 @@ impl Part {
     pub fn need(field: &Field, probe: &Probe, text: &str) -> Result<Part, Refusal> {
         let Some(part) = Part::find(&field.name, probe) else {
             let names = probe.fields.iter().map(|field| field.name.as_str());
-            let near = nearest(&field.name, names.chain(WORDS.map(|(word, _)| word)));
+            let near = nearest(&field.name, names.chain(words()));
             let (event, name) = (probe.name.clone(), field.name.clone());
             return Err(field.span.refuse(text, Wrong::NoArgument { event, name }).near(near));
         };
@@ -86,7 +91,8 @@ impl Part {
         Ok(part)
     }
 
-    fn shape(self, probe: &Probe) -> Shape {
+    /// What it is.
+    pub(crate) fn shape(self, probe: &Probe) -> Shape {
         match self {
             Part::Field(place) => probe.fields[place].shape,
             Part::Id if !probe.has_own_id => Shape::Pointer,
@@ -98,6 +104,40 @@ impl Part {
     /// Whether it is a number, in the widest sense.
     pub fn is_number(self, probe: &Probe) -> bool {
         !matches!(self.shape(probe), Shape::Text | Shape::Bytes | Shape::Stack)
+    }
+
+    /// What it is called.
+    pub(crate) fn name(self, probe: &Probe) -> String {
+        let word = || WORDS.iter().find(|(_, part)| *part == self).map(|(word, _)| *word);
+        match self {
+            Part::Field(place) => probe.fields[place].name.clone(),
+            _ => word().unwrap_or_default().to_string(),
+        }
+    }
+
+    /// How many bits it has, and whether it can be below 0.
+    pub(crate) fn width(self, probe: &Probe) -> (u32, bool) {
+        match self {
+            Part::Field(place) => {
+                let field = &probe.fields[place];
+                (8 * field.bytes.min(8), self.shape(probe) == Shape::Signed || field.is_signed)
+            }
+            Part::Id => (64, self.shape(probe) == Shape::Signed),
+            _ => (32, false),
+        }
+    }
+
+    /// Names that its numbers have.
+    pub(crate) fn constants(self, probe: &Probe) -> Vec<(i64, String)> {
+        let named = |names: &[(&str, i64)]| {
+            names.iter().map(|(name, value)| (*value, name.to_string())).collect()
+        };
+        match (self, self.shape(probe)) {
+            (Part::Field(place), Shape::Enum(_)) => probe.fields[place].constants.clone(),
+            (_, Shape::Bool) => named(&[("true", 1), ("false", 0)]),
+            (_, Shape::Pointer) => named(&[("NULL", 0)]),
+            _ => Vec::new(),
+        }
     }
 
     /// Its value.

@@ -8,7 +8,7 @@ use crate::record::Record;
 /// So much waits at most: then the older half is handed on, come what may.
 const MOST_BYTES: usize = 64 << 20;
 /// A record's time is read before its place is taken: others may come between.
-const SLACK_NS: u64 = 5_000_000;
+pub const SLACK_NS: u64 = 5_000_000;
 
 /// No machine has more.
 const MOST_CPUS: u32 = 1 << 16;

@@ -252,7 +252,7 @@ impl Sink for Ctf {
         self.hand_on(self.newest_ns.saturating_sub(HELD_NS), None)
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<()> {
         // Without a record nobody asks for the day's time.
         self.write_description(0)?;
         self.hand_on(u64::MAX, Some(totals.lost()))

@@ -67,7 +67,7 @@ impl Sink for Jsonl {
         }
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
         self.end_batch()
     }
 }
@@ -92,7 +92,8 @@ fn line(to: &mut Vec<u8>, probe: &Probe, record: Record<'_>, meaning: &Meaning) 
     to.write_all(b"}}\n")
 }
 
-fn value(to: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
+/// A value, but for a stack.
+pub(super) fn value(to: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
     match value {
         Value::Absent => write!(to, "null"),
         Value::Unsigned(_) | Value::Signed(_) | Value::Bool(_) | Value::Constant(_, None) => {
@@ -106,7 +107,8 @@ fn value(to: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
     }
 }
 
-fn list(to: &mut Vec<u8>, names: &[Rc<str>]) -> io::Result<()> {
+/// Names of functions.
+pub(super) fn list(to: &mut Vec<u8>, names: &[Rc<str>]) -> io::Result<()> {
     let mut separator = "";
     to.push(b'[');
     for name in names {
@@ -119,7 +121,7 @@ fn list(to: &mut Vec<u8>, names: &[Rc<str>]) -> io::Result<()> {
 }
 
 /// A text in quotation marks; what is not UTF-8 is replaced.
-fn text(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn text(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
     to.push(b'"');
     for c in String::from_utf8_lossy(bytes).chars() {
         match c {

@@ -1,8 +1,12 @@
 //! Where records go. A format is a module here, and a line in [`of_file`].
 
+mod chrome;
 mod ctf;
+mod firefox;
+mod joined;
 mod jsonl;
-mod parquet;
+mod page;
+pub mod parquet;
 mod pcapng;
 mod perfetto;
 mod protobuf;
@@ -20,6 +24,7 @@ use weigh_trace::value::Value;
 
 use super::counts::Totals;
 use super::names::Names;
+use super::threads::Threads;
 
 /// Somewhere that records go to.
 pub trait Sink {
@@ -40,10 +45,11 @@ pub trait Sink {
     }
 
     /// No more will come. What was taken is whole and readable, even after a failure.
-    fn finish(self: Box<Self>, totals: &Totals) -> anyhow::Result<()>;
+    fn finish(self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()>;
 }
 
 /// What numbers in records mean.
+#[derive(Default)]
 pub struct Meaning {
     /// What the records' clock showed when the stream began.
     pub began_ns: u64,
@@ -51,9 +57,16 @@ pub struct Meaning {
     pub epoch_ns: i64,
     /// Names of functions.
     pub names: RefCell<Names>,
+    /// Names of threads.
+    pub threads: RefCell<Threads>,
 }
 
 impl Meaning {
+    /// The name of a record's thread may have to be known later.
+    fn meet(&self, probe: &Probe, record: Record<'_>) {
+        self.threads.borrow_mut().meet(record.tgid(), record.tid(), || comm(probe, record));
+    }
+
     /// A stack as the names of its functions, the innermost first; none if the value is no stack.
     fn stack(&self, value: &Value<'_>, record: Record<'_>) -> Option<Vec<Rc<str>>> {
         let Value::Stack { bytes, is_user } = value else { return None };
@@ -61,8 +74,26 @@ impl Meaning {
     }
 }
 
+/// The name of the thread, if it was asked for.
+fn comm(probe: &Probe, record: Record<'_>) -> Option<String> {
+    let place = probe.fields.iter().position(|field| field.name == "comm")?;
+    match probe.value(record, place) {
+        Value::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        _ => None,
+    }
+}
+
 /// The formats of files, by the end of their names.
-const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace, .ctf or .pcapng";
+const FORMATS: &str =
+    ".parquet, .jsonl, .perfetto-trace, .chrome.json, .firefox.json, .html, .ctf or .pcapng";
+
+/// The end of a page's name.
+const PAGE: &str = "html";
+
+/// Whether a file is a page.
+pub fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == PAGE)
+}
 
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
 pub fn of_file(
@@ -73,9 +104,17 @@ pub fn of_file(
     if path.as_os_str() == "-" {
         return Ok(Box::new(jsonl::Jsonl::on_output()));
     }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.ends_with(".chrome.json") {
+        return Ok(Box::new(chrome::Chrome::create(path, probes)?));
+    }
+    if name.ends_with(".firefox.json") {
+        return Ok(Box::new(firefox::Firefox::create(path, probes)?));
+    }
     Ok(match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
         Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
+        Some(PAGE) => Box::new(page::Page::create(path, probes)?),
         Some("ctf") => Box::new(ctf::Ctf::create(path, probes)?),
         Some("pcapng") => Box::new(pcapng::Pcapng::create(path, probes)?),
         Some("perfetto-trace") => Box::new(perfetto::Perfetto::create(path, probes, counters)?),

@@ -4,23 +4,28 @@ use std::path::Path;
 
 use anyhow::bail;
 use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
+use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
+use weigh_trace::recorded;
 use weigh_trace::value::Value;
-use weigh_trace::walk::Shape;
 
 use super::{Meaning, Sink};
 use crate::trace::counts::Totals;
 
 /// The header's columns, before those of the fields.
-const HEADER: [(&str, StreamKind); 6] = [
-    ("time", StreamKind::Time),
-    ("event", StreamKind::Text),
-    ("cpu", StreamKind::Unsigned),
-    ("tgid", StreamKind::Unsigned),
-    ("tid", StreamKind::Unsigned),
-    ("id", StreamKind::Unsigned),
+pub const HEADER: [(&str, StreamKind); 7] = [
+    (column::TIME, StreamKind::Time),
+    (column::EVENT, StreamKind::Text),
+    (column::CPU, StreamKind::Unsigned),
+    (column::TGID, StreamKind::Unsigned),
+    (column::TID, StreamKind::Unsigned),
+    (column::ID, StreamKind::Unsigned),
+    (column::NUMBER, StreamKind::Unsigned),
 ];
+/// What a thread takes in the notes, about, and an event that was followed beside what it was asked for.
+const THREAD_BYTES: usize = 64;
+const FOLLOWED_BYTES: usize = 1024;
 
 /// A file of columns.
 pub struct Columns {
@@ -28,7 +33,11 @@ pub struct Columns {
     all: Vec<StreamColumn>,
     /// For each probe the columns of its fields.
     columns: Vec<Vec<usize>>,
-    events: Vec<String>,
+    /// What the file will say of each.
+    events: Vec<EventNote>,
+    /// What that will take, but for the threads.
+    note_bytes: usize,
+    threads: usize,
 }
 
 impl Columns {
@@ -38,19 +47,40 @@ impl Columns {
         let mut all: Vec<StreamColumn> = HEADER
             .map(|(name, kind)| StreamColumn { name: name.to_string(), kind, always: true })
             .to_vec();
-        let mut columns = Vec::new();
+        let mut columns: Vec<Vec<usize>> = Vec::new();
         for probe in probes {
             let places = probe.fields.iter().map(|field| place(&mut all, probe, field));
             columns.push(places.collect());
         }
-        let events: Vec<String> = probes.iter().map(|probe| probe.name.clone()).collect();
-        let notes = [("weigh.events".to_string(), events.join(" "))];
-        Ok(Columns { file: StreamWriter::create(path, &all, &notes)?, all, columns, events })
+        let file = StreamWriter::create(path, &all, &[])?;
+        let events = Vec::new();
+        let mut made =
+            Columns { file, all, columns: Vec::new(), events, note_bytes: 0, threads: 0 };
+        for (probe, columns) in probes.iter().zip(columns) {
+            made.introduce(probe, columns)?;
+        }
+        Ok(made)
+    }
+
+    /// Remembers what is to be said of an event.
+    fn introduce(&mut self, probe: &Probe, columns: Vec<usize>) -> anyhow::Result<()> {
+        let names: Vec<String> =
+            columns.iter().map(|place| self.all[*place].name.clone()).collect();
+        let note = recorded::note(probe, &names);
+        self.note_bytes += serde_json::to_string(&note)?.len() + FOLLOWED_BYTES;
+        self.events.push(note);
+        self.columns.push(columns);
+        self.expect_notes();
+        Ok(())
+    }
+
+    fn expect_notes(&mut self) {
+        self.file.expect_notes(self.note_bytes + self.threads * THREAD_BYTES);
     }
 }
 
 fn place(all: &mut Vec<StreamColumn>, probe: &Probe, field: &ProbeField) -> usize {
-    let kind = kind(field);
+    let kind = kind(recorded::kind_of(field));
     let other = format!("{}.{}", probe.name, field.name);
     for name in [&field.name, &other] {
         match all.iter().position(|column| column.name == *name) {
@@ -67,25 +97,28 @@ fn place(all: &mut Vec<StreamColumn>, probe: &Probe, field: &ProbeField) -> usiz
     all.len() - 1
 }
 
-fn kind(field: &ProbeField) -> StreamKind {
-    match field.shape {
-        Shape::Unsigned | Shape::Bool | Shape::Pointer => StreamKind::Unsigned,
-        Shape::Signed => StreamKind::Signed,
-        Shape::Enum(_) | Shape::Text => StreamKind::Text,
-        Shape::Bytes => StreamKind::Bytes,
-        Shape::Stack => StreamKind::Texts,
+/// What a column holds that fields of a kind are in.
+pub fn kind(kind: FieldKind) -> StreamKind {
+    match kind {
+        FieldKind::Unsigned | FieldKind::Bool | FieldKind::Pointer => StreamKind::Unsigned,
+        FieldKind::Signed => StreamKind::Signed,
+        FieldKind::Enum | FieldKind::Text => StreamKind::Text,
+        FieldKind::Bytes => StreamKind::Bytes,
+        FieldKind::Stack | FieldKind::UserStack => StreamKind::Texts,
     }
 }
 
 impl Sink for Columns {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
+        meaning.meet(probe, record);
         let (file, event) = (&mut self.file, record.event() as usize);
         file.number(0, meaning.epoch_ns.saturating_add_unsigned(record.time_ns()));
-        file.text(1, self.events[event].as_bytes());
+        file.text(1, self.events[event].name.as_bytes());
         file.number(2, record.cpu().into());
         file.number(3, record.tgid().into());
         file.number(4, record.tid().into());
         file.number(5, record.id().cast_signed());
+        file.number(6, record.event().into());
         for (column, value) in self.columns[event].iter().zip(probe.values(record)) {
             match meaning.stack(&value, record) {
                 Some(names) => file.texts(*column, names.iter().map(|name| name.as_bytes())),
@@ -93,6 +126,11 @@ impl Sink for Columns {
             }
         }
         file.end_row();
+        let threads = meaning.threads.borrow().count();
+        if threads != self.threads {
+            self.threads = threads;
+            self.expect_notes();
+        }
         Ok(())
     }
 
@@ -114,15 +152,21 @@ impl Sink for Columns {
         }
         // Numbers between may have been refused.
         self.columns.resize(number, Vec::new());
-        self.columns.push(columns);
-        self.events.resize(number, String::new());
-        self.events.push(probe.name.clone());
-        Ok(())
+        self.events.resize(number, EventNote::default());
+        self.introduce(probe, columns)
     }
 
-    fn finish(self: Box<Self>, totals: &Totals) -> anyhow::Result<()> {
-        let lost = totals.lost().to_string();
-        let closed = self.file.finish(&[("weigh.lost".to_string(), lost)])?;
+    fn finish(mut self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+        self.file.end_rows();
+        let (_, unwritten_total) = self.file.closed();
+        let note = TraceNote {
+            events: self.events,
+            unwritten_total,
+            threads: meaning.threads.borrow().all(),
+            ..totals.note()
+        };
+        let note = serde_json::to_string(&note)?;
+        let closed = self.file.finish(&[(NOTE.to_string(), note)])?;
         match closed.error {
             None => Ok(()),
             Some(error) => Err(anyhow::Error::new(error).context(format!(

@@ -217,7 +217,7 @@ impl Sink for Pcapng {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
         self.file.write()
     }
 }

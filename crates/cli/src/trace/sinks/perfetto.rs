@@ -16,7 +16,7 @@ use weigh_trace::value::Value;
 
 use super::protobuf::{Message, length};
 use super::whole::WholeFile;
-use super::{Meaning, Sink};
+use super::{Meaning, Sink, comm};
 use crate::trace::counts::Totals;
 
 /// `Trace.packet`.
@@ -181,11 +181,11 @@ impl Perfetto {
 
     /// Tells of a thread, and its process, when its first event comes. `comm` is its name, if the event
     /// says it.
-    fn meet(&mut self, tgid: u32, tid: u32, comm: Option<&[u8]>) -> u64 {
+    fn meet(&mut self, tgid: u32, tid: u32, comm: Option<&str>, meaning: &Meaning) -> u64 {
         let (process, thread) = (PROCESSES | u64::from(tgid), THREADS | u64::from(tid));
         let name = |id| match comm {
-            Some(comm) => String::from_utf8_lossy(comm).into_owned(),
-            None => name_of(id),
+            Some(comm) => comm.to_string(),
+            None => meaning.threads.borrow().name(id),
         };
         let pending = &mut self.file.pending;
         if self.processes.insert(tgid) {
@@ -245,13 +245,6 @@ fn describe(pending: &mut Vec<u8>, uuid: u64, fill: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// The name of a thread that lives; empty if it does not any more.
-fn name_of(tid: u32) -> String {
-    let mut name = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
-    name.pop_if(|last| *last == b'\n');
-    String::from_utf8_lossy(&name).into_owned()
-}
-
 fn show(event: &mut Vec<u8>, name: u64, value: &Value<'_>) {
     if *value == Value::Absent {
         return;
@@ -283,12 +276,8 @@ fn as_counter(value: &Value<'_>) -> Option<u64> {
 impl Sink for Perfetto {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let number = record.event();
-        let named = probe.fields.iter().zip(probe.values(record));
-        let comm = named.into_iter().find_map(|(field, value)| match value {
-            Value::Text(text) if field.name == "comm" => Some(text),
-            _ => None,
-        });
-        let thread = self.meet(record.tgid(), record.tid(), comm);
+        let comm = comm(probe, record);
+        let thread = self.meet(record.tgid(), record.tid(), comm.as_deref(), meaning);
         let mut flows = std::mem::take(&mut self.joined);
         if flows.is_empty() {
             flows.push(self.flow(number, record.id()));
@@ -366,7 +355,7 @@ impl Sink for Perfetto {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
         self.file.write()
     }
 }

@@ -78,7 +78,7 @@ impl Sink for Table {
         written.context("cannot write events to the terminal")
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
         self.end_batch()
     }
 }

@@ -14,6 +14,8 @@ pub struct WholeFile {
     path: PathBuf,
     file: File,
     has_failed: bool,
+    /// Bytes that the end of the file takes.
+    end_room: u64,
     /// What waits to be written.
     pub pending: Vec<u8>,
     /// How long a piece is that begins here; none where it is not whole.
@@ -26,7 +28,37 @@ impl WholeFile {
         let file =
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let path = path.to_path_buf();
-        Ok(WholeFile { path, file, has_failed: false, pending: Vec::new(), length })
+        let pending = Vec::new();
+        Ok(WholeFile { path, file, has_failed: false, end_room: 0, pending, length })
+    }
+
+    /// Always leaves room for an end of so many bytes, where the file system can do that.
+    pub fn keep_room(&mut self, bytes: u64) {
+        self.end_room = bytes;
+    }
+
+    /// Writes the end of the file, also after a failure.
+    pub fn write_end(&mut self, end: &[u8]) -> anyhow::Result<()> {
+        let mut written = 0;
+        let done = write_on(&mut self.file, end, &mut written).and_then(|()| {
+            let at = self.file.stream_position()?;
+            self.file.set_len(at)
+        });
+        done.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// Has room kept for what waits and the end of the file.
+    fn reserve(&mut self) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        if self.end_room == 0 {
+            return Ok(());
+        }
+        let bytes = self.pending.len() as u64 + self.end_room;
+        let at = self.file.stream_position()?;
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, at, bytes) {
+            Err(error) if error == rustix::io::Errno::OPNOTSUPP => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     /// Writes if that is worth it.
@@ -41,12 +73,14 @@ impl WholeFile {
             return Ok(());
         }
         let mut written = 0;
-        let result = write_on(&mut self.file, &self.pending, &mut written);
+        let result =
+            self.reserve().and_then(|()| write_on(&mut self.file, &self.pending, &mut written));
         self.has_failed = result.is_err();
         let result = result.or_else(|error| {
             let surplus = (written - self.whole(written)) as u64;
             let at = self.file.stream_position()?;
             self.file.set_len(at.saturating_sub(surplus))?;
+            self.file.seek_relative(-surplus.cast_signed())?;
             Err(error)
         });
         self.pending.clear();

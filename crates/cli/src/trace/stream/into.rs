@@ -227,12 +227,15 @@ impl Stream {
         if !self.buffers.iter().any(Held::is_over) {
             return Ok(());
         }
-        let (totals, now_ns) = (self.totals(0.0), weigh_collect::clock::Moment::now().ns());
+        let now_ns = weigh_collect::clock::Moment::now().ns();
+        let seconds = now_ns.saturating_sub(self.origin.began_ns) as f64 * 1e-9;
+        let mut totals = self.totals(seconds, now_ns);
         let Stream { buffers, traced, meaning, .. } = self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         for held in buffers.iter_mut().filter(|held| held.is_over()) {
             held.end(now_ns, &probe, meaning)?;
-            held.way.take().map_or(Ok(()), |way| way.finish(&totals))?;
+            totals.taken = held.taken;
+            held.way.take().map_or(Ok(()), |way| way.finish(&totals, meaning))?;
         }
         Ok(())
     }

@@ -75,23 +75,28 @@ impl Stream {
                 *failed = held.end(now_ns, &probe, meaning).err();
             }
         }
-        let mut totals = self.totals(seconds);
+        let mut totals = self.totals(seconds, now_ns);
         totals.synthesis = self.found(usize::MAX, (now_ns, seconds));
-        let ways = self.buffers.iter_mut().filter_map(|held| held.way.take());
-        let mut failed = self.failed;
-        for way in ways {
-            failed = failed.or(way.finish(&totals).err());
+        let (mut failed, taken) = (self.failed, totals.taken);
+        for held in &mut self.buffers {
+            let Some(way) = held.way.take() else { continue };
+            // A file says how many it has itself.
+            totals.taken = held.taken;
+            failed = failed.or(way.finish(&totals, &self.meaning).err());
         }
+        totals.taken = taken;
         (totals, failed)
     }
 
-    pub(super) fn totals(&self, seconds: f64) -> Totals {
+    pub(super) fn totals(&self, seconds: f64, ended_ns: u64) -> Totals {
         let buffers = self.buffers.iter().map(|held| held.counted(&self.kernel, &self.state));
         Totals {
-            probes: (0..self.traced.len()).map(|number| self.counted(number)).collect(),
+            origin: self.origin.clone(),
+            followed: (0..self.traced.len()).map(|number| self.followed(number)).collect(),
             buffers: buffers.collect(),
             taken: self.taken(),
             lost_threads: self.kernel.lost_threads(),
+            ended_ns,
             seconds,
             synthesis: None,
         }
