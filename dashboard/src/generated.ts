@@ -130,6 +130,7 @@ export interface FilesUsed {
   written: number[];
   writes: number[];
   mapped: number[];
+  tid: number[];
   pattern: string[];
 }
 

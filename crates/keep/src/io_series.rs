@@ -19,7 +19,8 @@ impl Row for Moment {
                 "how many files, each with one process, the row stands for: one, or all that have no row of their own"
             ),
             column!(pid, "the process; 0 where the row stands for several"),
-            column!(process, "the kernel's name for it"),
+            column!(tid, "the thread, where threads are told apart"),
+            column!(process, "the kernel's name for the process"),
             column!(path, "the file, as in files.parquet; empty where the row stands for several"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),
@@ -58,6 +59,7 @@ impl Row for PlaceMoment {
         let columns: Vec<Column<Self>> = vec![
             column!("time" = time_ns, "the end of the interval, as in io_series.parquet"),
             column!(pid, "the process"),
+            column!(tid, "the thread, where threads are told apart"),
             column!(path, "the file"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
-use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer};
+use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer, Who};
 
 use super::book::{IoBook, Row};
 use super::kept::Kept;
+use super::report::told_tid;
 
 /// So many files and processes have rows of their own at a look.
 const MOST_USES: usize = 256;
@@ -78,7 +79,7 @@ impl Amounts {
     }
 }
 
-type Key = (FileId, u32);
+type Key = (FileId, Who);
 
 /// What is known up to the last look.
 #[derive(Debug, Default)]
@@ -164,10 +165,11 @@ impl IoSeries {
     }
 }
 
-fn named(book: &IoBook, (file, pid): Key, moment: Moment) -> Moment {
+fn named(book: &IoBook, (file, who): Key, moment: Moment) -> Moment {
     Moment {
-        pid,
-        process: book.process_name(pid).to_string(),
+        pid: who.pid,
+        tid: told_tid(who),
+        process: book.process_name(who.pid).to_string(),
         path: book.name_of(file),
         device: file.device,
         inode: file.inode,
@@ -179,6 +181,7 @@ fn place_moments(moment: &Moment, places: &Places) -> impl Iterator<Item = Place
     places.used().map(|(from_bytes, to_bytes, read_bytes, written_bytes)| PlaceMoment {
         time_ns: moment.time_ns,
         pid: moment.pid,
+        tid: moment.tid,
         path: moment.path.clone(),
         device: moment.device,
         inode: moment.inode,

@@ -76,7 +76,7 @@ static __always_inline void pages_of_file(struct folio *folio, struct address_sp
 			return;
 		did.deed = DID_FILL;
 	}
-	know_inode(&file, inode, task->tgid);
+	know_inode(&file, inode, task->tgid, task->pid);
 	/* A block device's own pages are the file system's maps: nobody has mapped them. */
 	if ((file.mode & S_IFMT) != S_IFREG)
 		return;

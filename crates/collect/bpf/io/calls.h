@@ -14,7 +14,8 @@ static __always_inline void closes(struct io_window *window, struct task_struct 
 	struct io_file *file = &window->file;
 
 	window->inside = 0;
-	if (!know_file(file, file_at(task, window->descriptor), task->tgid))
+	if (!know_file(file, file_at(task, window->descriptor), task->tgid,
+		       task->pid))
 		return;
 	__builtin_memset(did, 0, sizeof(*did));
 	did->deed = DID_CLOSE;
@@ -65,7 +66,7 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (!know_file(file, file_at(task, descriptor), task->tgid)) {
+	if (!know_file(file, file_at(task, descriptor), task->tgid, task->pid)) {
 		if (!did->failed) {
 			count_in_rest(did);
 			tell_fileless(did, task->tgid);

@@ -59,7 +59,7 @@ struct io_key {
 	__u64 inode;
 	__u32 device, generation;
 	__u32 pid;
-	__u32 unused;
+	__u32 tid; /* 0 where threads are not told apart */
 };
 
 /* A file, as far as it is needed at each call. */
@@ -254,6 +254,7 @@ struct io_tally tally;
 
 const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much is waiting */
 const volatile bool tells_calls = false; /* each call is wanted */
+const volatile bool by_thread = false; /* not by process */
 const volatile struct io_told_use use_layout;
 const volatile struct io_told_process process_layout;
 const volatile struct io_told_name name_layout;

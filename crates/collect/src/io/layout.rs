@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::io::{
     Called, Deed, Direction, Event, FileId, Named, Numbers, Object, Places, Process, SEEN, STRIDES,
-    Stretch, Tally, Transfer, Untold, Use,
+    Stretch, Tally, Transfer, Untold, Use, Who,
 };
 
 /// The generated skeleton.
@@ -115,6 +115,13 @@ fn file_id(key: Reader<'_>) -> Option<FileId> {
     })
 }
 
+fn who(key: Reader<'_>) -> Option<Who> {
+    Some(Who {
+        pid: key.u32(offset_of!(types::io_key, pid))?,
+        tid: key.u32(offset_of!(types::io_key, tid))?,
+    })
+}
+
 /// Moves a time of the monotonic clock to the beginning of the following; 0 is none.
 fn since(time: u64, began_ns: u64) -> u64 {
     if time == 0 { 0 } else { time.saturating_sub(began_ns).max(1) }
@@ -136,7 +143,7 @@ pub(super) fn used(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> {
     let object = if mode == 0 { Object::Unknown } else { Object::of_mode(mode, rdev) };
     Some(Use {
         file: file_id(key)?,
-        pid: key.u32(offset_of!(types::io_key, pid))?,
+        who: who(key)?,
         object,
         is_deleted: object == Object::Regular && value.u32(offset_of!(types::io_use, links))? == 0,
         numbers: Numbers::from_words(&words)?,
@@ -243,8 +250,7 @@ pub(super) fn request(value: &[u8]) -> Option<Use> {
         value.u64(offset_of!(types::aio_request, bytes))?;
     numbers.calls[Transfer::Aio as usize][direction] = 1;
     let object = Object::of_mode(value.u32(offset_of!(types::aio_request, mode))?, 0);
-    let pid = key.u32(offset_of!(types::io_key, pid))?;
-    Some(Use { file: file_id(key)?, pid, object, numbers, ..Use::default() })
+    Some(Use { file: file_id(key)?, who: who(key)?, object, numbers, ..Use::default() })
 }
 
 fn text(bytes: &[u8]) -> String {

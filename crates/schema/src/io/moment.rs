@@ -14,6 +14,9 @@ pub struct Moment {
     pub uses_total: u64,
     /// The process; 0 where the row stands for several.
     pub pid: u32,
+    /// The thread, where threads are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
     /// The kernel's name for it.
     pub process: String,
     /// The path by which the file was first seen, or addresses.
@@ -47,6 +50,9 @@ pub struct PlaceMoment {
     pub time_ns: i64,
     /// The process.
     pub pid: u32,
+    /// The thread, where threads are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
     /// The path by which the file was first seen.
     pub path: String,
     /// The file system's device.

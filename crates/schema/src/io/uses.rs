@@ -18,6 +18,15 @@ pub struct FileId {
     pub inode: u64,
 }
 
+/// Who used a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Who {
+    /// The process, in the initial PID namespace.
+    pub pid: u32,
+    /// The thread; 0 stands for all of the process together.
+    pub tid: u32,
+}
+
 /// Bytes of a file, from the first to before the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stretch {
@@ -160,8 +169,8 @@ impl Numbers {
 pub struct Use {
     /// The file.
     pub file: FileId,
-    /// The process, in the initial PID namespace.
-    pub pid: u32,
+    /// Who did it.
+    pub who: Who,
     /// What the file is.
     pub object: Object,
     /// Whether it had no name any more when this was told.

@@ -183,7 +183,8 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
     let cells = cells.iter().zip(columns).map(|(text, (_, width))| format!("{text:>width$}"));
     let cells: String = cells.collect();
     let deleted = if file.is_deleted { " (deleted)" } else { "" };
-    let by = format!("  {} {}", file.process, file.pid);
+    let thread = file.tid.map(|tid| format!(" thread {tid}")).unwrap_or_default();
+    let by = format!("  {} {}{thread}", file.process, file.pid);
     let name = format!("{}{deleted}", file.name);
     let left = width.saturating_sub(cells.len() + 2 + by.chars().count());
     let name = if name.chars().count() > left { ending(&name, left.max(16)) } else { name };

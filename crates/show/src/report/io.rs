@@ -50,6 +50,8 @@ pub struct FilesUsed {
     pub writes: Vec<u64>,
     /// Bytes moved by mapped memory.
     pub mapped: Vec<u64>,
+    /// The thread; 0 where threads are not told apart.
+    pub tid: Vec<u32>,
     /// The commonest way through the file, and its share.
     pub pattern: Vec<String>,
 }
@@ -74,6 +76,7 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
 
 impl FilesUsed {
     pub(super) fn push(&mut self, used: Option<&FileUse>) {
+        self.tid.push(used.and_then(|used| used.tid).unwrap_or(0));
         let totals = used.map(|used| used.totals.clone()).unwrap_or_default();
         let by = totals.by_calls;
         self.seconds.push((totals.seconds() * 1e6).round() / 1e6);
