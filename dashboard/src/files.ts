@@ -18,17 +18,23 @@ interface File {
   written: number;
   writes: number;
   mapped: number;
+  fromDevice: number;
+  toDevice: number;
   /** The commonest way through it; of the process that spent most time on it. */
   pattern: string;
   longest: number;
 }
 
-type Counted = "opened" | "processes" | "threads" | "seconds" | "read" | "reads" | "written" | "writes" | "mapped";
+type Counted = "opened" | "processes" | "threads" | "seconds" | "read" | "reads" | "written" | "writes" | "mapped"
+  | "fromDevice" | "toDevice";
 type Column = "path" | Counted;
 
-const TITLES: Partial<Record<Column, string>> = { opened: "opens", seconds: "time" };
+const TITLES: Partial<Record<Column, string>> = {
+  opened: "opens", seconds: "time", fromDevice: "from device", toDevice: "to device",
+};
 const OPENED: Column[] = ["path", "opened", "processes"];
-const USED: Column[] = ["path", "seconds", "read", "reads", "written", "writes", "mapped", "opened", "processes", "threads"];
+const USED: Column[] = ["path", "seconds", "read", "reads", "written", "writes", "mapped", "fromDevice", "toDevice",
+  "opened", "processes", "threads"];
 
 const PART = 50;
 
@@ -39,7 +45,7 @@ export function filesSection(page: Page): HTMLElement | null {
     [pid, page.processes.texts[page.processes.name[i] ?? -1] ?? ""]));
   const hasThreads = page.files.used?.tid.some((tid) => tid !== 0) === true;
   const isSeen = (column: Column): boolean =>
-    column === "mapped" ? page.io?.is_mapped_unseen !== true : column !== "threads" || hasThreads;
+    column === "mapped" || column === "fromDevice" || column === "toDevice" ? page.io?.is_mapped_unseen !== true : column !== "threads" || hasThreads;
   const columns = page.files.used === null ? OPENED : USED.filter(isSeen);
   let column: Column = page.files.used === null ? "opened" : "seconds";
   let upwards = false;
@@ -102,7 +108,7 @@ function files(page: Page): File[] {
 
 function fresh(path: string): File {
   return { path, opened: 0, pids: new Set(), tids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
-    mapped: 0, pattern: "", longest: 0 };
+    mapped: 0, fromDevice: 0, toDevice: 0, pattern: "", longest: 0 };
 }
 
 function addUse(file: File, used: FilesUsed, i: number): void {
@@ -114,6 +120,8 @@ function addUse(file: File, used: FilesUsed, i: number): void {
   file.written += used.written[i] ?? 0;
   file.writes += used.writes[i] ?? 0;
   file.mapped += used.mapped[i] ?? 0;
+  file.fromDevice += used.from_device[i] ?? 0;
+  file.toDevice += used.to_device[i] ?? 0;
   if (longest >= file.longest) {
     file.pattern = used.pattern[i] || file.pattern;
     file.longest = longest;
@@ -133,7 +141,8 @@ function cell(file: File, column: Counted): string {
   const n = number(file, column);
   switch (column) {
     case "seconds": return seconds(n);
-    case "read": case "written": case "mapped": return n === 0 ? "" : size(n);
+    case "read": case "written": case "mapped": case "fromDevice": case "toDevice":
+      return n === 0 ? "" : size(n);
     case "reads": case "writes": return n === 0 ? "" : count(n);
     default: return count(n);
   }

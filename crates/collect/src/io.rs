@@ -168,12 +168,17 @@ impl KernelIo {
         std::mem::take(&mut *self.arrived.borrow_mut()).into()
     }
 
-    /// Shows what is still kept: files that processes have open, and what there was no room to tell.
+    /// Shows what is still kept: files that processes have open, what there was no room to tell, and what
+    /// devices did with files up to now.
     pub fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), JobError> {
         let mut read = |key: &[u8], value: &[u8]| {
             layout::used(key, value, self.began_ns).into_iter().for_each(&mut *show);
         };
-        each_entry(&self.skeleton.maps.uses, &mut read).map_err(bpf(READING))
+        each_entry(&self.skeleton.maps.uses, &mut read).map_err(bpf(READING))?;
+        let mut read = |key: &[u8], value: &[u8]| {
+            layout::of_device(key, value, self.began_ns).into_iter().for_each(&mut *show);
+        };
+        each_entry(&self.skeleton.maps.devices, &mut read).map_err(bpf(READING))
     }
 
     /// The processes that live, and those whose end there was no room to tell.

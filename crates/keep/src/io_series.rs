@@ -36,6 +36,14 @@ impl Row for Moment {
                 mapped_written_bytes,
                 "pages of mapped memory that became dirty; null where that is not seen"
             ),
+            column!(
+                device_read_bytes,
+                "bytes that devices read for it; null where that is not seen"
+            ),
+            column!(
+                device_written_bytes,
+                "bytes of it that devices wrote, of pages that the process made dirty; null where that is not seen"
+            ),
             column!(call_seconds, "time in all calls on the file that ended in the interval"),
         ];
         columns.into_iter().map(Column::in_its_unit).collect()

@@ -110,7 +110,16 @@ impl IoBook {
 
     /// Takes in what was done.
     pub fn add_use(&mut self, used: &Use) {
-        self.rows.entry((used.file, used.who)).or_default().fold(used);
+        let key = (used.file, used.who);
+        if used.is_of_device_alone() && !self.is_known(&key) {
+            return self.add_rest(used);
+        }
+        self.rows.entry(key).or_default().fold(used);
+    }
+
+    /// Whether a file has a row, or a name for one: what has left the book has neither.
+    fn is_known(&self, key: &(FileId, Who)) -> bool {
+        self.rows.contains_key(key) || self.names.contains_key(&key.0)
     }
 
     /// Takes a process in; of one that is known already, what is newer.
@@ -205,6 +214,21 @@ mod tests {
         assert_eq!(row.numbers.bytes[0][0], 350);
         assert_eq!(row.numbers.get(Field::Reread), 50 + 150);
         assert_eq!(row.directions[0].seen, [Stretch { from: 0, to: 150 }]);
+    }
+
+    /// What a device writes of a file whose row has left the book has no name: it is in the rest.
+    #[test]
+    fn what_a_device_did_joins_its_row_or_the_rest() {
+        let mut book = IoBook::default();
+        let mut written = Use { who: Who { pid: 7, tid: 0 }, ..Use::default() };
+        written.numbers.set(Field::DeviceWritten, 4096);
+        book.add_use(&written);
+        assert_eq!(book.rows().count(), 0);
+        assert_eq!(book.rest.numbers.get(Field::DeviceWritten), 4096);
+        book.add_use(&read(0, 100, 1));
+        book.add_use(&written);
+        let row = book.row(&(FileId::default(), written.who)).expect("a row");
+        assert_eq!(row.numbers.get(Field::DeviceWritten), 4096);
     }
 
     #[test]

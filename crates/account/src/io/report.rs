@@ -202,7 +202,8 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
 }
 
 fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
-    let is_any = book.rest_uses > 0 || tally.rest_calls > 0;
+    let of_devices = book.rest.numbers.bytes_of_devices() != [0, 0];
+    let is_any = book.rest_uses > 0 || tally.rest_calls > 0 || of_devices;
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
@@ -222,6 +223,10 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (
             run.tally.untold.calls_total,
             "calls came too fast to be told one by one: they are in all sums, and have no row",
+        ),
+        (
+            run.tally.lost_pages,
+            "pages found no room: what devices read and wrote of them is missing",
         ),
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];

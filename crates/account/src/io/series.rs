@@ -24,6 +24,7 @@ struct Amounts {
     by_calls: [u64; 4],
     /// Bytes read, and written.
     mapped: [u64; 2],
+    devices: [u64; 2],
     time_ns: u64,
     /// Calls that move nothing: a use that has only those is one, too.
     others: u64,
@@ -37,6 +38,7 @@ impl Amounts {
         Amounts {
             by_calls: [read, reads, written, writes],
             mapped: numbers.bytes[Transfer::Mapped as usize],
+            devices: numbers.bytes_of_devices(),
             time_ns: numbers.time_ns(),
             others: numbers.other_calls(),
         }
@@ -46,6 +48,7 @@ impl Amounts {
         Amounts {
             by_calls: std::array::from_fn(|i| combine(self.by_calls[i], other.by_calls[i])),
             mapped: std::array::from_fn(|i| combine(self.mapped[i], other.mapped[i])),
+            devices: std::array::from_fn(|i| combine(self.devices[i], other.devices[i])),
             time_ns: combine(self.time_ns, other.time_ns),
             others: combine(self.others, other.others),
         }
@@ -60,12 +63,18 @@ impl Amounts {
     }
 
     fn bytes(&self) -> u64 {
-        self.by_calls[0] + self.by_calls[2] + self.mapped[0] + self.mapped[1]
+        self.by_calls[0]
+            + self.by_calls[2]
+            + self.mapped[0]
+            + self.mapped[1]
+            + self.devices[0]
+            + self.devices[1]
     }
 
     fn moment(&self) -> Moment {
         let [read_bytes, read_calls_total, written_bytes, write_calls_total] = self.by_calls;
         let [mapped_read_bytes, mapped_written_bytes] = self.mapped;
+        let [device_read_bytes, device_written_bytes] = self.devices;
         Moment {
             read_bytes,
             read_calls_total,
@@ -73,6 +82,8 @@ impl Amounts {
             write_calls_total,
             mapped_read_bytes: Some(mapped_read_bytes),
             mapped_written_bytes: Some(mapped_written_bytes),
+            device_read_bytes: Some(device_read_bytes),
+            device_written_bytes: Some(device_written_bytes),
             call_seconds: self.time_ns as f64 / 1e9,
             ..Moment::default()
         }
@@ -154,6 +165,8 @@ impl IoSeries {
         if book.unseen_kinds.contains(&Transfer::Mapped) {
             for moment in &mut step.moments {
                 (moment.mapped_read_bytes, moment.mapped_written_bytes) = (None, None);
+                // Who does not see the page cache does not see what it has from devices.
+                (moment.device_read_bytes, moment.device_written_bytes) = (None, None);
             }
         }
         step

@@ -39,6 +39,12 @@ pub struct Moment {
     /// Bytes of mapped memory that became dirty; none where that is not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_written_bytes: Option<u64>,
+    /// Bytes that devices read for it; none where that is not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_read_bytes: Option<u64>,
+    /// Bytes of it that devices wrote; none where that is not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_written_bytes: Option<u64>,
     /// Time in all calls that have ended since.
     pub call_seconds: f64,
 }

@@ -82,8 +82,10 @@ impl Numbers {
         if numbers.get(Field::Placed) == 0 {
             numbers.set(Field::Lowest, u64::MAX);
         }
-        if numbers.get(Field::First) == 0 {
-            numbers.set(Field::First, u64::MAX);
+        for field in [Field::First, Field::WrittenFirst] {
+            if numbers.get(field) == 0 {
+                numbers.set(field, u64::MAX);
+            }
         }
         Some(numbers)
     }
@@ -157,6 +159,11 @@ impl Numbers {
         fields.iter().chain(&more).map(|field| self.get(*field)).sum()
     }
 
+    /// Bytes that devices read and wrote.
+    pub fn bytes_of_devices(&self) -> [u64; 2] {
+        [self.get(Field::DeviceRead), self.get(Field::DeviceWritten)]
+    }
+
     /// Time in all calls, in nanoseconds.
     pub fn time_ns(&self) -> u64 {
         let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
@@ -183,6 +190,13 @@ pub struct Use {
     pub places: Places,
     /// The call that took longest: its time, its number, and when it ended.
     pub slowest: (u64, u64, u64),
+}
+
+impl Use {
+    /// Whether nothing was done by the process itself: devices write later what it wrote.
+    pub fn is_of_device_alone(&self) -> bool {
+        self.numbers.known(Field::First).is_none() && self.numbers.bytes_of_devices() != [0, 0]
+    }
 }
 
 /// A file, and what people call it.
@@ -251,6 +265,8 @@ pub struct Tally {
     pub rest_calls: u64,
     /// Calls whose numbers could not be added up at all.
     pub lost_calls: u64,
+    /// Pages of which it is not known whether, or for whom, a device read or wrote them.
+    pub lost_pages: u64,
     /// Calls that were counted, and could not be told one by one.
     pub untold: Untold,
 }
