@@ -9,6 +9,8 @@ interface File {
   path: string;
   opened: number;
   pids: Set<number>;
+  /** Where threads were told apart. */
+  tids: Set<number>;
   quality: Quality;
   seconds: number;
   read: number;
@@ -16,17 +18,23 @@ interface File {
   written: number;
   writes: number;
   mapped: number;
+  fromDevice: number;
+  toDevice: number;
   /** The commonest way through it; of the process that spent most time on it. */
   pattern: string;
   longest: number;
 }
 
-type Counted = "opened" | "processes" | "seconds" | "read" | "reads" | "written" | "writes" | "mapped";
+type Counted = "opened" | "processes" | "threads" | "seconds" | "read" | "reads" | "written" | "writes" | "mapped"
+  | "fromDevice" | "toDevice";
 type Column = "path" | Counted;
 
-const TITLES: Partial<Record<Column, string>> = { opened: "opens", seconds: "time" };
+const TITLES: Partial<Record<Column, string>> = {
+  opened: "opens", seconds: "time", fromDevice: "from device", toDevice: "to device",
+};
 const OPENED: Column[] = ["path", "opened", "processes"];
-const USED: Column[] = ["path", "seconds", "read", "reads", "written", "writes", "mapped", "opened", "processes"];
+const USED: Column[] = ["path", "seconds", "read", "reads", "written", "writes", "mapped", "fromDevice", "toDevice",
+  "opened", "processes", "threads"];
 
 const PART = 50;
 
@@ -35,7 +43,9 @@ export function filesSection(page: Page): HTMLElement | null {
   if (all.length === 0) return null;
   const names = new Map(page.processes.pid.map((pid, i) =>
     [pid, page.processes.texts[page.processes.name[i] ?? -1] ?? ""]));
-  const isSeen = (column: Column): boolean => column !== "mapped" || page.io?.is_mapped_unseen !== true;
+  const hasThreads = page.files.used?.tid.some((tid) => tid !== 0) === true;
+  const isSeen = (column: Column): boolean =>
+    column === "mapped" || column === "fromDevice" || column === "toDevice" ? page.io?.is_mapped_unseen !== true : column !== "threads" || hasThreads;
   const columns = page.files.used === null ? OPENED : USED.filter(isSeen);
   let column: Column = page.files.used === null ? "opened" : "seconds";
   let upwards = false;
@@ -97,18 +107,21 @@ function files(page: Page): File[] {
 }
 
 function fresh(path: string): File {
-  return { path, opened: 0, pids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
-    mapped: 0, pattern: "", longest: 0 };
+  return { path, opened: 0, pids: new Set(), tids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
+    mapped: 0, fromDevice: 0, toDevice: 0, pattern: "", longest: 0 };
 }
 
 function addUse(file: File, used: FilesUsed, i: number): void {
   const longest = used.seconds[i] ?? 0;
+  file.tids.add(used.tid[i] ?? 0);
   file.seconds += longest;
   file.read += used.read[i] ?? 0;
   file.reads += used.reads[i] ?? 0;
   file.written += used.written[i] ?? 0;
   file.writes += used.writes[i] ?? 0;
   file.mapped += used.mapped[i] ?? 0;
+  file.fromDevice += used.from_device[i] ?? 0;
+  file.toDevice += used.to_device[i] ?? 0;
   if (longest >= file.longest) {
     file.pattern = used.pattern[i] || file.pattern;
     file.longest = longest;
@@ -116,7 +129,11 @@ function addUse(file: File, used: FilesUsed, i: number): void {
 }
 
 function number(file: File, column: Counted): number {
-  return column === "processes" ? file.pids.size : file[column];
+  switch (column) {
+    case "processes": return file.pids.size;
+    case "threads": return file.tids.size;
+    default: return file[column];
+  }
 }
 
 /** As it stands in the table; what did not happen leaves its place empty. */
@@ -124,7 +141,8 @@ function cell(file: File, column: Counted): string {
   const n = number(file, column);
   switch (column) {
     case "seconds": return seconds(n);
-    case "read": case "written": case "mapped": return n === 0 ? "" : size(n);
+    case "read": case "written": case "mapped": case "fromDevice": case "toDevice":
+      return n === 0 ? "" : size(n);
     case "reads": case "writes": return n === 0 ? "" : count(n);
     default: return count(n);
   }

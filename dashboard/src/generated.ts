@@ -138,6 +138,9 @@ export interface FilesUsed {
   written: number[];
   writes: number[];
   mapped: number[];
+  from_device: number[];
+  to_device: number[];
+  tid: number[];
   pattern: string[];
 }
 

@@ -12,6 +12,8 @@
  *   store N             maps a file of N pages, and writes to every third of them
  *   sparse N            the same as map of a file of N pages that is one hole
  *   shared N            N children read 1009 bytes each, 10 times, at the position that they share
+ *   threads N           N threads read 4099 bytes each at a place of their own, the Nth N times, by one descriptor
+ *                       that the main thread opens and closes; and 7 bytes by one of their own
  *   deleted             writes 12347 bytes to a file whose name is gone already
  *   many N              opens N files PATH.0 ... at once, writes 11 bytes to each, then closes them
  *   each N              the same, but closes each before it opens the next
@@ -21,6 +23,7 @@
  */
 #include "common.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 
 static char buffer[1 << 20];
@@ -134,6 +137,36 @@ static void shared(const char *path, uint64_t children)
 	}
 }
 
+static const char *shared_path;
+static int shared_file;
+
+static void *one_thread(void *number)
+{
+	char own[4099];
+	uint64_t times = (uintptr_t)number;
+	int file = open_or_die(shared_path, O_RDONLY);
+	whole(read(file, own, 7), 7, "read");
+	close(file);
+	for (uint64_t i = 0; i < times; i++)
+		whole(pread(shared_file, own, sizeof own, times * 10007), sizeof own, "pread");
+	return NULL;
+}
+
+static void by_threads(const char *path, uint64_t threads)
+{
+	pthread_t all[64];
+	if (threads > 64)
+		die("no more than 64 threads");
+	shared_path = path;
+	shared_file = open_or_die(path, O_RDONLY);
+	for (uint64_t i = 0; i < threads; i++)
+		if (pthread_create(&all[i], NULL, one_thread, (void *)(uintptr_t)(i + 1)))
+			die("pthread_create");
+	for (uint64_t i = 0; i < threads; i++)
+		pthread_join(all[i], NULL);
+	close(shared_file);
+}
+
 static void deleted(const char *path)
 {
 	int file = open_or_die(path, O_WRONLY | O_CREAT | O_TRUNC);
@@ -215,6 +248,8 @@ int main(int argc, char **argv)
 		sparse(path, first);
 	else if (!strcmp(way, "shared"))
 		shared(path, first);
+	else if (!strcmp(way, "threads"))
+		by_threads(path, first);
 	else if (!strcmp(way, "deleted"))
 		deleted(path);
 	else if (!strcmp(way, "many") || !strcmp(way, "each"))

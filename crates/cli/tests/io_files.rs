@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -360,6 +361,59 @@ fn many_files_take_little_memory() {
     });
     assert!(rows.expect("a table") >= FILES);
     assert_eq!(written, 11 * FILES);
+}
+
+/// Each thread has rows of its own, and they add up to those of the process: the same command, told both ways.
+#[test]
+fn rows_of_threads_add_up_to_those_of_their_process() {
+    needs_root!();
+    const THREADS: u64 = 7;
+    const PIECE: u64 = 4099;
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let parquet = scratch.path("threads.parquet");
+    let command = [&workload("access"), "threads", &from, &THREADS.to_string()].map(String::from);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let options = ["-q", "--by", "thread", "--parquet", &text(&parquet)];
+    let (_, apart) = io(&scratch, &options, &command);
+    let (_, together) = io(&scratch, &["-q"], &command);
+    let process = row(&together, &from);
+    let threads = rows(&apart, &from);
+    let by_threads = THREADS * (THREADS + 1) / 2;
+    let bytes = PIECE * by_threads + 7 * THREADS;
+    assert_eq!(moved(process, "positioned")[..2], [PIECE * by_threads, by_threads]);
+    assert_eq!(process["read_bytes"], bytes);
+    assert!(process.get("tid").is_none(), "{process}");
+    // The main thread opened and closed it, and read nothing.
+    assert_eq!(threads.len() as u64, THREADS + 1, "{apart}");
+    let sum = |key: &str| threads.iter().map(|row| number(row, key)).sum::<u64>();
+    for key in ["opens_total", "closes_total", "metadata_calls_total", "filled_bytes"] {
+        assert_eq!(sum(key), number(process, key), "{key}");
+    }
+    for key in ["read_bytes", "read_calls"] {
+        let sum: u64 = threads.iter().map(|row| row[key].as_u64().expect("a number")).sum();
+        assert_eq!(sum, process[key].as_u64().expect("a number"), "{key}");
+    }
+    let mut calls: Vec<u64> = threads.iter().map(|row| moved(row, "positioned")[1]).collect();
+    calls.sort_unstable();
+    assert_eq!(calls, (0..=THREADS).collect::<Vec<u64>>());
+    let tids: HashSet<u64> =
+        threads.iter().map(|row| row["tid"].as_u64().expect("a thread")).collect();
+    assert_eq!(tids.len(), threads.len());
+    assert!(threads.iter().all(|row| row["pid"] == threads[0]["pid"]), "{apart}");
+    // All of it, of all files, is the same but for what the loader's files had in the page cache.
+    let all = |report: &Value, key: &str| report["totals"][key].as_u64().expect("a number");
+    for key in ["read_bytes", "read_calls", "written_bytes"] {
+        assert_eq!(all(&apart, key), all(&together, key), "{key}");
+    }
+    let mut kept = HashSet::new();
+    weigh_keep::each_use(&parquet, |row| {
+        if row.name == from {
+            kept.insert(u64::from(row.tid.expect("a thread")));
+        }
+    })
+    .expect("a table");
+    assert_eq!(kept, tids);
 }
 
 #[test]

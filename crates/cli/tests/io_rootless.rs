@@ -72,6 +72,20 @@ fn source(scratch: &Scratch) -> String {
     text(&path)
 }
 
+/// The library keeps a place for each file and process: who asks for threads is told, before anything runs.
+#[test]
+fn threads_are_refused_where_they_are_not_told_apart() {
+    let scratch = Scratch::new();
+    let refused = |arguments: &[&str]| {
+        let output = weigh_as(None, &scratch, arguments);
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("thread: only --mechanism bpf tells threads apart"), "{said}");
+    };
+    refused(&["io", "--by", "thread", "--mechanism", "preload", "--", "true"]);
+    refused(&["run", "--io", "--io-by", "thread", "--mechanism", "preload", "--", "true"]);
+}
+
 #[test]
 fn every_kind_is_counted_to_the_byte() {
     let scratch = Scratch::new();

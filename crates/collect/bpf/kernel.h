@@ -409,6 +409,7 @@ struct folio___before_6_6 {
 
 /* Found in the kernel's own enumeration: it moves between versions. */
 enum pageflags {
+	PG_locked = 0,
 	PG_head = 6,
 	PG_dirty = 4,
 	PG_writeback = 1,

@@ -48,6 +48,16 @@ pub enum Telling {
     Each,
 }
 
+/// Whose numbers are kept apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Apart {
+    /// Each process's.
+    #[default]
+    Processes,
+    /// Each thread's.
+    Threads,
+}
+
 /// A job whose reads and writes are followed by the kernel itself.
 pub struct KernelIo {
     skeleton: skeleton::IoSkel<'static>,
@@ -61,6 +71,11 @@ pub struct KernelIo {
 impl KernelIo {
     /// Loads the programs and attaches them. Nobody is followed yet.
     pub fn open(telling: Telling) -> Result<KernelIo, JobError> {
+        KernelIo::open_apart(telling, Apart::default())
+    }
+
+    /// The same, with the numbers of threads kept apart if that is wanted.
+    pub fn open_apart(telling: Telling, apart: Apart) -> Result<KernelIo, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
@@ -85,6 +100,7 @@ impl KernelIo {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             calls::fill(&mut constants.calls);
             constants.tells_calls = telling == Telling::Each;
+            constants.by_thread = apart == Apart::Threads;
         }
         if telling == Telling::Each {
             open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;
@@ -152,12 +168,17 @@ impl KernelIo {
         std::mem::take(&mut *self.arrived.borrow_mut()).into()
     }
 
-    /// Shows what is still kept: files that processes have open, and what there was no room to tell.
+    /// Shows what is still kept: files that processes have open, what there was no room to tell, and what
+    /// devices did with files up to now.
     pub fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), JobError> {
         let mut read = |key: &[u8], value: &[u8]| {
             layout::used(key, value, self.began_ns).into_iter().for_each(&mut *show);
         };
-        each_entry(&self.skeleton.maps.uses, &mut read).map_err(bpf(READING))
+        each_entry(&self.skeleton.maps.uses, &mut read).map_err(bpf(READING))?;
+        let mut read = |key: &[u8], value: &[u8]| {
+            layout::of_device(key, value, self.began_ns).into_iter().for_each(&mut *show);
+        };
+        each_entry(&self.skeleton.maps.devices, &mut read).map_err(bpf(READING))
     }
 
     /// The processes that live, and those whose end there was no room to tell.

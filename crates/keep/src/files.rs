@@ -105,6 +105,6 @@ impl Latest {
 fn key(row: &FileRow) -> u64 {
     let mut hasher = DefaultHasher::new();
     (row.pid, &row.path).hash(&mut hasher);
-    row.used.as_ref().map(|used| (used.device, used.inode)).hash(&mut hasher);
+    row.used.as_ref().map(|used| (used.device, used.inode, used.tid)).hash(&mut hasher);
     hasher.finish()
 }

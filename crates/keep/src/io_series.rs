@@ -19,7 +19,8 @@ impl Row for Moment {
                 "how many files, each with one process, the row stands for: one, or all that have no row of their own"
             ),
             column!(pid, "the process; 0 where the row stands for several"),
-            column!(process, "the kernel's name for it"),
+            column!(tid, "the thread, where threads are told apart"),
+            column!(process, "the kernel's name for the process"),
             column!(path, "the file, as in files.parquet; empty where the row stands for several"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),
@@ -34,6 +35,14 @@ impl Row for Moment {
             column!(
                 mapped_written_bytes,
                 "pages of mapped memory that became dirty; null where that is not seen"
+            ),
+            column!(
+                device_read_bytes,
+                "bytes that devices read for it; null where that is not seen"
+            ),
+            column!(
+                device_written_bytes,
+                "bytes of it that devices wrote, of pages that the process made dirty; null where that is not seen"
             ),
             column!(call_seconds, "time in all calls on the file that ended in the interval"),
         ];
@@ -58,6 +67,7 @@ impl Row for PlaceMoment {
         let columns: Vec<Column<Self>> = vec![
             column!("time" = time_ns, "the end of the interval, as in io_series.parquet"),
             column!(pid, "the process"),
+            column!(tid, "the thread, where threads are told apart"),
             column!(path, "the file"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use weigh_schema::io::{
     Direction, Event, Field, FileId, Grounds, Named, Numbers, Object, Places, Process, Transfer,
-    Unseen, Use,
+    Unseen, Use, Who,
 };
 
 use super::kept::Kept;
@@ -32,6 +32,15 @@ pub struct Row {
 }
 
 impl Row {
+    /// Takes in what another thread did at the same time: each byte was read, or written, again by nobody but
+    /// who read it before.
+    pub(super) fn join(&mut self, other: &Row) {
+        self.numbers.fold(&other.numbers);
+        for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
+            seen::join(&mut mine.seen, &theirs.seen);
+        }
+    }
+
     /// Takes in what was done later: what it has in common with before was read, or written, again.
     pub fn fold(&mut self, more: &Use) {
         let again = [Field::Reread, Field::Rewritten];
@@ -72,7 +81,7 @@ pub struct IoBook {
     pub unseen: Unseen,
     /// Kinds of transfer that can not be seen: their numbers are not known.
     pub unseen_kinds: Vec<Transfer>,
-    pub(super) rows: HashMap<(FileId, u32), Kept>,
+    pub(super) rows: HashMap<(FileId, Who), Kept>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     pub(super) processes: BTreeMap<u32, Process>,
     pub(super) rest: Row,
@@ -101,7 +110,16 @@ impl IoBook {
 
     /// Takes in what was done.
     pub fn add_use(&mut self, used: &Use) {
-        self.rows.entry((used.file, used.pid)).or_default().fold(used);
+        let key = (used.file, used.who);
+        if used.is_of_device_alone() && !self.is_known(&key) {
+            return self.add_rest(used);
+        }
+        self.rows.entry(key).or_default().fold(used);
+    }
+
+    /// Whether a file has a row, or a name for one: what has left the book has neither.
+    fn is_known(&self, key: &(FileId, Who)) -> bool {
+        self.rows.contains_key(key) || self.names.contains_key(&key.0)
     }
 
     /// Takes a process in; of one that is known already, what is newer.
@@ -116,7 +134,7 @@ impl IoBook {
 
     /// Where too many files are kept apart: takes out half of them, those that were used longest ago,
     /// to the rest. Returns them.
-    pub fn make_room(&mut self) -> Vec<((FileId, u32), Kept)> {
+    pub fn make_room(&mut self) -> Vec<((FileId, Who), Kept)> {
         if self.rows.len() < MOST_ROWS {
             return Vec::new();
         }
@@ -125,19 +143,19 @@ impl IoBook {
         let (_, bar, _) = lasts.select_nth_unstable(middle);
         let bar = *bar;
         let old: Vec<_> = self.rows.extract_if(|_, row| row.last <= bar).collect();
-        for ((file, pid), row) in &old {
+        for (key, row) in &old {
             let row = row.amounts();
             self.rest.numbers.fold(&row.numbers);
             self.rest.slowest = self.rest.slowest.max(row.slowest);
             self.rest_uses += 1;
-            debug_assert!(!self.rows.contains_key(&(*file, *pid)));
+            debug_assert!(!self.rows.contains_key(key));
         }
         old
     }
 
     /// Of these that have left the book, those that have no row any more are not known by name either; returns
     /// them. A file that was named and has no row yet is open somewhere, and will not be named again.
-    pub fn forget_names(&mut self, left: &[((FileId, u32), Kept)]) -> Vec<FileId> {
+    pub fn forget_names(&mut self, left: &[((FileId, Who), Kept)]) -> Vec<FileId> {
         let left: HashSet<FileId> = left.iter().map(|((file, _), _)| *file).collect();
         let used: HashSet<FileId> = self.rows.keys().map(|(file, _)| *file).collect();
         let gone: Vec<FileId> = left.difference(&used).copied().collect();
@@ -146,12 +164,12 @@ impl IoBook {
     }
 
     /// What each process did with each file.
-    pub fn rows(&self) -> impl Iterator<Item = (&(FileId, u32), Row)> {
+    pub fn rows(&self) -> impl Iterator<Item = (&(FileId, Who), Row)> {
         self.rows.iter().map(|(key, row)| (key, row.row()))
     }
 
     /// What a process did with a file.
-    pub fn row(&self, key: &(FileId, u32)) -> Option<Row> {
+    pub fn row(&self, key: &(FileId, Who)) -> Option<Row> {
         self.rows.get(key).map(Kept::row)
     }
 
@@ -179,7 +197,7 @@ mod tests {
     use weigh_schema::io::Stretch;
 
     fn read(from: u64, to: u64, at: u64) -> Use {
-        let mut used = Use { pid: 7, ..Use::default() };
+        let mut used = Use { who: Who { pid: 7, tid: 0 }, ..Use::default() };
         used.numbers.bytes[0][0] = to - from;
         used.numbers.set(Field::Last, at);
         used.directions[0].seen.push(Stretch { from, to });
@@ -192,10 +210,25 @@ mod tests {
         for used in [read(0, 100, 1), read(50, 150, 2), read(0, 150, 3)] {
             book.add(Event::Used(Box::new(used)));
         }
-        let row = book.row(&(FileId::default(), 7)).expect("a row");
+        let row = book.row(&(FileId::default(), Who { pid: 7, tid: 0 })).expect("a row");
         assert_eq!(row.numbers.bytes[0][0], 350);
         assert_eq!(row.numbers.get(Field::Reread), 50 + 150);
         assert_eq!(row.directions[0].seen, [Stretch { from: 0, to: 150 }]);
+    }
+
+    /// What a device writes of a file whose row has left the book has no name: it is in the rest.
+    #[test]
+    fn what_a_device_did_joins_its_row_or_the_rest() {
+        let mut book = IoBook::default();
+        let mut written = Use { who: Who { pid: 7, tid: 0 }, ..Use::default() };
+        written.numbers.set(Field::DeviceWritten, 4096);
+        book.add_use(&written);
+        assert_eq!(book.rows().count(), 0);
+        assert_eq!(book.rest.numbers.get(Field::DeviceWritten), 4096);
+        book.add_use(&read(0, 100, 1));
+        book.add_use(&written);
+        let row = book.row(&(FileId::default(), written.who)).expect("a row");
+        assert_eq!(row.numbers.get(Field::DeviceWritten), 4096);
     }
 
     #[test]

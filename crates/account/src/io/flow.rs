@@ -1,6 +1,7 @@
 //! Who wrote what others read: by file and place in it; of pipes and sockets by the object alone.
 
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use weigh_schema::io::{FileId, Flow, Object};
 
@@ -14,12 +15,12 @@ const MOST: usize = 1000;
 /// The flows, those of most bytes first.
 pub fn flows(book: &IoBook) -> Vec<Flow> {
     let mut by_file: HashMap<FileId, Vec<(u32, &Kept)>> = HashMap::new();
-    for ((file, pid), row) in &book.rows {
-        by_file.entry(*file).or_default().push((*pid, row));
+    for ((file, who), row) in &book.rows {
+        by_file.entry(*file).or_default().push((who.pid, row));
     }
     let mut flows = Vec::new();
     for (file, rows) in by_file.iter().filter(|(_, rows)| rows.len() > 1) {
-        let rows: Vec<(u32, Row)> = rows.iter().map(|(pid, row)| (*pid, row.row())).collect();
+        let rows = by_process(rows);
         let wrote = |row: &Row| row.numbers.bytes.iter().any(|bytes| bytes[1] > 0);
         let read = |row: &Row| row.numbers.bytes.iter().any(|bytes| bytes[0] > 0);
         for (writer, from) in rows.iter().filter(|(_, row)| wrote(row)) {
@@ -35,6 +36,18 @@ pub fn flows(book: &IoBook) -> Vec<Flow> {
     });
     flows.truncate(MOST);
     flows
+}
+
+/// Threads of a process are one.
+fn by_process(rows: &[(u32, &Kept)]) -> Vec<(u32, Row)> {
+    let mut processes: BTreeMap<u32, Row> = BTreeMap::new();
+    for (pid, row) in rows {
+        match processes.entry(*pid) {
+            Entry::Vacant(new) => drop(new.insert(row.row())),
+            Entry::Occupied(mut known) => known.get_mut().join(&row.row()),
+        }
+    }
+    processes.into_iter().collect()
 }
 
 fn flow(book: &IoBook, file: FileId, from: (u32, &Row), to: (u32, &Row)) -> Option<Flow> {
@@ -56,4 +69,32 @@ fn flow(book: &IoBook, file: FileId, from: (u32, &Row), to: (u32, &Row)) -> Opti
         reader_name: book.process_name(to.0).to_string(),
         bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::io::{Stretch, Use, Who};
+
+    fn used(who: Who, direction: usize, from: u64, to: u64) -> Use {
+        let mut used = Use { who, object: Object::Regular, ..Use::default() };
+        used.numbers.bytes[0][direction] = to - from;
+        used.directions[direction].seen.push(Stretch { from, to });
+        used
+    }
+
+    /// What two threads wrote, and two of another process read: one flow, each byte in it once.
+    #[test]
+    fn threads_of_a_process_are_one() {
+        let mut book = IoBook::default();
+        for tid in [11, 12] {
+            let half = 1009 * (tid - 11);
+            let tid = tid as u32;
+            book.add_use(&used(Who { pid: 1, tid }, 1, half, half + 1009));
+            book.add_use(&used(Who { pid: 2, tid: tid + 10 }, 0, 0, 1500));
+        }
+        let flows = flows(&book);
+        assert_eq!(flows.len(), 1, "{flows:?}");
+        assert_eq!((flows[0].writer, flows[0].reader, flows[0].bytes), (1, 2, Some(1500)));
+    }
 }

@@ -25,7 +25,7 @@ pub struct Kept {
     /// What was read and what was written, in which order.
     pub(super) directions: [Direction; 2],
     slowest: (u64, u64, u64),
-    /// When it was used last.
+    /// When it was used last, by its process or by a device.
     pub(super) last: u64,
 }
 
@@ -36,7 +36,7 @@ impl Kept {
             object: row.object,
             is_deleted: row.is_deleted,
             slowest: row.slowest,
-            last: row.numbers.get(Field::Last),
+            last: row.numbers.get(Field::Last).max(row.numbers.get(Field::WrittenLast)),
             ..Kept::default()
         };
         let mut some = Vec::with_capacity(32);
@@ -119,10 +119,8 @@ mod tests {
         row.directions[1].seen.push(Stretch { from: 3, to: 4 });
         let kept = Kept::of(row.clone());
         assert_eq!(kept.row(), row);
-        assert_eq!(
-            (kept.amounts().numbers, kept.last),
-            (row.numbers.clone(), row.numbers.get(Field::Last))
-        );
+        let last = row.numbers.get(Field::Last).max(row.numbers.get(Field::WrittenLast));
+        assert_eq!((kept.amounts().numbers, kept.last), (row.numbers.clone(), last));
     }
 
     /// What one file takes: so many of them are kept that it matters.

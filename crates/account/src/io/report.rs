@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
 use weigh_schema::io::{
     Direction, Field, FileId, FileUse, Grounds, IoFound, IoReport, Numbers, Object, Process,
-    ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred,
+    ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred, Who,
 };
 
 use super::book::{IoBook, Row};
@@ -32,7 +32,7 @@ pub struct Run {
 /// row in words takes ten times the room that it takes in the book.
 pub struct Files<'a> {
     book: &'a IoBook,
-    keys: Vec<(FileId, u32)>,
+    keys: Vec<(FileId, Who)>,
     call: &'a dyn Fn(u64) -> String,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Files<'a> {
 
     /// One after the other.
     pub fn iter(&self) -> impl Iterator<Item = FileUse> {
-        let row = |key: &(FileId, u32)| Some((*key, self.book.row(key)?));
+        let row = |key: &(FileId, Who)| Some((*key, self.book.row(key)?));
         let rows = self.keys.iter().filter_map(row);
         rows.map(|(key, row)| file_use(self.book, key, &row, self.call))
     }
@@ -112,10 +112,15 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
     }
 }
 
-/// What one process did with one file.
+/// A thread, if it is one.
+pub(super) fn told_tid(who: Who) -> Option<u32> {
+    Some(who.tid).filter(|tid| *tid != 0)
+}
+
+/// What one process, or one thread of it, did with one file.
 pub fn file_use(
     book: &IoBook,
-    (file, pid): (FileId, u32),
+    (file, who): (FileId, Who),
     row: &Row,
     call: &dyn Fn(u64) -> String,
 ) -> FileUse {
@@ -128,8 +133,9 @@ pub fn file_use(
     FileUse {
         name: book.name_of(file),
         object: if row.object == Object::Unknown { known } else { row.object },
-        pid,
-        process: book.process_name(pid).to_string(),
+        pid: who.pid,
+        tid: told_tid(who),
+        process: book.process_name(who.pid).to_string(),
         device: file.device,
         inode: file.inode,
         is_deleted: row.is_deleted,
@@ -167,8 +173,8 @@ fn strides(direction: &Direction) -> Vec<Stride> {
 
 fn processes(book: &IoBook) -> Vec<ProcessUse> {
     let mut sums: HashMap<u32, (Transferred, u64)> = HashMap::new();
-    for ((_, pid), row) in &book.rows {
-        let (sum, time) = sums.entry(*pid).or_default();
+    for ((_, who), row) in &book.rows {
+        let (sum, time) = sums.entry(who.pid).or_default();
         let row = row.amounts();
         let more = by_calls(&row.numbers, book.unseen);
         sum.read_bytes += more.read_bytes;
@@ -196,7 +202,8 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
 }
 
 fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
-    let is_any = book.rest_uses > 0 || tally.rest_calls > 0;
+    let of_devices = book.rest.numbers.bytes_of_devices() != [0, 0];
+    let is_any = book.rest_uses > 0 || tally.rest_calls > 0 || of_devices;
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
@@ -216,6 +223,10 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (
             run.tally.untold.calls_total,
             "calls came too fast to be told one by one: they are in all sums, and have no row",
+        ),
+        (
+            run.tally.lost_pages,
+            "pages found no room: what devices read and wrote of them is missing",
         ),
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];

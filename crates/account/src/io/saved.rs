@@ -2,20 +2,20 @@
 
 use std::collections::HashMap;
 
-use weigh_schema::io::FileId;
+use weigh_schema::io::{FileId, Who};
 
 use super::book::IoBook;
 
 /// What was written down: of each file and process up to when it had been used.
 #[derive(Debug, Default)]
 pub struct Saved {
-    up_to: HashMap<(FileId, u32), u64>,
+    up_to: HashMap<(FileId, Who), u64>,
 }
 
 impl Saved {
     /// The rows that have changed since, `most` at most: those that were written down longest ago first.
     /// They count as written down from now on.
-    pub fn changed(&mut self, book: &IoBook, most: usize) -> Vec<(FileId, u32)> {
+    pub fn changed(&mut self, book: &IoBook, most: usize) -> Vec<(FileId, Who)> {
         // What has left the book is not asked for again.
         self.up_to.retain(|key, _| book.rows.contains_key(key));
         let known = |key| self.up_to.get(key).copied().unwrap_or(0);
@@ -41,7 +41,7 @@ mod tests {
         used
     }
 
-    fn inodes(changed: &[(FileId, u32)]) -> Vec<u64> {
+    fn inodes(changed: &[(FileId, Who)]) -> Vec<u64> {
         let mut inodes: Vec<u64> = changed.iter().map(|(file, _)| file.inode).collect();
         inodes.sort_unstable();
         inodes

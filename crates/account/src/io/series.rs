@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
-use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer};
+use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer, Who};
 
 use super::book::{IoBook, Row};
 use super::kept::Kept;
+use super::report::told_tid;
 
 /// So many files and processes have rows of their own at a look.
 const MOST_USES: usize = 256;
@@ -23,6 +24,7 @@ struct Amounts {
     by_calls: [u64; 4],
     /// Bytes read, and written.
     mapped: [u64; 2],
+    devices: [u64; 2],
     time_ns: u64,
     /// Calls that move nothing: a use that has only those is one, too.
     others: u64,
@@ -36,6 +38,7 @@ impl Amounts {
         Amounts {
             by_calls: [read, reads, written, writes],
             mapped: numbers.bytes[Transfer::Mapped as usize],
+            devices: numbers.bytes_of_devices(),
             time_ns: numbers.time_ns(),
             others: numbers.other_calls(),
         }
@@ -45,6 +48,7 @@ impl Amounts {
         Amounts {
             by_calls: std::array::from_fn(|i| combine(self.by_calls[i], other.by_calls[i])),
             mapped: std::array::from_fn(|i| combine(self.mapped[i], other.mapped[i])),
+            devices: std::array::from_fn(|i| combine(self.devices[i], other.devices[i])),
             time_ns: combine(self.time_ns, other.time_ns),
             others: combine(self.others, other.others),
         }
@@ -59,12 +63,18 @@ impl Amounts {
     }
 
     fn bytes(&self) -> u64 {
-        self.by_calls[0] + self.by_calls[2] + self.mapped[0] + self.mapped[1]
+        self.by_calls[0]
+            + self.by_calls[2]
+            + self.mapped[0]
+            + self.mapped[1]
+            + self.devices[0]
+            + self.devices[1]
     }
 
     fn moment(&self) -> Moment {
         let [read_bytes, read_calls_total, written_bytes, write_calls_total] = self.by_calls;
         let [mapped_read_bytes, mapped_written_bytes] = self.mapped;
+        let [device_read_bytes, device_written_bytes] = self.devices;
         Moment {
             read_bytes,
             read_calls_total,
@@ -72,13 +82,15 @@ impl Amounts {
             write_calls_total,
             mapped_read_bytes: Some(mapped_read_bytes),
             mapped_written_bytes: Some(mapped_written_bytes),
+            device_read_bytes: Some(device_read_bytes),
+            device_written_bytes: Some(device_written_bytes),
             call_seconds: self.time_ns as f64 / 1e9,
             ..Moment::default()
         }
     }
 }
 
-type Key = (FileId, u32);
+type Key = (FileId, Who);
 
 /// What is known up to the last look.
 #[derive(Debug, Default)]
@@ -153,6 +165,8 @@ impl IoSeries {
         if book.unseen_kinds.contains(&Transfer::Mapped) {
             for moment in &mut step.moments {
                 (moment.mapped_read_bytes, moment.mapped_written_bytes) = (None, None);
+                // Who does not see the page cache does not see what it has from devices.
+                (moment.device_read_bytes, moment.device_written_bytes) = (None, None);
             }
         }
         step
@@ -164,10 +178,11 @@ impl IoSeries {
     }
 }
 
-fn named(book: &IoBook, (file, pid): Key, moment: Moment) -> Moment {
+fn named(book: &IoBook, (file, who): Key, moment: Moment) -> Moment {
     Moment {
-        pid,
-        process: book.process_name(pid).to_string(),
+        pid: who.pid,
+        tid: told_tid(who),
+        process: book.process_name(who.pid).to_string(),
         path: book.name_of(file),
         device: file.device,
         inode: file.inode,
@@ -179,6 +194,7 @@ fn place_moments(moment: &Moment, places: &Places) -> impl Iterator<Item = Place
     places.used().map(|(from_bytes, to_bytes, read_bytes, written_bytes)| PlaceMoment {
         time_ns: moment.time_ns,
         pid: moment.pid,
+        tid: moment.tid,
         path: moment.path.clone(),
         device: moment.device,
         inode: moment.inode,

@@ -52,6 +52,11 @@ pub struct IoArguments {
     #[arg(long, value_enum, default_value_t = IoMechanism::Auto)]
     pub mechanism: IoMechanism,
 
+    /// Whose numbers are kept apart: a row for each file and process, or for each file and thread. Threads take
+    /// root (--mechanism bpf).
+    #[arg(long, value_enum, default_value_t = IoBy::Process)]
+    pub by: IoBy,
+
     /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -91,6 +96,15 @@ pub enum IoMechanism {
     Bpf,
     /// A library in dynamic programs: calls of the C library, without any rights. What it can not see is named.
     Preload,
+}
+
+/// Whose numbers are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IoBy {
+    /// Each process's.
+    Process,
+    /// Each thread's; the order of its reads and writes is its own, too.
+    Thread,
 }
 
 /// Other ways to see what is read and written.

@@ -10,6 +10,7 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
+use super::IoBy;
 use crate::run::watched;
 
 const RUN_EXAMPLES: &str = "\
@@ -157,6 +158,11 @@ pub struct RunArguments {
     /// docs/io.md says what it costs.
     #[arg(long, requires = "io")]
     pub io_calls: bool,
+
+    /// With --io: whose numbers are kept apart, a row for each file and process, or for each file and thread.
+    /// Threads take root.
+    #[arg(long, value_enum, default_value_t = IoBy::Process, requires = "io")]
+    pub io_by: IoBy,
 }
 
 /// When a job is over.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_call};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{FollowIo, name};
-use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall};
+use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall, Who};
 
 /// How often what was told is taken in, unless there is much.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -145,7 +145,7 @@ fn give_room(
     book: &mut IoBook,
     series: &mut IoSeries,
     tell: &mut dyn FnMut(Told),
-) -> Vec<((FileId, u32), Kept)> {
+) -> Vec<((FileId, Who), Kept)> {
     let left = book.make_room();
     for (key, row) in &left {
         let row = row.row();

@@ -4,26 +4,42 @@
 //! mechanism that the user named does not work.
 
 use anyhow::{Context as _, bail};
-use weigh_collect::io::{FollowIo, KernelIo, LibraryIo, Telling};
+use weigh_collect::io::{Apart, FollowIo, KernelIo, LibraryIo, Telling};
 use weigh_collect::preload::why_blind_in;
 
-use crate::arguments::{IoArguments, IoMechanism};
+use crate::arguments::{IoArguments, IoBy, IoMechanism};
 
 /// The library adds up in memory that it shares with weigh: there is no room in it for each call.
 const ONLY_BPF: &str = "--calls: only --mechanism bpf tells of each call";
 
+/// It keeps one place for each file and process: threads that share a file share it.
+const NO_THREADS: &str = "--by thread: only --mechanism bpf tells threads apart";
+
+impl IoBy {
+    /// The same for who tells.
+    pub fn apart(self) -> Apart {
+        match self {
+            IoBy::Process => Apart::Processes,
+            IoBy::Thread => Apart::Threads,
+        }
+    }
+}
+
 /// The first that works.
 pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
+    let apart = arguments.by.apart();
     match arguments.mechanism {
-        IoMechanism::Bpf => Ok(Box::new(KernelIo::open(telling)?)),
+        IoMechanism::Bpf => Ok(Box::new(KernelIo::open_apart(telling, apart)?)),
         IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),
+        IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
             by_library(arguments).context("--mechanism preload does not work here")
         }
-        IoMechanism::Auto => match KernelIo::open(telling) {
+        IoMechanism::Auto => match KernelIo::open_apart(telling, apart) {
             Ok(kernel) => Ok(Box::new(kernel)),
             Err(error) if telling == Telling::Each => Err(error).context(ONLY_BPF),
+            Err(error) if apart == Apart::Threads => Err(error).context(NO_THREADS),
             Err(error) if arguments.command.is_empty() => Err(error.into()),
             Err(error) => {
                 let library = by_library(arguments).with_context(|| error.to_string())?;

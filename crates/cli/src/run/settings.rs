@@ -13,7 +13,7 @@ use weigh_schema::limit::{Limit, OnLimit};
 
 use super::limits_file::{self, LimitsFile};
 use super::watched::{self, Watched};
-use crate::arguments::{AUTO, Collector, RunArguments};
+use crate::arguments::{AUTO, Collector, IoBy, RunArguments};
 use crate::destination::Destination;
 
 /// Time between TERM and KILL, unless the user says otherwise.
@@ -110,6 +110,11 @@ impl Settings {
         if arguments.io_calls && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
         {
             bail!("--io-calls: only --mechanism bpf tells of each call");
+        }
+        if arguments.io_by == IoBy::Thread
+            && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
+        {
+            bail!("--io-by thread: only --mechanism bpf tells threads apart");
         }
         let mut watched = arguments.snapshots.clone();
         if let Some(path) = &arguments.snapshot_events {

@@ -43,6 +43,7 @@ static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 		numbers->bytes[transfer][0] += bytes;
 		numbers->calls[transfer][0] += did->calls;
 		numbers->read_ns += did->time_ns;
+		numbers->cached_reads += did->is_cached;
 		if (transfer != IO_MAPPED)
 			numbers->sizes[0][bucket] += did->calls;
 	}

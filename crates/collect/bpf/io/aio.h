@@ -84,7 +84,7 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 		return 0;
 	}
 	if (!know_file(file, file_at(bpf_get_current_task_btf(), control.descriptor),
-		       batch->pid))
+		       batch->pid, (__u32)bpf_get_current_pid_tgid()))
 		return 0;
 	request.file = file->key;
 	/* Of a vector this is the number of its pieces: the result alone tells. */

@@ -75,8 +75,9 @@ static __always_inline void pages_of_file(struct folio *folio, struct address_sp
 		if (wrote)
 			return;
 		did.deed = DID_FILL;
+		window->fills++;
 	}
-	know_inode(&file, inode, task->tgid);
+	know_inode(&file, inode, task->tgid, task->pid);
 	/* A block device's own pages are the file system's maps: nobody has mapped them. */
 	if ((file.mode & S_IFMT) != S_IFREG)
 		return;

@@ -14,7 +14,8 @@ static __always_inline void closes(struct io_window *window, struct task_struct 
 	struct io_file *file = &window->file;
 
 	window->inside = 0;
-	if (!know_file(file, file_at(task, window->descriptor), task->tgid))
+	if (!know_file(file, file_at(task, window->descriptor), task->tgid,
+		       task->pid))
 		return;
 	__builtin_memset(did, 0, sizeof(*did));
 	did->deed = DID_CLOSE;
@@ -52,6 +53,7 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	window->descriptor = ARGUMENT_1(regs);
 	window->number = number;
 	window->inside = call;
+	window->fills = 0;
 	window->began = bpf_ktime_get_ns();
 	if (call == CALL_CLOSE)
 		closes(window, task);
@@ -60,12 +62,18 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	return 0;
 }
 
+static __always_inline bool is_cached_read(struct io_doing *did, __u32 mode)
+{
+	return did->is_cached && did->deed == DID_MOVE && !did->wrote && did->calls &&
+	       !did->is_direct && has_offsets(mode);
+}
+
 /* One end of a transfer, or what else was done. */
 static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 descriptor)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (!know_file(file, file_at(task, descriptor), task->tgid)) {
+	if (!know_file(file, file_at(task, descriptor), task->tgid, task->pid)) {
 		if (!did->failed) {
 			count_in_rest(did);
 			tell_fileless(did, task->tgid);
@@ -77,6 +85,7 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 	else if (did->is_placed == 2)
 		did->from = file->position - did->bytes;
 	did->is_direct = did->deed == DID_MOVE && file->flags & O_DIRECT_FLAG;
+	did->is_cached = is_cached_read(did, file->mode);
 	did_with(file, did);
 	return 0;
 }
@@ -104,6 +113,7 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	/* One that failed has moved nothing: it is counted with those. */
 	did->calls = !did->failed;
 	did->bytes = did->failed ? 0 : result;
+	did->is_cached = !window->fills;
 	if (tells_calls)
 		asks(window, regs, call);
 	describe(window, regs, call, result, task->tgid);

@@ -33,11 +33,12 @@ static __always_inline struct inode *inode_at(struct task_struct *task, __s32 de
 	return file ? BPF_CORE_READ(file, f_inode) : 0;
 }
 
-static __always_inline void know_inode(struct io_file *found, struct inode *inode, __u32 pid)
+static __always_inline void know_inode(struct io_file *found, struct inode *inode, __u32 pid,
+				       __u32 tid)
 {
 	found->inode = inode;
 	found->key.pid = pid;
-	found->key.unused = 0;
+	found->key.tid = by_thread ? tid : 0;
 	if (CAN_FOLLOW) {
 		inode = FOLLOW(inode, inode);
 		found->mode = inode->i_mode;
@@ -52,7 +53,8 @@ static __always_inline void know_inode(struct io_file *found, struct inode *inod
 	found->key.device = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
-static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid)
+static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid,
+				      __u32 tid)
 {
 	struct file___io *flags = (void *)file;
 	struct inode *inode;
@@ -72,7 +74,7 @@ static __always_inline bool know_file(struct io_file *found, struct file *file, 
 	}
 	if (!inode)
 		return false;
-	know_inode(found, inode, pid);
+	know_inode(found, inode, pid, tid);
 	return true;
 }
 

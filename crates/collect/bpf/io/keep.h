@@ -47,6 +47,7 @@ struct io_doing {
 	__u32 is_spread; /* over several places of the file; see places.h */
 	__u32 is_direct;
 	__u32 truncates;
+	__u32 is_cached; /* of a read: nothing came into the page cache meanwhile */
 	__u32 number; /* of the call */
 	__u32 tid; /* 0: the thread that runs */
 	__u32 is_asked; /* whether it is known how much was asked for */
@@ -59,7 +60,7 @@ struct io_key {
 	__u64 inode;
 	__u32 device, generation;
 	__u32 pid;
-	__u32 unused;
+	__u32 tid; /* 0 where threads are not told apart */
 };
 
 /* A file, as far as it is needed at each call. */
@@ -78,6 +79,7 @@ struct io_window {
 	__s32 descriptor; /* the call's first argument */
 	__u32 number;
 	__u64 began;
+	__u64 fills; /* folios that came into the page cache for the call */
 	/*
 	 * What the call has done, and with which descriptors: one, or from one to the other. Here and
 	 * not on the stack to be hidden from the verifier, which would follow each kind of call, and
@@ -247,6 +249,7 @@ struct {
 struct io_tally {
 	__u64 threads, living;
 	__u64 lost_processes, lost_threads, lost_names, lost_requests, rest_calls, lost_calls;
+	__u64 lost_pages; /* what devices did with them is not known */
 	__u64 untold_calls, untold_bytes[2]; /* counted, but without room to tell them one by one */
 };
 
@@ -254,6 +257,7 @@ struct io_tally tally;
 
 const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much is waiting */
 const volatile bool tells_calls = false; /* each call is wanted */
+const volatile bool by_thread = false; /* not by process */
 const volatile struct io_told_use use_layout;
 const volatile struct io_told_process process_layout;
 const volatile struct io_told_name name_layout;

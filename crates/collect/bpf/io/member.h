@@ -91,7 +91,7 @@ int member__join(struct bpf_iter__task *ctx)
 
 struct closing {
 	struct task_struct *task;
-	__u32 pid, unused;
+	__u32 pid, tid;
 };
 
 static long close_one(__u32 descriptor, struct closing *closing)
@@ -99,7 +99,7 @@ static long close_one(__u32 descriptor, struct closing *closing)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct io_file file = {};
 
-	if (know_file(&file, file_at(task, descriptor), closing->pid))
+	if (know_file(&file, file_at(task, descriptor), closing->pid, closing->tid))
 		tell_use(&file);
 	return 0;
 }
@@ -123,19 +123,23 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(member__exit, struct task_struct *task)
 {
 	struct io_window *window = member(task);
-	struct closing closing = { .pid = task->tgid };
+	struct closing closing = { .pid = task->tgid, .tid = task->pid };
 	struct io_process *process;
-	__u32 descriptors;
+	__u32 descriptors = 0;
+	bool is_last;
 
 	if (!window)
 		return 0;
 	window->inside = 0;
 	process = process_of(task->tgid);
-	if (process && __sync_fetch_and_add(&process->threads, -1) == 1) {
+	is_last = process && __sync_fetch_and_add(&process->threads, -1) == 1;
+	if (is_last || by_thread) {
 		descriptors = BPF_CORE_READ(task, files, fdt, max_fds);
 		if (descriptors > MAX_DESCRIPTORS)
 			descriptors = MAX_DESCRIPTORS;
 		bpf_loop(descriptors, close_one, &closing, 0);
+	}
+	if (is_last) {
 		process->ended = bpf_ktime_get_ns();
 		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
 		tell_process(process);

@@ -54,7 +54,7 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	did.tid = BPF_CORE_READ(task, pid);
 	did.calls = !did.failed;
 	did.bytes = result < 0 ? 0 : result;
-	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid))
+	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid, did.tid))
 		did_with(&file, &did);
 	else if (!did.failed) {
 		count_in_rest(&did);

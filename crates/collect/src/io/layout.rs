@@ -4,8 +4,8 @@ use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::io::{
-    Called, Deed, Direction, Event, FileId, Named, Numbers, Object, Places, Process, SEEN, STRIDES,
-    Stretch, Tally, Transfer, Untold, Use,
+    Called, Deed, Direction, Event, Field, FileId, Named, Numbers, Object, Places, Process, SEEN,
+    STRIDES, Stretch, Tally, Transfer, Untold, Use, Who,
 };
 
 /// The generated skeleton.
@@ -79,6 +79,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         lost_requests: tally.lost_requests,
         rest_calls: tally.rest_calls,
         lost_calls: tally.lost_calls,
+        lost_pages: tally.lost_pages,
         untold: Untold {
             calls_total: tally.untold_calls,
             read_bytes: tally.untold_bytes[0],
@@ -115,6 +116,13 @@ fn file_id(key: Reader<'_>) -> Option<FileId> {
     })
 }
 
+fn who(key: Reader<'_>) -> Option<Who> {
+    Some(Who {
+        pid: key.u32(offset_of!(types::io_key, pid))?,
+        tid: key.u32(offset_of!(types::io_key, tid))?,
+    })
+}
+
 /// Moves a time of the monotonic clock to the beginning of the following; 0 is none.
 fn since(time: u64, began_ns: u64) -> u64 {
     if time == 0 { 0 } else { time.saturating_sub(began_ns).max(1) }
@@ -122,12 +130,11 @@ fn since(time: u64, began_ns: u64) -> u64 {
 
 /// What a process did with a file.
 pub(super) fn used(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> {
-    use weigh_schema::io::Field::{First, Last};
     let (key, value) = (Reader(key), Reader(value));
     let at = offset_of!(types::io_use, numbers);
     let words: Option<Vec<u64>> = (0..Numbers::WORDS).map(|i| value.u64(at + 8 * i)).collect();
     let mut words = words?;
-    for field in [First, Last] {
+    for field in [Field::First, Field::Last] {
         let place = Numbers::WORDS - weigh_schema::io::FIELDS.len() + field as usize;
         words[place] = since(words[place], began_ns);
     }
@@ -136,7 +143,7 @@ pub(super) fn used(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> {
     let object = if mode == 0 { Object::Unknown } else { Object::of_mode(mode, rdev) };
     Some(Use {
         file: file_id(key)?,
-        pid: key.u32(offset_of!(types::io_key, pid))?,
+        who: who(key)?,
         object,
         is_deleted: object == Object::Regular && value.u32(offset_of!(types::io_use, links))? == 0,
         numbers: Numbers::from_words(&words)?,
@@ -148,6 +155,28 @@ pub(super) fn used(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> {
             since(value.u64(offset_of!(types::io_use, slowest_at))?, began_ns),
         ),
     })
+}
+
+/// What devices did with a file.
+pub(super) fn of_device(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> {
+    let (key, value) = (Reader(key), Reader(value));
+    let mut numbers = Numbers::default();
+    let mut put = |field, at: usize| {
+        numbers.set(field, value.u64(at)?);
+        Some(())
+    };
+    put(Field::DeviceRead, offset_of!(types::io_device, read))?;
+    put(Field::DeviceReadTime, offset_of!(types::io_device, read_ns))?;
+    put(Field::DeviceWritten, offset_of!(types::io_device, written))?;
+    put(Field::DeviceWriteTime, offset_of!(types::io_device, write_ns))?;
+    put(Field::WrittenSelf, offset_of!(types::io_device, by_itself))?;
+    put(Field::WrittenKernel, offset_of!(types::io_device, by_kernel))?;
+    put(Field::WrittenOther, offset_of!(types::io_device, by_others))?;
+    let first = since(value.u64(offset_of!(types::io_device, first_written))?, began_ns);
+    let last = since(value.u64(offset_of!(types::io_device, last_written))?, began_ns);
+    numbers.set(Field::WrittenFirst, if first == 0 { u64::MAX } else { first });
+    numbers.set(Field::WrittenLast, last);
+    Some(Use { file: file_id(key)?, who: who(key)?, numbers, ..Use::default() })
 }
 
 fn direction(value: Reader<'_>, which: usize) -> Option<Direction> {
@@ -243,8 +272,7 @@ pub(super) fn request(value: &[u8]) -> Option<Use> {
         value.u64(offset_of!(types::aio_request, bytes))?;
     numbers.calls[Transfer::Aio as usize][direction] = 1;
     let object = Object::of_mode(value.u32(offset_of!(types::aio_request, mode))?, 0);
-    let pid = key.u32(offset_of!(types::io_key, pid))?;
-    Some(Use { file: file_id(key)?, pid, object, numbers, ..Use::default() })
+    Some(Use { file: file_id(key)?, who: who(key)?, object, numbers, ..Use::default() })
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -173,6 +173,9 @@ fn qualities(known: &Known) -> BTreeMap<String, Trust> {
     let mut all = BTreeMap::from([
         (Transfer::Mapped.name().to_string(), unavailable(NO_MAPPED.to_string())),
         (Field::Filled.key(), unavailable(NO_CACHE.to_string())),
+        (Field::Cached.key(), unavailable(NO_CACHE.to_string())),
+        (Field::DeviceRead.key(), unavailable(NO_CACHE.to_string())),
+        (Field::DeviceWritten.key(), unavailable(NO_CACHE.to_string())),
     ]);
     let kinds = [(Transfer::Uring, "io_uring"), (Transfer::Aio, "native AIO")];
     for (kind, name) in kinds {

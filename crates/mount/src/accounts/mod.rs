@@ -213,7 +213,7 @@ impl Accounts {
         all.name(inode);
         let kept = all.uses.entry((inode.file, pid)).or_default();
         let used = &mut kept.used;
-        (used.file, used.pid, used.object) = (inode.file, pid, inode.object);
+        (used.file, used.who.pid, used.object) = (inode.file, pid, inode.object);
         if used.numbers.known(Field::First).is_none() {
             used.numbers.set(Field::First, now.saturating_sub(took).max(1));
         }

@@ -84,6 +84,22 @@ fields! {
     Highest "highest" Bytes Greatest "where the last byte that was read or written ends";
     First "first_ns" Seconds Least "when it was first used, since the following began";
     Last "last_ns" Seconds Greatest "when it was last used, since the following began";
+    Cached "cached_reads" Count Sum
+        "reads of files through the page cache during which nothing came into it: all was there, or on its way";
+    DeviceRead "device_read" Bytes Sum
+        "bytes that a device read for it: for the page cache, or past it";
+    DeviceReadTime "device_read_ns" Seconds Sum
+        "time of these requests, each from when it was made until it was done, and shared by bytes";
+    DeviceWritten "device_written" Bytes Sum
+        "bytes of it that a device wrote: of pages that the process made dirty, and past the page cache";
+    DeviceWriteTime "device_write_ns" Seconds Sum "time of these requests";
+    WrittenSelf "written_by_itself" Bytes Sum
+        "those of them that the process itself handed to the device: by fsync and its like, or past the page cache";
+    WrittenKernel "written_by_kernel" Bytes Sum "those that a thread of the kernel handed to the device";
+    WrittenOther "written_by_others" Bytes Sum "those that another process handed to the device";
+    WrittenFirst "written_first_ns" Seconds Least
+        "when a device had first written something of it, since the following began";
+    WrittenLast "written_last_ns" Seconds Greatest "when a device had last written something of it";
 }
 
 impl Field {

@@ -14,6 +14,9 @@ pub struct Moment {
     pub uses_total: u64,
     /// The process; 0 where the row stands for several.
     pub pid: u32,
+    /// The thread, where threads are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
     /// The kernel's name for it.
     pub process: String,
     /// The path by which the file was first seen, or addresses.
@@ -36,6 +39,12 @@ pub struct Moment {
     /// Bytes of mapped memory that became dirty; none where that is not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_written_bytes: Option<u64>,
+    /// Bytes that devices read for it; none where that is not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_read_bytes: Option<u64>,
+    /// Bytes of it that devices wrote; none where that is not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_written_bytes: Option<u64>,
     /// Time in all calls that have ended since.
     pub call_seconds: f64,
 }
@@ -47,6 +56,9 @@ pub struct PlaceMoment {
     pub time_ns: i64,
     /// The process.
     pub pid: u32,
+    /// The thread, where threads are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
     /// The path by which the file was first seen.
     pub path: String,
     /// The file system's device.

@@ -217,7 +217,7 @@ pub struct Slowest {
     pub at_seconds: f64,
 }
 
-/// What one process did with one file.
+/// What one process, or one thread of it, did with one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileUse {
     /// Path when it was first seen, or addresses.
@@ -226,7 +226,10 @@ pub struct FileUse {
     pub object: Object,
     /// The process.
     pub pid: u32,
-    /// The kernel's name for it.
+    /// The thread, where threads are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
+    /// The kernel's name for the process.
     pub process: String,
     /// The file system's device: major * 2^20 + minor.
     pub device: u32,

@@ -18,6 +18,15 @@ pub struct FileId {
     pub inode: u64,
 }
 
+/// Who used a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Who {
+    /// The process, in the initial PID namespace.
+    pub pid: u32,
+    /// The thread; 0 stands for all of the process together.
+    pub tid: u32,
+}
+
 /// Bytes of a file, from the first to before the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stretch {
@@ -73,8 +82,10 @@ impl Numbers {
         if numbers.get(Field::Placed) == 0 {
             numbers.set(Field::Lowest, u64::MAX);
         }
-        if numbers.get(Field::First) == 0 {
-            numbers.set(Field::First, u64::MAX);
+        for field in [Field::First, Field::WrittenFirst] {
+            if numbers.get(field) == 0 {
+                numbers.set(field, u64::MAX);
+            }
         }
         Some(numbers)
     }
@@ -148,6 +159,11 @@ impl Numbers {
         fields.iter().chain(&more).map(|field| self.get(*field)).sum()
     }
 
+    /// Bytes that devices read and wrote.
+    pub fn bytes_of_devices(&self) -> [u64; 2] {
+        [self.get(Field::DeviceRead), self.get(Field::DeviceWritten)]
+    }
+
     /// Time in all calls, in nanoseconds.
     pub fn time_ns(&self) -> u64 {
         let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
@@ -160,8 +176,8 @@ impl Numbers {
 pub struct Use {
     /// The file.
     pub file: FileId,
-    /// The process, in the initial PID namespace.
-    pub pid: u32,
+    /// Who did it.
+    pub who: Who,
     /// What the file is.
     pub object: Object,
     /// Whether it had no name any more when this was told.
@@ -174,6 +190,13 @@ pub struct Use {
     pub places: Places,
     /// The call that took longest: its time, its number, and when it ended.
     pub slowest: (u64, u64, u64),
+}
+
+impl Use {
+    /// Whether nothing was done by the process itself: devices write later what it wrote.
+    pub fn is_of_device_alone(&self) -> bool {
+        self.numbers.known(Field::First).is_none() && self.numbers.bytes_of_devices() != [0, 0]
+    }
 }
 
 /// A file, and what people call it.
@@ -242,6 +265,8 @@ pub struct Tally {
     pub rest_calls: u64,
     /// Calls whose numbers could not be added up at all.
     pub lost_calls: u64,
+    /// Pages of which it is not known whether, or for whom, a device read or wrote them.
+    pub lost_pages: u64,
     /// Calls that were counted, and could not be told one by one.
     pub untold: Untold,
 }

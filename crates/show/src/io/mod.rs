@@ -23,7 +23,7 @@ const TEXT_LINES: usize = 5;
 /// So many flows and pieces of advice are shown.
 const MOST: usize = 8;
 
-const COLUMNS: [(&str, usize); 8] = [
+const COLUMNS: [(&str, usize); 10] = [
     ("time", 10),
     ("read", 11),
     ("reads", 9),
@@ -32,6 +32,8 @@ const COLUMNS: [(&str, usize); 8] = [
     ("mapped", 11),
     ("opens", 7),
     ("pattern", 14),
+    ("from device", 13),
+    ("to device", 11),
 ];
 
 /// The report as text, with a line end after its last line. `shown` are the files that took most time, of so
@@ -108,6 +110,12 @@ pub(crate) fn mapped(totals: &Totals) -> u64 {
     mapped.map_or(0, |mapped| mapped.read_bytes + mapped.written_bytes)
 }
 
+/// Bytes that devices read and wrote.
+pub(crate) fn device(totals: &Totals) -> [u64; 2] {
+    let of = |key: &str| totals.numbers.get(key).map_or(0, |number| number.as_f64() as u64);
+    [of("device_read_bytes"), of("device_written_bytes")]
+}
+
 fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
     let wrapped = wrap(&sums(found), width.max(LEAST_WIDTH) - title.len(), TEXT_LINES);
     let before = |i: usize| if i == 0 { title.to_string() } else { " ".repeat(title.len()) };
@@ -132,8 +140,12 @@ pub(crate) fn sums(found: &IoFound) -> String {
         (false, true) => format!(", {} by mapped memory", size(mapped(&found.totals))),
         (false, false) => ", an unknown amount by mapped memory".to_string(),
     };
+    let devices = match device(&found.totals) {
+        [0, 0] => String::new(),
+        [from, to] => format!(", {} from devices, {} to them", size(from), size(to)),
+    };
     format!(
-        "{read}, {written}{mapped}; {} in them, of {}",
+        "{read}, {written}{mapped}{devices}; {} in them, of {}",
         show_amount(found.totals.seconds(), Unit::Seconds),
         show_amount(found.wall_seconds, Unit::Seconds),
     )
@@ -178,12 +190,15 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
         known(unseen.any(), amount(mapped(&file.totals))),
         count(opens),
         pattern(&file.totals),
+        amount(device(&file.totals)[0]),
+        amount(device(&file.totals)[1]),
     ];
     let columns = COLUMNS[..columns_in(width)].iter();
     let cells = cells.iter().zip(columns).map(|(text, (_, width))| format!("{text:>width$}"));
     let cells: String = cells.collect();
     let deleted = if file.is_deleted { " (deleted)" } else { "" };
-    let by = format!("  {} {}", file.process, file.pid);
+    let thread = file.tid.map(|tid| format!(" thread {tid}")).unwrap_or_default();
+    let by = format!("  {} {}{thread}", file.process, file.pid);
     let name = format!("{}{deleted}", file.name);
     let left = width.saturating_sub(cells.len() + 2 + by.chars().count());
     let name = if name.chars().count() > left { ending(&name, left.max(16)) } else { name };

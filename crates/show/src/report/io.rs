@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weigh_schema::io::{FileUse, IoFound, Transfer};
 
-use crate::io::{flow, mapped, pattern, rest, sums};
+use crate::io::{device, flow, mapped, pattern, rest, sums};
 
 /// What was found of all files together.
 #[derive(Clone, Debug, Serialize)]
@@ -50,6 +50,12 @@ pub struct FilesUsed {
     pub writes: Vec<u64>,
     /// Bytes moved by mapped memory.
     pub mapped: Vec<u64>,
+    /// Bytes that devices read for it.
+    pub from_device: Vec<u64>,
+    /// Bytes of it that devices wrote.
+    pub to_device: Vec<u64>,
+    /// The thread; 0 where threads are not told apart.
+    pub tid: Vec<u32>,
     /// The commonest way through the file, and its share.
     pub pattern: Vec<String>,
 }
@@ -75,6 +81,10 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
 impl FilesUsed {
     pub(super) fn push(&mut self, used: Option<&FileUse>) {
         let totals = used.map(|used| used.totals.clone()).unwrap_or_default();
+        let [from_device, to_device] = device(&totals);
+        self.from_device.push(from_device);
+        self.to_device.push(to_device);
+        self.tid.push(used.and_then(|used| used.tid).unwrap_or(0));
         let by = totals.by_calls;
         self.seconds.push((totals.seconds() * 1e6).round() / 1e6);
         self.read.push(by.read_bytes);

@@ -38,6 +38,7 @@ pub fn follow(files: &mut [FileRow]) {
             name: row.path.clone(),
             object: Object::Regular,
             pid: row.pid,
+            tid: None,
             process: "cc1".to_string(),
             device: 8 << 20,
             inode: 1000 + n as u64,

@@ -49,13 +49,15 @@ struct File {
 }
 
 impl File {
-    fn of(rows: &[&Kept]) -> File {
-        let object = rows.iter().map(|row| row.object).max().unwrap_or_default();
+    fn of(rows: &[(u32, &Kept)]) -> File {
+        let object = rows.iter().map(|(_, row)| row.object).max().unwrap_or_default();
         let mut file = File { object, numbers: Numbers::default(), read: Vec::new() };
-        for row in rows.iter().map(|row| row.amounts()) {
+        let mut read: BTreeMap<u32, u64> = BTreeMap::new();
+        for (pid, row) in rows.iter().map(|(pid, row)| (*pid, row.amounts())) {
             file.numbers.fold(&row.numbers);
-            file.read.push(row.numbers.bytes_by_calls(0));
+            *read.entry(pid).or_default() += row.numbers.bytes_by_calls(0);
         }
+        file.read = read.into_values().collect();
         file
     }
 
@@ -83,9 +85,9 @@ struct Found {
 
 /// What the rules have to say, what took most time first.
 pub fn advice(book: &IoBook) -> Vec<Advice> {
-    let mut files: HashMap<FileId, Vec<&Kept>> = HashMap::new();
-    for ((file, _), row) in &book.rows {
-        files.entry(*file).or_default().push(row);
+    let mut files: HashMap<FileId, Vec<(u32, &Kept)>> = HashMap::new();
+    for ((file, who), row) in &book.rows {
+        files.entry(*file).or_default().push((who.pid, row));
     }
     let mut all = Vec::new();
     for (id, rows) in files {

@@ -3,12 +3,13 @@
 use super::super::book::Row;
 use super::*;
 use weigh_schema::io::Transfer;
+use weigh_schema::io::Who;
 
 fn speaks(numbers: Numbers, processes: usize) -> Vec<String> {
     let mut book = IoBook::default();
     for pid in 0..processes {
         let row = Row { object: Object::Regular, numbers: numbers.clone(), ..Row::default() };
-        book.rows.insert((FileId::default(), pid as u32), Kept::of(row));
+        book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), Kept::of(row));
     }
     let advice = advice(&book);
     assert!(advice.iter().all(|advice| !advice.figures.is_empty() && !advice.text.is_empty()));

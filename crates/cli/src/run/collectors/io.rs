@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{KernelIo, LibraryIo, Telling, name};
+use weigh_collect::io::{Apart, KernelIo, LibraryIo, Telling, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -33,9 +33,14 @@ const WITHOUT_ROOT: &str = "; without root, --mechanism preload counts calls by 
 
 /// Starts it on the command, which is created but not yet executed. Where the job is followed by a library
 /// in its programs, that counts by file, too.
-pub(super) fn start(waiting: &Waiting, follower: &dyn Follow, telling: Telling) -> Started {
+pub(super) fn start(
+    waiting: &Waiting,
+    follower: &dyn Follow,
+    telling: Telling,
+    apart: Apart,
+) -> Started {
     let by_kernel = || -> Result<Gather, FollowError> {
-        let mut gather = Gather::new(Box::new(KernelIo::open(telling)?));
+        let mut gather = Gather::new(Box::new(KernelIo::open_apart(telling, apart)?));
         gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
@@ -44,15 +49,22 @@ pub(super) fn start(waiting: &Waiting, follower: &dyn Follow, telling: Telling) 
             let counted = follower.counted()?;
             Some(Gather::new(Box::new(LibraryIo::of(counted))))
         };
-        match telling {
-            // Sums by file are better than neither.
-            Telling::Each => by_kernel().or_else(|error| {
-                let Some(gather) = by_library() else { return Err(error) };
-                eprintln!("weigh: --io-calls: no row for each call, only sums by file: {error}");
-                Ok(gather)
-            }),
-            Telling::Sums => by_library().map_or_else(by_kernel, Ok),
-        }
+        let without = match (telling, apart) {
+            (Telling::Sums, Apart::Processes) => return by_library().map_or_else(by_kernel, Ok),
+            (Telling::Sums, Apart::Threads) => "--io-by thread: rows are each process's",
+            (Telling::Each, Apart::Processes) => {
+                "--io-calls: no row for each call, only sums by file"
+            }
+            (Telling::Each, Apart::Threads) => {
+                "--io-calls, --io-by thread: only sums by file and process"
+            }
+        };
+        // Sums by file are better than neither.
+        by_kernel().or_else(|error| {
+            let Some(gather) = by_library() else { return Err(error) };
+            eprintln!("weigh: {without}: {error}");
+            Ok(gather)
+        })
     };
     let mut mechanism = Mechanism::Bpf;
     let collector: Box<dyn JobCollector> = match open() {

@@ -178,9 +178,10 @@ pub fn start(
     let mut start = Start { settings, pid, group, follower };
     let written = settings.arguments.written.then(|| written::start(waiting));
     let telling = if settings.arguments.io_calls { Telling::Each } else { Telling::Sums };
+    let apart = settings.arguments.io_by.apart();
     let asked_for = written
         .into_iter()
-        .chain(settings.arguments.io.then(|| io::start(waiting, follower, telling)));
+        .chain(settings.arguments.io.then(|| io::start(waiting, follower, telling, apart)));
     let kinds = KINDS
         .iter()
         .map(|kind| {

@@ -3,7 +3,7 @@
 use weigh_schema::Unit;
 use weigh_schema::io::{
     Direction, FIELDS, Field, FileId, Fold, Named, Numbers, Object, Places, SEEN, STRIDES, Stretch,
-    Use,
+    Use, Who,
 };
 
 use crate::calls::shim::ticks::Pace;
@@ -88,7 +88,7 @@ impl Words {
         let is_used = numbers.get(Field::Last) > 0;
         Some(Use {
             file: self.file(),
-            pid,
+            who: Who { pid, tid: 0 },
             object: if is_used { self.object() } else { Object::Unknown },
             is_deleted: self.is_deleted(),
             numbers,
