@@ -196,7 +196,7 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
 }
 
 fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
-    let is_any = book.rest_uses > 0 || tally.rest_calls > 0;
+    let is_any = book.rest_uses > 0 || tally.rest_calls > 0 || tally.apart_calls > 0;
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
@@ -215,7 +215,20 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (run.tally.lost_requests, "AIO requests found no room: their bytes are missing"),
         (
             run.tally.untold.calls_total,
-            "calls came too fast to be told one by one: they are in all sums, and have no row",
+            match run.tally.apart_calls {
+                0 => {
+                    "calls came too fast to be told one by one: they are in all sums, and have no row"
+                }
+                _ => {
+                    "calls came too fast to be told one by one, or are of programs with rights that the user has \
+                     not: they are in all sums, and have no row"
+                }
+            },
+        ),
+        (
+            run.tally.apart_calls,
+            "calls of programs with rights that the user has not (set-user-ID and their like) are added up without \
+             their files",
         ),
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];

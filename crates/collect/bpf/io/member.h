@@ -11,7 +11,7 @@
 #define MAX_DESCRIPTORS (1 << 20)
 
 /* A thread more of its process, which may be new. */
-static __always_inline void enroll(struct task_struct *task, __u32 parent)
+static __always_inline void enroll(struct task_struct *task, __u32 parent, bool is_apart)
 {
 	struct io_process fresh = { .pid = task->tgid, .parent = parent, .threads = 1 }, *known;
 
@@ -22,6 +22,7 @@ static __always_inline void enroll(struct task_struct *task, __u32 parent)
 		add(&known->threads, 1);
 		return;
 	}
+	fresh.is_apart = is_apart;
 	fresh.started = bpf_ktime_get_ns();
 	bpf_probe_read_kernel(fresh.name, sizeof(fresh.name), task->comm);
 	if (bpf_map_update_elem(&processes, &fresh.pid, &fresh, BPF_NOEXIST)) {
@@ -46,7 +47,7 @@ int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child
 		return 0;
 	}
 	window->stage = STAGE_MEMBER;
-	enroll(child, parent->tgid);
+	enroll(child, parent->tgid, is_apart(parent->tgid));
 	return 0;
 }
 
@@ -60,11 +61,13 @@ int BPF_PROG(member__exec, struct task_struct *task)
 		return 0;
 	if (window->stage == STAGE_ARMED) {
 		window->stage = STAGE_MEMBER;
-		enroll(task, 0);
+		enroll(task, 0, true);
 	}
 	process = process_of(task->tgid);
-	if (process)
+	if (process) {
+		process->is_apart = has_gained_rights(task);
 		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+	}
 	return 0;
 }
 
@@ -85,7 +88,7 @@ int member__join(struct bpf_iter__task *ctx)
 	if (window->stage == STAGE_MEMBER)
 		return 0;
 	window->stage = STAGE_MEMBER;
-	enroll(task, 0);
+	enroll(task, 0, has_gained_rights(task));
 	return 0;
 }
 

@@ -33,6 +33,14 @@ struct inode___io {
 	__u32 i_rdev;
 };
 
+struct fs_struct___io {
+	struct path root;
+};
+
+struct task_struct___io {
+	struct fs_struct___io *fs;
+};
+
 struct mm_struct___io {
 	struct file *exe_file;
 };
