@@ -220,15 +220,15 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
                     "calls came too fast to be told one by one: they are in all sums, and have no row"
                 }
                 _ => {
-                    "calls came too fast to be told one by one, or are of programs with rights that the user has \
-                     not: they are in all sums, and have no row"
+                    "calls came too fast to be told one by one, or are of programs that the user may not look \
+                     at: they are in all sums, and have no row"
                 }
             },
         ),
         (
             run.tally.apart_calls,
-            "calls of programs with rights that the user has not (set-user-ID and their like) are added up without \
-             their files",
+            "calls of programs that the user may not look at (set-user-ID and their like) are added up without their \
+             files",
         ),
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];

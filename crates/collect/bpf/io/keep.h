@@ -153,7 +153,7 @@ struct io_process {
 	__u64 started, ended;
 	__u64 path_calls, path_ns, failed_opens, foreign_calls;
 	__u32 threads;
-	__u32 is_apart; /* it has rights that the owner has not: its files are not told */
+	__u32 is_apart; /* the owner may not look at it: its files are not told */
 	char name[16];
 };
 

@@ -248,7 +248,7 @@ pub struct Tally {
     pub lost_calls: u64,
     /// Calls that were counted, and could not be told one by one.
     pub untold: Untold,
-    /// Calls of processes that have rights which the job's owner has not: in the rest, without their files.
+    /// Calls of processes that the job's owner may not look at: in the rest, without their files.
     pub apart_calls: u64,
 }
 
