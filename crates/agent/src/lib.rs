@@ -3,7 +3,7 @@
 //! other's accounts where they may.
 //!
 //! Users' `weigh run` is served too: each job has a process with the agent's rights that follows it
-//! in the kernel.
+//! in the kernel, and so has what it reads and writes (`files`).
 //!
 //! Reads requests from a socket, and `/proc`; emits answers with descriptors. Refuses threads of
 //! others, more programs than a user may have, and every message that is not understood. It has no
@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod client;
+mod files;
 mod follow;
 mod looks;
 mod message;
@@ -20,6 +21,7 @@ mod server;
 mod timer;
 mod wants;
 
+pub use files::RemoteIo;
 pub use follow::{Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket};
 pub use message::{Refused, Request, parse};
 pub use process::Peer;

@@ -2,7 +2,7 @@
 //!
 //! A message comes from a program that may be hostile: it is taken whole or refused.
 
-use weigh_schema::library::{REPLY, REQUEST, Reason, Request as Kind, SLOTS, layout};
+use weigh_schema::library::{Followed, REPLY, REQUEST, Reason, Request as Kind, SLOTS, layout};
 
 /// Bytes of a message.
 pub const REQUEST_BYTES: usize = REQUEST.len() * 8;
@@ -49,7 +49,10 @@ pub enum Request {
     /// To be told when something that it watches has settled.
     Watch,
     /// Somebody who follows a job.
-    Follow,
+    Follow {
+        /// What of it.
+        what: Followed,
+    },
 }
 
 /// Why a message is not taken.
@@ -80,7 +83,10 @@ pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
         Some(Kind::Peer) => Ok(Request::Peer { pid: small(2, PIDS)? }),
         Some(Kind::Leave) => Ok(Request::Leave { pid: small(2, PIDS)? }),
         Some(Kind::Watch) => Ok(Request::Watch),
-        Some(Kind::Follow) => Ok(Request::Follow),
+        Some(Kind::Follow) => {
+            let what = Followed::numbered(field(3)?).ok_or(Reason::NotUnderstood)?;
+            Ok(Request::Follow { what })
+        }
         None => Err(Reason::NotUnderstood),
     }
 }

@@ -55,6 +55,12 @@ pub enum Refusal {
     /// It is more than a copy of his weigh's that waits.
     #[error("the process has executed a program already")]
     HasExecuted,
+    /// Whoever has them starts programs that have rights: he would be told nothing of them.
+    #[error("this weigh has capabilities of its own")]
+    HasRights,
+    /// What ptrace(2) would not let him look at.
+    #[error("the process has rights of its own, or does not let itself be looked at")]
+    Hidden,
     /// Rights in a user namespace are none outside.
     #[error("the process is in a user namespace of its own")]
     OtherUsers,
@@ -81,10 +87,7 @@ fn owned(pid: u32, user: u32) -> Result<Status, Refusal> {
 /// The process that a descriptor stands for, if it is one that a peer may have followed: a child of his
 /// own that has executed nothing yet.
 pub fn command_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
-    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()));
-    let about = Status(about.unwrap_or_default());
-    let pid = about.number("Pid").and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
-    let pid = pid.ok_or(Refusal::NoProcess)?;
+    let pid = pid_of(pidfd)?;
     let status = owned(pid, peer.uid)?;
     if status.number("PPid") != Some(peer.pid.into()) || status.number("Tgid") != Some(pid.into()) {
         return Err(Refusal::NoChild);
@@ -94,6 +97,47 @@ pub fn command_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
         Some(true) => Err(Refusal::HasExecuted),
         None => Err(Refusal::NoProcess),
     }
+}
+
+/// Whether a peer has no capabilities: programs that have any are not told of.
+pub fn has_no_rights(peer: Peer) -> Result<(), Refusal> {
+    let status = Status::read(peer.pid, peer.pid).ok_or(Refusal::NoProcess)?;
+    match status.capabilities("CapPrm") {
+        Some(0) => Ok(()),
+        _ => Err(Refusal::HasRights),
+    }
+}
+
+/// The process that a descriptor stands for, which runs, if it is one that a peer could look at himself: his by
+/// all IDs, without capabilities, and one that may be looked at, as ptrace(2) has it.
+pub fn running_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
+    let pid = pid_of(pidfd)?;
+    let status = owned(pid, peer.uid)?;
+    let own = Status::read(peer.pid, peer.pid).ok_or(Refusal::NoProcess)?;
+    if status.number("Tgid") != Some(pid.into()) {
+        return Err(Refusal::NoProcess);
+    }
+    let group = own.field("Gid").nth(1);
+    let same_groups =
+        status.field("Gid").count() == 4 && status.field("Gid").all(|g| Some(g) == group);
+    if !same_groups || status.capabilities("CapPrm") != Some(0) || !is_open(pid, peer.uid) {
+        return Err(Refusal::Hidden);
+    }
+    Ok(pid)
+}
+
+/// Whether a process is dumpable: then what `/proc` has of it belongs to its user.
+fn is_open(pid: u32, user: u32) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(format!("/proc/{pid}/io")).is_ok_and(|about| about.uid() == user)
+}
+
+/// The process that a descriptor stands for, as long as it has not been waited for.
+fn pid_of(pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()));
+    let about = Status(about.unwrap_or_default());
+    let pid = about.number("Pid").and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+    pid.ok_or(Refusal::NoProcess)
 }
 
 /// `PF_FORKNOEXEC` of `<linux/sched.h>`: the kernel tells it in `/proc/PID/stat`.
@@ -115,7 +159,7 @@ pub fn is_of_this_namespace(pid: u32) -> bool {
 /// Whether a process may look at others that are not its user's.
 pub fn may_look_at_all(pid: u32) -> bool {
     let Some(status) = Status::read(pid, pid) else { return false };
-    let rights = status.field("CapEff").next().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let rights = status.capabilities("CapEff");
     let has = |capability: u32| rights.is_some_and(|rights| rights >> capability & 1 == 1);
     (has(CAP_SYS_PTRACE) || has(CAP_PERFMON)) && has_our_users(pid)
 }
@@ -152,6 +196,10 @@ impl Status {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.field(name).next()?.parse().ok()
+    }
+
+    fn capabilities(&self, which: &str) -> Option<u64> {
+        self.field(which).next().and_then(|hex| u64::from_str_radix(hex, 16).ok())
     }
 
     fn effective_user(&self) -> Option<u32> {

@@ -15,7 +15,7 @@ use rustix::net::{
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
 use weigh_collect::job::JobError;
-use weigh_schema::library::{FOLLOWS_CALLS, Reason};
+use weigh_schema::library::{FOLLOWS_CALLS, Followed, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::client::{Client, Received, turn_away};
@@ -234,7 +234,7 @@ impl Server {
             Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
-            Received::Message(Ok(Request::Follow)) => self.follow(key),
+            Received::Message(Ok(Request::Follow { what })) => self.follow(key, what),
         };
         if answered.is_err() {
             self.drop_client(key, calls);
@@ -405,16 +405,16 @@ impl Server {
     }
 
     /// Starts one who follows a job, and puts the two through to each other.
-    fn follow(&mut self, key: u64) -> io::Result<()> {
+    fn follow(&mut self, key: u64, what: Followed) -> io::Result<()> {
         let Some(client) = self.clients.get(&key) else { return Ok(()) };
         let uid = client.peer.uid;
         if !self.settings.follows {
             return client.answer(Reason::NotPermitted, 0, 0, None);
         }
-        if !self.sessions.has_room(uid) || !self.pace.allows(uid, Instant::now()) {
+        if !self.sessions.has_room(uid, what) || !self.pace.allows(uid, Instant::now()) {
             return client.answer(Reason::TooMany, 0, 0, None);
         }
-        match self.sessions.start(client.peer, client.process()) {
+        match self.sessions.start(client.peer, what, client.process()) {
             Ok((session, pidfd, stream)) => {
                 watch(&self.epoll, pidfd, session | SESSION)?;
                 client.answer(Reason::Measured, 0, 0, Some(stream.as_fd()))

@@ -4,85 +4,25 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use support::agent::{Agent, NOBODY, root_for_everybody};
 use support::measured::Measured;
-use support::run::{Scratch, Weigh};
-use support::{patience, processes, wait_until, weigh_for_everybody, workload};
+use support::run::Weigh;
+use support::{patience, processes, wait_until, workload};
 use weigh_agent::RemoteJob;
 use weigh_collect::follow::{Follow as _, Wanted};
 use weigh_schema::event::CollectorState;
 use weigh_schema::{Mechanism, Quality};
 
-const NOBODY: u32 = 65534;
-/// No user of this machine: the agent's unit makes one up as well.
-const AGENT: &str = "61234";
-const UNIT: &str = include_str!("../../../packaging/weigh-agent.service");
-
-/// `weigh agent`, ready, with what the unit gives it.
-struct Agent {
-    process: Child,
-    scratch: Scratch,
-}
-
-impl Agent {
-    fn start() -> Agent {
-        let scratch = Scratch::new();
-        let rights = UNIT.lines().find_map(|line| line.strip_prefix("AmbientCapabilities="));
-        let rights: Vec<String> = std::iter::once("-all".to_string())
-            .chain(rights.expect("rights").split(' ').map(|right| {
-                format!("+{}", right.strip_prefix("CAP_").expect("a name").to_lowercase())
-            }))
-            .collect();
-        let rights = rights.join(",");
-        let mut process = Command::new("setpriv")
-            .args(["--reuid", AGENT, "--regid", AGENT, "--clear-groups", "--no-new-privs"])
-            .args(["--inh-caps", &rights, "--ambient-caps", &rights, "--bounding-set", &rights])
-            .arg(weigh_for_everybody())
-            .args(["agent", "--socket"])
-            .arg(scratch.path("socket"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("setpriv starts");
-        let mut said = BufReader::new(process.stderr.take().expect("standard error"));
-        let mut line = String::new();
-        said.read_line(&mut line).expect("text");
-        assert!(line.contains("serves at"), "{line}");
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::stderr()));
-        Agent { process, scratch }
-    }
-
-    /// A run of an ordinary user's, who asks this agent.
-    fn asked_by(&self, run: Weigh) -> Weigh {
-        run.run_by(NOBODY).env("WEIGH_SOCKET", self.scratch.path("socket"))
-    }
-
-    /// `weigh run -- WORKLOAD…` of an ordinary user's.
-    fn workload(&self, line: &str) -> Weigh {
-        self.asked_by(Weigh::workload(line))
-    }
-
-    fn open(&self) -> Result<RemoteJob, weigh_agent::RemoteError> {
-        let wanted = Wanted { calls: false, network: false, files: false };
-        RemoteJob::open(&self.scratch.path("socket"), wanted)
-    }
-
-    /// Those who follow jobs.
-    fn sessions(&self) -> Vec<u32> {
-        processes::children(self.process.id())
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Somebody of the agent's who follows a job.
+fn open(agent: &Agent) -> Result<RemoteJob, weigh_agent::RemoteError> {
+    let wanted = Wanted { calls: false, network: false, files: false };
+    RemoteJob::open(&agent.scratch.path("socket"), wanted)
 }
 
 /// The kernel followed it, through the agent.
@@ -173,14 +113,6 @@ fn a_daemon_is_waited_for() {
     measured.is_between("wall_seconds", 1.5, 1.5 + patience(2.0).as_secs_f64());
     let size = measured.scratch.path("work/daemon-output").metadata().expect("a file").len();
     assert_eq!(size, 1_000_003, "weigh ended before the daemon");
-}
-
-/// A copy of setpriv by which everybody becomes root.
-fn root_for_everybody(scratch: &Scratch) -> String {
-    let copy = scratch.path("become");
-    std::fs::copy("/usr/bin/setpriv", &copy).expect("a copy");
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o4755)).expect("rights");
-    copy.display().to_string()
 }
 
 /// A program that has become root's is one of the job, but not the user's to stop, nor to look at.
@@ -278,7 +210,7 @@ fn nobody_s_process_but_one_s_own_is_followed() {
     needs_root!();
     let agent = Agent::start();
     let refused = |pid: u32, why: &str| {
-        let mut job = agent.open().expect("the agent serves");
+        let mut job = open(&agent).expect("the agent serves");
         let number = Pid::from_raw(pid as i32).expect("a PID");
         let pidfd = pidfd_open(number, PidfdFlags::empty()).expect("it is there");
         let error = job.arm(pid, pidfd.as_fd()).expect_err("it was taken");
@@ -295,7 +227,7 @@ fn nobody_s_process_but_one_s_own_is_followed() {
     });
     refused(theirs.id(), "not the user's own");
     refused(1, "no child");
-    let mut job = agent.open().expect("the agent serves");
+    let mut job = open(&agent).expect("the agent serves");
     let file = std::fs::File::open("/dev/null").expect("it is there");
     let error = job.arm(1, file.as_fd()).expect_err("it was taken");
     assert!(error.to_string().contains("no process that the agent can see"), "{error}");
@@ -357,7 +289,7 @@ fn who_asks_for_too_many_is_turned_away() {
     needs_root!();
     let agent = Agent::start();
     let held: Vec<UnixStream> = (0..8).map(|_| stream(&agent)).collect();
-    let error = agent.open().map(drop).expect_err("one too many");
+    let error = open(&agent).map(drop).expect_err("one too many");
     assert!(error.to_string().contains("as the agent allows"), "{error}");
     was_followed(&agent.workload("spin 20").measure());
     drop(held);

@@ -6,7 +6,7 @@
 #ifndef WEIGH_JOB_H
 #define WEIGH_JOB_H
 
-#include "kernel.h"
+#include "owner.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -245,9 +245,6 @@ struct {
 
 const volatile __u32 page_bytes = 4096;
 const volatile __u32 cpus = 1;
-/* For whom the job is followed, if he has no rights of his own. */
-const volatile __u32 has_owner = 0;
-const volatile __u32 owner = 0;
 const volatile __u64 wake_mark = 1 << 20; /* wake the reader when this much is waiting */
 
 /* So that these types are in the object's BTF for user space. */
@@ -311,40 +308,6 @@ static __always_inline struct process *process_of(struct task_struct *task)
 	__u64 key = process_key(task);
 
 	return bpf_map_lookup_elem(&processes, &key);
-}
-
-/* As kill(2) has it for a user without capabilities. */
-static __always_inline bool may_signal(struct task_struct *task)
-{
-	if (!has_owner)
-		return true;
-	return BPF_CORE_READ(task, real_cred, uid.val) == owner ||
-	       BPF_CORE_READ(task, real_cred, suid.val) == owner;
-}
-
-/*
- * Whether a thread has rights that the owner of the job has not, as ptrace(2) would have it: then he
- * is not told what it does. What a user namespace gives counts for nothing outside.
- */
-static __always_inline bool has_gained_rights(struct task_struct *task)
-{
-	const struct cred *cred;
-	__u64 permitted = 0;
-
-	if (!has_owner)
-		return false;
-	cred = BPF_CORE_READ(task, real_cred);
-	if (BPF_CORE_READ(cred, uid.val) != owner || BPF_CORE_READ(cred, euid.val) != owner ||
-	    BPF_CORE_READ(cred, suid.val) != owner || BPF_CORE_READ(cred, fsuid.val) != owner)
-		return true;
-	if (BPF_CORE_READ(cred, gid.val) != BPF_CORE_READ(cred, egid.val) ||
-	    BPF_CORE_READ(cred, gid.val) != BPF_CORE_READ(cred, sgid.val))
-		return true;
-	if (BPF_CORE_READ(cred, user_ns, level))
-		return false;
-	bpf_probe_read_kernel(&permitted, sizeof(permitted),
-			      (void *)cred + bpf_core_field_offset(struct cred, cap_permitted));
-	return permitted;
 }
 
 static __always_inline union scratch *scratch(__u32 which)

@@ -8,15 +8,15 @@ mod calls;
 mod follow;
 mod layout;
 mod library;
+mod told;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
-use rustix::process::PidfdFlags;
+use rustix::process::{PidfdFlags, pidfd_open};
 use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 
 use crate::calls::join;
@@ -29,6 +29,7 @@ use layout::skeleton;
 pub use calls::name;
 pub use follow::FollowIo;
 pub use library::LibraryIo;
+pub use told::{Kept, Told};
 
 /// Run on request, not attached.
 const JOIN: &str = "member__join";
@@ -63,19 +64,24 @@ pub struct KernelIo {
     skeleton: skeleton::IoSkel<'static>,
     links: Vec<Link>,
     ring: RingBuffer<'static>,
-    arrived: Rc<RefCell<VecDeque<Event>>>,
+    arrived: Rc<RefCell<Told>>,
     missing: Vec<String>,
     began_ns: u64,
 }
 
 impl KernelIo {
     /// Loads the programs and attaches them. Nobody is followed yet.
-    pub fn open(telling: Telling) -> Result<KernelIo, JobError> {
-        KernelIo::open_apart(telling, Apart::default())
+    pub fn open(telling: Telling, apart: Apart) -> Result<KernelIo, JobError> {
+        KernelIo::open_for(telling, apart, None)
     }
 
-    /// The same, with the numbers of threads kept apart if that is wanted.
-    pub fn open_apart(telling: Telling, apart: Apart) -> Result<KernelIo, JobError> {
+    /// The same for a user who has no rights of his own, if one is named: of processes that have gained rights he
+    /// is told sums, and of all others' files their names as far as these processes see them.
+    pub fn open_for(
+        telling: Telling,
+        apart: Apart,
+        owner: Option<u32>,
+    ) -> Result<KernelIo, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
@@ -101,6 +107,8 @@ impl KernelIo {
             calls::fill(&mut constants.calls);
             constants.tells_calls = telling == Telling::Each;
             constants.by_thread = apart == Apart::Threads;
+            constants.has_owner = owner.is_some().into();
+            constants.owner = owner.unwrap_or(0);
         }
         if telling == Telling::Each {
             open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;
@@ -109,7 +117,7 @@ impl KernelIo {
         let links = attach(&mut skeleton)?;
         let began_ns = clock::monotonic_ns();
         let arrived = Rc::default();
-        let ring = read_rings(&skeleton, &arrived, began_ns)?;
+        let ring = read_rings(&skeleton, &arrived)?;
         Ok(KernelIo { skeleton, links, ring, arrived, missing, began_ns })
     }
 
@@ -121,6 +129,11 @@ impl KernelIo {
     /// When the following began, by the monotonic clock; times are counted from there.
     pub fn began_ns(&self) -> u64 {
         self.began_ns
+    }
+
+    /// How long ago that is.
+    pub fn elapsed_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.began_ns)
     }
 
     /// This process, which waits for its exec, is followed from then on.
@@ -146,13 +159,16 @@ impl KernelIo {
 
     /// Whether a process is one that is followed.
     pub fn is_member(&self, pid: u32) -> bool {
-        let window = || {
-            let pid = rustix::process::Pid::from_raw(pid as i32)?;
-            let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
-            let key = pidfd.as_raw_fd().to_ne_bytes();
-            self.skeleton.maps.windows.lookup(&key, MapFlags::ANY).ok()?
-        };
-        window().is_some_and(|window| layout::is_member(&window))
+        let pid = rustix::process::Pid::from_raw(pid as i32);
+        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        pidfd.is_some_and(|pidfd| self.is_member_by(pidfd.as_fd()))
+    }
+
+    /// Whether the process that a descriptor stands for is.
+    pub fn is_member_by(&self, pidfd: BorrowedFd<'_>) -> bool {
+        let key = pidfd.as_raw_fd().to_ne_bytes();
+        let window = self.skeleton.maps.windows.lookup(&key, MapFlags::ANY);
+        window.is_ok_and(|window| window.is_some_and(|window| layout::is_member(&window)))
     }
 
     /// One of them is readable when much waits to be taken in.
@@ -163,9 +179,34 @@ impl KernelIo {
 
     /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.
     pub fn events(&mut self) -> Vec<Event> {
+        self.records().events(self.began_ns).collect()
+    }
+
+    /// The same, to be handed on.
+    pub fn records(&mut self) -> Told {
         // It fails where a callback does, and these do not.
         let _ = self.ring.consume_raw_n(EVENTS);
-        std::mem::take(&mut *self.arrived.borrow_mut()).into()
+        std::mem::take(&mut *self.arrived.borrow_mut())
+    }
+
+    /// Shows what is kept, key and value of each, to be handed on.
+    pub fn each_kept(
+        &self,
+        what: Kept,
+        show: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), JobError> {
+        let maps = &self.skeleton.maps;
+        match what {
+            Kept::Uses => each_entry(&maps.uses, show),
+            Kept::Devices => each_entry(&maps.devices, show),
+            Kept::Processes => each_entry(&maps.processes, show),
+            Kept::Requests => each_entry(&maps.requests, show),
+            Kept::Rest => {
+                let rest = maps.rest.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+                rest.map(|value| show(&layout::no_key(), &value.unwrap_or_default()))
+            }
+        }
+        .map_err(bpf(READING))
     }
 
     /// Shows what is still kept: files that processes have open, what there was no room to tell, and what
@@ -231,8 +272,7 @@ fn attach(skeleton: &mut skeleton::IoSkel<'static>) -> Result<Vec<Link>, JobErro
 
 fn read_rings(
     skeleton: &skeleton::IoSkel<'static>,
-    arrived: &Rc<RefCell<VecDeque<Event>>>,
-    began_ns: u64,
+    arrived: &Rc<RefCell<Told>>,
 ) -> Result<RingBuffer<'static>, JobError> {
     let mut builder = RingBufferBuilder::new();
     // Names come first: they are waited for by nobody. Calls come last: what they are about is named then.
@@ -240,7 +280,7 @@ fn read_rings(
     for map in [&maps.told_names, &maps.told, &maps.told_calls] {
         let sink = Rc::clone(arrived);
         let take = move |data: &[u8]| {
-            sink.borrow_mut().extend(layout::event(data, began_ns));
+            sink.borrow_mut().push(&[], data);
             0
         };
         builder.add(map, take).map_err(bpf("ring buffer"))?;

@@ -128,6 +128,15 @@ numbered! {
 }
 
 numbered! {
+    /// What somebody follows who was asked for by [`Request::Follow`]: the value of that message.
+    Followed, "WEIGH_FOLLOW_",
+    /// A job's processes, and what they use.
+    Job = "JOB", "a job's processes, and what they use";
+    /// What a job reads and writes.
+    Files = "FILES", "what a job reads and writes, by file";
+}
+
+numbered! {
     /// Why something is not measured.
     Reason, "WEIGH_",
     /// It is measured.

@@ -203,7 +203,8 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
 
 fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
     let of_devices = book.rest.numbers.bytes_of_devices() != [0, 0];
-    let is_any = book.rest_uses > 0 || tally.rest_calls > 0 || of_devices;
+    let calls = tally.rest_calls + tally.apart_calls;
+    let is_any = book.rest_uses > 0 || calls > 0 || of_devices;
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
@@ -222,7 +223,20 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (run.tally.lost_requests, "AIO requests found no room: their bytes are missing"),
         (
             run.tally.untold.calls_total,
-            "calls came too fast to be told one by one: they are in all sums, and have no row",
+            match run.tally.apart_calls {
+                0 => {
+                    "calls came too fast to be told one by one: they are in all sums, and have no row"
+                }
+                _ => {
+                    "calls came too fast to be told one by one, or are of programs that the user may not look \
+                     at: they are in all sums, and have no row"
+                }
+            },
+        ),
+        (
+            run.tally.apart_calls,
+            "calls of programs that the user may not look at (set-user-ID and their like) are added up without their \
+             files",
         ),
         (
             run.tally.lost_pages,

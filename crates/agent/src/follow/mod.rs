@@ -5,9 +5,11 @@
 mod remote;
 mod serve;
 mod sessions;
-mod wire;
+pub(crate) mod wire;
 
+pub(crate) use remote::{PATIENCE, session_for};
 pub use remote::{RemoteError, RemoteJob, answers, session, socket};
+pub(crate) use serve::User;
 pub use serve::{be_session, is_session};
 pub(crate) use sessions::Sessions;
 pub use wire::Ask;

@@ -22,13 +22,13 @@ use weigh_collect::remains::Remains;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
-use weigh_schema::library::{REPLY, Reason, Request, SOCKET, SOCKET_VARIABLE, layout};
+use weigh_schema::library::{Followed, REPLY, Reason, Request, SOCKET, SOCKET_VARIABLE, layout};
 use weigh_schema::{Formula, METRICS, Mechanism, Quality};
 
 use super::wire::{self, Ask, Glimpse, MOST_TOLD, Tell, VERSION};
 
 /// Whoever does not answer for so long is lost.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between looks for who is alive, when nobody tells.
 const LOOK: Duration = Duration::from_millis(50);
 /// Rounds of events that are fetched at once: a job that makes more goes on meanwhile.
@@ -90,9 +90,14 @@ fn connected(path: &Path) -> Result<OwnedFd, RemoteError> {
 
 /// Asks the agent that listens there for somebody who follows a job.
 pub fn session(path: &Path) -> Result<UnixStream, RemoteError> {
+    session_for(path, Followed::Job)
+}
+
+/// The same for one who follows something of a job.
+pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;
     let gone = |error: rustix::io::Errno| RemoteError::Gone(error.into());
-    let numbers = [layout(), Request::Follow as u64, 0, 0];
+    let numbers = [layout(), Request::Follow as u64, 0, what as u64];
     let message: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
     send(&socket, &message, SendFlags::NOSIGNAL).map_err(gone)?;
     let mut answer = [0; REPLY.len() * 8];

@@ -19,7 +19,10 @@ use weigh_collect::follow::Follow;
 use weigh_collect::job::KernelJob;
 use weigh_schema::event::Event;
 
+use weigh_schema::library::Followed;
+
 use super::wire::{self, Ask, Glimpse, MOST_ASKED, Tell, VERSION};
+use crate::files;
 use crate::process::{self, Peer};
 
 /// The first argument of weigh as a session; then come the user's weigh and the user.
@@ -38,17 +41,18 @@ const MOST_LIVING: usize = 256;
 /// There are not so many metrics.
 const MOST_LIMITS: usize = 256;
 
-/// Whose session this is, if these arguments say that this weigh is one.
-pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<Peer> {
+/// Whose session this is, and of what, if these arguments say that this weigh is one.
+pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<(Peer, Followed)> {
     let mut arguments = arguments.into_iter().skip(1);
     arguments.next().filter(|first| first == SESSION)?;
     let mut number = || arguments.next()?.to_str()?.parse().ok();
-    Some(Peer { pid: number()?, uid: number()? })
+    let peer = Peer { pid: number()?, uid: number()? };
+    Some((peer, Followed::numbered(number()?.into())?))
 }
 
 /// Serves until the user's weigh has gone. Its stream is standard input; standard output is a
 /// descriptor for its process.
-pub fn be_session(peer: Peer) -> ExitCode {
+pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
     // What follows a job does not outlive the agent that was asked to.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let serve = || -> io::Result<()> {
@@ -58,8 +62,13 @@ pub fn be_session(peer: Peer) -> ExitCode {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Session { stream, process, peer, wake, job: None, events: VecDeque::new(), is_armed: false }
-            .serve()
+        let user = User { stream, process, peer, wake };
+        match what {
+            Followed::Job => {
+                Session { user, job: None, events: VecDeque::new(), is_armed: false }.serve()
+            }
+            Followed::Files => files::serve(user),
+        }
     };
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,11 +77,20 @@ pub fn be_session(peer: Peer) -> ExitCode {
     }
 }
 
+/// Whom a session is for.
+pub struct User {
+    /// Where he asks.
+    pub stream: UnixStream,
+    /// His weigh.
+    pub process: OwnedFd,
+    /// The same, by its numbers.
+    pub peer: Peer,
+    /// Wakes his weigh.
+    pub wake: OwnedFd,
+}
+
 struct Session {
-    stream: UnixStream,
-    process: OwnedFd,
-    peer: Peer,
-    wake: OwnedFd,
+    user: User,
     job: Option<KernelJob>,
     events: VecDeque<Event>,
     is_armed: bool,
@@ -85,11 +103,11 @@ impl Session {
             if !is_asked {
                 continue;
             }
-            let Some((ask, with)) = wire::receive(&self.stream, MOST_ASKED)? else { break };
+            let Some((ask, with)) = wire::receive(&self.user.stream, MOST_ASKED)? else { break };
             let opens = matches!(ask, Ask::Open { .. });
             let told = self.answer(ask, with).unwrap_or_else(Tell::Refused);
-            let wake = (opens && told == Tell::Done).then(|| self.wake.as_fd());
-            wire::send(&self.stream, &told, wake)?;
+            let wake = (opens && told == Tell::Done).then(|| self.user.wake.as_fd());
+            wire::send(&self.user.stream, &told, wake)?;
         }
         Ok(())
     }
@@ -99,8 +117,8 @@ impl Session {
         let kernel = self.job.as_ref().filter(|_| self.events.len() < MOST_EVENTS);
         let kernel = kernel.and_then(|job| job.wake_fd());
         let mut fds = vec![
-            PollFd::new(&self.process, PollFlags::IN),
-            PollFd::new(&self.stream, PollFlags::IN),
+            PollFd::new(&self.user.process, PollFlags::IN),
+            PollFd::new(&self.user.stream, PollFlags::IN),
         ];
         fds.extend(kernel.iter().map(|kernel| PollFd::new(kernel, PollFlags::IN)));
         loop {
@@ -121,7 +139,7 @@ impl Session {
         let before = self.events.len();
         self.events.extend(job.events());
         if self.events.len() > before {
-            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.user.wake, &1u64.to_ne_bytes());
         }
     }
 
@@ -134,8 +152,8 @@ impl Session {
                 return Err("it is open already".to_string());
             }
             // Before the command is made: then the user's weigh can still do without the agent.
-            process::may_ask(self.peer).map_err(|refusal| refusal.to_string())?;
-            let job = KernelJob::open_for(wanted.into(), true, Some(self.peer.uid));
+            process::may_ask(self.user.peer).map_err(|refusal| refusal.to_string())?;
+            let job = KernelJob::open_for(wanted.into(), true, Some(self.user.peer.uid));
             self.job = Some(job.map_err(|error| error.to_string())?);
             return Ok(Tell::Done);
         }
@@ -149,7 +167,7 @@ impl Session {
                 let Some(pidfd) = with.filter(|_| !self.is_armed) else {
                     return Err("it is armed already, or by nothing".to_string());
                 };
-                let pid = process::command_of(self.peer, pidfd.as_fd())
+                let pid = process::command_of(self.user.peer, pidfd.as_fd())
                     .map_err(|refusal| refusal.to_string())?;
                 self.is_armed = true;
                 done(job.arm(pid, pidfd.as_fd()))

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weigh_schema::library::Followed;
 
 use super::serve::SESSION;
 use crate::process::Peer;
@@ -17,6 +18,17 @@ use crate::process::Peer;
 /// Each costs every process of the machine a little, at each fork, exec and page fault, and some 30 MiB.
 const OF_ALL: usize = 32;
 const OF_A_USER: usize = 8;
+/// Each of these costs every system call of the machine two looks, and up to 100 MiB.
+const FILES_OF_ALL: usize = 8;
+const FILES_OF_A_USER: usize = 2;
+
+/// How many a user may have, and all.
+fn room(what: Followed) -> (usize, usize) {
+    match what {
+        Followed::Job => (OF_A_USER, OF_ALL),
+        Followed::Files => (FILES_OF_A_USER, FILES_OF_ALL),
+    }
+}
 
 /// What follows jobs.
 #[derive(Default)]
@@ -29,13 +41,16 @@ struct Session {
     process: Child,
     pidfd: OwnedFd,
     uid: u32,
+    what: Followed,
 }
 
 impl Sessions {
     /// Whether a user may have one more.
-    pub fn has_room(&self, uid: u32) -> bool {
-        let of_user = self.running.values().filter(|session| session.uid == uid).count();
-        self.running.len() < OF_ALL && of_user < OF_A_USER
+    pub fn has_room(&self, uid: u32, what: Followed) -> bool {
+        let alike = || self.running.values().filter(|session| session.what == what);
+        let of_user = alike().filter(|session| session.uid == uid).count();
+        let (for_user, for_all) = room(what);
+        alike().count() < for_all && of_user < for_user
     }
 
     /// Starts one. Gives its key, a descriptor that tells of its end, and the user's end of the
@@ -43,12 +58,13 @@ impl Sessions {
     pub fn start(
         &mut self,
         peer: Peer,
+        what: Followed,
         process: BorrowedFd<'_>,
     ) -> io::Result<(u64, BorrowedFd<'_>, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut child = Command::new("/proc/self/exe")
             .arg(SESSION)
-            .args([peer.pid.to_string(), peer.uid.to_string()])
+            .args([peer.pid, peer.uid, what as u32].map(|number| number.to_string()))
             .stdin(Stdio::from(OwnedFd::from(ours)))
             .stdout(Stdio::from(process.try_clone_to_owned()?))
             .spawn()?;
@@ -63,7 +79,7 @@ impl Sessions {
         };
         self.last_key += 1;
         let key = self.last_key;
-        let session = Session { process: child, pidfd, uid: peer.uid };
+        let session = Session { process: child, pidfd, uid: peer.uid, what };
         let session = self.running.entry(key).or_insert(session);
         Ok((key, session.pidfd.as_fd(), theirs.into()))
     }

@@ -82,7 +82,7 @@ pub struct IoArguments {
     pub parquet: Option<PathBuf>,
 
     /// Write a row for each call to a Parquet file: when, how long, who, which file, where in it, bytes asked
-    /// for and moved, error. It takes root.
+    /// for and moved, error. It takes root, or a `weigh agent` that runs.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calls: Option<PathBuf>,
 }
@@ -90,9 +90,10 @@ pub struct IoArguments {
 /// How `weigh io` sees reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IoMechanism {
-    /// bpf where that is allowed, else preload.
+    /// bpf where that is allowed, or where an agent does it for the user, else preload.
     Auto,
-    /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root.
+    /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root, or a
+    /// `weigh agent` that runs.
     Bpf,
     /// A library in dynamic programs: calls of the C library, without any rights. What it can not see is named.
     Preload,

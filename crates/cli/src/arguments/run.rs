@@ -154,7 +154,7 @@ pub struct RunArguments {
     #[arg(long)]
     pub io: bool,
 
-    /// With --io: keep a row for each call that is about a file, in io_calls.parquet. It takes root;
+    /// With --io: keep a row for each call that is about a file, in io_calls.parquet. It takes root, or an agent;
     /// docs/io.md says what it costs.
     #[arg(long, requires = "io")]
     pub io_calls: bool,

@@ -4,7 +4,10 @@
 //! mechanism that the user named does not work.
 
 use anyhow::{Context as _, bail};
+use weigh_agent::{RemoteError, RemoteIo};
+use weigh_collect::follow::FollowError;
 use weigh_collect::io::{Apart, FollowIo, KernelIo, LibraryIo, Telling};
+use weigh_collect::job::JobError;
 use weigh_collect::preload::why_blind_in;
 
 use crate::arguments::{IoArguments, IoBy, IoMechanism};
@@ -30,14 +33,14 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
     let apart = arguments.by.apart();
     match arguments.mechanism {
-        IoMechanism::Bpf => Ok(Box::new(KernelIo::open_apart(telling, apart)?)),
+        IoMechanism::Bpf => Ok(by_kernel(telling, apart)?),
         IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
             by_library(arguments).context("--mechanism preload does not work here")
         }
-        IoMechanism::Auto => match KernelIo::open_apart(telling, apart) {
-            Ok(kernel) => Ok(Box::new(kernel)),
+        IoMechanism::Auto => match by_kernel(telling, apart) {
+            Ok(kernel) => Ok(kernel),
             Err(error) if telling == Telling::Each => Err(error).context(ONLY_BPF),
             Err(error) if apart == Apart::Threads => Err(error).context(NO_THREADS),
             Err(error) if arguments.command.is_empty() => Err(error.into()),
@@ -51,6 +54,27 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             }
         },
     }
+}
+
+/// The kernel side: weigh's own, or, for who has no rights, the agent's.
+pub fn by_kernel(telling: Telling, apart: Apart) -> Result<Box<dyn FollowIo>, FollowError> {
+    let own = match KernelIo::open(telling, apart) {
+        Ok(kernel) => return Ok(Box::new(kernel)),
+        Err(own) => own,
+    };
+    match RemoteIo::open(&weigh_agent::socket(), telling, apart) {
+        Ok(remote) => Ok(Box::new(remote)),
+        Err(RemoteError::NoAgent(..)) => Err(own.into()),
+        Err(remote) => Err(FollowError::Elsewhere(Box::new(Neither { own, remote }))),
+    }
+}
+
+/// Why the kernel does not tell, and the agent neither.
+#[derive(Debug, thiserror::Error)]
+#[error("{own}; {remote}")]
+struct Neither {
+    own: JobError,
+    remote: RemoteError,
 }
 
 fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {

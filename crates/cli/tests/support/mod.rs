@@ -11,6 +11,7 @@
 // Each test binary has this module, and none uses all of it.
 #![allow(dead_code)]
 
+pub mod agent;
 pub mod library;
 pub mod measured;
 pub mod processes;

@@ -160,8 +160,10 @@ static long try_to_count(__u32 index, struct attempt *attempt)
 /* As a call is counted, it is told. */
 static __noinline int tell_call(struct io_key *key, struct io_doing *did)
 {
-	struct io_told_call *record = bpf_ringbuf_reserve(&told_calls, sizeof(*record), 0);
+	struct io_told_call *record = 0;
 
+	if (!is_apart(key->pid))
+		record = bpf_ringbuf_reserve(&told_calls, sizeof(*record), 0);
 	if (!record) {
 		add(&tally.untold_calls, 1);
 		add(&tally.untold_bytes[did->wrote & 1], did->deed == DID_MOVE ? did->bytes : 0);
@@ -196,12 +198,11 @@ static __always_inline void tell_fileless(struct io_doing *did, __u32 pid)
 		tell_call(&key, did);
 }
 
-static __noinline int count_in_rest(struct io_doing *did)
+static __noinline int count_without_file(struct io_doing *did)
 {
 	struct io_use *use;
 	__u32 zero = 0;
 
-	add(&tally.rest_calls, 1);
 	use = bpf_map_lookup_elem(&rest, &zero);
 	if (!use)
 		return 0;
@@ -210,6 +211,12 @@ static __noinline int count_in_rest(struct io_doing *did)
 	if (!count_in(use, did))
 		add(&tally.lost_calls, 1);
 	return 0;
+}
+
+static __always_inline int count_in_rest(struct io_doing *did)
+{
+	add(&tally.rest_calls, 1);
+	return count_without_file(did);
 }
 
 /* What a new use has besides its numbers. */
@@ -236,11 +243,17 @@ static __noinline int describe_use(struct io_file *file)
 static __noinline int did_with(struct io_file *file, struct io_doing *did)
 {
 	struct attempt attempt = { .key = &file->key, .did = did };
-	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
-	bool is_described = use && (use->is_named || !file->file);
+	struct io_use *use;
+	bool is_described;
 
 	if (tells_calls)
 		tell_call(&file->key, did);
+	if (is_apart(file->key.pid)) {
+		add(&tally.apart_calls, 1);
+		return count_without_file(did);
+	}
+	use = bpf_map_lookup_elem(&uses, &file->key);
+	is_described = use && (use->is_named || !file->file);
 	if (!use || !count_in(use, did)) {
 		is_described = false;
 		bpf_loop(PATIENCE, try_to_count, &attempt, 0);
@@ -259,7 +272,8 @@ static __noinline int tell_use(struct io_file *file)
 	struct inode___io *inode = (void *)file->inode;
 	struct io_told_use *record;
 
-	if (!use)
+	/* What was done before it came to be apart stays in the table: when it is done with it is not told. */
+	if (!use || is_apart(file->key.pid))
 		return 0;
 	record = bpf_ringbuf_reserve(&told, sizeof(*record), 0);
 	if (!record)

@@ -86,6 +86,10 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	if (!know_file(file, file_at(bpf_get_current_task_btf(), control.descriptor),
 		       batch->pid, (__u32)bpf_get_current_pid_tgid()))
 		return 0;
+	if (is_apart(batch->pid)) {
+		add(&tally.lost_requests, 1);
+		return 0;
+	}
 	request.file = file->key;
 	/* Of a vector this is the number of its pieces: the result alone tells. */
 	if (control.operation == AIO_PREAD || control.operation == AIO_PWRITE)

@@ -99,7 +99,17 @@ struct climb {
 	struct io_told_name *name;
 	struct dentry *dentry;
 	struct mount *mount;
+	struct path root; /* where there is an owner: names are told from there on */
 };
+
+/* As far as the thread that runs sees: by /proc/self/fd it would be told no more. */
+static __always_inline void know_root(struct path *root)
+{
+	struct task_struct___io *task = (void *)bpf_get_current_task();
+
+	root->dentry = BPF_CORE_READ(task, fs, root.dentry);
+	root->mnt = BPF_CORE_READ(task, fs, root.mnt);
+}
 
 /* One component, or the step from the root of a file system to where it is mounted. */
 static long one_name(__u32 index, struct climb *climb)
@@ -110,6 +120,11 @@ static long one_name(__u32 index, struct climb *climb)
 	long length;
 	__u32 at;
 
+	if (has_owner && dentry == climb->root.dentry &&
+	    (void *)climb->root.mnt == (void *)mount + bpf_core_field_offset(struct mount, mnt)) {
+		climb->name->is_complete = 1;
+		return 1;
+	}
 	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
 		above = BPF_CORE_READ(mount, mnt_parent);
 		climb->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
@@ -183,6 +198,10 @@ static __noinline int tell_name(struct io_file *found)
 	} else {
 		climb.name = name;
 		climb.dentry = BPF_CORE_READ(file, f_path.dentry);
+		climb.root.dentry = 0;
+		climb.root.mnt = 0;
+		if (has_owner)
+			know_root(&climb.root);
 		mount = BPF_CORE_READ(file, f_path.mnt);
 		climb.mount = (void *)mount - bpf_core_field_offset(struct mount, mnt);
 		bpf_loop(MAX_STEPS, one_name, &climb, 0);

@@ -7,7 +7,7 @@
 #ifndef WEIGH_IO_KEEP_H
 #define WEIGH_IO_KEEP_H
 
-#include "../kernel.h"
+#include "../owner.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -154,7 +154,8 @@ struct io_process {
 	__u32 pid, parent;
 	__u64 started, ended;
 	__u64 path_calls, path_ns, failed_opens, foreign_calls;
-	__u32 threads, unused;
+	__u32 threads;
+	__u32 is_apart; /* the owner may not look at it: its files are not told */
 	char name[16];
 };
 
@@ -251,6 +252,7 @@ struct io_tally {
 	__u64 lost_processes, lost_threads, lost_names, lost_requests, rest_calls, lost_calls;
 	__u64 lost_pages; /* what devices did with them is not known */
 	__u64 untold_calls, untold_bytes[2]; /* counted, but without room to tell them one by one */
+	__u64 apart_calls; /* of processes that are apart: in the rest, without their files */
 };
 
 struct io_tally tally;
@@ -286,6 +288,20 @@ static __always_inline struct io_window *member(struct task_struct *task)
 static __always_inline struct io_process *process_of(__u32 pid)
 {
 	return bpf_map_lookup_elem(&processes, &pid);
+}
+
+/*
+ * Whether the owner is told nothing of a process but sums. All that names a file asks here: so it is of no
+ * process either that is not known, or has ended.
+ */
+static __always_inline bool is_apart(__u32 pid)
+{
+	struct io_process *process;
+
+	if (!has_owner)
+		return false;
+	process = process_of(pid);
+	return !process || process->is_apart;
 }
 
 #endif

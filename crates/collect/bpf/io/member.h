@@ -10,8 +10,31 @@
 
 #define MAX_DESCRIPTORS (1 << 20)
 
+#define DUMPABLE_BITS 3
+#define DUMPABLE_BY_USER 1
+
+/* As prctl(2) has it: not so is a program that may be executed and not read. */
+static __always_inline bool is_dumpable(struct task_struct *task)
+{
+	struct mm_struct___since_6_18 *newer = (void *)task->mm;
+	struct mm_struct___before_6_18 *older = (void *)newer;
+	unsigned long flags = 0;
+
+	if (bpf_core_field_exists(newer->flags))
+		bpf_core_read(&flags, sizeof(flags), &newer->flags);
+	else
+		bpf_core_read(&flags, sizeof(flags), &older->flags);
+	return (flags & DUMPABLE_BITS) == DUMPABLE_BY_USER;
+}
+
+/* Whether the owner may not look at what it does. */
+static __always_inline bool is_closed(struct task_struct *task)
+{
+	return has_owner && (has_gained_rights(task) || !is_dumpable(task));
+}
+
 /* A thread more of its process, which may be new. */
-static __always_inline void enroll(struct task_struct *task, __u32 parent)
+static __always_inline void enroll(struct task_struct *task, __u32 parent, bool is_apart)
 {
 	struct io_process fresh = { .pid = task->tgid, .parent = parent, .threads = 1 }, *known;
 
@@ -22,6 +45,7 @@ static __always_inline void enroll(struct task_struct *task, __u32 parent)
 		add(&known->threads, 1);
 		return;
 	}
+	fresh.is_apart = is_apart;
 	fresh.started = bpf_ktime_get_ns();
 	bpf_probe_read_kernel(fresh.name, sizeof(fresh.name), task->comm);
 	if (bpf_map_update_elem(&processes, &fresh.pid, &fresh, BPF_NOEXIST)) {
@@ -46,7 +70,7 @@ int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child
 		return 0;
 	}
 	window->stage = STAGE_MEMBER;
-	enroll(child, parent->tgid);
+	enroll(child, parent->tgid, is_apart(parent->tgid));
 	return 0;
 }
 
@@ -60,11 +84,13 @@ int BPF_PROG(member__exec, struct task_struct *task)
 		return 0;
 	if (window->stage == STAGE_ARMED) {
 		window->stage = STAGE_MEMBER;
-		enroll(task, 0);
+		enroll(task, 0, true);
 	}
 	process = process_of(task->tgid);
-	if (process)
+	if (process) {
+		process->is_apart = is_closed(task);
 		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+	}
 	return 0;
 }
 
@@ -85,7 +111,7 @@ int member__join(struct bpf_iter__task *ctx)
 	if (window->stage == STAGE_MEMBER)
 		return 0;
 	window->stage = STAGE_MEMBER;
-	enroll(task, 0);
+	enroll(task, 0, is_closed(task));
 	return 0;
 }
 

@@ -125,12 +125,17 @@ static __always_inline __u64 owner_of(__u64 mapping, __u64 page)
 	return owned ? owned->of[page % OWNED_PAGES] : 0;
 }
 
-/* Who is followed: process, and thread where they are told apart; 0 if this one is not. */
+/*
+ * Who is followed: process, and thread where they are told apart; 0 if this one is not, or is one whose files the
+ * job's owner may not know of.
+ */
 static __always_inline __u64 doer(struct task_struct *task)
 {
 	__u32 tid = by_thread ? task->pid : 0;
 
 	if (!member(task) && !(task->flags & PF_IO_WORKER && process_of(task->tgid)))
+		return 0;
+	if (is_apart(task->tgid))
 		return 0;
 	return (__u64)task->tgid << 32 | tid;
 }

@@ -6,7 +6,6 @@ use std::os::fd::BorrowedFd;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::KernelIo;
-use crate::clock;
 use crate::follow::FollowError;
 
 /// One who tells of them.
@@ -110,7 +109,7 @@ impl FollowIo for KernelIo {
     }
 
     fn elapsed_ns(&self) -> u64 {
-        clock::monotonic_ns().saturating_sub(self.began_ns())
+        KernelIo::elapsed_ns(self)
     }
 
     fn tally(&self) -> Tally {

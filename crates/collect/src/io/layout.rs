@@ -54,9 +54,25 @@ pub(super) fn is_member(window: &[u8]) -> bool {
     Reader(window).u32(offset_of!(types::io_window, stage)) == Some(member)
 }
 
+/// So long is the key of a file and process.
+pub(super) const KEY_BYTES: usize = size_of::<types::io_key>();
+/// And that of an AIO request.
+pub(super) const REQUEST_KEY_BYTES: usize = size_of::<types::aio_key>();
+
+/// So long is all that is told.
+pub(super) const SIZES: [usize; 7] = [
+    size_of::<types::io_device>(),
+    size_of::<types::io_told_use>(),
+    size_of::<types::io_told_process>(),
+    size_of::<types::io_told_name>(),
+    size_of::<types::io_told_call>(),
+    REQUEST_KEY_BYTES,
+    size_of::<types::aio_request>(),
+];
+
 /// A key of no file.
 pub(super) fn no_key() -> Vec<u8> {
-    vec![0; size_of::<types::io_key>()]
+    vec![0; KEY_BYTES]
 }
 
 /// The key of a file's name: of no process.
@@ -85,6 +101,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
             read_bytes: tally.untold_bytes[0],
             written_bytes: tally.untold_bytes[1],
         },
+        apart_calls: tally.apart_calls,
     }
 }
 

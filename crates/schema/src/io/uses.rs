@@ -1,5 +1,7 @@
 //! What `collect` hands to `account`: what was done with one file by one process, names, ends.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Called, FIELDS, Field, Fold, Object, Places, SIZES, Transfer, Untold};
 
 /// So many stretches of a file are remembered in each direction.
@@ -8,7 +10,9 @@ pub const SEEN: usize = 4;
 pub const STRIDES: usize = 4;
 
 /// Which file: numbers of inodes are given again, so its generation belongs to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct FileId {
     /// The file system's device, as the kernel has it.
     pub device: u32,
@@ -247,7 +251,7 @@ pub enum Event {
 }
 
 /// How much was seen, and lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Threads that were followed.
     pub threads: u64,
@@ -269,6 +273,8 @@ pub struct Tally {
     pub lost_pages: u64,
     /// Calls that were counted, and could not be told one by one.
     pub untold: Untold,
+    /// Calls of processes that the job's owner may not look at: in the rest, without their files.
+    pub apart_calls: u64,
 }
 
 #[cfg(test)]

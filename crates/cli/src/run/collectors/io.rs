@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, KernelIo, LibraryIo, Telling, name};
+use weigh_collect::io::{Apart, LibraryIo, Telling, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -17,6 +17,7 @@ use weigh_schema::recording::FileRow;
 
 use super::{Absent, Findings, JobCollector, Recorder, Started};
 use crate::io::gather::{Gather, LOOK, Told};
+use crate::io::mechanism;
 
 const NAME: &str = "io";
 const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
@@ -40,7 +41,7 @@ pub(super) fn start(
     apart: Apart,
 ) -> Started {
     let by_kernel = || -> Result<Gather, FollowError> {
-        let mut gather = Gather::new(Box::new(KernelIo::open_apart(telling, apart)?));
+        let mut gather = Gather::new(mechanism::by_kernel(telling, apart)?);
         gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
@@ -173,7 +174,7 @@ impl JobCollector for Files {
         let mechanism = report.found.mechanism;
         match report.found.qualities.get(Transfer::Mapped.name()) {
             Some(trust) => findings.unavailable(METRICS, &trust.reason),
-            None => give_mapped(&report.found, lost, findings),
+            None => give_mapped(&report.found, lost, &run, findings),
         }
         let missing = report.found.notes.join("; ");
         findings.io = Some(Box::new(report.found));
@@ -208,9 +209,14 @@ fn file_row(used: FileUse) -> FileRow {
 }
 
 /// The metrics of mapped memory are the sums of all files.
-fn give_mapped(found: &IoFound, lost: u64, findings: &mut Findings) {
+fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
     let mapped = found.totals.by_kind.get(Transfer::Mapped.name()).copied().unwrap_or_default();
-    let lost = if lost > 0 { format!("; {lost} things found no room") } else { String::new() };
+    let mut lost = if lost > 0 { format!("; {lost} things found no room") } else { String::new() };
+    if run.grounds.quality != Quality::Exact {
+        for note in &run.grounds.notes {
+            lost = format!("{lost}; {note}");
+        }
+    }
     for (name, bytes) in METRICS.iter().zip([mapped.read_bytes, mapped.written_bytes]) {
         let value = Value {
             value: Some(Unit::Bytes.number(bytes as f64)),

@@ -1,0 +1,330 @@
+//! The user's side: a job whose reads and writes the agent has followed for him.
+//!
+//! Reads answers from a stream; emits what the kernel side itself would. When the agent is lost the job goes on: what
+//! was told until then stays, of files that were open as they were looked at last, and is said to be no more than that.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weigh_collect::clock::monotonic_ns;
+use weigh_collect::follow::FollowError;
+use weigh_collect::io::{Apart, FollowIo, Kept, Telling, Told};
+use weigh_collect::remains::Remains;
+use weigh_schema::Quality;
+use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+use weigh_schema::library::Followed;
+
+use super::kept::LastLook;
+use super::wire::{self, Ask, MOST_ASKED, Tell};
+use crate::follow::{PATIENCE, RemoteError, session_for};
+
+/// Names that are asked for again in one request: it has room for them, however great their numbers are.
+pub(super) const NAMES_AT_ONCE: usize = 512;
+/// Time between looks for who is alive, when nobody tells.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A job whose files the agent tells of.
+pub struct RemoteIo {
+    wake: OwnedFd,
+    missing: Vec<String>,
+    /// By the agent's clock, and by this side's.
+    began_ns: u64,
+    own_began_ns: u64,
+    told: RefCell<State>,
+}
+
+struct State {
+    /// None when it is lost.
+    stream: Option<UnixStream>,
+    tally: Tally,
+    last: LastLook,
+    remains: Option<Remains>,
+    /// When the agent was lost, and how.
+    lost: Option<(u64, String)>,
+    looked: Option<Instant>,
+}
+
+impl RemoteIo {
+    /// Has the agent that listens there get ready to follow.
+    pub fn open(path: &Path, telling: Telling, apart: Apart) -> Result<RemoteIo, RemoteError> {
+        let stream = session_for(path, Followed::Files)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+        let (each, threads) = (telling == Telling::Each, apart == Apart::Threads);
+        let asked_ns = monotonic_ns();
+        let (told, wake) =
+            converse(&stream, &Ask::Open { layout: Told::layout(), each, threads }, None)?;
+        let (began_ns, elapsed_ns, missing, wake) = match (told, wake) {
+            (Tell::Opened { began_ns, elapsed_ns, missing }, Some(wake)) => {
+                (began_ns, elapsed_ns, missing, wake)
+            }
+            (Tell::Refused(why), _) => return Err(RemoteError::Refused(why)),
+            _ => return Err(RemoteError::NotUnderstood),
+        };
+        let told = RefCell::new(State {
+            stream: Some(stream),
+            tally: Tally::default(),
+            last: LastLook::default(),
+            remains: None,
+            lost: None,
+            looked: None,
+        });
+        let own_began_ns = own_clock(began_ns, elapsed_ns, asked_ns);
+        Ok(RemoteIo { wake, missing, began_ns, own_began_ns, told })
+    }
+
+    /// Asks; what does not come loses the agent.
+    fn ask<T>(
+        &self,
+        talk: impl FnOnce(&UnixStream) -> Result<T, RemoteError>,
+    ) -> Result<T, RemoteError> {
+        let now_ns = self.elapsed_ns();
+        let mut told = self.told.borrow_mut();
+        let Some(stream) = &told.stream else {
+            return Err(RemoteError::Gone(std::io::ErrorKind::NotConnected.into()));
+        };
+        let outcome = talk(stream);
+        if let Err(error) = &outcome
+            && !matches!(error, RemoteError::Refused(_))
+        {
+            told.lose(error, now_ns);
+        }
+        outcome
+    }
+
+    fn done(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<(), RemoteError> {
+        self.ask(|stream| match converse(stream, ask, with)?.0 {
+            Tell::Done => Ok(()),
+            Tell::Refused(why) => Err(RemoteError::Refused(why)),
+            _ => Err(RemoteError::NotUnderstood),
+        })
+    }
+
+    /// All that is kept of a kind.
+    fn kept(&self, what: Kept) -> Result<Vec<Told>, RemoteError> {
+        self.ask(|stream| {
+            let mut pieces = Vec::new();
+            wire::send(stream, &Ask::kept(what), None).map_err(RemoteError::Gone)?;
+            loop {
+                match next(stream)?.0 {
+                    Tell::Kept(0) => return Ok(pieces),
+                    Tell::Kept(length) => {
+                        let piece = wire::receive_bytes(stream, length);
+                        pieces.push(piece.map_err(RemoteError::Gone)?);
+                    }
+                    Tell::Refused(why) => return Err(RemoteError::Refused(why)),
+                    _ => return Err(RemoteError::NotUnderstood),
+                }
+            }
+        })
+    }
+
+    /// Looks at what is open, so that this is known if the agent is lost.
+    fn look(&self) {
+        let began = Instant::now();
+        if let (Ok(uses), Ok(processes), Ok(rest)) =
+            (self.kept(Kept::Uses), self.kept(Kept::Processes), self.kept(Kept::Rest))
+        {
+            let mut told = self.told.borrow_mut();
+            let living: Vec<u32> =
+                processes.iter().flat_map(|p| p.processes(self.began_ns)).map(|p| p.pid).collect();
+            if let Some(remains) = &mut told.remains {
+                remains.note(living);
+            }
+            told.last.replace(uses, processes, rest, began);
+        }
+    }
+}
+
+impl State {
+    fn lose(&mut self, why: &RemoteError, now_ns: u64) {
+        self.stream = None;
+        if let Some(remains) = &self.remains {
+            remains.adopt();
+        }
+        eprintln!(
+            "weigh: {why}. The job goes on; what it reads and writes from {:.1} s on is not told",
+            now_ns as f64 * 1e-9
+        );
+        self.lost = Some((now_ns, why.to_string()));
+    }
+
+    /// Who is alive, when nobody tells: nobody is known to have ended otherwise.
+    fn count_living(&mut self) {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return;
+        }
+        self.tally.living =
+            self.remains.as_mut().map_or(0, |remains| remains.living().len() as u64);
+        self.looked = Some(Instant::now());
+    }
+}
+
+/// When it began by this side's clock: the same, unless weigh is in a time namespace of its own. Then it is known as far
+/// as an answer takes to come.
+fn own_clock(began_ns: u64, elapsed_ns: u64, asked_ns: u64) -> u64 {
+    let now_ns = monotonic_ns();
+    match (asked_ns..=now_ns).contains(&(began_ns + elapsed_ns)) {
+        true => began_ns,
+        false => now_ns.saturating_sub(elapsed_ns),
+    }
+}
+
+fn converse(
+    stream: &UnixStream,
+    ask: &Ask,
+    with: Option<BorrowedFd<'_>>,
+) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
+    wire::send(stream, ask, with).map_err(RemoteError::Gone)?;
+    next(stream)
+}
+
+fn next(stream: &UnixStream) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
+    match wire::receive(stream, MOST_ASKED) {
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) => Err(RemoteError::Gone(std::io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => Err(RemoteError::Gone(error)),
+    }
+}
+
+fn of_process(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()
+}
+
+impl FollowIo for RemoteIo {
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        self.done(&Ask::Arm, Some(pidfd))?;
+        self.told.borrow_mut().remains = Remains::of(pid);
+        Ok(())
+    }
+
+    fn join(&mut self, pid: u32) -> Result<(), FollowError> {
+        let pidfd = of_process(pid).ok_or(weigh_collect::job::JobError::NoProcess(pid))?;
+        self.done(&Ask::Join, Some(pidfd.as_fd()))?;
+        self.told.borrow_mut().remains = Remains::of(pid);
+        Ok(())
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        let Some(pidfd) = of_process(pid) else { return false };
+        let told = self.ask(|stream| converse(stream, &Ask::IsMember, Some(pidfd.as_fd())));
+        match told {
+            Ok((told, _)) => told == Tell::Is(true),
+            Err(_) => {
+                let mut told = self.told.borrow_mut();
+                told.remains.as_mut().is_some_and(|remains| remains.living().contains(&pid))
+            }
+        }
+    }
+
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.wake.as_fd()]
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        let told = self.ask(|stream| match converse(stream, &Ask::Records, None)?.0 {
+            Tell::Records(tally, length) => {
+                let records = wire::receive_bytes(stream, length).map_err(RemoteError::Gone)?;
+                Ok((tally, records))
+            }
+            _ => Err(RemoteError::NotUnderstood),
+        });
+        let Ok((tally, records)) = told else {
+            self.told.get_mut().count_living();
+            return Vec::new();
+        };
+        let events: Vec<Event> = records.events(self.began_ns).collect();
+        let told = self.told.get_mut();
+        told.tally = tally;
+        told.last.leave(&events);
+        if told.last.is_due() {
+            self.look();
+        }
+        events
+    }
+
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
+        match self.kept(Kept::Uses) {
+            Ok(pieces) => {
+                pieces.iter().flat_map(|p| p.uses(self.began_ns)).for_each(&mut *show);
+            }
+            Err(_) => self.told.borrow().last.uses(self.began_ns).for_each(&mut *show),
+        }
+        let of_devices = self.kept(Kept::Devices).unwrap_or_default();
+        of_devices.iter().flat_map(|p| p.of_devices(self.began_ns)).for_each(show);
+        Ok(())
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, FollowError> {
+        Ok(match self.kept(Kept::Processes) {
+            Ok(pieces) => pieces.iter().flat_map(|p| p.processes(self.began_ns)).collect(),
+            Err(_) => self.told.borrow().last.processes(self.began_ns).collect(),
+        })
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
+        let pieces = self.kept(Kept::Requests).unwrap_or_default();
+        Ok(pieces.iter().flat_map(Told::requests).collect())
+    }
+
+    fn rest(&self) -> Option<Use> {
+        match self.kept(Kept::Rest) {
+            Ok(pieces) => pieces.iter().flat_map(|p| p.uses(self.began_ns)).next(),
+            Err(_) => self.told.borrow().last.rest(self.began_ns),
+        }
+    }
+
+    fn forget_names(&mut self, files: &[FileId]) {
+        for files in files.chunks(NAMES_AT_ONCE) {
+            // Without the agent no name is told again, nor is a file.
+            let _ = self.done(&Ask::ForgetNames(files.to_vec()), None);
+        }
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.own_began_ns)
+    }
+
+    fn tally(&self) -> Tally {
+        self.told.borrow().tally
+    }
+
+    fn grounds(&self) -> Grounds {
+        let told = self.told.borrow();
+        let mut grounds = Grounds { notes: self.missing.clone(), ..Grounds::default() };
+        if let Some((at_ns, why)) = &told.lost {
+            grounds.quality = Quality::Estimated;
+            grounds.notes.push(format!(
+                "{why}: what came after the first {:.1} s is missing, of files that were open then what came after \
+                 they were last looked at",
+                *at_ns as f64 * 1e-9
+            ));
+        }
+        grounds
+    }
+
+    fn detach(&mut self) {
+        let _ = self.done(&Ask::Detach, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_the_agent_s_unless_it_can_not_be() {
+        let asked = monotonic_ns();
+        let began = asked - 1_000_000;
+        assert_eq!(own_clock(began, 1_000_000, asked), began);
+        // The agent's clock is an hour ahead.
+        let hour = 3_600_000_000_000;
+        let found = own_clock(began + hour, 1_000_000, asked);
+        assert!((began..=monotonic_ns() - 1_000_000).contains(&found), "{found} {began}");
+    }
+}
