@@ -50,6 +50,8 @@ pub enum Request {
     Watch,
     /// Somebody who follows a job.
     Follow,
+    /// Somebody who attaches probes.
+    Trace,
 }
 
 /// Why a message is not taken.
@@ -81,6 +83,7 @@ pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
         Some(Kind::Leave) => Ok(Request::Leave { pid: small(2, PIDS)? }),
         Some(Kind::Watch) => Ok(Request::Watch),
         Some(Kind::Follow) => Ok(Request::Follow),
+        Some(Kind::Trace) => Ok(Request::Trace),
         None => Err(Reason::NotUnderstood),
     }
 }

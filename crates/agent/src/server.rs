@@ -19,7 +19,7 @@ use weigh_schema::library::{FOLLOWS_CALLS, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::client::{Client, Received, turn_away};
-use crate::follow::Sessions;
+use crate::follow::{Sessions, Task};
 use crate::looks::Looks;
 use crate::message::Request;
 use crate::pace::Pace;
@@ -234,7 +234,8 @@ impl Server {
             Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
-            Received::Message(Ok(Request::Follow)) => self.follow(key),
+            Received::Message(Ok(Request::Follow)) => self.follow(key, Task::Job),
+            Received::Message(Ok(Request::Trace)) => self.follow(key, Task::Events),
         };
         if answered.is_err() {
             self.drop_client(key, calls);
@@ -404,17 +405,17 @@ impl Server {
         Ok(())
     }
 
-    /// Starts one who follows a job, and puts the two through to each other.
-    fn follow(&mut self, key: u64) -> io::Result<()> {
+    /// Starts one who follows a job or events, and puts the two through to each other.
+    fn follow(&mut self, key: u64, task: Task) -> io::Result<()> {
         let Some(client) = self.clients.get(&key) else { return Ok(()) };
         let uid = client.peer.uid;
         if !self.settings.follows {
             return client.answer(Reason::NotPermitted, 0, 0, None);
         }
-        if !self.sessions.has_room(uid) || !self.pace.allows(uid, Instant::now()) {
+        if !self.sessions.has_room(uid, task) || !self.pace.allows(uid, Instant::now()) {
             return client.answer(Reason::TooMany, 0, 0, None);
         }
-        match self.sessions.start(client.peer, client.process()) {
+        match self.sessions.start(client.peer, client.process(), task) {
             Ok((session, pidfd, stream)) => {
                 watch(&self.epoll, pidfd, session | SESSION)?;
                 client.answer(Reason::Measured, 0, 0, Some(stream.as_fd()))

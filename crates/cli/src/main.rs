@@ -43,6 +43,9 @@ fn main() -> ExitCode {
     if let Some(peer) = weigh_agent::is_session(std::env::args_os()) {
         return weigh_agent::be_session(peer);
     }
+    if let Some(peer) = weigh_agent::is_stream(std::env::args_os()) {
+        return trace::be_stream(peer);
+    }
     if std::env::args_os().nth(1).is_some_and(|verb| verb == "generate") {
         return generate(std::env::args_os().skip(1));
     }

@@ -8,6 +8,7 @@
 
 mod attach;
 mod buffer;
+mod follower;
 mod members;
 mod memory;
 mod reader;
@@ -22,9 +23,11 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
 use crate::complaints;
 use crate::job::JobError;
-use crate::requirements::{self, Missing};
+use crate::requirements;
+pub use crate::requirements::Missing;
 pub use attach::{Point, UserPlace};
 pub use buffer::Buffer;
+pub use follower::Follower;
 use members::Members;
 use memory::{Access, Memory};
 pub use reader::{Reader, ReaderFds};
@@ -115,6 +118,11 @@ pub struct KernelTrace {
     state_map: MapHandle,
     state: Memory,
     members: Option<Members>,
+}
+
+/// Whether this process may have events of the kernel's.
+pub fn check() -> Result<(), Missing> {
+    requirements::check()
 }
 
 /// CPUs that programs may run on.

@@ -6,6 +6,7 @@
 //! is loaded, attached and read is `collect`'s.
 //!
 //! [`event`], [`filter`], [`sampling`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
+//! [`policy`], [`owner`]: what a user without rights may follow.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
 //! [`synthesis`]: what looks at several records together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -20,9 +21,12 @@ pub mod event;
 pub mod executable;
 pub mod filter;
 pub mod generate;
+pub mod kind;
 pub mod near;
 pub mod operand;
+pub mod owner;
 pub mod path;
+pub mod policy;
 pub mod probe;
 pub mod record;
 pub mod sampling;

@@ -7,7 +7,7 @@ mod serve;
 mod sessions;
 mod wire;
 
-pub use remote::{RemoteError, RemoteJob, answers, session, socket};
-pub use serve::{be_session, is_session};
-pub(crate) use sessions::Sessions;
+pub use remote::{RemoteError, RemoteJob, answers, session, socket, stream};
+pub use serve::{be_session, is_session, is_stream};
+pub(crate) use sessions::{Sessions, Task};
 pub use wire::Ask;

@@ -90,9 +90,18 @@ fn connected(path: &Path) -> Result<OwnedFd, RemoteError> {
 
 /// Asks the agent that listens there for somebody who follows a job.
 pub fn session(path: &Path) -> Result<UnixStream, RemoteError> {
+    somebody(path, Request::Follow)
+}
+
+/// Asks it for somebody who attaches probes for this user's own threads.
+pub fn stream(path: &Path) -> Result<UnixStream, RemoteError> {
+    somebody(path, Request::Trace)
+}
+
+fn somebody(path: &Path, request: Request) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;
     let gone = |error: rustix::io::Errno| RemoteError::Gone(error.into());
-    let numbers = [layout(), Request::Follow as u64, 0, 0];
+    let numbers = [layout(), request as u64, 0, 0];
     let message: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
     send(&socket, &message, SendFlags::NOSIGNAL).map_err(gone)?;
     let mut answer = [0; REPLY.len() * 8];

@@ -38,10 +38,23 @@ const MOST_LIVING: usize = 256;
 /// There are not so many metrics.
 const MOST_LIMITS: usize = 256;
 
+/// The same of weigh as somebody who attaches probes for a user.
+pub const STREAM: &str = "--be-stream-of-agent";
+
 /// Whose session this is, if these arguments say that this weigh is one.
 pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<Peer> {
+    peer_of(SESSION, arguments)
+}
+
+/// Whose stream of events this is to attach probes for, if these arguments say so. As with a session, standard
+/// input is the stream to the user's weigh, and standard output a descriptor for its process.
+pub fn is_stream(arguments: impl IntoIterator<Item = OsString>) -> Option<Peer> {
+    peer_of(STREAM, arguments)
+}
+
+fn peer_of(word: &str, arguments: impl IntoIterator<Item = OsString>) -> Option<Peer> {
     let mut arguments = arguments.into_iter().skip(1);
-    arguments.next().filter(|first| first == SESSION)?;
+    arguments.next().filter(|first| first == word)?;
     let mut number = || arguments.next()?.to_str()?.parse().ok();
     Some(Peer { pid: number()?, uid: number()? })
 }

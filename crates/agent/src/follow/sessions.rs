@@ -1,4 +1,4 @@
-//! The processes that follow jobs for users: how many, and whose.
+//! The processes that follow jobs and events for users: how many, and whose.
 //!
 //! Each is weigh again, with the agent's rights: it keeps nothing of another user's, and its end takes
 //! everything of its job out of the kernel.
@@ -11,12 +11,32 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::serve::SESSION;
+use weigh_schema::library::STREAMS_OF_A_USER;
+
+use super::serve::{SESSION, STREAM};
 use crate::process::Peer;
 
 /// Each costs every process of the machine a little, at each fork, exec and page fault, and some 30 MiB.
 const OF_ALL: usize = 32;
 const OF_A_USER: usize = 8;
+
+/// What one is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// It follows a job.
+    Job,
+    /// It attaches probes.
+    Events,
+}
+
+impl Task {
+    fn word(self) -> &'static str {
+        match self {
+            Task::Job => SESSION,
+            Task::Events => STREAM,
+        }
+    }
+}
 
 /// What follows jobs.
 #[derive(Default)]
@@ -29,13 +49,16 @@ struct Session {
     process: Child,
     pidfd: OwnedFd,
     uid: u32,
+    task: Task,
 }
 
 impl Sessions {
     /// Whether a user may have one more.
-    pub fn has_room(&self, uid: u32) -> bool {
-        let of_user = self.running.values().filter(|session| session.uid == uid).count();
-        self.running.len() < OF_ALL && of_user < OF_A_USER
+    pub fn has_room(&self, uid: u32, task: Task) -> bool {
+        let of_user = || self.running.values().filter(|session| session.uid == uid);
+        let is_full = task == Task::Events
+            && of_user().filter(|session| session.task == task).count() >= STREAMS_OF_A_USER;
+        self.running.len() < OF_ALL && of_user().count() < OF_A_USER && !is_full
     }
 
     /// Starts one. Gives its key, a descriptor that tells of its end, and the user's end of the
@@ -44,10 +67,11 @@ impl Sessions {
         &mut self,
         peer: Peer,
         process: BorrowedFd<'_>,
+        task: Task,
     ) -> io::Result<(u64, BorrowedFd<'_>, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut child = Command::new("/proc/self/exe")
-            .arg(SESSION)
+            .arg(task.word())
             .args([peer.pid.to_string(), peer.uid.to_string()])
             .stdin(Stdio::from(OwnedFd::from(ours)))
             .stdout(Stdio::from(process.try_clone_to_owned()?))
@@ -63,7 +87,7 @@ impl Sessions {
         };
         self.last_key += 1;
         let key = self.last_key;
-        let session = Session { process: child, pidfd, uid: peer.uid };
+        let session = Session { process: child, pidfd, uid: peer.uid, task };
         let session = self.running.entry(key).or_insert(session);
         Ok((key, session.pidfd.as_fd(), theirs.into()))
     }

@@ -1,7 +1,9 @@
 //! The rings of a stream: how many, how large, and which CPU writes into which.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
+
 use anyhow::Context as _;
-use weigh_collect::trace::{self, KernelTrace, Reader};
+use weigh_collect::trace::{self, KernelTrace, Reader, ReaderFds};
 use weigh_schema::ring::Layout;
 use weigh_trace::generate;
 use weigh_trace::state::{OfBuffer, State};
@@ -68,6 +70,17 @@ impl Buffer {
             let ring = own % self.reader.layout().rings;
             kernel.set_word(state.buffer(cpu, 0, OfBuffer::Ring), ring as u64);
         }
+    }
+
+    /// The rings, for those who read along.
+    pub fn rings(&self) -> BorrowedFd<'_> {
+        self.kernel.rings()
+    }
+
+    /// Descriptors for who is to be their owner: rings, how far each has been read, what wakes.
+    pub fn given(&self) -> std::io::Result<Vec<OwnedFd>> {
+        let ReaderFds { rings, consumers, doorbell } = self.kernel.for_reader()?;
+        Ok(vec![rings, consumers, doorbell])
     }
 
     /// What programs know of them.

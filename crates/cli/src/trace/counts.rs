@@ -1,10 +1,10 @@
 //! What was counted of a stream, for people and for files.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weigh_schema::synthesis::SynthesisReport;
 
 /// What was counted of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Its event.
     #[serde(skip)]

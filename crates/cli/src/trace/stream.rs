@@ -5,6 +5,8 @@
 //! program takes its place, and the kernel hands each event to one of the two. Records of a probe that
 //! was removed are still taken in: its number is given to no other.
 
+mod runs;
+
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -35,6 +37,21 @@ const ROOM: usize = 256;
 /// to look at them while they live.
 const WAKE_FOR_NAMES: u64 = 4096;
 
+/// What a stream is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Probes that can come while it runs.
+    pub probes: usize,
+    /// Another process reads the rings: the user's, of whom this is the side with the rights.
+    pub is_hosted: bool,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room { probes: ROOM, is_hosted: false }
+    }
+}
+
 /// An event that is followed, or was.
 struct Traced {
     wish: Wish,
@@ -56,6 +73,10 @@ pub struct Stream {
     way: Way,
     meaning: Meaning,
     taken: u64,
+    /// Records that were taken, of each event.
+    seen: Vec<u64>,
+    /// When it is to be waked: as was asked for, and for those who read along.
+    wake: [u64; 2],
     failed: Option<anyhow::Error>,
 }
 
@@ -66,9 +87,10 @@ impl Stream {
         checker: Checker,
         wishes: Vec<Wish>,
         asked: &[Asked],
+        room: Room,
     ) -> anyhow::Result<Stream> {
         let is_of_all = arguments.command.is_empty() && arguments.pid.is_none();
-        let state = State { probes: wishes.len() + ROOM, cpus: trace::cpus() };
+        let state = State { probes: wishes.len() + room.probes, cpus: trace::cpus() };
         let kernel = KernelTrace::open(&Settings {
             state_bytes: state.bytes(),
             follows: !is_of_all && !arguments.system,
@@ -84,7 +106,10 @@ impl Stream {
         kernel.set_word(state.watermark(0), wake);
         let probes: Vec<&Probe> = wishes.iter().map(|wish| &wish.probe).collect();
         // A file that can not be made is said before the kernel is asked for anything.
-        let way = Way::new(arguments, asked, &probes, spread == Spread::PerCpu)?;
+        let way = match room.is_hosted {
+            true => Way::default(),
+            false => Way::new(arguments, asked, &probes, spread == Spread::PerCpu)?,
+        };
         let mut stream = Stream {
             kernel,
             checker,
@@ -95,6 +120,8 @@ impl Stream {
             way,
             meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
             taken: 0,
+            seen: Vec::new(),
+            wake: [wake, u64::MAX],
             failed: None,
         };
         for wish in wishes {
@@ -117,6 +144,7 @@ impl Stream {
             let parts: Vec<_> = points.iter().cloned().zip(codes).collect();
             kernel.load(&wish.probe.name, &parts).map(drop)
         })?;
+        self.seen.push(0);
         self.traced.push(Traced { wish, slot, holding: 0, is_removed: false });
         Ok(number)
     }
@@ -154,24 +182,27 @@ impl Stream {
     }
 
     /// Whether names of functions are wanted of processes, who may soon be gone.
-    pub fn wants_names(&self) -> bool {
+    fn wants_names(&self) -> bool {
         self.traced.iter().any(|traced| !traced.is_removed && has_user_stack(&traced.wish.probe))
     }
 
     /// Ready when a watermark was crossed.
-    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+    fn wake_fd(&self) -> BorrowedFd<'_> {
         self.buffer.reader.wake_fd()
     }
 
     /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
     /// they are not made any more either.
-    pub fn take_in(&mut self) -> bool {
+    fn take_in(&mut self) -> bool {
         let before = Moment::now().ns();
-        let Stream { kernel, buffer, way, failed, traced, meaning, .. } = self;
+        let Stream { kernel, buffer, way, failed, traced, meaning, seen, .. } = self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         meaning.names.borrow_mut().next_round();
         let (records, is_all) = buffer.reader.drain(|bytes| {
             let Some(record) = Record::new(bytes) else { return };
+            if let Some(seen) = seen.get_mut(record.event() as usize) {
+                *seen += 1;
+            }
             if let Some(probe) = probe(record.event())
                 && failed.is_none()
                 && let Err(error) = way.take(probe, record, meaning)
@@ -191,15 +222,18 @@ impl Stream {
         is_all
     }
 
-    /// Nothing is attached any more, and what was taken is where it belongs.
-    pub fn finish(mut self, began: Instant) -> (Totals, Option<anyhow::Error>) {
-        let (seconds, now_ns) = (began.elapsed().as_secs_f64(), Moment::now().ns());
+    /// Nothing is attached any more, and all that came was taken in.
+    fn stop(&mut self) {
         self.kernel.detach_all();
         let mut before = None;
         while before != Some(self.taken) {
             before = Some(self.taken);
             while !self.take_in() {}
         }
+    }
+
+    /// What was taken is where it belongs.
+    fn finish(mut self, (now_ns, seconds): (u64, f64)) -> (Totals, Option<anyhow::Error>) {
         let Stream { way, failed, traced, meaning, .. } = &mut self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         if failed.is_none() {
@@ -229,7 +263,7 @@ impl Stream {
     }
 
     /// Draws that on the terminal, when it is time.
-    pub fn draw(&mut self) {
+    fn draw(&mut self) {
         if self.way.live().is_none() {
             return;
         }
@@ -256,16 +290,20 @@ impl Stream {
     }
 
     /// Does what somebody asks for.
-    pub fn answer(&mut self, ask: Ask) -> Answer {
+    fn answer(&mut self, ask: Ask) -> Answer {
         let began = Instant::now();
         let done = match ask {
-            Ask::List => return Answer::Register(self.register()),
+            Ask::List => return Answer::Register(Box::new(self.register())),
             Ask::Add { event } => self.add(&event),
             Ask::Remove { id } => self.remove(id),
             Ask::Filter { id, filter } => self.filter(id, filter.as_deref()),
             Ask::Sample { id, rule } => self.sample(id, rule.as_deref()),
+            Ask::Attach(_) | Ask::Where | Ask::Describe => {
+                Err(anyhow!("nobody can read along here"))
+            }
             Ask::Wake { bytes } => {
-                self.kernel.set_word(self.state.watermark(0), bytes);
+                self.wake[0] = bytes;
+                self.set_watermark();
                 Ok(Vec::new())
             }
         };
@@ -279,7 +317,8 @@ impl Stream {
         let wishes = self.checker.check(event)?.wishes;
         if self.traced.len() + wishes.len() > self.state.probes {
             bail!(
-                "a stream has room for {ROOM} probes besides those it began with, and it is full"
+                "this stream has room for {} probes, removed ones among them, and it is full",
+                self.state.probes
             );
         }
         let first = self.traced.len();
@@ -381,10 +420,11 @@ impl Stream {
             output: self.output.clone(),
             rings: self.buffer.reader.layout().rings,
             ring_bytes: self.buffer.reader.layout().bytes,
-            wake_bytes: self.kernel.word(self.state.watermark(0)),
+            wake_bytes: self.wake[0],
             taken: self.taken,
             lost_threads: self.kernel.lost_threads(),
             probes: probes.collect(),
+            clients: Vec::new(),
         }
     }
 }
