@@ -24,6 +24,12 @@ pub enum Source {
     Tid,
     /// The CPU.
     Cpu,
+    /// The event's number, in predicates alone, as what follows.
+    Event,
+    /// Bytes of the record.
+    Size,
+    /// What the record is about.
+    Id,
     /// An argument, or what lies behind it.
     Place(Place),
 }
@@ -43,6 +49,7 @@ impl Source {
     pub fn bytes(&self) -> u32 {
         match self {
             Source::Place(place) => place.bytes,
+            Source::Id => 8,
             _ => 4,
         }
     }
@@ -68,6 +75,7 @@ impl Source {
                 // Types may say of themselves that they are of any size.
                 _ => place.bytes.saturating_mul(8),
             },
+            Source::Id => 64,
             _ => 32,
         }
     }

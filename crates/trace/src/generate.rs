@@ -19,16 +19,16 @@ use crate::condition::Test;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::signature::{Attach, Site};
-use crate::state::{BANK, CONSTANTS, Count, HOLDING, State};
+use crate::state::{BANK, CONSTANTS, Count, HOLDING, OfBuffer, State};
 pub use ring::Buffer;
 
-/// The descriptors of the maps that programs use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What programs are told of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maps {
     /// The array that is shared with weigh.
     pub state: i32,
-    /// Where records are written.
-    pub buffer: Buffer,
+    /// Where records are written: one into each whose predicate holds.
+    pub buffers: Vec<Buffer>,
     /// Who is followed: threads that have 2 in this storage; none: everybody.
     pub members: Option<i32>,
 }
@@ -83,6 +83,7 @@ const BASE: i16 = -56;
 const POSITION: i16 = -64;
 /// Of a text that is compared, 64 bytes.
 const TEXT: i16 = -128;
+const ID: i16 = -136;
 
 /// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
 /// that could not be had.
@@ -103,6 +104,7 @@ struct Writer<'p> {
     knows_thread: bool,
     knows_cpu: bool,
     knows_time: bool,
+    knows_id: bool,
 }
 
 /// A field that could not be had: a bit is set, and the field is 0.
@@ -142,6 +144,7 @@ impl<'p> Writer<'p> {
             knows_thread: false,
             knows_cpu: false,
             knows_time: false,
+            knows_id: false,
         }
     }
 
@@ -151,7 +154,7 @@ impl<'p> Writer<'p> {
         self.leave_strangers_out();
         if let Some(test) = &self.probe.test {
             self.learn_for(test);
-            self.find_constants(test);
+            self.find_constants(test, self.state.probe(self.slot.number as usize), self.slot.flip);
             let passes = self.code.label();
             self.test(test, passes, self.end);
             self.code.place(passes);
@@ -161,29 +164,53 @@ impl<'p> Writer<'p> {
             self.count(Count::Matched);
             self.sample(sampling);
         }
-        let buffer = self.maps.buffer;
-        self.reserve(&buffer, self.end);
-        self.write_header();
-        self.write_fields();
-        self.submit(&buffer, self.end);
-        self.write_asides();
+        let maps = self.maps;
+        if maps.buffers.len() > 1 {
+            // What the first has learned would not be known where it is passed over.
+            self.learn_thread();
+            self.learn_time();
+        }
+        for buffer in &maps.buffers {
+            let next = self.code.label();
+            self.write_into(buffer, next);
+            self.code.place(next);
+        }
         self.code.place(self.end);
         self.code.exit();
     }
 
-    /// R9 is what lies before the filter's constants that hold now: weigh changes those that do not, and
+    /// A record into one buffer, if its predicate holds.
+    fn write_into(&mut self, buffer: &Buffer, next: Label) {
+        if let Some(test) = &buffer.predicate {
+            self.learn_for(test);
+            self.find_constants(test, self.state.predicate(buffer.number), buffer.flip);
+            let (passes, fails) = (self.code.label(), self.code.label());
+            self.test(test, passes, fails);
+            self.code.place(fails);
+            self.count_at(self.state.of_buffer(buffer.number, OfBuffer::Passed));
+            self.code.jump(next);
+            self.code.place(passes);
+        }
+        self.reserve(buffer, next);
+        self.write_header();
+        self.write_fields();
+        self.submit(buffer, next);
+        self.write_asides();
+    }
+
+    /// R9 is what lies before the constants that hold now: weigh changes those that do not, and
     /// then which do, so that each event is held to all of the old ones or to all of the new.
-    fn find_constants(&mut self, test: &Test) {
+    fn find_constants(&mut self, test: &Test, place: usize, flip: usize) {
+        self.constants = None;
         if !(1..=CONSTANTS).contains(&test.constants().len()) {
             return;
         }
         self.constants = Some(0);
-        let place = self.state.probe(self.slot.number as usize) as u32;
         let code = &mut self.code;
-        code.map_value(R::R9, self.maps.state, place);
+        code.map_value(R::R9, self.maps.state, place as u32);
         code.load(R::R0, R::R9, HOLDING as i16, 8);
         code.with_constant(Op::And, R::R0, BANK as i32);
-        if self.slot.flip % 2 == 1 {
+        if flip % 2 == 1 {
             code.with_constant(Op::ExclusiveOr, R::R0, BANK as i32);
         }
         code.with(Op::Add, R::R9, R::R0);
@@ -245,7 +272,12 @@ impl<'p> Writer<'p> {
     /// One more, of this CPU. Nobody else writes there; but a program at a program's function may have to
     /// leave its CPU to another thread that meets the same, so there it is done at once.
     fn count(&mut self, count: Count) {
-        let place = self.state.of_cpu(self.slot.number as usize, count) as i32;
+        self.count_at(self.state.of_cpu(self.slot.number as usize, count));
+    }
+
+    /// The same of what lies so far behind the CPU's beginning.
+    fn count_at(&mut self, place: usize) {
+        let place = place as i32;
         let code = &mut self.code;
         // The offset of a load has 16 bits, which many probes exceed.
         code.with(Op::Move, R::R2, R::R8);

@@ -5,7 +5,7 @@
 //! what is written wrongly or does not exist, with its place and the nearest names that do. Pure: what
 //! is loaded, attached and read is `collect`'s.
 //!
-//! [`event`], [`filter`], [`sampling`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
+//! [`event`], [`filter`], [`sampling`], [`into`], [`predicate`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
 //! [`policy`], [`owner`]: what a user without rights may follow.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
 //! [`synthesis`]: what looks at several records together.
@@ -21,12 +21,14 @@ pub mod event;
 pub mod executable;
 pub mod filter;
 pub mod generate;
+pub mod into;
 pub mod kind;
 pub mod near;
 pub mod operand;
 pub mod owner;
 pub mod path;
 pub mod policy;
+pub mod predicate;
 pub mod probe;
 pub mod record;
 pub mod sampling;

@@ -249,7 +249,9 @@ impl Places {
 
     fn grant_number(&self, source: &Source) -> bool {
         match source {
-            Source::Tgid | Source::Tid | Source::Cpu => true,
+            Source::Tgid | Source::Tid | Source::Cpu | Source::Event | Source::Size => true,
+            // What fills it has been looked at.
+            Source::Id => false,
             Source::Place(place) => self.numbers.contains(place),
         }
     }

@@ -6,8 +6,10 @@
 
 /// Buffers of a stream at most.
 pub const BUFFERS: usize = 8;
-/// Bytes before the probes: a watermark for each buffer.
-const HEAD: usize = BUFFERS * 8;
+/// Bytes before the buffers' predicates: a watermark for each buffer.
+const WATERMARKS: usize = BUFFERS * 8;
+/// Bytes before the probes. A predicate has what a probe has, and uses its constants alone.
+const HEAD: usize = WATERMARKS + BUFFERS * PROBE;
 /// Bytes of a probe that all CPUs share: its gates, which bank of constants holds, and both banks.
 const PROBE: usize = 64 + 2 * BANK;
 /// Bytes of a bank.
@@ -39,8 +41,13 @@ pub struct State {
 pub enum OfBuffer {
     /// How much it has written since it waked anybody.
     Written = 0,
-    /// Which of the buffer's rings is its own; weigh says so before anything is attached.
+    /// Which of the buffer's rings is its own, in each half: the programs that other rings are made for
+    /// read the other one.
     Ring = 8,
+    /// Records that the buffer's predicate did not let in.
+    Passed = 16,
+    /// Records for which there was no room.
+    Lost = 24,
 }
 
 /// What a CPU has counted of a probe.
@@ -63,6 +70,21 @@ impl State {
     /// How much a CPU writes into a buffer until somebody is waked.
     pub fn watermark(&self, buffer: usize) -> usize {
         buffer % BUFFERS * 8
+    }
+
+    /// What belongs to a buffer's predicate.
+    pub(crate) fn predicate(&self, buffer: usize) -> usize {
+        WATERMARKS + buffer % BUFFERS * PROBE
+    }
+
+    /// Which of a predicate's two banks of constants holds.
+    pub fn predicate_holding(&self, buffer: usize) -> usize {
+        self.predicate(buffer) + HOLDING
+    }
+
+    /// A constant of a predicate in one of its banks.
+    pub fn predicate_constant(&self, buffer: usize, bank: usize, number: usize) -> usize {
+        self.predicate(buffer) + BANKS + bank % 2 * BANK + number * 8
     }
 
     /// What belongs to a probe, over all CPUs.
@@ -130,6 +152,13 @@ mod tests {
     fn nothing_lies_on_top_of_anything() {
         let state = State { probes: 3, cpus: 2 };
         let mut places: Vec<usize> = (0..BUFFERS).map(|buffer| state.watermark(buffer)).collect();
+        for buffer in 0..BUFFERS {
+            places.push(state.predicate_holding(buffer));
+            for bank in 0..2 {
+                let constant = |number| state.predicate_constant(buffer, bank, number);
+                places.extend((0..CONSTANTS).map(constant));
+            }
+        }
         for probe in 0..3 {
             places.extend([state.gate(probe, 0), state.gate(probe, 1), state.holding(probe)]);
             for bank in 0..2 {
@@ -138,7 +167,7 @@ mod tests {
         }
         for cpu in 0..2 {
             for buffer in 0..BUFFERS {
-                let of = [OfBuffer::Written, OfBuffer::Ring];
+                let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed, OfBuffer::Lost];
                 places.extend(of.map(|what| state.buffer(cpu, buffer, what)));
             }
             for probe in 0..3 {

@@ -7,6 +7,7 @@ use weigh_trace::btf::{Btf, BtfError};
 use weigh_trace::condition::{Right, Source, Test};
 use weigh_trace::event::Event;
 use weigh_trace::generate::{Access, Buffer, Maps, Slot, program};
+use weigh_trace::predicate;
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::state::State;
 use weigh_trace::walk::{Bits, End, Hop, Place};
@@ -219,9 +220,23 @@ fn every_program_ends_and_jumps_within_itself() {
         for access in [Access::Direct, Access::Helpers] {
             for (rings, is_shared, members) in [(1, true, None), (4, false, Some(5))] {
                 let layout = Layout { rings, bytes: 4096 };
-                let buffer =
-                    Buffer { number: 0, rings: 4, consumers: 6, doorbell: 7, layout, is_shared };
-                let maps = Maps { state: 3, buffer, members };
+                let predicate = |text| Some(predicate::parse(text, &|_| None).unwrap());
+                let buffer = |number, predicate| Buffer {
+                    number,
+                    rings: 4,
+                    consumers: 6,
+                    doorbell: 7,
+                    layout,
+                    is_shared,
+                    half: 1,
+                    predicate,
+                    flip: 1,
+                    counts_records: is_shared,
+                };
+                let tests = [None, predicate("id != 3 && tid in (1, 2)"), predicate("size > 8")];
+                let buffers = tests.into_iter().enumerate();
+                let buffers = buffers.map(|(number, test)| buffer(number, test)).collect();
+                let maps = Maps { state: 3, buffers, members };
                 let code = program(
                     &probe,
                     Slot { number: 1, gate: 1, flip: 1, site: 0 },

@@ -17,7 +17,7 @@ pub use others::{
 pub use run::{AUTO, Collector, RunArguments, WaitFor, on_limit};
 pub use trace::{
     KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl, TraceCtlArguments,
-    TraceListArguments, TracePacketsArguments, TraceSubject,
+    TraceCtlBuffer, TraceListArguments, TracePacketsArguments, TraceSubject,
 };
 
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.

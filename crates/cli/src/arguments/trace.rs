@@ -96,6 +96,11 @@ pub struct TraceArguments {
     #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size, help_heading = "Buffers")]
     pub wake: Option<u64>,
 
+    /// Another buffer beside or instead of the one of -o: 'NAME: CLAUSE, ... if PREDICATE', as 'slow: of block_rq_issue |
+    /// block_rq_complete, deliver 10ms, to slow.parquet if tgid == 42'; can be given several times.
+    #[arg(long = "into", value_name = "BUFFER", help_heading = "Buffers")]
+    pub into: Vec<String>,
+
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
     pub quiet: bool,
@@ -296,11 +301,43 @@ pub enum TraceCtl {
         /// As for --sampling [default: take all].
         rule: Option<String>,
     },
+    /// Say which buffers there are: rings, predicates, delivery, what was taken, passed over and lost.
+    Buffers {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add, change or remove a buffer.
+    #[command(subcommand)]
+    Buffer(TraceCtlBuffer),
     /// Wake the stream when a CPU has written so much; 0: for each event.
     Wake {
         /// How much.
         #[arg(value_name = "SIZE", value_parser = weigh_schema::amount::parse_size)]
         bytes: u64,
+    },
+}
+
+/// What can be done with a buffer.
+#[derive(Subcommand, Debug)]
+pub enum TraceCtlBuffer {
+    /// Another buffer from now on.
+    Add {
+        /// As for --into.
+        buffer: String,
+    },
+    /// Change what is said of a buffer, and nothing else of it: 'size 4MiB', 'deliver 10ms if cpu == 3'; `if` with nothing
+    /// behind it lets all in.
+    Set {
+        /// Its name in `buffers`.
+        name: String,
+        /// As for --into, without the name.
+        clauses: String,
+    },
+    /// A buffer less; its file is written whole.
+    Remove {
+        /// Its name in `buffers`.
+        name: String,
     },
 }
 

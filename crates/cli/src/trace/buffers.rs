@@ -1,11 +1,11 @@
-//! The rings of a stream: how many, how large, and which CPU writes into which.
+//! The rings of a buffer: how many, how large, and which CPU writes into which.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use anyhow::Context as _;
 use weigh_collect::trace::{self, KernelTrace, Reader, ReaderFds};
 use weigh_schema::ring::Layout;
-use weigh_trace::generate;
+use weigh_trace::into::Spread;
 use weigh_trace::state::{OfBuffer, State};
 
 /// Bytes of one ring for all CPUs, if nothing else is asked for.
@@ -15,65 +15,47 @@ const TOGETHER: usize = 128 << 20;
 /// Bytes of each of them: at least, at most.
 const EACH: (usize, usize) = (1 << 20, 8 << 20);
 
-/// Who writes into the same ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
-    /// All CPUs.
-    One,
-    /// Each CPU has one of its own.
-    PerCpu,
-}
-
-impl Spread {
-    /// Bytes of each ring, if nothing else is asked for.
-    fn bytes(self, rings: usize) -> usize {
-        match self {
-            Spread::One => FOR_ALL,
-            Spread::PerCpu => {
-                let each = (TOGETHER / rings).max(1);
-                (1 << each.ilog2()).clamp(EACH.0, EACH.1)
-            }
-        }
-    }
-}
-
-/// The rings of a stream.
-pub struct Buffer {
+/// Rings, and who writes into them.
+pub struct Rings {
     /// Who reads them.
     pub reader: Reader,
     kernel: trace::Buffer,
-    is_shared: bool,
+    /// The ring of each CPU.
+    of_cpus: Vec<usize>,
+    /// Whether several CPUs write into one.
+    pub is_shared: bool,
+    /// Which half of what a CPU knows says which is its ring: those that were there before have the other one.
+    pub half: usize,
 }
 
-impl Buffer {
+impl Rings {
     /// Makes them.
-    pub fn make(spread: Spread, bytes: Option<usize>) -> anyhow::Result<Buffer> {
-        let rings = match spread {
-            Spread::One => 1,
-            Spread::PerCpu => trace::cpus_online().len(),
-        };
-        let bytes = bytes.unwrap_or_else(|| spread.bytes(rings));
+    pub fn make(spread: &Spread, bytes: Option<usize>, half: usize) -> anyhow::Result<Rings> {
+        let of_cpus = of_cpus(spread, trace::cpus(), &trace::cpus_online());
+        let rings = of_cpus.iter().max().map_or(1, |last| last + 1);
+        let bytes = bytes.unwrap_or_else(|| bytes_of_each(rings));
         let layout = Layout::new(rings as u64, bytes as u64);
         let layout =
             layout.with_context(|| format!("{rings} rings of {bytes} bytes can not be"))?;
         let kernel = trace::Buffer::make(layout)?;
         let reader = kernel.for_reader().and_then(Reader::new);
         let reader = reader.context("the rings can not be read")?;
-        Ok(Buffer { reader, kernel, is_shared: rings < trace::cpus() })
+        let is_shared = rings < of_cpus.len();
+        Ok(Rings { reader, kernel, of_cpus, is_shared, half: half % 2 })
     }
 
-    /// Says to each CPU which is its ring. One that is not there yet may have another's, when it comes.
-    pub fn assign(&self, kernel: &KernelTrace, state: &State) {
-        let online = trace::cpus_online();
-        for cpu in 0..state.cpus {
-            let own = online.iter().position(|online| *online == cpu).unwrap_or(cpu);
-            let ring = own % self.reader.layout().rings;
-            kernel.set_word(state.buffer(cpu, 0, OfBuffer::Ring), ring as u64);
+    /// Says to each CPU which is its ring.
+    pub fn assign(&self, kernel: &KernelTrace, state: &State, number: usize) {
+        for (cpu, ring) in self.of_cpus.iter().enumerate().take(state.cpus) {
+            let place = state.buffer(cpu, number, OfBuffer::Ring);
+            let shift = 32 * self.half;
+            let others = kernel.word(place) & !(u64::from(u32::MAX) << shift);
+            kernel.set_word(place, others | (*ring as u64) << shift);
         }
     }
 
     /// The rings, for those who read along.
-    pub fn rings(&self) -> BorrowedFd<'_> {
+    pub fn array(&self) -> BorrowedFd<'_> {
         self.kernel.rings()
     }
 
@@ -83,11 +65,9 @@ impl Buffer {
         Ok(vec![rings, consumers, doorbell])
     }
 
-    /// What programs know of them.
-    pub fn for_programs(&self) -> generate::Buffer {
-        let [rings, consumers, doorbell] = self.kernel.descriptors();
-        let (layout, is_shared) = (self.kernel.layout(), self.is_shared);
-        generate::Buffer { number: 0, rings, consumers, doorbell, layout, is_shared }
+    /// The descriptors that programs name: rings, how far each has been read, doorbell.
+    pub fn descriptors(&self) -> [i32; 3] {
+        self.kernel.descriptors()
     }
 
     /// How much a CPU writes until weigh is waked: an eighth of what it can write.
@@ -97,14 +77,44 @@ impl Buffer {
     }
 }
 
+/// Bytes of each of so many rings, if nothing else is asked for.
+fn bytes_of_each(rings: usize) -> usize {
+    match rings {
+        1 => FOR_ALL,
+        _ => (1 << (TOGETHER / rings).max(1).ilog2()).clamp(EACH.0, EACH.1),
+    }
+}
+
+/// The ring of each CPU that is possible. One that is not there yet may have another's, when it comes.
+fn of_cpus(spread: &Spread, possible: usize, online: &[usize]) -> Vec<usize> {
+    let ring = |cpu: usize| match spread {
+        Spread::One => 0,
+        Spread::PerCpu => {
+            let own = online.iter().position(|online| *online == cpu);
+            own.unwrap_or(cpu % online.len().max(1))
+        }
+        Spread::Groups(groups) => {
+            groups.iter().position(|group| group.contains(&cpu)).unwrap_or(groups.len())
+        }
+    };
+    (0..possible.max(1)).map(ring).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Spread;
+    use super::*;
 
     #[test]
     fn many_cpus_have_smaller_rings() {
-        let bytes = [1, 2, 32, 48, 64, 256, 4096].map(|cpus| Spread::PerCpu.bytes(cpus) >> 20);
+        let bytes = [1, 2, 32, 48, 64, 256, 4096].map(|rings| bytes_of_each(rings) >> 20);
         assert_eq!(bytes, [8, 8, 4, 2, 2, 1, 1]);
-        assert_eq!(Spread::One.bytes(1) >> 20, 8);
+    }
+
+    #[test]
+    fn every_cpu_has_a_ring() {
+        assert_eq!(of_cpus(&Spread::One, 3, &[0, 1, 2]), [0, 0, 0]);
+        assert_eq!(of_cpus(&Spread::PerCpu, 5, &[0, 2, 3]), [0, 1, 1, 2, 1]);
+        let groups = Spread::Groups(vec![vec![3], vec![0, 1]]);
+        assert_eq!(of_cpus(&groups, 5, &[0, 1, 2, 3, 4]), [1, 1, 2, 0, 2]);
     }
 }

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use weigh_schema::synthesis::SynthesisReport;
 
+/// What the buffer is called that no `--into` names.
+pub const MAIN: &str = "main";
+
 /// What was counted of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
@@ -19,10 +22,26 @@ pub struct Counted {
     pub matched: Option<u64>,
 }
 
+/// What was counted of a buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// What it is called.
+    #[serde(skip)]
+    pub name: String,
+    /// Records that were taken in.
+    pub taken: u64,
+    /// Events that its predicate did not let in.
+    pub passed_over: u64,
+    /// Events for which it had no room.
+    pub lost: u64,
+}
+
 /// What was counted of all.
 pub struct Totals {
     /// Of each probe.
     pub probes: Vec<Counted>,
+    /// Of each buffer.
+    pub buffers: Vec<Taken>,
     /// Records that were taken in.
     pub taken: u64,
     /// Threads that could not be followed.
@@ -52,6 +71,13 @@ impl Totals {
                 told += &format!("  {} lost", counted.lost + counted.missed);
             }
             told += "\n";
+        }
+        if self.buffers.len() > 1 || self.buffers.iter().any(|buffer| buffer.name != MAIN) {
+            for Taken { name, taken, passed_over, lost } in &self.buffers {
+                told += &format!(
+                    "       {taken:>12}  into {name}, {passed_over} passed over, {lost} lost\n"
+                );
+            }
         }
         if self.lost_threads > 0 {
             told += &format!("weigh: {} threads could not be followed\n", self.lost_threads);

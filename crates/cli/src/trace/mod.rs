@@ -10,6 +10,7 @@ mod control;
 mod counts;
 mod description;
 mod guest;
+mod held;
 mod hosted;
 mod list;
 mod names;
@@ -83,6 +84,9 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
         None => {
             let room = stream::Room::default();
             Box::new(stream::Stream::open(arguments, checker, wished.wishes, &asked, room)?)
+        }
+        Some(_) if !arguments.into.is_empty() => {
+            bail!("--into: a stream that the agent attaches for a user has one buffer")
         }
         Some(agent) => {
             let wanted = hosted::wanted(arguments, &wished.wishes);

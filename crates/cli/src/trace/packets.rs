@@ -60,6 +60,7 @@ pub fn as_stream(asked: &TracePacketsArguments) -> TraceArguments {
         buffer: Some(asked.buffer),
         per_cpu: false,
         total_order: false,
+        into: Vec::new(),
         wake: None,
         synthesis: SynthesisArguments {
             latency: layers,

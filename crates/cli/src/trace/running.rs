@@ -2,6 +2,7 @@
 //! stream is read along.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use super::control::Talk;
 use super::counts::Totals;
@@ -22,6 +23,11 @@ pub trait Running: Talk {
 
     /// Ready when there is something to take in.
     fn wakers(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// How long it may be left alone, if it says so itself.
+    fn pause(&self) -> Option<Duration> {
+        None
+    }
 
     /// Whether names of functions are wanted of processes, who may soon be gone.
     fn wants_names(&self) -> bool;

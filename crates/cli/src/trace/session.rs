@@ -75,6 +75,7 @@ fn until_over(
     let mut has_all = true;
     loop {
         let pause = if stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
+        let pause = stream.pause().map_or(pause, |other| pause.min(other));
         let look = Instant::now() + if has_all { pause } else { Duration::ZERO };
         let until = [end, control.look_at()].into_iter().flatten().fold(look, Instant::min);
         let mut awaited: Vec<BorrowedFd<'_>> = stream.wakers();

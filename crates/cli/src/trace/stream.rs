@@ -5,10 +5,11 @@
 //! program takes its place, and the kernel hands each event to one of the two. Records of a probe that
 //! was removed are still taken in: its number is given to no other.
 
+mod into;
 mod runs;
+mod taking;
 
-use std::cell::RefCell;
-use std::os::fd::BorrowedFd;
+use std::cell::{Cell, RefCell};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -16,15 +17,15 @@ use weigh_collect::clock::Moment;
 use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::generate::{self, Access, Maps, Slot};
+use weigh_trace::into::Spread;
 use weigh_trace::probe::{Content, Probe};
-use weigh_trace::record::Record;
 use weigh_trace::state::{CONSTANTS, Count, State};
 use weigh_trace::synthesis::Gaps;
 
 use super::asked::Asked;
-use super::buffers::{Buffer, Spread};
 use super::control::{Answer, Ask, Done, Register, Registered};
-use super::counts::{Counted, Totals};
+use super::counts::{Counted, MAIN};
+use super::held::Held;
 use super::places::{places, points};
 use super::sinks::Meaning;
 use super::way::{ROWS, Way};
@@ -67,16 +68,18 @@ pub struct Stream {
     pub kernel: KernelTrace,
     checker: Checker,
     state: State,
-    buffer: Buffer,
+    buffers: Vec<Held>,
+    /// Whether buffers have one ring for all CPUs if nothing else is said.
+    is_one: bool,
+    /// The watermark of buffers, if nothing else is said and it is not more than they hold.
+    usual_wake: u64,
+    counters: Vec<String>,
     output: Option<String>,
     traced: Vec<Traced>,
-    way: Way,
     meaning: Meaning,
-    taken: u64,
-    /// Records that were taken, of each event.
-    seen: Vec<u64>,
-    /// When it is to be waked: as was asked for, and for those who read along.
-    wake: [u64; 2],
+    /// Others read the first buffer's rings along, or have; and when it is to be waked for them.
+    is_read: Cell<bool>,
+    readers_wake: u64,
     failed: Option<anyhow::Error>,
 }
 
@@ -96,34 +99,38 @@ impl Stream {
             follows: !is_of_all && !arguments.system,
         })?;
         let wants_names = wishes.iter().any(|wish| has_user_stack(&wish.probe));
-        // Who waits for the order of all CPUs finds processes gone whose functions are to be named.
-        let is_one = arguments.total_order || wants_names && !arguments.per_cpu;
-        let spread = if is_one { Spread::One } else { Spread::PerCpu };
-        let buffer = Buffer::make(spread, arguments.buffer)?;
-        buffer.assign(&kernel, &state);
-        let wake = if wants_names { WAKE_FOR_NAMES } else { u64::MAX };
-        let wake = arguments.wake.unwrap_or(wake.min(buffer.watermark()));
-        kernel.set_word(state.watermark(0), wake);
-        let probes: Vec<&Probe> = wishes.iter().map(|wish| &wish.probe).collect();
-        // A file that can not be made is said before the kernel is asked for anything.
-        let way = match room.is_hosted {
-            true => Way::default(),
-            false => Way::new(arguments, asked, &probes, spread == Spread::PerCpu)?,
-        };
+        let buffers = into::asked(arguments, asked, wants_names)?;
+        let probes: Vec<Probe> = wishes.iter().map(|wish| wish.probe.clone()).collect();
+        let probes: Vec<&Probe> = probes.iter().collect();
         let mut stream = Stream {
             kernel,
             checker,
             state,
-            buffer,
+            buffers: Vec::new(),
+            is_one: wants_names && !arguments.per_cpu,
+            usual_wake: if wants_names { WAKE_FOR_NAMES } else { u64::MAX },
+            counters: arguments.counters.clone(),
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
-            way,
             meaning: Meaning { began_ns: 0, epoch_ns: epoch_ns(), names: RefCell::default() },
-            taken: 0,
-            seen: Vec::new(),
-            wake: [wake, u64::MAX],
+            is_read: Cell::new(false),
+            readers_wake: u64::MAX,
             failed: None,
         };
+        for (name, into) in buffers {
+            // A file that can not be made is said before the kernel is asked for anything more.
+            let way = match name == MAIN {
+                true => Some(match room.is_hosted {
+                    true => Way::default(),
+                    false => {
+                        let has_rings = into.spread == Some(Spread::PerCpu);
+                        Way::new(arguments, asked, &probes, has_rings)?
+                    }
+                }),
+                false => None,
+            };
+            stream.make(name, into, &probes, way)?;
+        }
         for wish in wishes {
             stream.load(wish)?;
         }
@@ -144,7 +151,6 @@ impl Stream {
             let parts: Vec<_> = points.iter().cloned().zip(codes).collect();
             kernel.load(&wish.probe.name, &parts).map(drop)
         })?;
-        self.seen.push(0);
         self.traced.push(Traced { wish, slot, holding: 0, is_removed: false });
         Ok(number)
     }
@@ -158,8 +164,9 @@ impl Stream {
         mut give: impl FnMut(&mut KernelTrace, Vec<Vec<u64>>) -> Result<(), TraceError>,
     ) -> anyhow::Result<()> {
         let given = self.kernel.descriptors();
-        let maps =
-            Maps { state: given.state, buffer: self.buffer.for_programs(), members: given.members };
+        let takers = self.buffers.iter().filter(|held| held.takes(&probe.name));
+        let buffers = takers.filter_map(Held::for_programs).collect();
+        let maps = Maps { state: given.state, buffers, members: given.members };
         let codes = |access| {
             let sites = (0..places(probe)).map(|site| Slot { site, ..slot });
             let codes =
@@ -186,70 +193,6 @@ impl Stream {
         self.traced.iter().any(|traced| !traced.is_removed && has_user_stack(&traced.wish.probe))
     }
 
-    /// Ready when a watermark was crossed.
-    fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.buffer.reader.wake_fd()
-    }
-
-    /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
-    /// they are not made any more either.
-    fn take_in(&mut self) -> bool {
-        let before = Moment::now().ns();
-        let Stream { kernel, buffer, way, failed, traced, meaning, seen, .. } = self;
-        let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
-        meaning.names.borrow_mut().next_round();
-        let (records, is_all) = buffer.reader.drain(|bytes| {
-            let Some(record) = Record::new(bytes) else { return };
-            if let Some(seen) = seen.get_mut(record.event() as usize) {
-                *seen += 1;
-            }
-            if let Some(probe) = probe(record.event())
-                && failed.is_none()
-                && let Err(error) = way.take(probe, record, meaning)
-            {
-                *failed = Some(error);
-            }
-        });
-        if failed.is_none()
-            && let Err(error) = way.end_round(is_all.then_some(before), &probe, meaning)
-        {
-            *failed = Some(error);
-        }
-        if failed.is_some() {
-            kernel.detach_all();
-        }
-        self.taken += records;
-        is_all
-    }
-
-    /// Nothing is attached any more, and all that came was taken in.
-    fn stop(&mut self) {
-        self.kernel.detach_all();
-        let mut before = None;
-        while before != Some(self.taken) {
-            before = Some(self.taken);
-            while !self.take_in() {}
-        }
-    }
-
-    /// What was taken is where it belongs.
-    fn finish(mut self, (now_ns, seconds): (u64, f64)) -> (Totals, Option<anyhow::Error>) {
-        let Stream { way, failed, traced, meaning, .. } = &mut self;
-        let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
-        if failed.is_none() {
-            *failed = way.end(now_ns, &probe, meaning).err();
-        }
-        let totals = Totals {
-            probes: (0..self.traced.len()).map(|number| self.counted(number)).collect(),
-            taken: self.taken,
-            lost_threads: self.kernel.lost_threads(),
-            seconds,
-            synthesis: self.found(usize::MAX, (now_ns, seconds)),
-        };
-        let finished = self.way.finish(&totals);
-        (totals, self.failed.or(finished.err()))
-    }
-
     /// What several events say together until now.
     fn found(&self, rows: usize, now: (u64, f64)) -> Option<SynthesisReport> {
         let counted = (0..self.traced.len()).map(|number| self.counted(number));
@@ -259,17 +202,17 @@ impl Stream {
             sampling.map(|rule| format!("{name} {rule}"))
         };
         let sampling: Vec<_> = self.traced.iter().map(sampled).collect();
-        self.way.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
+        self.main()?.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
     }
 
     /// Draws that on the terminal, when it is time.
     fn draw(&mut self) {
-        if self.way.live().is_none() {
+        if self.live().is_none() {
             return;
         }
         let now = Moment::now().ns();
         let seconds = now.saturating_sub(self.meaning.began_ns) as f64 / 1e9;
-        if let (Some(found), Some(live)) = (self.found(ROWS, (now, seconds)), self.way.live()) {
+        if let (Some(found), Some(live)) = (self.found(ROWS, (now, seconds)), self.live()) {
             live.draw(|columns, color| weigh_show::synthesis::render(&found, ROWS, columns, color));
         }
     }
@@ -291,7 +234,13 @@ impl Stream {
 
     /// Does what somebody asks for.
     fn answer(&mut self, ask: Ask) -> Answer {
-        let began = Instant::now();
+        let (began, mut what) = (Instant::now(), None);
+        let mut of_buffer = |done: anyhow::Result<String>| {
+            done.map(|said| {
+                what = Some(said);
+                Vec::new()
+            })
+        };
         let done = match ask {
             Ask::List => return Answer::Register(Box::new(self.register())),
             Ask::Add { event } => self.add(&event),
@@ -301,14 +250,15 @@ impl Stream {
             Ask::Attach(_) | Ask::Where | Ask::Describe => {
                 Err(anyhow!("nobody can read along here"))
             }
-            Ask::Wake { bytes } => {
-                self.wake[0] = bytes;
-                self.set_watermark();
-                Ok(Vec::new())
-            }
+            Ask::Wake { bytes } => self.wake_at(bytes),
+            Ask::AddBuffer { buffer } => of_buffer(self.add_buffer(&buffer)),
+            Ask::SetBuffer { name, clauses } => of_buffer(self.set_buffer(&name, &clauses)),
+            Ask::RemoveBuffer { name } => of_buffer(self.remove_buffer(&name)),
         };
         match done {
-            Ok(ids) => Answer::Done(Done { ids, took_us: began.elapsed().as_micros() as u64 }),
+            Ok(ids) => {
+                Answer::Done(Done { ids, what, took_us: began.elapsed().as_micros() as u64 })
+            }
             Err(error) => Answer::Refused(format!("{error:#}")),
         }
     }
@@ -338,7 +288,12 @@ impl Stream {
         let first = self.traced.len();
         for wish in wishes {
             let id = self.load(wish)?;
-            self.way.add(id, &self.traced[id].wish.probe)?;
+            let Stream { buffers, traced, .. } = self;
+            let probe = &traced[id].wish.probe;
+            let takers = buffers.iter_mut().filter(|held| held.takes(&probe.name));
+            for way in takers.filter_map(|held| held.way.as_mut()) {
+                way.add(id, probe)?;
+            }
         }
         (first..self.traced.len()).try_for_each(|id| Ok(self.kernel.attach(id)?))
     }
@@ -403,7 +358,17 @@ impl Stream {
         Ok(())
     }
 
+    /// The first buffer's watermark.
+    fn wake_at(&mut self, bytes: u64) -> anyhow::Result<Vec<usize>> {
+        let name =
+            self.buffers.iter().find(|held| held.rings.is_some()).map(|held| held.name.clone());
+        let name = name.context("the stream has no buffer")?;
+        self.set_buffer(&name, &format!("deliver {bytes}")).map(|_| Vec::new())
+    }
+
     fn register(&self) -> Register {
+        let first = self.buffers.iter().find_map(|held| Some((held.number, held.rings.as_ref()?)));
+        let layout = first.map(|(_, rings)| rings.reader.layout());
         let probes = self.traced.iter().enumerate().map(|(id, traced)| Registered {
             id,
             event: traced.wish.probe.name.clone(),
@@ -418,12 +383,14 @@ impl Stream {
             pid: std::process::id(),
             seconds: Moment::now().ns().saturating_sub(self.meaning.began_ns) as f64 / 1e9,
             output: self.output.clone(),
-            rings: self.buffer.reader.layout().rings,
-            ring_bytes: self.buffer.reader.layout().bytes,
-            wake_bytes: self.wake[0],
-            taken: self.taken,
+            rings: layout.map_or(0, |layout| layout.rings),
+            ring_bytes: layout.map_or(0, |layout| layout.bytes),
+            wake_bytes: first
+                .map_or(0, |(number, _)| self.kernel.word(self.state.watermark(number))),
+            taken: self.taken(),
             lost_threads: self.kernel.lost_threads(),
             probes: probes.collect(),
+            buffers: self.registered_buffers(),
             clients: Vec::new(),
         }
     }

@@ -3,6 +3,8 @@
 //! Reads records as the ring gives them; hands on the same, in the order of their times and with what joins
 //! them, or the events that are derived from them, or none: then only what was found is told.
 
+use std::path::Path;
+
 use anyhow::Context as _;
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::probe::Probe;
@@ -81,6 +83,18 @@ impl Way {
             live: is_live.then(Live::new),
         };
         Ok(Way { sink, merge: Some(Merge::default()), behind: Some(behind) })
+    }
+
+    /// To a file and nowhere else, or to nobody: then others may read the rings.
+    pub fn to(
+        path: Option<&Path>,
+        counters: &[String],
+        probes: &[&Probe],
+        has_rings: bool,
+    ) -> anyhow::Result<Way> {
+        let sink = path.map(|path| sinks::of_file(path, probes, counters)).transpose()?;
+        let merge = (has_rings && sink.is_some()).then(Merge::default);
+        Ok(Way { sink, merge, behind: None })
     }
 
     /// Takes a record, where it lies in the ring.

@@ -73,6 +73,11 @@ impl Reader {
         self.doorbell.fd.as_fd()
     }
 
+    /// Whether a watermark was crossed since [`Reader::drain`].
+    pub fn is_rung(&self) -> bool {
+        self.doorbell.is_rung()
+    }
+
     /// How often what was read could not be: the rest of that ring was passed over then.
     pub fn broken(&self) -> u64 {
         self.broken
@@ -152,6 +157,13 @@ impl Doorbell {
         let consumer = Memory::map(fd.as_fd(), page, 0, Access::Write)?;
         let producer = Memory::map(fd.as_fd(), page, page as u64, Access::Read)?;
         Ok(Doorbell { fd, consumer, producer })
+    }
+
+    fn is_rung(&self) -> bool {
+        let words = self.consumer.word(0).zip(self.producer.word(0));
+        words.is_some_and(|(heard, rung)| {
+            heard.load(Ordering::Relaxed) != rung.load(Ordering::Relaxed)
+        })
     }
 
     fn has_been_heard(&self) {

@@ -1,6 +1,6 @@
 //! The fields of a record, each written where it lies.
 
-use super::{Aside, LEFT, Writer};
+use super::{Aside, ID, LEFT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::TextSource;
 use crate::probe::{Content, ProbeField};
@@ -12,16 +12,30 @@ const USER_STACK: u64 = 1 << 8;
 impl Writer<'_> {
     /// The header's id: 0 if it can not be had.
     pub(super) fn write_id(&mut self) {
-        let Some(id) = &self.probe.id else {
-            return self.put_constant(offset::id, 0, 8);
-        };
+        match self.knows_id {
+            true => self.code.load(R::R0, R::Frame, ID, 8),
+            false => self.id(),
+        }
+        self.code.store(R::R7, offset::id as i16, R::R0, 8);
+    }
+
+    /// The same, on the stack.
+    pub(super) fn learn_id(&mut self) {
+        if !self.knows_id {
+            self.id();
+            self.code.store(R::Frame, ID, R::R0, 8);
+            self.knows_id = true;
+        }
+    }
+
+    fn id(&mut self) {
+        let Some(id) = &self.probe.id else { return self.code.constant(R::R0, 0) };
         let (absent, end) = (self.code.label(), self.code.label());
         self.value(id, absent);
-        self.code.store(R::R7, offset::id as i16, R::R0, 8);
         if self.code.is_used(absent) {
             self.code.jump(end);
             self.code.place(absent);
-            self.put_constant(offset::id, 0, 8);
+            self.code.constant(R::R0, 0);
             self.code.place(end);
         }
     }

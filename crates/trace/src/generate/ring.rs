@@ -4,6 +4,7 @@ use weigh_schema::ring::{ALIGNMENT, LINE, Layout, STAMP, step, word};
 
 use super::{KEY, POSITION, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
+use crate::condition::Test;
 use crate::state::{Count, OfBuffer};
 
 /// `BPF_RB_FORCE_WAKEUP` of `<linux/bpf.h>`.
@@ -14,7 +15,7 @@ const TRIES: u64 = 3;
 const TRIES_AMONG_OTHERS: u64 = 64;
 
 /// Rings that programs write into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// Its number: which words of the shared array are its own.
     pub number: usize,
@@ -28,6 +29,14 @@ pub struct Buffer {
     pub layout: Layout,
     /// Whether several CPUs write into one of them.
     pub is_shared: bool,
+    /// Which half of the word says which ring is a CPU's.
+    pub half: usize,
+    /// Which records go in, by their headers; none: all.
+    pub predicate: Option<Test>,
+    /// With 1 the predicate's constants are those of the bank that does not hold.
+    pub flip: usize,
+    /// Whether the watermark is a number of records.
+    pub counts_records: bool,
 }
 
 impl Writer<'_> {
@@ -51,6 +60,7 @@ impl Writer<'_> {
         }
         self.code.place(is_full);
         self.count(Count::Lost);
+        self.count_at(self.state.of_buffer(buffer.number, OfBuffer::Lost));
         self.code.jump(next);
         self.code.place(has_room);
         let code = &mut self.code;
@@ -67,7 +77,8 @@ impl Writer<'_> {
             code.map_value(R::R7, buffer.rings, 0);
             return code.map_value(R::R2, buffer.consumers, 0);
         }
-        code.load(R::R1, R::R8, self.state.of_buffer(buffer.number, OfBuffer::Ring) as i16, 8);
+        let half = self.state.of_buffer(buffer.number, OfBuffer::Ring) + buffer.half % 2 * 4;
+        code.load(R::R1, R::R8, half as i16, 4);
         code.jump_if_constant(When::AtLeast, R::R1, buffer.layout.rings as i32, next);
         code.store(R::Frame, KEY, R::R1, 4);
         code.with_constant(Op::Multiply, R::R1, LINE as i32);
@@ -106,7 +117,9 @@ impl Writer<'_> {
         code.map_value(R::R2, state, watermark);
         code.load(R::R3, R::R2, 0, 8);
         code.load(R::R1, R::R8, written, 8);
-        code.with_constant(Op::Add, R::R1, step(self.probe.record_bytes as usize) as i32);
+        let more =
+            if buffer.counts_records { 1 } else { step(self.probe.record_bytes as usize) as i32 };
+        code.with_constant(Op::Add, R::R1, more);
         code.store(R::R8, written, R::R1, 8);
         code.jump_if(When::Less, R::R1, R::R3, next);
         code.store_constant(R::R8, written, 0, 8);

@@ -25,7 +25,8 @@ impl Writer<'_> {
                     match source {
                         Source::Tgid | Source::Tid => self.learn_thread(),
                         Source::Cpu => self.learn_cpu(),
-                        Source::Place(_) => {}
+                        Source::Id => self.learn_id(),
+                        Source::Event | Source::Size | Source::Place(_) => {}
                     }
                 }
             }

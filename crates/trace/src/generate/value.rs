@@ -1,6 +1,6 @@
 //! Values, from where they lie into R0.
 
-use super::{BASE, CPU, LOADED, TGID_TID, Writer};
+use super::{BASE, CPU, ID, LOADED, TGID_TID, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::Source;
 use crate::generate::Access;
@@ -25,6 +25,9 @@ impl Writer<'_> {
                 self.learn_cpu();
                 self.code.load(R::R0, R::Frame, CPU, 8);
             }
+            Source::Event => self.code.constant(R::R0, u64::from(self.slot.number)),
+            Source::Size => self.code.constant(R::R0, u64::from(self.probe.record_bytes)),
+            Source::Id => self.code.load(R::R0, R::Frame, ID, 8),
             Source::Place(place) => self.place_value(place, absent),
         }
     }

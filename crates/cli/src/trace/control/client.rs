@@ -8,15 +8,28 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::{Answer, Ask, Conversation, Done, folder, name};
-use crate::arguments::{TraceCtl, TraceCtlArguments};
+use crate::arguments::{TraceCtl, TraceCtlArguments, TraceCtlBuffer};
 use crate::show::print;
 
 /// Asks.
 pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
     let (pid, stream) = connect(arguments.stream)?;
-    let is_json = matches!(arguments.ask, Some(TraceCtl::List { json: true }));
+    let is_json = matches!(
+        arguments.ask,
+        Some(TraceCtl::List { json: true } | TraceCtl::Buffers { json: true })
+    );
+    let is_buffers = matches!(arguments.ask, Some(TraceCtl::Buffers { .. }));
     let ask = match &arguments.ask {
-        None | Some(TraceCtl::List { .. }) => Ask::List,
+        None | Some(TraceCtl::List { .. } | TraceCtl::Buffers { .. }) => Ask::List,
+        Some(TraceCtl::Buffer(TraceCtlBuffer::Add { buffer })) => {
+            Ask::AddBuffer { buffer: buffer.clone() }
+        }
+        Some(TraceCtl::Buffer(TraceCtlBuffer::Set { name, clauses })) => {
+            Ask::SetBuffer { name: name.clone(), clauses: clauses.clone() }
+        }
+        Some(TraceCtl::Buffer(TraceCtlBuffer::Remove { name })) => {
+            Ask::RemoveBuffer { name: name.clone() }
+        }
         Some(TraceCtl::Add { event }) => Ask::Add { event: event.clone() },
         Some(TraceCtl::Remove { id }) => Ask::Remove { id: *id },
         Some(TraceCtl::Filter { id, filter }) => Ask::Filter { id: *id, filter: filter.clone() },
@@ -28,7 +41,11 @@ pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
         format!("the stream of {pid} has ended, or answers what is not understood")
     })?;
     match answer {
-        Answer::<Value>::Register(register) if is_json => print(&format!("{register:#}\n"))?,
+        Answer::<Value>::Register(register) if is_json && is_buffers => {
+            print(&format!("{:#}\n", register["buffers"]))?;
+        }
+        Answer::Register(register) if is_buffers => print(&buffers(&register))?,
+        Answer::Register(register) if is_json => print(&format!("{register:#}\n"))?,
         Answer::Register(register) => print(&table(&register))?,
         Answer::Done(done) => print(&told(&done))?,
         Answer::Refused(why) => bail!("{why}"),
@@ -66,18 +83,59 @@ pub fn connect(asked: Option<u32>) -> anyhow::Result<(u32, UnixStream)> {
 
 fn told(done: &Done) -> String {
     let ids: Vec<String> = done.ids.iter().map(usize::to_string).collect();
-    let which =
-        if ids.is_empty() { "the stream".into() } else { format!("probe {}", ids.join(", ")) };
+    let which = if ids.is_empty() {
+        done.what.clone().unwrap_or_else(|| "the stream".into())
+    } else {
+        format!("probe {}", ids.join(", "))
+    };
     format!("{which}: in force after {:.3} ms\n", done.took_us as f64 / 1e3)
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_string(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Its buffers.
+fn buffers(register: &Value) -> String {
+    let mut told = format!(
+        "{:>12} {:>12} {:>8} {:>4} {:>10}  BUFFER\n",
+        "RECORDS", "PASSED OVER", "LOST", "RINGS", "BYTES"
+    );
+    for buffer in register["buffers"].as_array().into_iter().flatten() {
+        let of = |key: &str| text(&buffer[key]);
+        let _ = write!(
+            told,
+            "{:>12} {:>12} {:>8} {:>4} {:>10}  {}: {}, deliver {}",
+            of("taken"),
+            of("passed_over"),
+            of("lost"),
+            of("rings"),
+            of("ring_bytes"),
+            of("name"),
+            of("spread"),
+            of("delivery")
+        );
+        if let Some(events) = buffer["events"].as_array() {
+            let events: Vec<String> = events.iter().map(text).collect();
+            let _ = write!(told, ", of {}", events.join(" | "));
+        }
+        if let Some(output) = buffer["output"].as_str() {
+            let _ = write!(told, ", to {output}");
+        }
+        if let Some(predicate) = buffer["predicate"].as_str() {
+            let _ = write!(told, " if {predicate}");
+        }
+        told += if buffer["is_removed"] == true { "  (removed)\n" } else { "\n" };
+    }
+    told
 }
 
 /// The register, for people.
 fn table(register: &Value) -> String {
-    let text = |value: &Value| match value {
-        Value::Null => "-".to_string(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     let of = |key: &str| text(&register[key]);
     let mut told = format!(
         "stream {}: {} records taken in {:.3} s, to {}; {} × {} bytes, wakes at {}\n",
@@ -116,5 +174,5 @@ fn table(register: &Value) -> String {
             of("lag")
         );
     }
-    told
+    told + &buffers(register)
 }

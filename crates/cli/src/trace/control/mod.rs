@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::Counted;
+use super::counts::{Counted, Taken};
 pub use super::description::{Description, Where};
 pub use client::{ask, connect};
 pub use conversation::Conversation;
@@ -49,6 +49,23 @@ pub enum Ask {
         id: usize,
         /// None: all are taken.
         rule: Option<String>,
+    },
+    /// Another buffer.
+    AddBuffer {
+        /// As it is written.
+        buffer: String,
+    },
+    /// A buffer is changed.
+    SetBuffer {
+        /// Which.
+        name: String,
+        /// What is said of it.
+        clauses: String,
+    },
+    /// A buffer less.
+    RemoveBuffer {
+        /// Which.
+        name: String,
     },
     /// Another watermark.
     Wake {
@@ -113,6 +130,9 @@ pub struct Attached {
 pub struct Done {
     /// Of which probes.
     pub ids: Vec<usize>,
+    /// Of what else.
+    #[serde(default)]
+    pub what: Option<String>,
     /// How long that took.
     pub took_us: u64,
 }
@@ -138,8 +158,38 @@ pub struct Register {
     pub lost_threads: u64,
     /// What it follows, and has followed.
     pub probes: Vec<Registered>,
+    /// Where that goes, and has gone.
+    pub buffers: Vec<RegisteredBuffer>,
     /// Who reads along.
     pub clients: Vec<Reads>,
+}
+
+/// A buffer.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RegisteredBuffer {
+    /// What to ask for it by.
+    pub name: String,
+    /// Who writes into the same ring.
+    pub spread: String,
+    /// How many rings it has.
+    pub rings: usize,
+    /// Bytes of each.
+    pub ring_bytes: usize,
+    /// The events that go in, if not all do.
+    pub events: Option<Vec<String>>,
+    /// Which of their records.
+    pub predicate: Option<String>,
+    /// When who reads is waked.
+    pub delivery: String,
+    /// The file that it is written to.
+    pub output: Option<String>,
+    /// Bytes that wait in the rings.
+    pub waiting: u64,
+    /// Whether it was, and is not any more.
+    pub is_removed: bool,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counted: Taken,
 }
 
 /// A probe.

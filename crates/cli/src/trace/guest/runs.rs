@@ -194,7 +194,14 @@ impl Running for Guest {
         let probes = self.counts(register.as_deref());
         let synthesis = self.report(&probes, usize::MAX, (now_ns, seconds));
         let lost_threads = register.map_or(0, |register| register.lost_threads);
-        let totals = Totals { probes, taken: self.taken, lost_threads, seconds, synthesis };
+        let totals = Totals {
+            probes,
+            buffers: Vec::new(),
+            taken: self.taken,
+            lost_threads,
+            seconds,
+            synthesis,
+        };
         let finished = self.way.finish(&totals);
         (totals, self.failed.or(finished.err()))
     }

@@ -123,6 +123,10 @@ impl Host {
             HostAsk::Stream(Ask::Describe) => {
                 HostAnswer::Stream(Answer::Description(Box::new(stream.description())))
             }
+            // Buffers have files, which would be made with the rights that are here.
+            HostAsk::Stream(
+                Ask::AddBuffer { .. } | Ask::SetBuffer { .. } | Ask::RemoveBuffer { .. },
+            ) => bail!("a user's stream has one buffer"),
             HostAsk::Stream(ask) => HostAnswer::Stream(stream.answer(ask)),
         };
         Ok((answer, Vec::new()))

@@ -2,28 +2,37 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use weigh_trace::into::Delivery;
 
 use super::Stream;
+use crate::trace::buffers::Rings;
 use crate::trace::control::{Answer, Ask, Description, Talk, Where, Written};
 use crate::trace::counts::Totals;
 use crate::trace::description::Described;
 use crate::trace::running::Running;
 
+/// Bytes of the least record, with its stamp.
+const LEAST_RECORD: u64 = 48;
+
 impl Stream {
     /// Descriptors for who is to be the rings' owner.
     pub fn given(&self) -> io::Result<Vec<OwnedFd>> {
-        self.buffer.given()
+        let rings = self.first().ok_or(io::ErrorKind::NotFound)?;
+        rings.given()
     }
 
-    /// Wakes when the one of those who want it that wants it first does.
-    pub(super) fn set_watermark(&self) {
-        let [own, readers] = self.wake;
-        self.kernel.set_word(self.state.watermark(0), own.min(readers));
+    /// Those that others read along.
+    fn first(&self) -> Option<&Rings> {
+        self.buffers.first()?.rings.as_ref()
     }
 }
 
 impl Talk for Stream {
     fn answer(&mut self, ask: Ask) -> Answer {
+        // A change may set what wakes: it is looked at again.
+        self.readers_wake = u64::MAX;
         Stream::answer(self, ask)
     }
 
@@ -39,26 +48,37 @@ impl Talk for Stream {
 
     fn r#where(&self) -> Where {
         let counted = (0..self.traced.len()).map(|number| self.counted(number));
+        let positions = self.first().map(|rings| rings.reader.positions().to_vec());
         Where {
-            positions: self.buffer.reader.positions().to_vec(),
-            seen: self.seen.clone(),
+            positions: positions.unwrap_or_default(),
+            seen: self.buffers.first().map_or(Vec::new(), |held| held.seen.clone()),
             lost: counted.map(|counted| counted.lost + counted.missed).collect(),
         }
     }
 
     fn written(&self) -> Written {
-        Written::of(self.buffer.reader.positions(), self.taken)
+        let positions = self.first().map_or(&[][..], |rings| rings.reader.positions());
+        let seen = self.buffers.first().map_or(0, |held| held.seen.iter().sum());
+        Written::of(positions, seen)
     }
 
     fn rings(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.buffer.rings())
+        self.is_read.set(true);
+        self.first().map(Rings::array)
     }
 
     fn look_after(&mut self, bytes: u64) {
-        if self.wake[1] != bytes {
-            self.wake[1] = bytes;
-            self.set_watermark();
-        }
+        let Some(held) = self.buffers.first().filter(|_| self.readers_wake != bytes) else {
+            return;
+        };
+        self.readers_wake = bytes;
+        // As its own delivery has it, and then as whoever wants it first.
+        held.prepare(&self.kernel, &self.state, self.usual_wake);
+        let place = self.state.watermark(held.number);
+        let own = self.kernel.word(place);
+        let is_by_records = matches!(held.asked.delivery, Some(Delivery::Records(_)));
+        let readers = if is_by_records { bytes / LEAST_RECORD } else { bytes };
+        self.kernel.set_word(place, own.min(readers));
     }
 }
 
@@ -80,7 +100,7 @@ impl Running for Stream {
     }
 
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.wake_fd()]
+        self.wake_fds().collect()
     }
 
     fn wants_names(&self) -> bool {
@@ -88,7 +108,11 @@ impl Running for Stream {
     }
 
     fn take_in(&mut self) -> bool {
-        Stream::take_in(self)
+        self.take_some_in()
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        self.own_pause()
     }
 
     fn draw(&mut self) {
@@ -96,10 +120,10 @@ impl Running for Stream {
     }
 
     fn stop(&mut self) {
-        Stream::stop(self);
+        self.end();
     }
 
     fn finish(self: Box<Self>, ended: (u64, f64)) -> (Totals, Option<anyhow::Error>) {
-        Stream::finish(*self, ended)
+        self.close(ended)
     }
 }

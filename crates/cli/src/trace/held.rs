@@ -1,0 +1,239 @@
+//! A buffer of a stream: its rings, which records go in, and where they go to.
+//!
+//! Other rings can be put in place of its own while it runs: those that were there are read on, until no program
+//! can be at work in them any more. So nothing is lost by it, of this buffer or of others.
+
+use std::time::{Duration, Instant};
+
+use weigh_collect::trace::KernelTrace;
+use weigh_trace::condition::Test;
+use weigh_trace::generate;
+use weigh_trace::into::{Delivery, Into};
+use weigh_trace::record::Record;
+use weigh_trace::state::{CONSTANTS, OfBuffer, State};
+
+use super::buffers::Rings;
+use super::counts::Taken;
+use super::sinks::Meaning;
+use super::way::{Probes, Way};
+
+/// So long a program may still be at work that another one took the place of.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// More events than a stream can have.
+const MOST_EVENTS: usize = 4096;
+
+/// A buffer.
+pub struct Held {
+    /// What it is called.
+    pub name: String,
+    /// Which of the stream's.
+    pub number: usize,
+    /// As it was asked for, with what was changed since.
+    pub asked: Into,
+    /// Which records go in.
+    pub predicate: Option<Test>,
+    /// As of a probe's filter: which bank its programs look at, and which is told to hold.
+    pub flip: usize,
+    holding: usize,
+    /// None when it was removed.
+    pub rings: Option<Rings>,
+    retired: Vec<(Rings, Instant)>,
+    /// None when all was written, after it was removed.
+    pub way: Option<Way>,
+    looked: Instant,
+    /// Records that were taken in; and of each event, from the rings that it has now.
+    pub taken: u64,
+    pub seen: Vec<u64>,
+}
+
+impl Held {
+    /// A buffer with these rings.
+    pub fn new(name: String, number: usize, asked: Into, rings: Rings, way: Way) -> Held {
+        Held {
+            name,
+            number,
+            asked,
+            predicate: None,
+            flip: 0,
+            holding: 0,
+            rings: Some(rings),
+            retired: Vec::new(),
+            way: Some(way),
+            looked: Instant::now(),
+            taken: 0,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Whether events of this name go in.
+    pub fn takes(&self, event: &str) -> bool {
+        let is = |asked: &String| {
+            event == asked || event.split_once(':').is_some_and(|(_, e)| e == asked)
+        };
+        self.asked.events.as_ref().is_none_or(|events| events.iter().any(is))
+    }
+
+    /// What programs know of it; none if it was removed.
+    pub fn for_programs(&self) -> Option<generate::Buffer> {
+        let held = self.rings.as_ref()?;
+        let [rings, consumers, doorbell] = held.descriptors();
+        Some(generate::Buffer {
+            number: self.number,
+            rings,
+            consumers,
+            doorbell,
+            layout: held.reader.layout(),
+            is_shared: held.is_shared,
+            half: held.half,
+            predicate: self.predicate.clone(),
+            flip: self.flip,
+            counts_records: matches!(self.asked.delivery, Some(Delivery::Records(_))),
+        })
+    }
+
+    /// Tells the CPUs which is their ring, and when to wake weigh.
+    pub fn prepare(&self, kernel: &KernelTrace, state: &State, wake: u64) {
+        let Some(rings) = &self.rings else { return };
+        rings.assign(kernel, state, self.number);
+        let wake = match self.asked.delivery {
+            Some(Delivery::Each) => 0,
+            Some(Delivery::Bytes(bytes)) => bytes,
+            Some(Delivery::Records(records)) => records,
+            Some(Delivery::Time(_)) => rings.watermark(),
+            None => wake.min(rings.watermark()),
+        };
+        kernel.set_word(state.watermark(self.number), wake);
+    }
+
+    /// Another predicate; whether programs have to be made for it.
+    pub fn set_predicate(
+        &mut self,
+        kernel: &KernelTrace,
+        state: &State,
+        test: Option<Test>,
+    ) -> bool {
+        let is_same_form = match (&self.predicate, &test) {
+            (Some(old), Some(new)) => new.has_form_of(old) && new.constants().len() <= CONSTANTS,
+            (None, None) => true,
+            _ => false,
+        };
+        // The new constants go where programs do not look; then these look there, or new ones do.
+        let bank = 1 - (self.holding ^ self.flip);
+        let constants = test.as_ref().map(Test::constants).unwrap_or_default();
+        for (place, constant) in constants.iter().take(CONSTANTS).enumerate() {
+            kernel.set_word(state.predicate_constant(self.number, bank, place), *constant);
+        }
+        self.predicate = test;
+        if is_same_form {
+            self.holding = 1 - self.holding;
+            kernel.set_word(state.predicate_holding(self.number), State::bank_word(self.holding));
+        } else {
+            self.flip = 1 - self.flip;
+        }
+        !is_same_form
+    }
+
+    /// Other rings in place of its own, or none; those that were there are read on for a while.
+    pub fn put_rings(&mut self, rings: Option<Rings>) {
+        if let Some(old) = std::mem::replace(&mut self.rings, rings) {
+            self.retire(old);
+        }
+    }
+
+    /// Rings that no program is told of any more.
+    pub fn retire(&mut self, rings: Rings) {
+        self.retired.push((rings, Instant::now()));
+    }
+
+    /// How long it may be left alone.
+    pub fn pause(&self) -> Option<Duration> {
+        match self.asked.delivery {
+            Some(Delivery::Time(time)) => Some(time.saturating_sub(self.looked.elapsed())),
+            _ => None,
+        }
+    }
+
+    /// Takes in what is there, if it is time; whether that was all.
+    pub fn take_in(
+        &mut self,
+        before_ns: u64,
+        probe: Probes<'_>,
+        meaning: &Meaning,
+        has_failed: bool,
+        is_end: bool,
+    ) -> (anyhow::Result<()>, bool) {
+        let is_rung = self.rings.as_ref().is_some_and(|rings| rings.reader.is_rung());
+        if !is_end && !is_rung && self.pause().is_some_and(|pause| !pause.is_zero()) {
+            return (Ok(()), true);
+        }
+        self.looked = Instant::now();
+        let Held { rings, retired, way: Some(way), taken, seen, .. } = self else {
+            return (Ok(()), true);
+        };
+        let (mut is_all, mut done) = (true, Ok(()));
+        let retired_ones = retired.iter_mut().map(|(rings, _)| (rings, false));
+        for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
+            let (records, all) = rings.reader.drain(|bytes| {
+                let Some(record) = Record::new(bytes) else { return };
+                if is_current {
+                    count(seen, record.event());
+                }
+                if has_failed || done.is_err() {
+                    return;
+                }
+                if let Some(probe) = probe(record.event()) {
+                    done = way.take(probe, record, meaning);
+                }
+            });
+            *taken += records;
+            is_all &= all;
+        }
+        if done.is_ok() && !has_failed {
+            done = way.end_round(is_all.then_some(before_ns), probe, meaning);
+        }
+        if is_all {
+            retired.retain(|(_, since)| since.elapsed() < GRACE);
+        }
+        (done, is_all)
+    }
+
+    /// Whether it was removed, and nothing can come any more.
+    pub fn is_over(&self) -> bool {
+        self.rings.is_none() && self.retired.is_empty() && self.way.is_some()
+    }
+
+    /// Nothing more will come.
+    pub fn end(
+        &mut self,
+        now_ns: u64,
+        probes: Probes<'_>,
+        meaning: &Meaning,
+    ) -> anyhow::Result<()> {
+        self.way.as_mut().map_or(Ok(()), |way| way.end(now_ns, probes, meaning))
+    }
+
+    /// What was counted.
+    pub fn counted(&self, kernel: &KernelTrace, state: &State) -> Taken {
+        let sum = |what| -> u64 {
+            (0..state.cpus).map(|cpu| kernel.word(state.buffer(cpu, self.number, what))).sum()
+        };
+        Taken {
+            name: self.name.clone(),
+            taken: self.taken,
+            passed_over: sum(OfBuffer::Passed),
+            lost: sum(OfBuffer::Lost),
+        }
+    }
+}
+
+/// One more of an event, if it is one that there is.
+fn count(seen: &mut Vec<u64>, event: u32) {
+    let event = event as usize;
+    if event < MOST_EVENTS {
+        if seen.len() <= event {
+            seen.resize(event + 1, 0);
+        }
+        seen[event] += 1;
+    }
+}

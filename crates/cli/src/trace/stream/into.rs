@@ -1,0 +1,276 @@
+//! The buffers of a stream: made with it, and added, changed and removed while it runs.
+
+use anyhow::{Context as _, anyhow, bail};
+use weigh_trace::condition::Test;
+use weigh_trace::into::{self, Delivery, Into, Spread};
+use weigh_trace::predicate;
+use weigh_trace::probe::Probe;
+use weigh_trace::state::BUFFERS;
+
+use super::Stream;
+use crate::arguments::TraceArguments;
+use crate::trace::asked::Asked;
+use crate::trace::buffers::Rings;
+use crate::trace::control::RegisteredBuffer;
+use crate::trace::counts::MAIN;
+use crate::trace::held::Held;
+use crate::trace::way::Way;
+
+/// The buffers that are asked for: that of `-o`, where anything is to go there, and those of `--into`.
+pub fn asked(
+    arguments: &TraceArguments,
+    asked: &[Asked],
+    wants_names: bool,
+) -> anyhow::Result<Vec<(String, Into)>> {
+    let mut all = Vec::new();
+    if arguments.into.is_empty() || arguments.output.is_some() || !asked.is_empty() {
+        // Who waits for the order of all CPUs finds processes gone whose functions are to be named.
+        let is_one = arguments.total_order || wants_names && !arguments.per_cpu;
+        let spread = if is_one { Spread::One } else { Spread::PerCpu };
+        let main = Into {
+            spread: Some(spread),
+            bytes: arguments.buffer,
+            delivery: arguments.wake.map(Delivery::Bytes),
+            output: arguments.output.clone(),
+            ..Into::default()
+        };
+        all.push((MAIN.to_string(), main));
+    }
+    for text in &arguments.into {
+        let (name, asked) = into::parse(text).map_err(|error| anyhow!("--into: {error}"))?;
+        if all.iter().any(|(other, _)| *other == name) {
+            bail!("--into {name}: there is a buffer of that name");
+        }
+        all.push((name, asked));
+    }
+    match all.len() > BUFFERS {
+        true => bail!("a stream has {BUFFERS} buffers at most"),
+        false => Ok(all),
+    }
+}
+
+fn predicate_of(asked: &Into) -> Option<&str> {
+    asked.predicate.as_ref()?.as_deref()
+}
+
+impl Stream {
+    /// Makes a buffer. Programs do not know of it yet.
+    pub(super) fn make(
+        &mut self,
+        name: String,
+        asked: Into,
+        probes: &[&Probe],
+        way: Option<Way>,
+    ) -> anyhow::Result<()> {
+        let number = self.buffers.len();
+        let told = || format!("buffer {name}");
+        self.know_events(&asked, probes).with_context(told)?;
+        let test = self.test_of(&asked, probes).with_context(told)?;
+        let rings = Rings::make(self.spread(&asked), asked.bytes, 0).with_context(told)?;
+        let has_rings = rings.reader.layout().rings > 1;
+        let way = match way {
+            Some(way) => way,
+            None => Way::to(asked.output.as_deref(), &self.counters, probes, has_rings)?,
+        };
+        let mut held = Held::new(name, number, asked, rings, way);
+        held.set_predicate(&self.kernel, &self.state, test);
+        held.prepare(&self.kernel, &self.state, self.usual_wake);
+        self.buffers.push(held);
+        Ok(())
+    }
+
+    fn spread<'a>(&self, asked: &'a Into) -> &'a Spread {
+        let usual = if self.is_one { &Spread::One } else { &Spread::PerCpu };
+        asked.spread.as_ref().unwrap_or(usual)
+    }
+
+    /// The events that go in have to be followed.
+    fn know_events(&self, asked: &Into, probes: &[&Probe]) -> anyhow::Result<()> {
+        for name in asked.events.iter().flatten() {
+            let is = |probe: &&Probe| {
+                probe.name == *name || probe.name.split_once(':').is_some_and(|(_, e)| e == name)
+            };
+            if !probes.iter().any(is) {
+                let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
+                bail!("no event '{name}' is followed; there are {}", names.join(", "));
+            }
+        }
+        Ok(())
+    }
+
+    fn test_of(&self, asked: &Into, probes: &[&Probe]) -> anyhow::Result<Option<Test>> {
+        let event = |name: &str| {
+            let is = |probe: &&Probe| {
+                probe.name == name || probe.name.split_once(':').is_some_and(|(_, e)| e == name)
+            };
+            probes.iter().position(is).and_then(|at| u32::try_from(at).ok())
+        };
+        let test = predicate_of(asked).map(|text| predicate::parse(text, &event)).transpose();
+        test.map_err(|refusal| anyhow!("{refusal}"))
+    }
+
+    /// The probes that are followed, in the order of their numbers.
+    fn probes(&self) -> Vec<Probe> {
+        self.traced.iter().map(|traced| traced.wish.probe.clone()).collect()
+    }
+
+    /// Every program is made again, for the buffers that there are now.
+    fn renew(&mut self) -> anyhow::Result<()> {
+        for id in 0..self.traced.len() {
+            if !self.traced[id].is_removed {
+                let (wish, gate) = (self.traced[id].wish.clone(), self.traced[id].slot.gate);
+                self.replace(id, wish, gate)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_buffer(&mut self, text: &str) -> anyhow::Result<String> {
+        let (name, asked) = into::parse(text)?;
+        if self.buffers.iter().any(|held| held.name == name) {
+            bail!("there is a buffer '{name}', or there was one");
+        }
+        if self.buffers.len() == BUFFERS {
+            bail!("a stream has {BUFFERS} buffers at most in its life, and it has had them");
+        }
+        let probes = self.probes();
+        let probes: Vec<&Probe> = probes.iter().collect();
+        self.make(name.clone(), asked, &probes, None)?;
+        if let Err(error) = self.renew() {
+            self.drop_buffer(self.buffers.len() - 1)?;
+            return Err(error);
+        }
+        Ok(format!("buffer {name}"))
+    }
+
+    fn find(&self, name: &str) -> anyhow::Result<usize> {
+        let found = self.buffers.iter().position(|held| held.name == name && held.rings.is_some());
+        found.with_context(|| {
+            format!("there is no buffer '{name}'; `weigh trace ctl buffers` names them")
+        })
+    }
+
+    /// Who reads along has the rings of the first buffer: they stay.
+    fn is_not_read(&self, index: usize) -> anyhow::Result<()> {
+        match index == 0 && self.is_read.get() {
+            true => bail!("others read it along, or have: its rings stay as they are"),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn remove_buffer(&mut self, name: &str) -> anyhow::Result<String> {
+        let index = self.find(name)?;
+        self.is_not_read(index)?;
+        self.drop_buffer(index)?;
+        Ok(format!("buffer {name}"))
+    }
+
+    /// Programs do not know of it any more; then what is in it is taken in for a while.
+    fn drop_buffer(&mut self, index: usize) -> anyhow::Result<()> {
+        let rings = self.buffers[index].rings.take();
+        let renewed = self.renew();
+        if let Some(rings) = rings {
+            self.buffers[index].retire(rings);
+        }
+        renewed
+    }
+
+    /// What is said of a buffer holds from now on. If it can not be, all is as it was.
+    pub(super) fn set_buffer(&mut self, name: &str, text: &str) -> anyhow::Result<String> {
+        let index = self.find(name)?;
+        let said = into::clauses(text)?;
+        if said.output.is_some() {
+            bail!("the file of a buffer stays the same; another buffer can be added");
+        }
+        let before = self.buffers[index].asked.clone();
+        let has_other_rings = said.spread.is_some() || said.bytes.is_some();
+        let has_other_events = said.events.is_some();
+        if has_other_rings {
+            self.is_not_read(index)?;
+        }
+        let asked = Into {
+            spread: said.spread.or(before.spread.clone()),
+            bytes: said.bytes.or(before.bytes),
+            events: said.events.or(before.events.clone()),
+            delivery: said.delivery.or(before.delivery),
+            output: before.output.clone(),
+            predicate: said.predicate.or(before.predicate.clone()),
+        };
+        let probes = self.probes();
+        let probes: Vec<&Probe> = probes.iter().collect();
+        self.know_events(&asked, &probes)?;
+        let test = self.test_of(&asked, &probes)?;
+        let half = self.buffers[index].rings.as_ref().map_or(0, |rings| rings.half);
+        let rings = match has_other_rings {
+            true => Some(Rings::make(self.spread(&asked), asked.bytes, 1 - half)?),
+            false => None,
+        };
+        let counts = |asked: &Into| matches!(asked.delivery, Some(Delivery::Records(_)));
+        let is_other = rings.is_some() || has_other_events || counts(&asked) != counts(&before);
+        let wake = self.usual_wake;
+        let (kernel, state, held) = (&self.kernel, &self.state, &mut self.buffers[index]);
+        let old = (held.predicate.clone(), rings.is_some().then(|| held.rings.take()).flatten());
+        let is_other = held.set_predicate(kernel, state, test) || is_other;
+        held.asked = asked;
+        held.rings = rings.or(held.rings.take());
+        held.prepare(kernel, state, wake);
+        let renewed = if is_other { self.renew() } else { Ok(()) };
+        let (kernel, state, held) = (&self.kernel, &self.state, &mut self.buffers[index]);
+        match (renewed, old.1) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(rings)) => held.retire(rings),
+            (Err(error), rings) => {
+                held.set_predicate(kernel, state, old.0);
+                held.asked = before;
+                if let Some(rings) = rings {
+                    held.put_rings(Some(rings));
+                }
+                held.prepare(kernel, state, wake);
+                // What stood in those places before was taken once, so it is again.
+                self.renew()?;
+                return Err(error);
+            }
+        }
+        Ok(format!("buffer {name}"))
+    }
+
+    /// Writes those whole that were removed, when nothing can come any more.
+    pub(super) fn close_removed(&mut self) -> anyhow::Result<()> {
+        if !self.buffers.iter().any(Held::is_over) {
+            return Ok(());
+        }
+        let (totals, now_ns) = (self.totals(0.0), weigh_collect::clock::Moment::now().ns());
+        let Stream { buffers, traced, meaning, .. } = self;
+        let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
+        for held in buffers.iter_mut().filter(|held| held.is_over()) {
+            held.end(now_ns, &probe, meaning)?;
+            held.way.take().map_or(Ok(()), |way| way.finish(&totals))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn registered_buffers(&self) -> Vec<RegisteredBuffer> {
+        let registered = |held: &Held| {
+            let layout = held.rings.as_ref().map(|rings| rings.reader.layout());
+            RegisteredBuffer {
+                name: held.name.clone(),
+                spread: self.spread(&held.asked).to_string(),
+                rings: layout.map_or(0, |layout| layout.rings),
+                ring_bytes: layout.map_or(0, |layout| layout.bytes),
+                events: held.asked.events.clone(),
+                predicate: predicate_of(&held.asked).map(str::to_string),
+                delivery: match held.asked.delivery {
+                    Some(delivery) => delivery.to_string(),
+                    None => {
+                        format!("{} bytes", self.kernel.word(self.state.watermark(held.number)))
+                    }
+                },
+                output: held.asked.output.as_ref().map(|path| path.display().to_string()),
+                waiting: held.rings.as_ref().map_or(0, |rings| rings.reader.waiting()),
+                is_removed: held.rings.is_none(),
+                counted: held.counted(&self.kernel, &self.state),
+            }
+        };
+        self.buffers.iter().map(registered).collect()
+    }
+}

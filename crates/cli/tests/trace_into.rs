@@ -1,0 +1,200 @@
+//! `weigh trace --into`: one stream into several buffers, each with its own rings, predicate and file, and changed
+//! while it runs; against programs that know how much they sent.
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::run::{Scratch, weigh};
+use support::trace::{are_refused, counted, lines, succeeds};
+use support::workload;
+
+/// Of Ethernet, IP and UDP.
+const HEADERS: u64 = 42;
+const ODD: u64 = 23;
+
+/// `N  into NAME, N passed over, N lost`
+#[track_caller]
+fn into(said: &str, name: &str) -> (u64, u64, u64) {
+    let is = format!(" into {name},");
+    let line = said.lines().find(|line| line.contains(&is)).unwrap_or_else(|| panic!("{said}"));
+    let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    (numbers[0], numbers[1], numbers[2])
+}
+
+#[test]
+fn every_event_is_in_each_buffer_that_takes_it_and_in_no_other() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = |name: &str| scratch.path(name).display().to_string();
+    let sent = support::amount(20_003);
+    let odd = format!("net:net_dev_start_xmit{{len=skb->len}} if skb->len == {}", 101 + HEADERS);
+    let buffers = [
+        format!("few: of net_dev_start_xmit, size 64KiB, to {}", file("few.jsonl")),
+        format!(
+            "queued: one ring, size 16MiB, to {} if event == net_dev_queue && tid != 0",
+            file("queued.jsonl")
+        ),
+        format!("halves: cpus 0 | 1, deliver 10ms, to {} if event in 0..1", file("halves.jsonl")),
+        format!("none: deliver 100 records, to {} if cpu > 60000 || id == 0", file("none.jsonl")),
+        "read: deliver each, size 16MiB if size < 1000".to_string(),
+    ];
+    let numbers = [sent, 100, ODD].map(|number| number.to_string());
+    let all = file("all.jsonl");
+    let every = format!(
+        "net:net_dev_queue{{len=skb->len}} if skb->len in {}..{}",
+        100 + HEADERS,
+        101 + HEADERS
+    );
+    let mut arguments = vec!["trace", "-e", &every, "-e", &odd, "-o", &all];
+    buffers.iter().for_each(|buffer| arguments.extend(["--into", buffer.as_str()]));
+    let program = workload("datagrams");
+    arguments.extend(["--", &program, &numbers[0], &numbers[1], &numbers[2]]);
+    let said = succeeds(&weigh(&scratch, &arguments));
+    let both = sent + ODD;
+    assert_eq!(counted(&said), (3 * both + ODD + sent, 0), "{said}");
+    assert_eq!(into(&said, "main"), (both, 0, 0), "{said}");
+    assert_eq!(into(&said, "few"), (ODD, 0, 0), "{said}");
+    assert_eq!(into(&said, "queued"), (sent, ODD, 0), "{said}");
+    assert_eq!(into(&said, "halves"), (both, 0, 0), "{said}");
+    assert_eq!(into(&said, "none"), (0, both, 0), "{said}");
+    assert_eq!(into(&said, "read"), (both, 0, 0), "{said}");
+    let found = lines(&scratch, "all.jsonl");
+    assert_eq!(found.len() as u64, both);
+    assert_eq!(lines(&scratch, "halves.jsonl"), found, "one record in each, with the same time");
+    let of = |event: &str| -> Vec<Value> {
+        found.iter().filter(|line| line["event"] == event).cloned().collect()
+    };
+    assert_eq!(lines(&scratch, "few.jsonl"), of("net:net_dev_start_xmit"));
+    assert_eq!(lines(&scratch, "queued.jsonl"), of("net:net_dev_queue"));
+    assert!(lines(&scratch, "none.jsonl").is_empty());
+    let times: Vec<i64> = found.iter().filter_map(|event| event["time_ns"].as_i64()).collect();
+    assert!(times.is_sorted() && times.len() == found.len());
+}
+
+#[test]
+fn nothing_is_lost_while_buffers_change() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let sent = support::amount(400_003);
+    let event = format!("net:net_dev_queue{{len=skb->len}} if skb->len == {}", 100 + HEADERS);
+    // Written nowhere: what is looked at is which record goes where.
+    let mut weigh_trace = Command::new(support::weigh_binary());
+    weigh_trace.args(["trace", "-e", &event, "--into", "all: size 64MiB"]);
+    weigh_trace.args(["--into", "changed: size 64MiB", "--", &workload("datagrams")]);
+    weigh_trace.args([&sent.to_string(), "100", "0"]);
+    let stream = weigh_trace.stderr(Stdio::piped()).spawn().expect("weigh starts");
+    let pid = stream.id().to_string();
+    let ask = |words: &[&str]| {
+        weigh(&scratch, &[&["trace", "ctl", "--stream", &pid][..], words].concat())
+    };
+    let late = Instant::now() + support::patience(30.0);
+    while !ask(&["list"]).status.success() {
+        assert!(Instant::now() < late, "nobody answers");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let changes: [&[&str]; 8] = [
+        &["buffer", "set", "changed", "if tid != 3 && cpu < 60000"],
+        &["buffer", "set", "changed", "if tid != 4 && cpu < 60001"],
+        &["buffer", "set", "changed", "one ring"],
+        &["buffer", "set", "changed", "if cpu > 60000"],
+        &["buffer", "set", "changed", "deliver 100 records, cpus 0 | 1"],
+        &["buffer", "set", "changed", "per cpu, size 32MiB, deliver 2ms if"],
+        &["buffer", "add", "other: size 64KiB if cpu == 0"],
+        &["buffer", "remove", "other"],
+    ];
+    let mut made = 0;
+    for change in changes.iter().cycle() {
+        let answer = ask(change);
+        let why = String::from_utf8_lossy(&answer.stderr);
+        // A stream has had a buffer of that name, or it has ended.
+        if !answer.status.success() && !why.contains("other") {
+            break;
+        }
+        made += 1;
+    }
+    let output = stream.wait_with_output().expect("it ends");
+    let said = succeeds(&output);
+    assert!(made >= 3, "{made} changes: {said}");
+    assert_eq!(into(&said, "all"), (sent, 0, 0), "{made} changes: {said}");
+    let (taken, passed, lost) = into(&said, "changed");
+    assert_eq!((taken + passed, lost), (sent, 0), "{made} changes: {said}");
+}
+
+#[test]
+fn the_register_says_which_buffers_there_are() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut stream = Command::new(support::weigh_binary())
+        .args(["trace", "-e", "sched:sched_switch{}", "-q"])
+        .args([
+            "--into",
+            "a: of sched_switch, size 64KiB, deliver 3 records if tid != 7 && cpu in 0..3",
+        ])
+        .spawn()
+        .expect("weigh starts");
+    let pid = stream.id().to_string();
+    let ask = |words: &[&str]| {
+        let said = weigh(&scratch, &[&["trace", "ctl", "--stream", &pid][..], words].concat());
+        let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+        (said.status.success(), text)
+    };
+    let late = Instant::now() + support::patience(30.0);
+    let register = loop {
+        let (is_there, text) = ask(&["buffers", "--json"]);
+        if is_there {
+            break serde_json::from_str::<Value>(&text).expect("JSON");
+        }
+        assert!(Instant::now() < late, "{text}");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let a = &register[0];
+    assert_eq!(
+        (register.as_array().map(Vec::len), &a["name"]),
+        (Some(1), &"a".into()),
+        "{register}"
+    );
+    assert_eq!((&a["ring_bytes"], &a["spread"]), (&65536.into(), &"per cpu".into()));
+    assert_eq!((&a["delivery"], &a["lost"]), (&"3 records".into(), &0.into()));
+    assert_eq!(a["predicate"], "tid != 7 && cpu in 0..3");
+    for (words, says) in [
+        (&["buffer", "set", "a", "if tgit == 3"][..], "tgid"),
+        (&["buffer", "set", "a", "of nothing"], "nothing"),
+        (&["buffer", "set", "a", "to x.jsonl"], "stays the same"),
+        (&["buffer", "set", "b", "one ring"], "no buffer 'b'"),
+        (&["buffer", "add", "a: one ring"], "'a'"),
+        (&["buffer", "remove", "b"], "no buffer 'b'"),
+    ] {
+        let (is_done, said) = ask(words);
+        assert!(!is_done && said.contains(says), "{words:?}: {said}");
+    }
+    let (is_done, said) = ask(&["buffer", "set", "a", "one ring, deliver 5ms if"]);
+    assert!(is_done && said.contains("buffer a: in force"), "{said}");
+    let (_, told) = ask(&["list"]);
+    assert!(told.contains("a: one ring, deliver 5 ms, of sched_switch"), "{told}");
+    assert!(ask(&["buffer", "remove", "a"]).0);
+    let (_, told) = ask(&["buffers"]);
+    assert!(told.contains("(removed)"), "{told}");
+    let ends = rustix::process::Pid::from_child(&stream);
+    rustix::process::kill_process(ends, rustix::process::Signal::INT).expect("a signal");
+    assert!(stream.wait().expect("it ends").success());
+}
+
+#[test]
+fn buffers_that_can_not_be_are_refused_before_anything_starts() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let event = "net:net_dev_queue";
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["-e", event, "--into", "one ring"], &["a name and a colon"]),
+        (&["-e", event, "--into", "a: two rings"], &["two rings", "deliver each"]),
+        (&["-e", event, "--into", "a: size 1000"], &["size 1000", "power of 2"]),
+        (&["-e", event, "--into", "a: if skb->len > 3"], &["a word of the header"]),
+        (&["-e", event, "--into", "a: of netif_rx"], &["netif_rx", event]),
+        (&["-e", event, "--into", "a: to x.nothing"], &["x.nothing", ".jsonl"]),
+        (&["-e", event, "--into", "a:", "--into", "a:"], &["--into a"]),
+    ];
+    are_refused(&scratch, cases);
+}
