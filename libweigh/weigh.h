@@ -244,8 +244,8 @@ weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake
  */
 const struct weigh_event *weigh_trace_next(weigh_trace *t, int timeout_ms);
 
-/* 1 as long as the event that weigh_trace_next() gave has not been written over. */
-int weigh_trace_intact(const weigh_trace *t);
+/* 1 as long as the event that weigh_trace_next() gave has not been written over; then it counts as seen. */
+int weigh_trace_intact(weigh_trace *t);
 
 /* WEIGH_MEASURED while the stream runs, WEIGH_GONE when it has ended. */
 enum weigh_reason weigh_trace_why(const weigh_trace *t);

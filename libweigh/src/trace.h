@@ -43,6 +43,7 @@ struct weigh_trace {
 	/* The event that was given out: its ring, or none. */
 	int64_t given;
 	uint32_t given_event;
+	bool was_whole;
 	uint64_t unknown; /* lost after the stream has ended: nobody knows of which events */
 	bool has_ended, has_final; /* what it said last of itself is the end of it */
 	char *text; /* answers */

@@ -151,6 +151,7 @@ const struct weigh_event *weigh_trace_take(weigh_trace *t)
 		return 0;
 	}
 	t->given_event = load(&record->event) % MAX_EVENTS;
+	t->was_whole = false;
 	return record;
 }
 
@@ -163,7 +164,8 @@ void weigh_trace_let_go(weigh_trace *t)
 	if (t->given < 0)
 		return;
 	place = &t->places[t->given];
-	if (weigh_trace_intact(t)) {
+	/* Who has asked, and was told that it was whole, has read it before. */
+	if (t->was_whole || weigh_trace_intact(t)) {
 		t->seen[t->given_event]++;
 		moved = place->next - place->position;
 		place->position = place->next;
@@ -176,12 +178,16 @@ void weigh_trace_let_go(weigh_trace *t)
 	t->given = -1;
 }
 
-EXPORT int weigh_trace_intact(const weigh_trace *t)
+EXPORT int weigh_trace_intact(weigh_trace *t)
 {
+	bool is_whole;
+
 	if (t->given < 0)
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return head(t, (uint64_t)t->given) - t->places[t->given].position <= t->ring_bytes;
+	is_whole = head(t, (uint64_t)t->given) - t->places[t->given].position <= t->ring_bytes;
+	t->was_whole |= is_whole;
+	return is_whole;
 }
 
 /* Adds to each event how many of its records lie from one position to another; false if they can not be read. */
