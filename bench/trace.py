@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What `weigh trace` costs whom: the sender of UDP datagrams over loopback, and weigh itself.
 
-    bench/trace.py WEIGH [--rounds 11] [--count 300000]
+    bench/trace.py WEIGH [--rounds 11] [--count 300000] [--storm 60] [--only-through]
 
 Each round runs every way once, in an order that turns; what is told is the median over the rounds of
 the sender's CPU time per datagram, as a ratio to the same round without weigh (paired), and the spread
 between the quartiles. Needs root, and tests/workloads/bin/datagrams.
 """
-import argparse, os, re, resource, statistics, subprocess, sys, tempfile
+import argparse, os, re, resource, signal, statistics, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SENDS = os.path.join(HERE, "../tests/workloads/bin/datagrams")
@@ -27,7 +27,13 @@ WAYS = {
     "4 probes, tgid never matches": (4, MISS),
     "4 probes, a field never matches": (4, ["fields"]),
     "4 probes, sample 1/100": (4, ["--sampling", "sample 1/100"]),
+    "4 events into two buffers": (4, ["--into", "second: size 64MiB"]),
+    "4 probes, a predicate that never holds": (4, ["nowhere"]),
+    "4 probes, removed again": (4, ["removed"]),
 }
+# Of about 1 KB, at every system call.
+LARGE = "raw_syscalls:sys_enter{" + ", ".join(f"{name}=bytes(regs, 160)" for name in "abcdef") + "}"
+SMALL = "raw_syscalls:sys_enter{id, a=id, b=regs}"
 
 
 def datagrams(count, before=()):
@@ -50,15 +56,71 @@ def traced(weigh, count, events, options, output):
         options = []
         fields = ["skb->len == 3", "ret == 3", "skb->len == 3", "skb->len == 3"]
         chosen = [f"{event} if {test}" for event, test in zip(chosen, fields)]
+    if options == ["removed"]:
+        return removed(weigh, count, chosen)
+    if options == ["nowhere"]:
+        options, output = ["--into", "none: size 64MiB if cpu > 60000"], None
     # Room for all: what is lost would be cheaper than what is kept.
     options = [*options, "--buffer", "64MiB"]
     asked = [word for event in chosen for word in ("-e", event)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cost, said = datagrams(count, [weigh, "trace", *asked, *options, *scope, "-o", output, "--"])
+    to = ["-o", output] if output else []
+    cost, said = datagrams(count, [weigh, "trace", *asked, *options, *scope, *to, "--"])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     counted = re.search(r"weigh: (\d+) events in [\d.]+ s, (\d+) lost", said)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return cost, int(counted[1]), int(counted[2]), spent - cost * count / 1e9
+
+
+def removed(weigh, count, chosen):
+    """Probes that were there, and are not any more, while weigh goes on."""
+    asked = [word for event in chosen for word in ("-e", event)]
+    stream = subprocess.Popen([weigh, "trace", "-q", *asked, "--system", "--into", "none:"])
+    control = [weigh, "trace", "ctl", "--stream", str(stream.pid)]
+    try:
+        for _ in range(500):
+            if subprocess.run([*control, "list"], capture_output=True).returncode == 0:
+                break
+            time.sleep(0.02)
+        for number in range(len(chosen)):
+            subprocess.run([*control, "remove", str(number)], check=True, capture_output=True)
+        return datagrams(count)[0], 0, 0, 0.0
+    finally:
+        stream.send_signal(signal.SIGINT)
+        stream.wait()
+
+
+def calls(weigh, event, seconds, jobs, options):
+    """What comes through while so many programs do nothing but system calls: records in a second, bytes, lost, the
+    share of a CPU that weigh takes, and its CPU time for each record."""
+    load = "; ".join(["dd if=/dev/zero of=/dev/null bs=1 status=none &"] * jobs)
+    command = ["timeout", str(seconds), "sh", "-c", load.replace("&;", "&") + " wait"]
+    stream = subprocess.Popen(
+        [weigh, "trace", "-e", event, *options, "--system", "--for", f"{seconds}s"], stderr=subprocess.PIPE, text=True)
+    work = subprocess.Popen(command)
+    _, status, used = os.wait4(stream.pid, 0)
+    said = stream.stderr.read()
+    work.wait()
+    counted = re.search(r"weigh: (\d+) events in ([\d.]+) s, (\d+) lost", said)
+    events, spent, lost = int(counted[1]), float(counted[2]), int(counted[3])
+    cpu = used.ru_utime + used.ru_stime
+    return events / spent, lost, cpu / spent, cpu / max(events, 1) * 1e9
+
+
+def through(asked):
+    """How much goes from the kernel to weigh, and what that costs it."""
+    cores = os.cpu_count() or 1
+    size = 40 + 6 * 160
+    room = ["--into", "memory: size 256MiB"]
+    ways = {
+        "1 KB, one program": (LARGE, 5, 1, room, size),
+        "64 bytes, one program, into memory": (SMALL, 5, 1, room, 64),
+        "64 bytes, every 4th call, all cores busy": (SMALL + " sample 1/4", asked.storm, cores, room, 64),
+    }
+    for way, (event, seconds, jobs, options, bytes_each) in ways.items():
+        rate, lost, share, each = calls(asked.weigh, event, seconds, jobs, options)
+        print(f"{way:42} {rate:.0f} events/s  {rate * bytes_each / 1e6:.0f} MB/s  {lost} lost  "
+              f"weigh {share:.2f} CPUs, {each:.0f} ns each", flush=True)
 
 
 def main():
@@ -66,7 +128,12 @@ def main():
     arguments.add_argument("weigh")
     arguments.add_argument("--rounds", type=int, default=11)
     arguments.add_argument("--count", type=int, default=300_000)
+    arguments.add_argument("--storm", type=int, default=60, help="seconds that all cores are busy")
+    arguments.add_argument("--only-through", action="store_true", help="nothing but what goes to weigh")
     asked = arguments.parse_args()
+    through(asked)
+    if asked.only_through:
+        return
     ratios = {way: [] for way in WAYS}
     added = {way: [] for way in WAYS}
     bare = []

@@ -37,6 +37,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <weigh_account.h>
+#include <weigh_event.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -185,6 +186,125 @@ const struct weigh_account *weigh_peer_next(const weigh_peer *peer, uint32_t *po
 
 /* Unmaps them, and has the agent renew them no more. */
 void weigh_peer_close(weigh_peer *peer);
+
+/*
+ * Streams of `weigh trace`: a reader of events that somebody else has the kernel tell, while they happen.
+ *
+ *	weigh_trace *t = weigh_trace_open(pid, 0, 0);
+ *	struct weigh_trace_field length;
+ *	weigh_trace_field(t, 0, "skb->len", &length);
+ *	for (const struct weigh_event *e; (e = weigh_trace_next(t, -1));)
+ *		printf("%llu\n", (unsigned long long)weigh_trace_number(e, &length));
+ *
+ * Each reader has its own position in the stream's rings, which it reads where they lie, without a copy and, while there
+ * is something, without a system call. Who is too slow is overtaken: he loses events, nobody else does, and he
+ * is told how many. Nothing is allocated after opening. A reader is one thread's at a time. None of this needs
+ * an agent, nor any rights but those to ask the stream: its own user's, or root's.
+ */
+typedef struct weigh_trace weigh_trace;
+
+/*
+ * When the reader is waked: as soon as so many bytes or events have come, or so many milliseconds after something
+ * has; 0: not by that. NULL: by 64 KiB, or after 100 ms. { .count = 1 }: for each event.
+ */
+struct weigh_trace_wake {
+	uint64_t bytes, count, milliseconds;
+};
+
+/* Where a field lies in an event. */
+struct weigh_trace_field {
+	uint32_t offset, bytes;
+	enum weigh_trace_kind kind;
+	uint32_t absent; /* its bit in `absent` of an event that does not have it */
+};
+
+/* What a reader has not got since it was opened. */
+struct weigh_trace_lost {
+	uint64_t overrun; /* it was overtaken by the stream */
+	uint64_t missing; /* nobody got it: the rings were full, or the kernel passed over the probe */
+};
+
+/* All events together. */
+#define WEIGH_EVERY_EVENT UINT32_MAX
+
+/*
+ * Reads the stream of a `weigh trace`, by its process, or by the socket that it listens at (WEIGH_NO_STREAM if there
+ * is none). NULL, and `reason` if it is not NULL, if that can not be. Everything that comes from then on is seen.
+ */
+weigh_trace *weigh_trace_open(pid_t pid, const struct weigh_trace_wake *wake, enum weigh_reason *reason);
+weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake *wake,
+				 enum weigh_reason *reason);
+
+/*
+ * The next event, the oldest of those that are there: of one CPU they come in order. It waits so many milliseconds;
+ * -1: until there is one. NULL if there is none by then, or, weigh_trace_why() says WEIGH_GONE, if the stream has ended
+ * and all of it was read. The event lies in the ring: it is good until the next call, or until the stream has
+ * overtaken the reader, which weigh_trace_intact() says, asked when it has been read. One that was
+ * overtaken counts as lost.
+ */
+const struct weigh_event *weigh_trace_next(weigh_trace *t, int timeout_ms);
+
+/* 1 as long as the event that weigh_trace_next() gave has not been written over; then it counts as seen. */
+int weigh_trace_intact(weigh_trace *t);
+
+/* WEIGH_MEASURED while the stream runs, WEIGH_GONE when it has ended. */
+enum weigh_reason weigh_trace_why(const weigh_trace *t);
+
+/* Readable (poll, epoll) when the reader is waked, and when the stream has ended. weigh_trace_next() clears it. */
+int weigh_trace_fd(const weigh_trace *t);
+
+/*
+ * What was lost of an event, by its number, or of WEIGH_EVERY_EVENT, since it was opened. This asks the
+ * stream. The numbers are exact; while the stream overtakes the reader again and again they are those of the last
+ * time that it did not.
+ */
+void weigh_trace_lost(weigh_trace *t, uint32_t event, struct weigh_trace_lost *lost);
+
+/* A field of an event, by the name that the stream has for it; WEIGH_NO_FIELD if there is none. */
+enum weigh_reason weigh_trace_field(const weigh_trace *t, uint32_t event, const char *name,
+				    struct weigh_trace_field *field);
+
+/* An event's name, cut to `room`; returns how long it is, 0 if there is no such event. */
+size_t weigh_trace_name(const weigh_trace *t, uint32_t event, char *name, size_t room);
+
+/* All events with their fields, as JSON. It changes when weigh_trace_next() meets an event that is new. */
+const char *weigh_trace_description(const weigh_trace *t);
+
+/*
+ * Asks the stream what `weigh trace ctl` can ask, as a line of JSON: {"filter":{"id":0,"filter":"skb->len > 500"}}. Its
+ * answer, cut to `room`, is JSON, too; WEIGH_REFUSED if that says why not. It waits for the answer.
+ */
+enum weigh_reason weigh_trace_control(weigh_trace *t, const char *request, char *answer, size_t room);
+
+/* Takes leave of the stream, which goes on. Events must not be used after it. */
+void weigh_trace_close(weigh_trace *t);
+
+/* Whether an event has a field: a pointer on the way may have been NULL. */
+static inline int weigh_trace_has(const struct weigh_event *event, const struct weigh_trace_field *field)
+{
+	return !(event->absent & field->absent);
+}
+
+/* Where a field's value lies: a text of at most `bytes`, bytes, or addresses of a stack. */
+static inline const void *weigh_trace_value(const struct weigh_event *event,
+					    const struct weigh_trace_field *field)
+{
+	return (const unsigned char *)event + field->offset;
+}
+
+/* A field that is a number; one that can be below 0 is to be taken for an int64_t. */
+static inline uint64_t weigh_trace_number(const struct weigh_event *event, const struct weigh_trace_field *field)
+{
+	const unsigned char *bytes = (const unsigned char *)weigh_trace_value(event, field);
+	uint32_t length = field->bytes < 8 ? field->bytes : 8;
+	uint64_t number = 0;
+
+	for (uint32_t i = length; i--;)
+		number = number << 8 | bytes[i];
+	if (field->kind == WEIGH_TRACE_SIGNED && length && length < 8 && number >> (8 * length - 1))
+		number |= ~0ULL << 8 * length;
+	return number;
+}
 
 /* An expression with a value, accounted: ssize_t n = WEIGH_CALL(w, 17, WEIGH_ALL, read(fd, b, s)); */
 #ifdef __cplusplus

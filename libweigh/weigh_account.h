@@ -274,6 +274,12 @@ enum weigh_reason {
 	WEIGH_NO_RIGHTS = 20,
 	/* this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it */
 	WEIGH_NO_COUNTER = 21,
+	/* no `weigh trace` listens there */
+	WEIGH_NO_STREAM = 22,
+	/* the event has no field of that name */
+	WEIGH_NO_FIELD = 23,
+	/* the stream refuses what was asked for: its answer says why */
+	WEIGH_REFUSED = 24,
 };
 
 #endif

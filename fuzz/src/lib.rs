@@ -195,12 +195,20 @@ pub fn trace_note(data: &[u8]) {
     }
 }
 
-/// A filter of `weigh trace`, and what may be wanted of several events.
+/// A filter of `weigh trace`, a predicate, a buffer, and what may be wanted of several events.
 pub fn trace_filter(data: &[u8]) {
     use weigh_trace::synthesis::ask::Ask;
     let text = String::from_utf8_lossy(data);
     if let Err(refusal) = weigh_trace::filter::Filter::parse(&text) {
         is_shown(&refusal, &text);
+    }
+    if let Err(refusal) =
+        weigh_trace::predicate::parse(&text, &|name| (name == "netif_rx").then_some(1))
+    {
+        is_shown(&refusal, &text);
+    }
+    if let Ok((name, _)) = weigh_trace::into::parse(&text) {
+        assert!(text.contains(&name));
     }
     for ask in [Ask::latency, Ask::sequence, Ask::rate, Ask::top, Ask::histogram] {
         match ask(&text) {

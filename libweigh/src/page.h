@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x3cbf21f58b49d649ULL
+#define WEIGH_LAYOUT 0x471adee2cad86c9fULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 
@@ -58,6 +58,7 @@ enum weigh_request_kind {
 	WEIGH_ASK_FOLLOW = 5, /* a stream to somebody who follows a job in the kernel */
 	WEIGH_ASK_WANT = 6, /* these parts of the kernel, and no others any more */
 	WEIGH_ASK_COUNT = 7, /* counters of the CPU, of a thread */
+	WEIGH_ASK_TRACE = 8, /* a stream to somebody who attaches probes for the user's own threads */
 };
 
 #define WEIGH_FOLLOWS_CALLS 1
@@ -99,6 +100,9 @@ struct weigh_reply {
 	[18] = "whoever measures does not see this part: it was started without it, or the kernel does not tell of it", \
 	[19] = "the program has not asked for this part, or has said that it does not want it", \
 	[20] = "no agent of weigh answers, and the weigh that has started the program may not measure", \
-	[21] = "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it"
+	[21] = "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it", \
+	[22] = "no `weigh trace` listens there", \
+	[23] = "the event has no field of that name", \
+	[24] = "the stream refuses what was asked for: its answer says why"
 
 #endif

@@ -2,8 +2,8 @@
 //! shares with the kernel side, has the kernel side take in its threads, and lets programs read each
 //! other's accounts where they may.
 //!
-//! Users' `weigh run` is served too: each job has a process with the agent's rights that follows it
-//! in the kernel, and so has what it reads and writes (`files`).
+//! Users' `weigh run` and `weigh trace` are served too: each job, what it reads and writes (`files`), and each stream
+//! of events has a process with the agent's rights that has the kernel follow it.
 //!
 //! Reads requests from a socket, and `/proc`; emits answers with descriptors. Refuses threads of
 //! others, more programs than a user may have, and every message that is not understood. It has no
@@ -22,7 +22,9 @@ mod timer;
 mod wants;
 
 pub use files::RemoteIo;
-pub use follow::{Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket};
+pub use follow::{
+    Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
+};
 pub use message::{Refused, Request, parse};
-pub use process::Peer;
+pub use process::{Peer, Refusal, command_of, may_ask, may_follow};
 pub use server::{Server, ServerError, Settings, is_served, listen_at, turn_all_away};

@@ -71,7 +71,11 @@ pub fn may_ask(peer: Peer) -> Result<(), Refusal> {
     owned(peer.pid, peer.uid).map(drop)
 }
 
-/// A process that is a user's by all its IDs, among users as the agent knows them.
+/// Whether a process is a user's by all its IDs, among users as the agent knows them.
+pub fn may_follow(pid: u32, user: u32) -> Result<(), Refusal> {
+    owned(pid, user).map(drop)
+}
+
 fn owned(pid: u32, user: u32) -> Result<Status, Refusal> {
     let status = Status::read(pid, pid).ok_or(Refusal::NoProcess)?;
     let users: Vec<_> = status.field("Uid").map(str::parse).collect();

@@ -28,6 +28,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use weigh_schema::library::Followed;
+
 use arguments::{Arguments, GenerateArguments, Verb};
 
 /// weigh's own failures, as `env`, `nohup` and `docker run` do.
@@ -40,8 +42,10 @@ fn main() -> ExitCode {
     if serving::is_helper(std::env::args_os()) {
         return serving::be_helper();
     }
-    if let Some(peer) = weigh_agent::is_session(std::env::args_os()) {
-        return weigh_agent::be_session(peer);
+    match weigh_agent::is_session(std::env::args_os()) {
+        Some((peer, Followed::Events)) => return trace::be_stream(peer),
+        Some(session) => return weigh_agent::be_session(session),
+        None => {}
     }
     if std::env::args_os().nth(1).is_some_and(|verb| verb == "generate") {
         return generate(std::env::args_os().skip(1));

@@ -13,7 +13,7 @@ use support::agent::{Agent, NOBODY, root_for_everybody};
 use support::run::{Scratch, Weigh};
 use support::{patience, wait_until, workload};
 use weigh_agent::RemoteIo;
-use weigh_collect::io::Telling;
+use weigh_collect::io::{Apart, Telling};
 use weigh_schema::io::IoCall;
 use weigh_schema::{Mechanism, Quality};
 
@@ -242,7 +242,8 @@ fn a_process_that_runs_is_followed_if_it_is_the_user_s_own() {
     });
     refused(hidden.0.id(), "does not let itself be looked at");
     // Root has no need to ask, and what he starts has rights.
-    let refused = RemoteIo::open(&agent.scratch.path("socket"), Telling::Sums).map(drop);
+    let refused =
+        RemoteIo::open(&agent.scratch.path("socket"), Telling::Sums, Apart::default()).map(drop);
     let error = refused.expect_err("it was taken").to_string();
     assert!(error.contains("capabilities of its own"), "{error}");
 }

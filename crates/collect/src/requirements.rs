@@ -32,8 +32,8 @@ pub enum Missing {
     /// A capability is missing.
     #[error(
         "not enough rights: {missing} missing. Run weigh as root, or give the binary the capabilities \
-         once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh); for `weigh run` and \
-         programs with libweigh it is enough that root starts `weigh agent`"
+         once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh); for `weigh run`, \
+         `weigh trace` of one's own processes and programs with libweigh it is enough that root starts `weigh agent`"
     )]
     Capability {
         /// Their names.

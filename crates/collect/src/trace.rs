@@ -9,6 +9,7 @@
 mod attach;
 mod buffer;
 mod counters;
+mod follower;
 mod members;
 mod memory;
 mod modules;
@@ -24,10 +25,12 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
 use crate::complaints;
 use crate::job::JobError;
-use crate::requirements::{self, Missing};
+use crate::requirements;
+pub use crate::requirements::Missing;
 pub use attach::{MOST_ARGUMENTS, Point, UserPlace, raw_arguments};
 pub use buffer::Buffer;
 pub use counters::{Counted, why_no_counter};
+pub use follower::Follower;
 use members::Members;
 use memory::{Access, Memory};
 pub use reader::{Reader, ReaderFds};
@@ -127,6 +130,11 @@ pub struct KernelTrace {
     state: Memory,
     members: Option<Members>,
     counters: Vec<counters::Counter>,
+}
+
+/// Whether this process may have events of the kernel's.
+pub fn check() -> Result<(), Missing> {
+    requirements::check()
 }
 
 /// CPUs that programs may run on.

@@ -75,6 +75,10 @@ pub const REPLY: &[(&str, &str)] = &[
     ("flags", "of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS"),
 ];
 
+/// Streams of events that a user has at once: each may have several programs at the same place of the kernel,
+/// which everybody pays for.
+pub const STREAMS_OF_A_USER: usize = 4;
+
 /// In a reply: each system call is followed, so that the end of a call is known to the kernel side.
 pub const FOLLOWS_CALLS: u64 = 1;
 
@@ -134,6 +138,8 @@ numbered! {
     Job = "JOB", "a job's processes, and what they use";
     /// What a job reads and writes.
     Files = "FILES", "what a job reads and writes, by file";
+    /// Events of the user's own threads, by probes that are attached for him.
+    Events = "EVENTS", "events of the user's own threads";
 }
 
 numbered! {
@@ -183,6 +189,12 @@ numbered! {
     NoRights = "NO_RIGHTS", "no agent of weigh answers, and the weigh that has started the program may not measure";
     /// There is none.
     NoCounter = "NO_COUNTER", "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it";
+    /// A stream that is not there.
+    NoStream = "NO_STREAM", "no `weigh trace` listens there";
+    /// A field that is none.
+    NoField = "NO_FIELD", "the event has no field of that name";
+    /// The stream says why not.
+    Refused = "REFUSED", "the stream refuses what was asked for: its answer says why";
 }
 
 /// A number that differs whenever what is shared does: who finds another one does not share.

@@ -62,6 +62,7 @@ pub(crate) enum Helper {
     MapLookup = 1,
     CurrentCpu = 8,
     CurrentTgidTid = 14,
+    CurrentUser = 15,
     CurrentComm = 16,
     CounterValue = 55,
     Stack = 67,

@@ -122,6 +122,9 @@ pub enum Wrong {
     /// A kind of event that is not there yet.
     #[error("{0}")]
     Unsupported(String),
+    /// Not an ordinary user's to see.
+    #[error("{0}")]
+    NotAUsers(String),
     /// No such argument.
     #[error("{event} has no argument '{name}'")]
     NoArgument {

@@ -309,6 +309,15 @@ fn field(cursor: &mut Cursor<'_>) -> Result<Field, Refusal> {
     nameless(cursor)
 }
 
+impl Field {
+    /// Reads one that has what it holds for its name; nothing may follow it.
+    pub fn parse(text: &str) -> Result<Field, Refusal> {
+        let mut cursor = Cursor::new(text)?;
+        let field = nameless(&mut cursor)?;
+        if cursor.is_at_end() { Ok(field) } else { Err(cursor.expected("the end")) }
+    }
+}
+
 /// Takes a field that has what it holds for its name.
 pub(crate) fn nameless(cursor: &mut Cursor<'_>) -> Result<Field, Refusal> {
     let begin = cursor.at();

@@ -8,6 +8,7 @@
 //! it does not, or refuses, by the kernel's reading helpers.
 
 mod fields;
+mod owner;
 mod ring;
 mod sampling;
 mod test;
@@ -152,6 +153,7 @@ impl<'p> Writer<'p> {
 
     fn write(&mut self) {
         self.code.with(Op::Move, R::R6, R::R1);
+        self.leave_others_out();
         self.leave_strangers_out();
         if let Some(test) = &self.probe.test {
             self.learn_for(test);

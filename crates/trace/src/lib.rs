@@ -6,6 +6,7 @@
 //! is loaded, attached and read is `collect`'s.
 //!
 //! [`event`], [`filter`], [`sampling`], [`into`], [`predicate`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
+//! [`policy`], [`owner`]: what a user without rights may follow.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
 //! [`synthesis`]: what looks at several records together. [`recorded`]: records that come from a file.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -22,9 +23,12 @@ pub mod executable;
 pub mod filter;
 pub mod generate;
 pub mod into;
+pub mod kind;
 pub mod near;
 pub mod operand;
+pub mod owner;
 pub mod path;
+pub mod policy;
 pub mod predicate;
 pub mod probe;
 pub mod record;

@@ -16,6 +16,7 @@ use crate::event::{Event, Field, MOST_FIELDS, Point, TEXT_BYTES, Wanted};
 use crate::executable::Executable;
 use crate::filter::Filter;
 use crate::near::nearest;
+use crate::owner::Owner;
 use crate::path::Path;
 use crate::record::HEADER_BYTES;
 use crate::sampling::Sampling;
@@ -87,6 +88,8 @@ pub struct Probe {
     pub test: Option<Test>,
     /// How many of them.
     pub sampling: Option<Sampling>,
+    /// Whose threads alone it sees; none: everybody's.
+    pub owner: Option<Owner>,
     /// Bytes of a record.
     pub record_bytes: u32,
 }
@@ -186,6 +189,7 @@ impl Probe {
             fields,
             test,
             sampling,
+            owner: None,
             record_bytes,
         })
     }
@@ -218,7 +222,7 @@ pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signat
 
 /// The fields that were asked for, else all arguments that are numbers or addresses; and those that are
 /// needed besides.
-fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
+pub(crate) fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
     let own = event.fields.clone().unwrap_or_else(|| plain(btf, event, signature));
     own.into_iter().chain(event.more.iter().cloned()).collect()
 }

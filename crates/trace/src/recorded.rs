@@ -107,6 +107,7 @@ pub fn probe(note: &EventNote) -> Result<Probe, RecordedError> {
             kind: 0,
         })),
         has_own_id: note.has_own_id,
+        owner: None,
         fields,
         test: None,
         sampling: None,

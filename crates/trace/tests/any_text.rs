@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use weigh_trace::error::Refusal;
 use weigh_trace::event::Event;
 use weigh_trace::filter::Filter;
+use weigh_trace::into;
+use weigh_trace::predicate;
 use weigh_trace::sampling::Sampling;
 use weigh_trace::synthesis::ask::Ask;
 
@@ -34,6 +36,11 @@ const WORDS: &[&str] = &[
     "in",
     "if",
     "sample",
+    "a:",
+    "one ring",
+    "cpus 0-3",
+    "deliver",
+    "size",
     "of",
     "by",
     "not",
@@ -76,6 +83,12 @@ fn is_read_or_refused(text: &str) {
     }
     if let Err(refusal) = Sampling::parse(text) {
         is_shown(&refusal, text);
+    }
+    if let Err(refusal) = predicate::parse(text, &|_| None) {
+        is_shown(&refusal, text);
+    }
+    if let Ok((name, _)) = into::parse(text) {
+        assert!(text.contains(&name) && !name.is_empty());
     }
     for ask in [Ask::latency, Ask::sequence, Ask::rate, Ask::top, Ask::histogram] {
         if let Err(refusal) = ask(text) {

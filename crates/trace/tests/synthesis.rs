@@ -39,6 +39,7 @@ fn probe(name: &str) -> Probe {
         fields: fields.to_vec(),
         test: None,
         sampling: None,
+        owner: None,
         record_bytes: offset,
     }
 }

@@ -34,15 +34,19 @@ from ._fields import (
     Parts,
 )
 from ._library import SettledCallback, library
+from ._trace import Event, Trace, trace
 
 __all__ = [
     "COUNTERS",
     "SUBSYSTEMS",
     "Account",
+    "Event",
     "Peer",
+    "Trace",
     "account",
     "peer",
     "subsystems",
+    "trace",
     "want",
     "why",
     "why_part",

@@ -42,6 +42,19 @@ _FUNCTIONS = {
     "weigh_peer_read": (_POINTER, [_POINTER, _U64]),
     "weigh_peer_next": (_POINTER, [_POINTER, ctypes.POINTER(Position)]),
     "weigh_peer_close": (None, [_POINTER]),
+    "weigh_trace_open": (_POINTER, [ctypes.c_int, _POINTER, ctypes.POINTER(ctypes.c_int)]),
+    "weigh_trace_open_at": (_POINTER, [ctypes.c_char_p, _POINTER, ctypes.POINTER(ctypes.c_int)]),
+    "weigh_trace_next": (_POINTER, [_POINTER, ctypes.c_int]),
+    "weigh_trace_intact": (ctypes.c_int, [_POINTER]),
+    "weigh_trace_why": (ctypes.c_int, [_POINTER]),
+    "weigh_trace_fd": (ctypes.c_int, [_POINTER]),
+    "weigh_trace_lost": (None, [_POINTER, ctypes.c_uint32, _POINTER]),
+    "weigh_trace_description": (ctypes.c_char_p, [_POINTER]),
+    "weigh_trace_control": (
+        ctypes.c_int,
+        [_POINTER, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t],
+    ),
+    "weigh_trace_close": (None, [_POINTER]),
 }
 
 

@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x3cbf21f58b49d649;
+pub(crate) const LAYOUT: u64 = 0x471adee2cad86c9f;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,6 +139,12 @@ pub enum Reason {
     NoRights = 20,
     /// This CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it.
     NoCounter = 21,
+    /// No `weigh trace` listens there.
+    NoStream = 22,
+    /// The event has no field of that name.
+    NoField = 23,
+    /// The stream refuses what was asked for: its answer says why.
+    Refused = 24,
 }
 
 impl Reason {
@@ -166,6 +172,9 @@ impl Reason {
             19 => Reason::NotWanted,
             20 => Reason::NoRights,
             21 => Reason::NoCounter,
+            22 => Reason::NoStream,
+            23 => Reason::NoField,
+            24 => Reason::Refused,
             _ => return None,
         })
     }

@@ -8,7 +8,7 @@ mod sessions;
 pub(crate) mod wire;
 
 pub(crate) use remote::{PATIENCE, session_for};
-pub use remote::{RemoteError, RemoteJob, answers, session, socket};
+pub use remote::{RemoteError, RemoteJob, answers, session, socket, stream};
 pub(crate) use serve::User;
 pub use serve::{be_session, is_session};
 pub(crate) use sessions::Sessions;

@@ -93,6 +93,11 @@ pub fn session(path: &Path) -> Result<UnixStream, RemoteError> {
     session_for(path, Followed::Job)
 }
 
+/// Asks it for somebody who attaches probes for this user's own threads.
+pub fn stream(path: &Path) -> Result<UnixStream, RemoteError> {
+    session_for(path, Followed::Events)
+}
+
 /// The same for one who follows something of a job.
 pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;

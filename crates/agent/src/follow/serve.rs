@@ -41,7 +41,8 @@ const MOST_LIVING: usize = 256;
 /// There are not so many metrics.
 const MOST_LIMITS: usize = 256;
 
-/// Whose session this is, and of what, if these arguments say that this weigh is one.
+/// Whose session this is, and of what, if these arguments say that this weigh is one. Standard input is the stream
+/// to the user's weigh, and standard output a descriptor for its process.
 pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<(Peer, Followed)> {
     let mut arguments = arguments.into_iter().skip(1);
     arguments.next().filter(|first| first == SESSION)?;
@@ -68,6 +69,8 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
                 Session { user, job: None, events: VecDeque::new(), is_armed: false }.serve()
             }
             Followed::Files => files::serve(user),
+            // Whoever knows events serves them.
+            Followed::Events => Err(io::ErrorKind::Unsupported.into()),
         }
     };
     match serve() {

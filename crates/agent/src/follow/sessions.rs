@@ -1,4 +1,4 @@
-//! The processes that follow jobs for users: how many, and whose.
+//! The processes that follow jobs and events for users: how many, and whose.
 //!
 //! Each is weigh again, with the agent's rights: it keeps nothing of another user's, and its end takes
 //! everything of its job out of the kernel.
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use weigh_schema::library::Followed;
+use weigh_schema::library::{Followed, STREAMS_OF_A_USER};
 
 use super::serve::SESSION;
 use crate::process::Peer;
@@ -27,6 +27,7 @@ fn room(what: Followed) -> (usize, usize) {
     match what {
         Followed::Job => (OF_A_USER, OF_ALL),
         Followed::Files => (FILES_OF_A_USER, FILES_OF_ALL),
+        Followed::Events => (STREAMS_OF_A_USER, OF_ALL),
     }
 }
 

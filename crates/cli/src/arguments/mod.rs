@@ -16,8 +16,8 @@ pub use others::{
 };
 pub use run::{AUTO, Collector, RunArguments, WaitFor, on_limit};
 pub use trace::{
-    KEYS, SynthesisArguments, TraceArguments, TraceCtl, TraceCtlArguments, TraceCtlBuffer,
-    TraceListArguments, TracePacketsArguments, TraceReadArguments, TraceSubject,
+    KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl, TraceCtlArguments,
+    TraceCtlBuffer, TraceListArguments, TracePacketsArguments, TraceReadArguments, TraceSubject,
 };
 
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.

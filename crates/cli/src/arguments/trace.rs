@@ -165,6 +165,8 @@ pub struct SynthesisArguments {
 pub enum TraceSubject {
     /// Say which events this kernel has, with their arguments and types.
     List(TraceListArguments),
+    /// Read along with a stream that another `weigh trace` of this user runs: the same events, to other places.
+    Attach(Box<TraceAttachArguments>),
     /// Change what a stream follows while it runs, or say what it does.
     Ctl(TraceCtlArguments),
     /// Show a recording again, say what its events say together, or write it in another form.
@@ -260,6 +262,38 @@ pub struct TracePacketsArguments {
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Options of `weigh trace attach`.
+#[derive(Args, Debug)]
+pub struct TraceAttachArguments {
+    /// The stream: the PID of its `weigh trace`; can be left out where only one runs.
+    #[arg(value_name = "PID")]
+    pub stream: Option<u32>,
+
+    /// Write to FILE, as -o of weigh trace [default: lines on the terminal].
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// In a .perfetto-trace, draw the fields of this name as counters; can be given several times.
+    #[arg(long = "counter", value_name = "FIELD")]
+    pub counters: Vec<String>,
+
+    /// Stop after this time [default: when the stream ends, or Ctrl-C].
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Be waked when so much has come [default: 64KiB, or after 100 ms].
+    #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size)]
+    pub wake: Option<u64>,
+
+    /// Do not tell in the end what was counted.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// What several events say together, of those that the stream has, with the fields that they have.
+    #[command(flatten)]
+    pub synthesis: SynthesisArguments,
 }
 
 /// Options of `weigh trace ctl`.

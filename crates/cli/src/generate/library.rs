@@ -15,6 +15,7 @@ pub const SOURCES: &[Source] = &[
     ("weigh_account.h", library::public_header),
     ("src/page.h", library::page_header),
     ("src/ring.h", ring::header),
+    ("weigh_event.h", weigh_trace::kind::header),
     ("python/weigh/_fields.py", fields),
     ("rust/src/account.rs", super::library_rust::account),
 ];

@@ -1,7 +1,9 @@
 //! The rings of a buffer: how many, how large, and which CPU writes into which.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
+
 use anyhow::Context as _;
-use weigh_collect::trace::{self, KernelTrace, Reader};
+use weigh_collect::trace::{self, KernelTrace, Reader, ReaderFds};
 use weigh_schema::ring::Layout;
 use weigh_trace::into::Spread;
 use weigh_trace::state::{OfBuffer, State};
@@ -50,6 +52,17 @@ impl Rings {
             let others = kernel.word(place) & !(u64::from(u32::MAX) << shift);
             kernel.set_word(place, others | (*ring as u64) << shift);
         }
+    }
+
+    /// The rings, for those who read along.
+    pub fn array(&self) -> BorrowedFd<'_> {
+        self.kernel.rings()
+    }
+
+    /// Descriptors for who is to be their owner: rings, how far each has been read, what wakes.
+    pub fn given(&self) -> std::io::Result<Vec<OwnedFd>> {
+        let ReaderFds { rings, consumers, doorbell } = self.kernel.for_reader()?;
+        Ok(vec![rings, consumers, doorbell])
     }
 
     /// The descriptors that programs name: rings, how far each has been read, doorbell.

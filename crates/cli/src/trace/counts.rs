@@ -1,6 +1,6 @@
 //! What was counted of a stream, for people and for files.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::{FollowedNote, Origin, RECORDING, TraceNote};
 
@@ -8,7 +8,7 @@ use weigh_schema::trace::{FollowedNote, Origin, RECORDING, TraceNote};
 pub const MAIN: &str = "main";
 
 /// What was counted of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Its event.
     #[serde(skip)]
@@ -23,8 +23,30 @@ pub struct Counted {
     pub matched: Option<u64>,
 }
 
+impl Counted {
+    /// What a recording says of it.
+    pub fn note(
+        self,
+        asked: String,
+        filter: Option<String>,
+        sampling: Option<String>,
+    ) -> FollowedNote {
+        let Counted { event, sent, lost, missed, matched } = self;
+        FollowedNote {
+            event,
+            asked,
+            filter,
+            sampling,
+            sent_total: sent,
+            lost_total: lost,
+            missed_total: missed,
+            matched_total: matched,
+        }
+    }
+}
+
 /// What was counted of a buffer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// What it is called.
     #[serde(skip)]

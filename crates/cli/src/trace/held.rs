@@ -20,6 +20,9 @@ use super::way::{Probes, Way};
 /// So long a program may still be at work that another one took the place of.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// More events than a stream can have.
+const MOST_EVENTS: usize = 4096;
+
 /// A buffer.
 pub struct Held {
     /// What it is called.
@@ -39,8 +42,9 @@ pub struct Held {
     /// None when all was written, after it was removed.
     pub way: Option<Way>,
     looked: Instant,
-    /// Records that were taken in.
+    /// Records that were taken in; and of each event, from the rings that it has now.
     pub taken: u64,
+    pub seen: Vec<u64>,
 }
 
 impl Held {
@@ -58,6 +62,7 @@ impl Held {
             way: Some(way),
             looked: Instant::now(),
             taken: 0,
+            seen: Vec::new(),
         }
     }
 
@@ -163,14 +168,17 @@ impl Held {
             return (Ok(()), true);
         }
         self.looked = Instant::now();
-        let Held { rings, retired, way: Some(way), taken, .. } = self else {
+        let Held { rings, retired, way: Some(way), taken, seen, .. } = self else {
             return (Ok(()), true);
         };
         let (mut is_all, mut done) = (true, Ok(()));
-        let all = retired.iter_mut().map(|(rings, _)| rings).chain(rings.as_mut());
-        for rings in all {
+        let retired_ones = retired.iter_mut().map(|(rings, _)| (rings, false));
+        for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
             let (records, all) = rings.reader.drain(|bytes| {
                 let Some(record) = Record::new(bytes) else { return };
+                if is_current {
+                    count(seen, record.event());
+                }
                 if has_failed || done.is_err() {
                     return;
                 }
@@ -216,5 +224,16 @@ impl Held {
             passed_over: sum(OfBuffer::Passed),
             lost: sum(OfBuffer::Lost),
         }
+    }
+}
+
+/// One more of an event, if it is one that there is.
+fn count(seen: &mut Vec<u64>, event: u32) {
+    let event = event as usize;
+    if event < MOST_EVENTS {
+        if seen.len() <= event {
+            seen.resize(event + 1, 0);
+        }
+        seen[event] += 1;
     }
 }

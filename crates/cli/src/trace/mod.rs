@@ -9,7 +9,10 @@ mod buffers;
 mod control;
 mod counters;
 mod counts;
+mod description;
+mod guest;
 mod held;
+mod hosted;
 mod list;
 mod modules;
 mod names;
@@ -18,6 +21,7 @@ mod packets;
 mod places;
 mod programs;
 mod read;
+mod running;
 mod session;
 mod sinks;
 mod stream;
@@ -30,12 +34,19 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use rustix::process::geteuid;
+use weigh_collect::spawn::SpawnError;
 use weigh_schema::synthesis::SynthesisReport;
 
+use control::Control;
+use running::Running;
+
 use crate::arguments::{
-    KEYS, SynthesisArguments, TraceArguments, TraceReadArguments, TraceSubject,
+    KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceReadArguments,
+    TraceSubject,
 };
+use crate::descriptors::Descriptors;
 use crate::destination::Destination;
 use crate::foreground;
 use crate::show::{color, print, width};
@@ -43,12 +54,15 @@ use crate::show::{color, print, width};
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
 
+pub use hosted::be_stream;
+
 /// Follows events, or says which there are.
 pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     match &arguments.subject {
         Some(TraceSubject::List(list)) => return list::list(list),
         Some(TraceSubject::Ctl(ctl)) => return control::ask(ctl),
         Some(TraceSubject::Read(wanted)) => return read::execute(wanted),
+        Some(TraceSubject::Attach(wanted)) => return attach(wanted),
         Some(TraceSubject::Packets(packets)) => return follow(&packets::as_stream(packets)),
         None => {}
     }
@@ -82,17 +96,81 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     if arguments.events.is_empty() && asked.iter().all(|asked| asked.ask.events().is_empty()) {
         bail!("expected an event (-e EVENT); `weigh trace list PATTERN` says which there are");
     }
-    let json = arguments.synthesis.json.as_deref();
-    let checker = wishes::Checker::new(arguments)?;
+    if arguments.system && arguments.pid.is_some() {
+        bail!("expected one of --system and --pid");
+    }
+    let agent = hosted::agent()?;
+    let checker = match &agent {
+        None => wishes::Checker::new(arguments)?,
+        Some(_) => wishes::Checker::of_user(arguments, geteuid().as_raw())?,
+    };
     let mut wished = wishes::check(&checker, arguments)?;
     let names: Vec<&str> = wished.wishes.iter().map(|wish| wish.probe.name.as_str()).collect();
     asked::of_page(&mut asked, arguments.output.as_deref(), &names);
     asked::complete(&checker, &asked, &mut wished.wishes)?;
-    let json = json.map(Destination::open).transpose()?;
+    let json = arguments.synthesis.json.as_deref().map(Destination::open).transpose()?;
+    tell_left_out(&wished);
+    if wished.wishes.is_empty() {
+        bail!("nothing is left of what was asked for");
+    }
+    // A probe takes three.
+    let descriptors = Descriptors::raise();
+    let stream: Box<dyn Running> = match agent {
+        None => {
+            let room = stream::Room::default();
+            Box::new(stream::Stream::open(arguments, checker, wished.wishes, &asked, room)?)
+        }
+        Some(_) if !arguments.into.is_empty() => {
+            bail!("--into: a stream that the agent attaches for a user has one buffer")
+        }
+        Some(agent) => {
+            let wanted = hosted::wanted(arguments, &wished.wishes);
+            Box::new(guest::Guest::open(arguments, &asked, agent, wanted)?)
+        }
+    };
+    let followed = session::follow(arguments, stream, Control::open(), &descriptors)?;
+    end(arguments, followed, json)
+}
+
+/// Reads along with another's stream.
+fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
+    let arguments = TraceArguments {
+        output: wanted.output.clone(),
+        counters: wanted.counters.clone(),
+        duration: wanted.duration,
+        wake: wanted.wake,
+        quiet: wanted.quiet,
+        synthesis: wanted.synthesis.clone(),
+        ..TraceArguments::default()
+    };
+    let asked = asked::read(&arguments)?;
+    let (pid, stream) = control::connect(wanted.stream)?;
+    let talk = control::Conversation::new(stream).with_context(|| format!("stream {pid}"))?;
+    let json = arguments.synthesis.json.as_deref().map(Destination::open).transpose()?;
+    let stream = guest::Guest::attach(&arguments, &asked, talk);
+    let stream = Box::new(stream.with_context(|| format!("stream {pid}"))?);
+    let descriptors = Descriptors::raise();
+    let followed = session::follow(&arguments, stream, Control::closed(), &descriptors)?;
+    end(&arguments, followed, json)
+}
+
+fn tell_left_out(wished: &wishes::Wished) {
     for (event, refusal) in &wished.left_out {
         eprintln!("weigh: {event} is left out: {refusal}");
     }
-    let followed = match session::follow(arguments, checker, wished.wishes, &asked)? {
+    for wish in wished.wishes.iter().filter(|wish| !wish.left_out.is_empty()) {
+        let (event, fields) = (&wish.probe.name, wish.left_out.join(", "));
+        eprintln!("weigh: {event}: left out is what is not a user's to see: {fields}");
+    }
+}
+
+/// Tells what came of it, and ends as the command did.
+fn end(
+    arguments: &TraceArguments,
+    followed: Result<session::Followed, SpawnError>,
+    json: Option<Destination>,
+) -> anyhow::Result<ExitCode> {
+    let followed = match followed {
         Ok(followed) => followed,
         Err(error) => {
             eprintln!("weigh: {error}");

@@ -4,14 +4,13 @@ use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use weigh_collect::clock::Moment;
 use weigh_collect::spawn::{SpawnError, Waiting};
 
-use super::asked::Asked;
 use super::control::Control;
 use super::counts::Totals;
-use super::stream::Stream;
-use super::wishes::{Checker, Wish};
+use super::running::Running;
 use crate::arguments::TraceArguments;
 use crate::descriptors::Descriptors;
 use crate::foreground::{Foreground, Started};
@@ -34,29 +33,22 @@ pub struct Followed {
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
 pub fn follow(
     arguments: &TraceArguments,
-    checker: Checker,
-    wishes: Vec<Wish>,
-    asked: &[Asked],
+    mut stream: Box<dyn Running>,
+    control: Control,
+    descriptors: &Descriptors,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
-    if arguments.system && arguments.pid.is_some() {
-        bail!("expected one of --system and --pid");
-    }
-    // A probe takes three.
-    let descriptors = Descriptors::raise();
-    let mut stream = Stream::open(arguments, checker, wishes, asked)?;
-    let control = Control::open();
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let started = match (arguments.pid, arguments.command.is_empty()) {
         (Some(pid), _) => {
-            stream.kernel.join(pid).with_context(|| format!("--pid {pid}"))?;
+            stream.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }
         (None, true) => foreground.stay(),
         (None, false) => {
             let arm = |waiting: &Waiting| {
                 descriptors.give_back(waiting.pid())?;
-                Ok(stream.kernel.arm(waiting.pidfd())?)
+                stream.arm(waiting.pidfd())
             };
             match foreground.start(&arguments.command, &[], arm)? {
                 Ok(started) => started,
@@ -65,14 +57,18 @@ pub fn follow(
         }
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let status = until_over(&mut stream, control, started, end)?;
-    let (totals, failed) = stream.finish(began);
+    let mut control = control;
+    let status = until_over(stream.as_mut(), &mut control, started, end)?;
+    let ended = (Moment::now().ns(), began.elapsed().as_secs_f64());
+    stream.stop();
+    control.end(stream.as_ref());
+    let (totals, failed) = stream.finish(ended);
     Ok(Ok(Followed { status, totals, failed }))
 }
 
 fn until_over(
-    stream: &mut Stream,
-    mut control: Control,
+    stream: &mut dyn Running,
+    control: &mut Control,
     mut started: Started,
     end: Option<Instant>,
 ) -> anyhow::Result<Option<ExitStatus>> {
@@ -81,18 +77,20 @@ fn until_over(
         let pause = if stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
         let pause = stream.pause().map_or(pause, |other| pause.min(other));
         let look = Instant::now() + if has_all { pause } else { Duration::ZERO };
-        let mut awaited: Vec<BorrowedFd<'_>> = stream.wake_fds().collect();
+        let until = [end, control.look_at()].into_iter().flatten().fold(look, Instant::min);
+        let mut awaited: Vec<BorrowedFd<'_>> = stream.wakers();
         awaited.extend(control.descriptors());
-        started.wait(end.map_or(look, |end| end.min(look)), &awaited)?;
-        started.attend(&|pid| stream.kernel.is_member(pid))?;
-        control.attend(&mut |ask| stream.answer(ask));
+        started.wait(until, &awaited)?;
+        started.attend(&|pid| stream.is_member(pid))?;
+        control.attend(stream);
         has_all = stream.take_in();
+        control.tell(stream);
         stream.draw();
         let is_time = end.is_some_and(|end| Instant::now() >= end);
-        let has_ended = match stream.kernel.living() {
+        let has_ended = match stream.living() {
             // The kernel side knows of the last end before the command's parent, weigh, does.
             Some(living) => living == 0 && started.is_reaped(),
-            None => started.status().is_some(),
+            None => started.status().is_some() || stream.is_over() && has_all,
         };
         if has_ended || started.is_interrupted() || is_time {
             return Ok(started.status());

@@ -6,8 +6,10 @@
 //! was removed are still taken in: its number is given to no other.
 
 mod into;
+mod runs;
 mod taking;
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -39,6 +41,21 @@ const ROOM: usize = 256;
 /// to look at them while they live.
 const WAKE_FOR_NAMES: u64 = 4096;
 
+/// What a stream is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Probes that can come while it runs.
+    pub probes: usize,
+    /// Another process reads the rings: the user's, of whom this is the side with the rights.
+    pub is_hosted: bool,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room { probes: ROOM, is_hosted: false }
+    }
+}
+
 /// An event that is followed, or was.
 struct Traced {
     wish: Wish,
@@ -66,6 +83,9 @@ pub struct Stream {
     cpu_counters: counters::Open,
     origin: Origin,
     meaning: Meaning,
+    /// Others read the first buffer's rings along, or have; and when it is to be waked for them.
+    is_read: Cell<bool>,
+    readers_wake: u64,
     failed: Option<anyhow::Error>,
 }
 
@@ -76,9 +96,10 @@ impl Stream {
         checker: Checker,
         wishes: Vec<Wish>,
         asked: &[Asked],
+        room: Room,
     ) -> anyhow::Result<Stream> {
         let is_of_all = arguments.command.is_empty() && arguments.pid.is_none();
-        let state = State { probes: wishes.len() + ROOM, cpus: trace::cpus() };
+        let state = State { probes: wishes.len() + room.probes, cpus: trace::cpus() };
         let kernel = KernelTrace::open(&Settings {
             state_bytes: state.bytes(),
             follows: !is_of_all && !arguments.system,
@@ -100,14 +121,20 @@ impl Stream {
             cpu_counters: counters::Open::default(),
             origin: origin::of(arguments),
             meaning: Meaning::default(),
+            is_read: Cell::new(false),
+            readers_wake: u64::MAX,
             failed: None,
         };
         for (name, into) in buffers {
             // A file that can not be made is said before the kernel is asked for anything more.
             let way = match name == MAIN {
-                true => {
-                    Some(Way::new(arguments, asked, &probes, into.spread == Some(Spread::PerCpu))?)
-                }
+                true => Some(match room.is_hosted {
+                    true => Way::default(),
+                    false => {
+                        let has_rings = into.spread == Some(Spread::PerCpu);
+                        Way::new(arguments, asked, &probes, has_rings)?
+                    }
+                }),
                 false => None,
             };
             stream.make(name, into, &probes, way)?;
@@ -177,7 +204,7 @@ impl Stream {
     }
 
     /// Whether names of functions are wanted of processes, who may soon be gone.
-    pub fn wants_names(&self) -> bool {
+    fn wants_names(&self) -> bool {
         self.traced.iter().any(|traced| !traced.is_removed && has_user_stack(&traced.wish.probe))
     }
 
@@ -194,7 +221,7 @@ impl Stream {
     }
 
     /// Draws that on the terminal, when it is time.
-    pub fn draw(&mut self) {
+    fn draw(&mut self) {
         if self.live().is_none() {
             return;
         }
@@ -222,22 +249,13 @@ impl Stream {
 
     /// What a recording says of a probe.
     fn followed(&self, number: usize) -> FollowedNote {
-        let Counted { event, sent, lost, missed, matched } = self.counted(number);
         let wish = &self.traced[number].wish;
-        FollowedNote {
-            event,
-            asked: wish.event.text.clone(),
-            filter: wish.filter(),
-            sampling: wish.probe.sampling.map(|rule| rule.to_string()),
-            sent_total: sent,
-            lost_total: lost,
-            missed_total: missed,
-            matched_total: matched,
-        }
+        let sampling = wish.probe.sampling.map(|rule| rule.to_string());
+        self.counted(number).note(wish.event.text.clone(), wish.filter(), sampling)
     }
 
     /// Does what somebody asks for.
-    pub fn answer(&mut self, ask: Ask) -> Answer {
+    fn answer(&mut self, ask: Ask) -> Answer {
         let (began, mut what) = (Instant::now(), None);
         let mut of_buffer = |done: anyhow::Result<String>| {
             done.map(|said| {
@@ -246,11 +264,14 @@ impl Stream {
             })
         };
         let done = match ask {
-            Ask::List => return Answer::Register(self.register()),
+            Ask::List => return Answer::Register(Box::new(self.register())),
             Ask::Add { event } => self.add(&event),
             Ask::Remove { id } => self.remove(id),
             Ask::Filter { id, filter } => self.filter(id, filter.as_deref()),
             Ask::Sample { id, rule } => self.sample(id, rule.as_deref()),
+            Ask::Attach(_) | Ask::Where | Ask::Describe => {
+                Err(anyhow!("nobody can read along here"))
+            }
             Ask::Wake { bytes } => self.wake_at(bytes),
             Ask::AddBuffer { buffer } => of_buffer(self.add_buffer(&buffer)),
             Ask::SetBuffer { name, clauses } => of_buffer(self.set_buffer(&name, &clauses)),
@@ -271,7 +292,8 @@ impl Stream {
         }
         if self.traced.len() + wishes.len() > self.state.probes {
             bail!(
-                "a stream has room for {ROOM} probes besides those it began with, and it is full"
+                "this stream has room for {} probes, removed ones among them, and it is full",
+                self.state.probes
             );
         }
         let first = self.traced.len();
@@ -400,6 +422,7 @@ impl Stream {
             lost_threads: self.kernel.lost_threads(),
             probes: probes.collect(),
             buffers: self.registered_buffers(),
+            clients: Vec::new(),
         }
     }
 }

@@ -26,7 +26,8 @@ pub const ROWS: usize = 20;
 /// The probe of an event's number.
 pub type Probes<'p> = &'p dyn Fn(u32) -> Option<&'p Probe>;
 
-/// Where records go.
+/// Where records go; by default nowhere.
+#[derive(Default)]
 pub struct Way {
     /// None: nobody wants them one by one.
     sink: Option<Box<dyn Sink>>,

@@ -13,6 +13,8 @@ use weigh_trace::error::{Refusal, Wrong};
 use weigh_trace::event::{Event, Field, Point};
 use weigh_trace::filter::Filter;
 use weigh_trace::near::nearest;
+use weigh_trace::owner::Owner;
+use weigh_trace::policy;
 use weigh_trace::probe::Probe;
 use weigh_trace::sampling::Sampling;
 use weigh_trace::sets;
@@ -36,6 +38,13 @@ pub struct Wish {
     pub filters: Vec<(String, Filter)>,
     /// As it is followed.
     pub probe: Probe,
+    /// Whether it is one of a set, whose fields nobody named.
+    pub is_of_set: bool,
+    /// As it was written, and fields besides, as they were.
+    pub text: String,
+    pub more: Vec<String>,
+    /// Fields of it that are not a user's to see.
+    pub left_out: Vec<String>,
 }
 
 impl Wish {
@@ -72,6 +81,8 @@ pub struct Checker {
     programs: Programs,
     filters: Vec<(String, Filter)>,
     sampling: Option<Sampling>,
+    /// Whose threads alone may be followed, if it is for a user without rights.
+    owner: Option<Owner>,
 }
 
 impl Checker {
@@ -85,7 +96,28 @@ impl Checker {
         let sampling = arguments.sampling.as_deref().map(Sampling::parse).transpose();
         let sampling = sampling.map_err(|refusal| anyhow!("--sampling: {refusal}"))?;
         let programs = Programs::of(arguments.pid);
-        Ok(Checker { types: Types::read()?, programs, filters, sampling })
+        Ok(Checker { types: Types::read()?, programs, filters, sampling, owner: None })
+    }
+
+    /// The same for a user without rights, for whom the agent attaches.
+    pub fn of_user(arguments: &TraceArguments, uid: u32) -> anyhow::Result<Checker> {
+        let checker = Checker::new(arguments)?;
+        let owner =
+            Owner::new(checker.types.kernel(), uid).map_err(|refusal| anyhow!("{refusal}"))?;
+        Ok(Checker { owner: Some(owner), ..checker })
+    }
+
+    /// Checks one event, which is one of a set.
+    pub fn check_one(&self, text: &str, is_of_set: bool) -> anyhow::Result<Wish> {
+        self.one(text, is_of_set).map_err(|refusal| anyhow!("{refusal}"))
+    }
+
+    fn one(&self, text: &str, is_of_set: bool) -> Result<Wish, Refusal> {
+        let mut event = Event::parse(text)?;
+        event.sampling = event.sampling.or(self.sampling);
+        check_group(&event)?;
+        let said = self.types.signature(&event, &|file| self.programs.open(file))?;
+        self.wish(event, said, self.filters.clone(), is_of_set)
     }
 
     /// Checks an event, or a set, with what is said for all.
@@ -94,13 +126,7 @@ impl Checker {
         let texts = set.map_or(vec![text], |set| set.events.to_vec());
         let mut wished = Wished::default();
         for text in texts {
-            let checked = Event::parse(text).and_then(|mut event| {
-                event.sampling = event.sampling.or(self.sampling);
-                check_group(&event)?;
-                let said = self.types.signature(&event, &|file| self.programs.open(file))?;
-                self.wish(event, said, self.filters.clone())
-            });
-            match checked {
+            match self.one(text, set.is_some()) {
                 Ok(wish) => wished.wishes.push(wish),
                 Err(refusal) if set.is_some() && is_lacking(&refusal) => {
                     wished.left_out.push((text.to_string(), refusal.wrong.to_string()));
@@ -116,24 +142,34 @@ impl Checker {
         event: Event,
         (btf, signature): (Arc<Btf>, Signature),
         filters: Vec<(String, Filter)>,
+        is_of_set: bool,
     ) -> Result<Wish, Refusal> {
         counters::check(&event)?;
-        let probe = Probe::of(&btf, &event, &signature, &filters)?;
-        Ok(Wish { event, signature, btf, filters, probe })
+        let text = event.text.clone();
+        let more = event.more.iter().map(|field| field.name.clone()).collect();
+        let (event, probe, left_out) = match &self.owner {
+            None => {
+                let probe = Probe::of(&btf, &event, &signature, &filters)?;
+                (event, probe, Vec::new())
+            }
+            Some(owner) => policy::confine(&btf, event, &signature, &filters, owner, is_of_set)?,
+        };
+        Ok(Wish { event, signature, btf, filters, probe, is_of_set, text, more, left_out })
     }
 
     /// The same event with this filter alone, or none.
     pub fn with_filter(&self, wish: &Wish, text: Option<&str>) -> Result<Wish, Refusal> {
         let filter = |text: &str| Ok((text.to_string(), Filter::parse(text)?));
         let filters = text.map(filter).transpose()?.into_iter().collect();
-        self.wish(Event { filter: None, ..wish.event.clone() }, wish.said(), filters)
+        let event = Event { filter: None, ..wish.event.clone() };
+        self.wish(event, wish.said(), filters, wish.is_of_set)
     }
 
     /// The same event with this sampling, or none.
     pub fn with_sampling(&self, wish: &Wish, text: Option<&str>) -> Result<Wish, Refusal> {
         let sampling = text.map(Sampling::parse).transpose()?;
         let event = Event { sampling, ..wish.event.clone() };
-        self.wish(event, wish.said(), wish.filters.clone())
+        self.wish(event, wish.said(), wish.filters.clone(), wish.is_of_set)
     }
 }
 
@@ -147,7 +183,8 @@ impl Checker {
     ) -> Result<Wish, Refusal> {
         let mut event = wish.event.clone();
         event.more.extend(fields);
-        let with = self.wish(event, wish.said(), wish.filters.clone());
+        let (signature, filters) = (wish.said(), wish.filters.clone());
+        let with = self.wish(event, signature, filters, wish.is_of_set);
         with.map_err(|refusal| match *refusal.wrong {
             Wrong::TooMuch(_) => refusal,
             // What was there before is right.
@@ -178,6 +215,7 @@ fn is_lacking(refusal: &Refusal) -> bool {
             | Wrong::NoFunction(_)
             | Wrong::NoMember { .. }
             | Wrong::NoArgument { .. }
+            | Wrong::NotAUsers(_)
     )
 }
 

@@ -54,6 +54,11 @@ impl Buffer {
         [&self.rings, &self.consumers, &self.doorbell].map(|map| map.as_fd().as_raw_fd())
     }
 
+    /// The array of rings, for those who only read: nobody but programs can write there.
+    pub fn rings(&self) -> BorrowedFd<'_> {
+        self.rings.as_fd()
+    }
+
     /// Descriptors for whoever is to read.
     pub fn for_reader(&self) -> io::Result<ReaderFds> {
         Ok(ReaderFds {

@@ -63,6 +63,11 @@ impl Reader {
         self.rings.layout()
     }
 
+    /// Where he is in each ring.
+    pub fn positions(&self) -> &[u64] {
+        &self.at
+    }
+
     /// Ready when a watermark was crossed, until [`Reader::drain`].
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.doorbell.fd.as_fd()

@@ -176,7 +176,7 @@ impl Writer<'_> {
     }
 
     /// R0 is what lies at R3.
-    fn read_kernel(&mut self, bytes: u32, absent: Label) {
+    pub(super) fn read_kernel(&mut self, bytes: u32, absent: Label) {
         self.read(Helper::ReadKernel, bytes, absent);
     }
 

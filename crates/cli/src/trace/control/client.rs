@@ -1,24 +1,19 @@
 //! `weigh trace ctl`: asks a stream, and tells what it answers.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::{Answer, Ask, Done, folder, name};
+use super::{Answer, Ask, Conversation, Done, folder, name};
 use crate::arguments::{TraceCtl, TraceCtlArguments, TraceCtlBuffer};
 use crate::show::print;
 
-/// For an answer: a program that is checked by the kernel may take a while.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Asks.
 pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
-    let (pid, mut stream) = connect(arguments.stream)?;
+    let (pid, stream) = connect(arguments.stream)?;
     let is_json = matches!(
         arguments.ask,
         Some(TraceCtl::List { json: true } | TraceCtl::Buffers { json: true })
@@ -41,16 +36,12 @@ pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
         Some(TraceCtl::Sample { id, rule }) => Ask::Sample { id: *id, rule: rule.clone() },
         Some(TraceCtl::Wake { bytes }) => Ask::Wake { bytes: *bytes },
     };
-    let mut said = serde_json::to_vec(&ask)?;
-    said.push(b'\n');
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut answer = String::new();
-    let taken = stream.write_all(&said).and_then(|()| stream.read_to_string(&mut answer));
-    taken.with_context(|| format!("the stream of {pid} does not answer"))?;
-    match serde_json::from_str::<Answer<Value>>(&answer).with_context(|| {
+    let answer = Conversation::new(stream).and_then(|stream| stream.ask(&ask, &[]));
+    let (answer, _) = answer.with_context(|| {
         format!("the stream of {pid} has ended, or answers what is not understood")
-    })? {
-        Answer::Register(register) if is_json && is_buffers => {
+    })?;
+    match answer {
+        Answer::<Value>::Register(register) if is_json && is_buffers => {
             print(&format!("{:#}\n", register["buffers"]))?;
         }
         Answer::Register(register) if is_buffers => print(&buffers(&register))?,
@@ -58,12 +49,13 @@ pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
         Answer::Register(register) => print(&table(&register))?,
         Answer::Done(done) => print(&told(&done))?,
         Answer::Refused(why) => bail!("{why}"),
+        _ => bail!("the stream of {pid} answers what was not asked"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The stream that is meant: the one that is named, or the only one.
-fn connect(asked: Option<u32>) -> anyhow::Result<(u32, UnixStream)> {
+pub fn connect(asked: Option<u32>) -> anyhow::Result<(u32, UnixStream)> {
     let folder = folder().context("XDG_RUNTIME_DIR is not set: streams are found in it")?;
     if let Some(pid) = asked {
         let stream = UnixStream::connect(folder.join(name(pid)));
@@ -170,6 +162,17 @@ fn table(register: &Value) -> String {
             told += "  (removed)";
         }
         told.push('\n');
+    }
+    for client in register["clients"].as_array().into_iter().flatten() {
+        let of = |key: &str| text(&client[key]);
+        let _ = writeln!(
+            told,
+            "read along by {}: {} events, {} lost, {} bytes behind",
+            of("pid"),
+            of("seen"),
+            of("lost"),
+            of("lag")
+        );
     }
     told + &buffers(register)
 }

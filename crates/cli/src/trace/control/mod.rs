@@ -2,9 +2,11 @@
 //!
 //! Each stream listens at a socket of its own, at a place that all of its user's programs can find:
 //! `/run/weigh/trace-PID.sock` for root, else `$XDG_RUNTIME_DIR/weigh/trace-PID.sock`. One line of JSON
-//! asks ([`Ask`]), one answers ([`Answer`]).
+//! asks ([`Ask`]), one answers ([`Answer`]). Who reads along stays connected, and may ask more.
 
 mod client;
+mod conversation;
+mod reader;
 mod server;
 
 use std::path::PathBuf;
@@ -12,8 +14,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counted, Taken};
-pub use client::ask;
-pub use server::Control;
+pub use super::description::{Description, Where};
+pub use client::{ask, connect};
+pub use conversation::Conversation;
+pub use reader::{Reads, Written};
+pub use server::{Control, Talk};
 
 /// What is asked for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,6 +72,27 @@ pub enum Ask {
         /// So much.
         bytes: u64,
     },
+    /// To read along, and to be waked so.
+    Attach(WakeBy),
+    /// Where the stream is in its rings, and what it has seen until there.
+    Where,
+    /// Which events there are.
+    Describe,
+}
+
+/// When one who reads along is waked: as soon as one of these has been reached; 0: not by that. All 0: by 64 KiB, or
+/// after 100 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeBy {
+    /// Bytes that have come.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Records.
+    #[serde(default)]
+    pub count: u64,
+    /// Milliseconds since something has come.
+    #[serde(default)]
+    pub ms: u64,
 }
 
 /// What is answered.
@@ -74,11 +100,29 @@ pub enum Ask {
 #[serde(rename_all = "snake_case")]
 pub enum Answer<R = Register> {
     /// What there is.
-    Register(R),
+    Register(Box<R>),
     /// It is in force.
     Done(Done),
     /// Why not.
     Refused(String),
+    /// It may read along: with this come the rings, to be read only, a descriptor that wakes, and memory where it tells
+    /// how far it is.
+    Attached(Box<Attached>),
+    /// Where the stream is.
+    Where(Where),
+    /// Which events there are.
+    Description(Box<Description>),
+    /// Unasked, to who reads along: the stream has ended, and this is where.
+    Ended(Where),
+}
+
+/// What one who reads along begins with.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Attached {
+    /// Which events there are.
+    pub description: Description,
+    /// Where he begins, and what was seen by the stream until there.
+    pub r#where: Where,
 }
 
 /// What has been changed.
@@ -94,7 +138,7 @@ pub struct Done {
 }
 
 /// All that a stream does.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Register {
     /// Whose.
     pub pid: u32,
@@ -116,10 +160,12 @@ pub struct Register {
     pub probes: Vec<Registered>,
     /// Where that goes, and has gone.
     pub buffers: Vec<RegisteredBuffer>,
+    /// Who reads along.
+    pub clients: Vec<Reads>,
 }
 
 /// A buffer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RegisteredBuffer {
     /// What to ask for it by.
     pub name: String,
@@ -147,7 +193,7 @@ pub struct RegisteredBuffer {
 }
 
 /// A probe.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Registered {
     /// What to ask for it by; its records have it, too.
     pub id: usize,

@@ -1,27 +1,53 @@
 //! The side of the stream: never waits for anybody, and goes on without a socket if there can be none.
 //!
-//! Reads requests; emits answers. Turns away who is neither root nor the stream's own user, who says too
-//! much, and who takes too long.
+//! Reads requests; emits answers, and descriptors to those who read along, who are known as long as they are
+//! connected. Turns away who is neither root nor the stream's own user, who says too much, and who takes too long.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::io::{self, Read as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 
-use super::{Answer, Ask, folder, name};
+use super::reader::{Reader, Written};
+use super::{Answer, Ask, Attached, Description, WakeBy, Where, folder, name};
 
 /// At once.
-const MOST_CLIENTS: usize = 16;
+const MOST_CLIENTS: usize = 64;
+/// Descriptors that come with an answer.
+const MOST_WITH: usize = 3;
 /// Of a request.
 const MOST_BYTES: usize = 64 * 1024;
 /// For a request to come whole, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A stream that is asked.
+pub trait Talk {
+    /// Does what is asked for. Who reads along is not its business.
+    fn answer(&mut self, ask: Ask) -> Answer;
+
+    /// What it has.
+    fn description(&self) -> Description;
+
+    /// Where it is, and what it has seen until there.
+    fn r#where(&self) -> Where;
+
+    /// How much that was.
+    fn written(&self) -> Written;
+
+    /// Its rings, for one who reads only; none if there are none (any more).
+    fn rings(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Somebody wants it to look when a CPU has written so much.
+    fn look_after(&mut self, bytes: u64);
+}
 
 /// Where a stream is asked.
 pub struct Control {
@@ -31,10 +57,14 @@ pub struct Control {
 
 struct Client {
     stream: UnixStream,
+    pid: u32,
     since: Instant,
     asked: Vec<u8>,
-    /// What is left to say, once it has been asked.
-    answer: Option<Vec<u8>>,
+    /// What is left to say, and to give with it.
+    answer: Vec<u8>,
+    with: Vec<OwnedFd>,
+    /// If it reads along.
+    reader: Option<Reader>,
 }
 
 impl Control {
@@ -44,22 +74,111 @@ impl Control {
         Control { listener, clients: Vec::new() }
     }
 
+    /// Nobody can ask.
+    pub fn closed() -> Control {
+        Control { listener: None, clients: Vec::new() }
+    }
+
     /// What becomes ready when somebody asks.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let listener = self.listener.iter().map(|(listener, _)| listener.as_fd());
         listener.chain(self.clients.iter().map(|client| client.stream.as_fd()))
     }
 
+    /// When somebody who reads along is to be waked at the latest.
+    pub fn look_at(&self) -> Option<Instant> {
+        self.readers().filter_map(Reader::look_at).min()
+    }
+
+    fn readers(&self) -> impl Iterator<Item = &Reader> {
+        self.clients.iter().filter_map(|client| client.reader.as_ref())
+    }
+
     /// Answers all who have asked.
-    pub fn attend(&mut self, answer: &mut dyn FnMut(Ask) -> Answer) {
+    pub fn attend(&mut self, stream: &mut dyn Talk) {
         if let Some((listener, _)) = &self.listener {
-            while let Ok((stream, _)) = listener.accept() {
-                if self.clients.len() < MOST_CLIENTS && may_ask(&stream) {
-                    self.clients.push(Client::new(stream));
+            while let Ok((client, _)) = listener.accept() {
+                if self.clients.len() < MOST_CLIENTS
+                    && let Some(pid) = may_ask(&client)
+                {
+                    self.clients.push(Client::new(client, pid));
                 }
             }
         }
-        self.clients.retain_mut(|client| client.attend(answer).unwrap_or(false));
+        let before = self.readers().count();
+        for place in (0..self.clients.len()).rev() {
+            let is_there = match self.clients[place].has_asked() {
+                Ok(Some(asked)) => {
+                    self.reply(place, &asked, stream);
+                    true
+                }
+                Ok(None) => true,
+                Err(_) => false,
+            };
+            if !is_there || !self.clients[place].goes_on().unwrap_or(false) {
+                self.clients.swap_remove(place);
+            }
+        }
+        if before > 0 || self.readers().count() > 0 {
+            let watermark = self.readers().map(Reader::watermark).min();
+            stream.look_after(watermark.unwrap_or(u64::MAX));
+        }
+    }
+
+    fn reply(&mut self, place: usize, asked: &[u8], stream: &mut dyn Talk) {
+        let answer = match serde_json::from_slice(asked) {
+            Ok(Ask::Attach(wake)) => self.attach(place, wake, stream),
+            Ok(Ask::Where) => Answer::Where(stream.r#where()),
+            Ok(Ask::Describe) => Answer::Description(Box::new(stream.description())),
+            Ok(ask) => match stream.answer(ask) {
+                Answer::Register(mut register) => {
+                    let written = stream.written();
+                    register.clients = self.readers().map(|r| r.reads(written)).collect();
+                    Answer::Register(register)
+                }
+                answer => answer,
+            },
+            Err(error) => Answer::Refused(format!("the request is not understood: {error}")),
+        };
+        self.clients[place].say(&answer);
+    }
+
+    fn attach(&mut self, place: usize, wake: WakeBy, stream: &mut dyn Talk) -> Answer {
+        let at = stream.r#where();
+        let client = &mut self.clients[place];
+        let begun = || -> io::Result<(Reader, Vec<OwnedFd>)> {
+            let rings = stream.rings().ok_or(io::ErrorKind::NotFound)?;
+            let (reader, with) = Reader::new(client.pid, wake, stream.written())?;
+            let rings = rings.try_clone_to_owned()?;
+            Ok((reader, std::iter::once(rings).chain(with).collect()))
+        };
+        match begun() {
+            Ok((reader, with)) => {
+                (client.reader, client.with) = (Some(reader), with);
+                let description = stream.description();
+                Answer::Attached(Box::new(Attached { description, r#where: at }))
+            }
+            Err(error) => Answer::Refused(format!("nobody can read along: {error}")),
+        }
+    }
+
+    /// The stream has come so far: wakes those who are to be waked.
+    pub fn tell(&mut self, stream: &dyn Talk) {
+        if self.readers().next().is_none() {
+            return;
+        }
+        let (written, now) = (stream.written(), Instant::now());
+        let readers = self.clients.iter_mut().filter_map(|client| client.reader.as_mut());
+        readers.for_each(|reader| reader.tell(written, now));
+    }
+
+    /// The stream has ended: those who read along are told where.
+    pub fn end(mut self, stream: &dyn Talk) {
+        let ended = Answer::Ended(stream.r#where());
+        for client in self.clients.iter_mut().filter(|client| client.reader.is_some()) {
+            client.say(&ended);
+            let _ = client.goes_on();
+        }
     }
 }
 
@@ -82,43 +201,46 @@ fn listen(folder: PathBuf) -> io::Result<(UnixListener, PathBuf)> {
     Ok((listener, path))
 }
 
-fn may_ask(stream: &UnixStream) -> bool {
-    let is_known =
-        socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid());
-    is_known && stream.set_nonblocking(true).is_ok()
+fn may_ask(stream: &UnixStream) -> Option<u32> {
+    let peer = socket_peercred(stream).ok()?;
+    let is_known = peer.uid.is_root() || peer.uid == geteuid();
+    (is_known && stream.set_nonblocking(true).is_ok())
+        .then(|| peer.pid.as_raw_nonzero().get().unsigned_abs())
 }
 
 impl Client {
-    fn new(stream: UnixStream) -> Client {
-        Client { stream, since: Instant::now(), asked: Vec::new(), answer: None }
+    fn new(stream: UnixStream, pid: u32) -> Client {
+        let (since, asked, answer) = (Instant::now(), Vec::new(), Vec::new());
+        Client { stream, pid, since, asked, answer, with: Vec::new(), reader: None }
     }
 
-    /// Goes on as far as it can without waiting; whether there is more to do.
-    fn attend(&mut self, answer: &mut dyn FnMut(Ask) -> Answer) -> io::Result<bool> {
-        if self.answer.is_none() && self.has_asked()? {
-            let said = match serde_json::from_slice(&self.asked) {
-                Ok(ask) => answer(ask),
-                Err(error) => Answer::Refused(format!("the request is not understood: {error}")),
-            };
-            let mut said = serde_json::to_vec(&said)?;
-            said.push(b'\n');
-            self.answer = Some(said);
-        }
-        let is_late = self.since.elapsed() > PATIENCE;
-        Ok(!self.has_said_all()? && !is_late)
+    fn say(&mut self, answer: &Answer) {
+        let said = serde_json::to_vec(answer).unwrap_or_default();
+        self.answer.extend(said);
+        self.answer.push(b'\n');
+        self.since = Instant::now();
     }
 
-    fn has_asked(&mut self) -> io::Result<bool> {
+    /// Whether it is still to be attended to. Who does not take his answers, or says nothing, is not waited for;
+    /// who reads along may be silent.
+    fn goes_on(&mut self) -> io::Result<bool> {
+        self.speak()?;
+        let has_time = self.since.elapsed() < PATIENCE;
+        Ok(has_time || self.reader.is_some() && self.answer.is_empty())
+    }
+
+    /// What was asked, when it has come whole.
+    fn has_asked(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut part = [0; 4096];
         loop {
             match self.stream.read(&mut part) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => self.asked.extend(&part[..length]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             }
             if self.asked.ends_with(b"\n") {
-                return Ok(true);
+                return Ok(Some(std::mem::take(&mut self.asked)));
             }
             if self.asked.len() > MOST_BYTES {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -126,15 +248,28 @@ impl Client {
         }
     }
 
-    fn has_said_all(&mut self) -> io::Result<bool> {
-        let Some(answer) = &mut self.answer else { return Ok(false) };
-        while !answer.is_empty() {
-            match self.stream.write(answer) {
-                Ok(length) => drop(answer.drain(..length)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+    fn speak(&mut self) -> io::Result<()> {
+        while !self.answer.is_empty() {
+            match send(&self.stream, &self.answer, &self.with) {
+                Ok(length) => {
+                    self.answer.drain(..length);
+                    self.with.clear();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        Ok(())
     }
+}
+
+/// Sends as much as can be without waiting, and descriptors with the first byte of it.
+pub fn send(stream: &UnixStream, bytes: &[u8], with: &[OwnedFd]) -> io::Result<usize> {
+    let with: Vec<BorrowedFd<'_>> = with.iter().map(|fd| fd.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_WITH))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !with.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&with)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(sendmsg(stream, &[io::IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }

@@ -150,8 +150,17 @@ impl Stream {
         })
     }
 
+    /// Who reads along has the rings of the first buffer: they stay.
+    fn is_not_read(&self, index: usize) -> anyhow::Result<()> {
+        match index == 0 && self.is_read.get() {
+            true => bail!("others read it along, or have: its rings stay as they are"),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn remove_buffer(&mut self, name: &str) -> anyhow::Result<String> {
         let index = self.find(name)?;
+        self.is_not_read(index)?;
         self.drop_buffer(index)?;
         Ok(format!("buffer {name}"))
     }
@@ -176,6 +185,9 @@ impl Stream {
         let before = self.buffers[index].asked.clone();
         let has_other_rings = said.spread.is_some() || said.bytes.is_some();
         let has_other_events = said.events.is_some();
+        if has_other_rings {
+            self.is_not_read(index)?;
+        }
         let asked = Into {
             spread: said.spread.or(before.spread.clone()),
             bytes: said.bytes.or(before.bytes),

@@ -1,7 +1,7 @@
 //! Records of a stream are taken in, until the end.
 
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weigh_collect::clock::Moment;
 
@@ -13,19 +13,19 @@ use crate::trace::way::Way;
 
 impl Stream {
     /// Ready when a watermark was crossed.
-    pub fn wake_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(super) fn wake_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let rings = self.buffers.iter().filter_map(|held| held.rings.as_ref());
         rings.map(|rings| rings.reader.wake_fd())
     }
 
     /// How long all buffers may be left alone that say so themselves.
-    pub fn pause(&self) -> Option<Duration> {
+    pub(super) fn own_pause(&self) -> Option<Duration> {
         self.buffers.iter().filter(|held| held.rings.is_some()).filter_map(Held::pause).min()
     }
 
     /// Hands on records that are there; returns whether that was all. When they can not be kept any more,
     /// they are not made any more either.
-    pub fn take_in(&mut self) -> bool {
+    pub(super) fn take_some_in(&mut self) -> bool {
         let is_all = self.take_all_in(false);
         if let Err(error) = self.close_removed() {
             self.fail(error);
@@ -59,15 +59,21 @@ impl Stream {
         self.buffers.iter().map(|held| held.taken).sum()
     }
 
-    /// Nothing is attached any more, and what was taken is where it belongs.
-    pub fn finish(mut self, began: Instant) -> (Totals, Option<anyhow::Error>) {
-        let (seconds, now_ns) = (began.elapsed().as_secs_f64(), Moment::now().ns());
+    /// Nothing is attached any more, and all that came was taken in.
+    pub(super) fn end(&mut self) {
         self.kernel.detach_all();
         let mut before = None;
         while before != Some(self.taken()) {
             before = Some(self.taken());
             while !self.take_all_in(true) {}
         }
+    }
+
+    /// What was taken is where it belongs.
+    pub(super) fn close(
+        mut self,
+        (now_ns, seconds): (u64, f64),
+    ) -> (Totals, Option<anyhow::Error>) {
         let Stream { buffers, failed, traced, meaning, .. } = &mut self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         for held in buffers {

@@ -1,0 +1,299 @@
+//! A stream whose probes somebody else has attached: the agent, for this user, or another `weigh trace`, which is
+//! read along.
+//!
+//! Reads the rings that it was given, and what it is told of them; emits records to where they go. Of the agent's stream
+//! it is the rings' owner: nothing is written over that it has not read. Of another's it may be overtaken,
+//! and asks then how much it has lost.
+
+mod runs;
+
+use std::cell::Cell;
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use anyhow::{Context as _, anyhow, bail};
+use weigh_collect::trace::{Follower, Reader, ReaderFds};
+use weigh_schema::synthesis::SynthesisReport;
+use weigh_schema::trace::Origin;
+use weigh_trace::probe::Probe;
+use weigh_trace::record::Record;
+use weigh_trace::synthesis::Gaps;
+
+use super::asked::Asked;
+use super::control::{Answer, Ask, Attached, Conversation, Description, Register, WakeBy, Where};
+use super::counts::Counted;
+use super::hosted::{HostAnswer, HostAsk, Open};
+use super::origin;
+use super::running::Running as _;
+use super::sinks::Meaning;
+use super::way::Way;
+use crate::arguments::TraceArguments;
+
+/// How often it is tried to say what was lost while the stream runs on.
+const TRIES: usize = 4;
+
+/// A stream of somebody else's.
+pub struct Guest {
+    talk: Conversation,
+    reading: Reading,
+    rings: OwnedFd,
+    /// What it is waked by, and tells how far it is in, when it reads along.
+    along: Option<(OwnedFd, File)>,
+    probes: Probes,
+    way: Way,
+    origin: Origin,
+    meaning: Meaning,
+    /// What the stream had seen when this reader came, what he has seen since, and what he was overtaken by.
+    first: Where,
+    seen: Vec<u64>,
+    overtaken: Vec<u64>,
+    /// The last that the stream said of itself.
+    last: Option<Where>,
+    taken: u64,
+    output: Option<String>,
+    look_after: Cell<u64>,
+    is_over: bool,
+    is_stopped: bool,
+    failed: Option<anyhow::Error>,
+}
+
+enum Reading {
+    Owner(Box<Reader>),
+    Along(Follower),
+}
+
+/// The stream's events, as far as they are known.
+struct Probes {
+    description: Description,
+    read: Vec<Option<Probe>>,
+}
+
+impl Probes {
+    fn new(description: Description) -> anyhow::Result<Probes> {
+        let mut probes = Probes { description, read: Vec::new() };
+        for event in &probes.description.events {
+            if event.id >= MOST_EVENTS {
+                bail!("the stream says that it has too many events");
+            }
+            if probes.read.len() <= event.id {
+                probes.read.resize(event.id + 1, None);
+            }
+            probes.read[event.id] = Some(event.as_read()?);
+        }
+        Ok(probes)
+    }
+
+    fn get(&self, event: u32) -> Option<&Probe> {
+        self.read.get(event as usize)?.as_ref()
+    }
+}
+
+/// As libweigh has it.
+const MOST_EVENTS: usize = 1024;
+
+fn count(counts: &mut Vec<u64>, event: u32, by: u64) {
+    let event = event as usize % MOST_EVENTS;
+    if counts.len() <= event {
+        counts.resize(event + 1, 0);
+    }
+    counts[event] = counts[event].wrapping_add(by);
+}
+
+fn of(counts: &[u64], event: usize) -> u64 {
+    counts.get(event).copied().unwrap_or(0)
+}
+
+impl Guest {
+    /// Reads along with another's stream.
+    pub fn attach(
+        arguments: &TraceArguments,
+        asked: &[Asked],
+        talk: Conversation,
+    ) -> anyhow::Result<Guest> {
+        let wake = WakeBy { bytes: arguments.wake.unwrap_or(0), ..WakeBy::default() };
+        let (answer, with) = talk.ask::<Answer>(&Ask::Attach(wake), &[])?;
+        let attached = match answer {
+            Answer::Attached(attached) => attached,
+            Answer::Refused(why) => bail!("{why}"),
+            _ => bail!("the stream answers what was not asked"),
+        };
+        let mut with = with.into_iter();
+        let given = with.next().zip(with.next()).zip(with.next());
+        let ((rings, wakes), told) = given.context("the stream gives no rings")?;
+        let follower = Follower::new(rings.as_fd(), attached.r#where.positions.clone());
+        let reading = Reading::Along(follower.context("the rings can not be read")?);
+        Guest::new(arguments, asked, talk, *attached, (reading, rings, Some((wakes, told.into()))))
+    }
+
+    /// Has the agent attach probes for this user.
+    pub fn open(
+        arguments: &TraceArguments,
+        asked: &[Asked],
+        talk: Conversation,
+        wanted: Open,
+    ) -> anyhow::Result<Guest> {
+        let (answer, with) = talk.ask(&HostAsk::Open(Box::new(wanted)), &[])?;
+        let attached = match answer {
+            HostAnswer::Opened(attached) => attached,
+            HostAnswer::Refused(why) => bail!("the agent does not follow it: {why}"),
+            _ => bail!("the agent answers what was not asked"),
+        };
+        let Ok([rings, consumers, doorbell]) = <[OwnedFd; 3]>::try_from(with) else {
+            bail!("the agent gives no rings");
+        };
+        let own = rings.try_clone()?;
+        let reader = Reader::new(ReaderFds { rings, consumers, doorbell });
+        let reading = Reading::Owner(Box::new(reader.context("the rings can not be read")?));
+        Guest::new(arguments, asked, talk, *attached, (reading, own, None))
+    }
+
+    fn new(
+        arguments: &TraceArguments,
+        asked: &[Asked],
+        talk: Conversation,
+        attached: Attached,
+        (reading, rings, along): (Reading, OwnedFd, Option<(OwnedFd, File)>),
+    ) -> anyhow::Result<Guest> {
+        let Attached { description, r#where } = attached;
+        let meaning = Meaning {
+            began_ns: description.began_ns,
+            epoch_ns: description.epoch_ns,
+            ..Meaning::default()
+        };
+        let origin = Origin {
+            began_ns: description.began_ns,
+            epoch_ns: description.epoch_ns,
+            ..origin::of(arguments)
+        };
+        let probes = Probes::new(description)?;
+        let known: Vec<&Probe> = probes.read.iter().flatten().collect();
+        if known.len() < probes.read.len() {
+            bail!("the stream does not describe all of its events");
+        }
+        let layout = match &reading {
+            Reading::Owner(reader) => reader.layout(),
+            Reading::Along(follower) => follower.layout(),
+        };
+        let way = Way::new(arguments, asked, &known, layout.rings > 1)?;
+        Ok(Guest {
+            talk,
+            reading,
+            rings,
+            along,
+            probes,
+            way,
+            origin,
+            meaning,
+            first: r#where,
+            seen: Vec::new(),
+            overtaken: Vec::new(),
+            last: None,
+            taken: 0,
+            output: arguments.output.as_ref().map(|path| path.display().to_string()),
+            look_after: Cell::new(u64::MAX),
+            is_over: false,
+            is_stopped: false,
+            failed: None,
+        })
+    }
+
+    fn is_owner(&self) -> bool {
+        matches!(self.reading, Reading::Owner(_))
+    }
+
+    fn ask_host(&self, ask: &HostAsk, with: &[OwnedFd]) -> anyhow::Result<HostAnswer> {
+        match self.talk.ask(ask, with).context("the agent has gone")? {
+            (HostAnswer::Refused(why), _) => Err(anyhow!("the agent: {why}")),
+            (answer, _) => Ok(answer),
+        }
+    }
+
+    /// Asks whoever has attached the probes.
+    fn ask(&self, ask: Ask) -> anyhow::Result<Answer> {
+        if !self.is_owner() {
+            return Ok(self.talk.ask(&ask, &[]).context("the stream has ended")?.0);
+        }
+        match self.ask_host(&HostAsk::Stream(ask), &[])? {
+            HostAnswer::Stream(answer) => Ok(answer),
+            _ => Err(anyhow!("the agent answers what was not asked")),
+        }
+    }
+
+    /// Takes note of events that were added.
+    fn learn(&mut self) -> anyhow::Result<()> {
+        let Answer::Description(description) = self.ask(Ask::Describe)? else {
+            bail!("the stream does not describe itself");
+        };
+        let before = self.probes.read.len();
+        self.probes = Probes::new(*description)?;
+        for id in before..self.probes.read.len() {
+            let known: Option<Vec<&Probe>> =
+                self.probes.read[..=id].iter().map(Option::as_ref).collect();
+            let known = known.context("the stream does not describe all of its events")?;
+            self.way.add(&known)?;
+        }
+        Ok(())
+    }
+
+    /// How much was lost by being overtaken, of each event: what the stream has seen since this reader came, less
+    /// what he has seen and what lies before him still. Then he goes on where the stream is.
+    fn account(&mut self) -> bool {
+        let at = match &self.last {
+            Some(last) => last.clone(),
+            None => match self.ask(Ask::Where) {
+                Ok(Answer::Where(at)) => at,
+                _ => return false,
+            },
+        };
+        let Reading::Along(follower) = &mut self.reading else { return true };
+        let mut lost = Vec::new();
+        for event in 0..at.seen.len() {
+            let seen = of(&at.seen, event).wrapping_sub(of(&self.first.seen, event));
+            count(&mut lost, event as u32, seen.wrapping_sub(of(&self.seen, event)));
+        }
+        let is_whole = follower.between(&at.positions, |bytes, is_before_him| {
+            if let Some(record) = Record::new(bytes) {
+                count(&mut lost, record.event(), if is_before_him { u64::MAX } else { 1 });
+            }
+        });
+        if is_whole {
+            follower.resume(&at.positions);
+            self.overtaken = lost;
+        }
+        is_whole
+    }
+
+    /// All that is left of a stream that has ended.
+    fn take_all(&mut self) {
+        let mut before = None;
+        while before != Some(self.taken) {
+            before = Some(self.taken);
+            while !self.take_in() {}
+        }
+    }
+
+    fn counted(&self, id: usize, register: Option<&Register>) -> Counted {
+        let told = register.and_then(|register| register.probes.get(id));
+        let event = self.probes.description.events.iter().find(|event| event.id == id);
+        let own = Counted {
+            event: event.map_or_else(String::new, |event| event.event.clone()),
+            sent: of(&self.seen, id),
+            lost: of(&self.overtaken, id),
+            ..Counted::default()
+        };
+        match told {
+            Some(told) if self.is_owner() => Counted { event: own.event, ..told.counted.clone() },
+            _ => own,
+        }
+    }
+
+    fn counts(&self, register: Option<&Register>) -> Vec<Counted> {
+        (0..self.probes.read.len()).map(|id| self.counted(id, register)).collect()
+    }
+
+    fn report(&self, counted: &[Counted], rows: usize, now: (u64, f64)) -> Option<SynthesisReport> {
+        let lost: Vec<u64> = counted.iter().map(|counted| counted.lost + counted.missed).collect();
+        let sampling = vec![None; lost.len()];
+        self.way.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
+    }
+}

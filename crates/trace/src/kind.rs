@@ -1,0 +1,163 @@
+//! What a field of a record is, as readers are told that are other programs: words in the description of a
+//! stream, numbers in libweigh's header. Declared once; the header is derived.
+
+use std::fmt::Write as _;
+
+use crate::condition::{Source, TextSource};
+use crate::probe::{Content, ProbeField};
+use crate::record::{HEADER, HeaderPart};
+use crate::walk::{End, Place, Shape};
+
+/// What a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A number that is never below 0.
+    Unsigned,
+    /// A number.
+    Signed,
+    /// 0 or 1.
+    Bool,
+    /// An address.
+    Pointer,
+    /// A number with names.
+    Enumeration,
+    /// Characters, up to the first that is 0.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// Addresses of functions of the kernel, the innermost first.
+    Stack,
+    /// The same of the program.
+    UserStack,
+}
+
+/// All of them: word, name in C, what it is.
+const KINDS: &[(FieldKind, &str, &str, &str)] = &[
+    (FieldKind::Unsigned, "unsigned", "UNSIGNED", "a number that is never below 0"),
+    (FieldKind::Signed, "signed", "SIGNED", "a number"),
+    (FieldKind::Bool, "bool", "BOOL", "0 or 1"),
+    (FieldKind::Pointer, "pointer", "POINTER", "an address"),
+    (FieldKind::Enumeration, "enum", "ENUM", "a number whose names the description has"),
+    (FieldKind::Text, "text", "TEXT", "characters, up to the first that is 0"),
+    (FieldKind::Bytes, "bytes", "BYTES", "bytes"),
+    (
+        FieldKind::Stack,
+        "stack",
+        "STACK",
+        "addresses of the kernel's functions, the innermost first, up to the first that is 0",
+    ),
+    (FieldKind::UserStack, "ustack", "USTACK", "the same of the program's functions"),
+];
+
+impl FieldKind {
+    /// Of a field.
+    pub fn of(field: &ProbeField) -> FieldKind {
+        match field.shape {
+            Shape::Unsigned => FieldKind::Unsigned,
+            Shape::Signed => FieldKind::Signed,
+            Shape::Bool => FieldKind::Bool,
+            Shape::Pointer => FieldKind::Pointer,
+            Shape::Enum(_) => FieldKind::Enumeration,
+            Shape::Text => FieldKind::Text,
+            Shape::Bytes => FieldKind::Bytes,
+            Shape::Stack => match field.content {
+                Content::Stack { is_user: true } => FieldKind::UserStack,
+                _ => FieldKind::Stack,
+            },
+        }
+    }
+
+    /// As it is told.
+    pub fn word(self) -> &'static str {
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or("bytes", |(_, word, ..)| word)
+    }
+
+    /// The one that is told so.
+    pub fn named(word: &str) -> Option<FieldKind> {
+        KINDS.iter().find(|(_, other, ..)| *other == word).map(|(kind, ..)| *kind)
+    }
+
+    /// A number of that kind that comes from somewhere.
+    pub fn as_number(self) -> Source {
+        match self.as_read(8, self == FieldKind::Signed) {
+            (_, Content::Number(source)) => source,
+            _ => Source::Tid,
+        }
+    }
+
+    /// How such a field is read by one who did not ask for it himself: where its value came from is not known.
+    pub fn as_read(self, bytes: u32, is_signed: bool) -> (Shape, Content) {
+        let shape = match self {
+            FieldKind::Unsigned => Shape::Unsigned,
+            FieldKind::Signed => Shape::Signed,
+            FieldKind::Bool => Shape::Bool,
+            FieldKind::Pointer => Shape::Pointer,
+            FieldKind::Enumeration => Shape::Enum(0),
+            FieldKind::Text => Shape::Text,
+            FieldKind::Bytes => Shape::Bytes,
+            FieldKind::Stack | FieldKind::UserStack => Shape::Stack,
+        };
+        let place = || Place {
+            slot: 0,
+            hops: Vec::new(),
+            end: End::Argument,
+            bytes,
+            shape,
+            is_signed,
+            kind: 0,
+        };
+        let content = match self {
+            FieldKind::Text => Content::Text { source: TextSource::Place(place()), is_user: false },
+            FieldKind::Bytes => Content::Bytes { place: place(), plus: None, is_user: false },
+            FieldKind::Stack => Content::Stack { is_user: false },
+            FieldKind::UserStack => Content::Stack { is_user: true },
+            _ => Content::Number(Source::Place(place())),
+        };
+        (shape, content)
+    }
+}
+
+/// `weigh_event.h`: what readers of a stream know of its records.
+pub fn header() -> String {
+    let mut text = String::from(
+        "/* Derived from crates/trace by `weigh generate`. */\n#ifndef WEIGH_EVENT_H\n#define WEIGH_EVENT_H\n\n\
+         #include <stdint.h>\n\n/* What every event begins with; its fields follow. */\nstruct weigh_event {\n",
+    );
+    for HeaderPart { name, bytes, help, .. } in HEADER {
+        let _ = writeln!(text, "\tuint{}_t {name}; /* {help} */", bytes * 8);
+    }
+    text.push_str("};\n\n/* What a field is. */\nenum weigh_trace_kind {\n");
+    for (_, _, name, help) in KINDS {
+        let _ = writeln!(text, "\tWEIGH_TRACE_{name}, /* {help} */");
+    }
+    text.push_str("};\n\n/* Their names in descriptions, in this order. */\n#define WEIGH_TRACE_KIND_NAMES \\\n\t{ \\\n");
+    for (_, word, ..) in KINDS {
+        let _ = writeln!(text, "\t\t\"{word}\", \\");
+    }
+    text.push_str("\t}\n\n#endif\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_found_by_its_word_and_read_as_it_is() {
+        for (kind, word, ..) in KINDS {
+            assert_eq!((FieldKind::named(word), kind.word()), (Some(*kind), *word));
+            let (shape, content) = kind.as_read(8, false);
+            let field = ProbeField {
+                name: String::new(),
+                shape,
+                is_signed: false,
+                offset: 40,
+                bytes: 8,
+                content,
+                constants: Vec::new(),
+            };
+            assert_eq!(FieldKind::of(&field), *kind);
+        }
+        assert_eq!(FieldKind::named("float"), None);
+    }
+}
