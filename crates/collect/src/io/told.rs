@@ -61,6 +61,11 @@ impl Told {
         self.0.extend_from_slice(value);
     }
 
+    /// What came after it.
+    pub fn append(&mut self, more: &Told) {
+        self.0.extend_from_slice(&more.0);
+    }
+
     fn each(&self) -> impl Iterator<Item = &[u8]> {
         let mut left = self.0.as_slice();
         std::iter::from_fn(move || {
