@@ -238,7 +238,7 @@ pub fn trace_types(data: &[u8]) {
 }
 
 fn events_of(btf: &weigh_trace::btf::Btf) {
-    use weigh_trace::generate::{Access, Maps, Slot, program};
+    use weigh_trace::generate::{Access, Buffer, Maps, Slot, program};
     let names: Vec<String> = btf.tracepoints().take(3).map(str::to_string).collect();
     for name in names {
         for rest in ["", "{x=p->b->b->a, arg0}", "{y=p[1].a} if p->a == 1"] {
@@ -247,8 +247,19 @@ fn events_of(btf: &weigh_trace::btf::Btf) {
             };
             let Ok(probe) = weigh_trace::probe::Probe::check(btf, &event, &[]) else { continue };
             let state = weigh_trace::state::State { probes: 1, cpus: 1 };
-            let maps =
-                Maps { state: 3, ring: 4, is_ring_per_cpu: false, members: None, counters: &[] };
+            let buffer = Buffer {
+                number: 0,
+                rings: 4,
+                consumers: 5,
+                doorbell: 6,
+                layout: weigh_schema::ring::Layout { rings: 1, bytes: 4096 },
+                is_shared: false,
+                half: 0,
+                predicate: None,
+                flip: 0,
+                counts_records: false,
+            };
+            let maps = Maps { state: 3, buffers: vec![buffer], members: None, counters: &[] };
             for access in [Access::Direct, Access::Helpers] {
                 assert!(
                     program(
@@ -398,7 +409,12 @@ pub fn client_message(data: &[u8]) {
             Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
             Ok(Request::Count { tid, .. }) => assert!(tid < 1 << 22),
             Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),
-            Ok(Request::Enter { .. } | Request::Want { .. } | Request::Watch | Request::Follow) => {
+            Ok(
+                Request::Enter { .. }
+                | Request::Want { .. }
+                | Request::Watch
+                | Request::Follow { .. },
+            ) => {
                 assert_eq!(message.len(), 32);
             }
             Err(reason) => assert!(!reason.text().is_empty()),

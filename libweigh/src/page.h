@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x471adee2cad86c9fULL
+#define WEIGH_LAYOUT 0x3cbf21f58b49d649ULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 
@@ -58,7 +58,6 @@ enum weigh_request_kind {
 	WEIGH_ASK_FOLLOW = 5, /* a stream to somebody who follows a job in the kernel */
 	WEIGH_ASK_WANT = 6, /* these parts of the kernel, and no others any more */
 	WEIGH_ASK_COUNT = 7, /* counters of the CPU, of a thread */
-	WEIGH_ASK_TRACE = 8, /* a stream to somebody who attaches probes for the user's own threads */
 };
 
 #define WEIGH_FOLLOWS_CALLS 1

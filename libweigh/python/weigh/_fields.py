@@ -762,7 +762,7 @@ class Later(_Numbers):
         return self._of._number(165) / 1e9
 
 
-LAYOUT = 0x471adee2cad86c9f
+LAYOUT = 0x3cbf21f58b49d649
 WORDS = 166
 TOUCHED = 2
 UNMEASURED = 3

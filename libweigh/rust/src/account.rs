@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x471adee2cad86c9f;
+pub(crate) const LAYOUT: u64 = 0x3cbf21f58b49d649;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
