@@ -35,7 +35,12 @@ fn main() {
     run(tool("AR", "ar").arg("rcs").arg(&archive).args(&objects));
     println!("cargo:rustc-link-search=native={}", out.display());
     println!("cargo:rustc-link-lib=static=weigh");
-    for watched in [library.join("src"), library.join("weigh.h"), library.join("weigh_account.h"), library.join("weigh_event.h")] {
+    for watched in [
+        library.join("src"),
+        library.join("weigh.h"),
+        library.join("weigh_account.h"),
+        library.join("weigh_event.h"),
+    ] {
         rerun_if_changed(&watched);
     }
 }

@@ -33,6 +33,23 @@ static weigh_trace *allocate(void)
 	return t;
 }
 
+/* A place and a position for each ring. */
+static size_t bytes_of_places(const weigh_trace *t)
+{
+	return t->ring_count * (sizeof(*t->places) + sizeof(*t->positions));
+}
+
+static bool make_places(weigh_trace *t)
+{
+	void *both = mmap(0, bytes_of_places(t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (both == MAP_FAILED)
+		return false;
+	t->places = both;
+	t->positions = (uint64_t *)(t->places + t->ring_count);
+	return true;
+}
+
 static bool watch(int poll, int what, uint32_t events)
 {
 	struct epoll_event event = { .events = events };
@@ -49,9 +66,7 @@ static enum weigh_reason take_in(weigh_trace *t, int *with)
 		return weigh_json_member(t->text, "refused") ? WEIGH_NOT_PERMITTED : WEIGH_NOT_UNDERSTOOD;
 	if (with[RINGS] < 0 || with[EVENTFD] < 0 || with[TOLD] < 0 || !weigh_trace_map(t, with[RINGS]))
 		return WEIGH_NOT_UNDERSTOOD;
-	t->places = calloc(t->ring_count, sizeof(*t->places));
-	t->positions = calloc(t->ring_count, sizeof(*t->positions));
-	if (!t->places || !t->positions)
+	if (!make_places(t))
 		return WEIGH_NO_MEMORY;
 	if (!weigh_trace_take_description(t, weigh_json_member(answer, "description")) ||
 	    !weigh_trace_take_where(t, where))
@@ -283,8 +298,8 @@ EXPORT void weigh_trace_close(weigh_trace *t)
 		munmap((void *)t->rings, t->bytes);
 	if (t->told)
 		munmap(t->told, sizeof(*t->told));
-	free(t->places);
-	free(t->positions);
+	if (t->places)
+		munmap(t->places, bytes_of_places(t));
 	munmap(t, t->mapped);
 	errno = kept;
 }
