@@ -129,8 +129,9 @@ fn reads_are_held_against_the_device() {
     if !has_device(&Scratch::new()) {
         return;
     }
+    // By its path: a shell that is busybox would take its own, which knows no `nocache`.
     let cold = format!(
-        "head -c {BYTES} /dev/zero >source; sync source; dd of=source oflag=nocache conv=notrunc,fdatasync count=0 status=none"
+        "head -c {BYTES} /dev/zero >source; sync source; /bin/dd of=source oflag=nocache conv=notrunc,fdatasync count=0 status=none"
     );
     let (witness, program) = (workload("witness"), workload("io"));
     // All of the program itself is in the page cache by the time when it matters.
