@@ -160,16 +160,16 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|mechanisms|mount|trace_end|trace_read)-[0-9a-f]+$'
+	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|mechanisms|mount|trace_end|trace_read|unprivileged)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
 	mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$elsewhere")
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
 	# Those that attach to page faults, over and over, stop a guest whose processors do not take turns. As that
-	# guest leaves a processor of this machine idle, the others have theirs beside it; some go there so that both
+	# guest leaves a processor of this machine idle, the others have theirs beside it; one goes there so that both
 	# end together.
-	local in_turns libweigh beside status=0 patient='/((calls|libweigh|limits)[a-z_]*|files|network|written)-[0-9a-f]+$'
+	local in_turns libweigh beside status=0 patient='/((calls|libweigh|limits)[a-z_]*|network)-[0-9a-f]+$'
 	mapfile -t libweigh < <(printf '%s\n' "${all[@]}" | grep -E '/libweigh(_parts)?-[0-9a-f]+$')
 	mapfile -t in_turns < <(printf '%s\n' "${tests[@]}" | grep -E "$patient")
 	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE "$patient")
