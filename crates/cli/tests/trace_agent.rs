@@ -99,7 +99,7 @@ fn nothing_is_told_of_others() {
 fn what_would_tell_of_others_is_refused_with_the_reason() {
     needs_root!();
     let (agent, scratch) = (Agent::start(&[]), Scratch::new());
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["-e", "net:net_dev_queue"], "passed in interrupts"),
         (&["-e", "sched:sched_switch{next->pid}"], "'next->pid' is not a user's to see"),
         (&["-e", "sched:sched_switch{id=arg2}"], "'id' is not a user's to see"),
@@ -111,6 +111,8 @@ fn what_would_tell_of_others_is_refused_with_the_reason() {
         (&["-e", "sched:sched_switch{prev_state}", "-f", "prev > 5"], "what the filter looks at"),
         (&["-e", "raw_syscalls:sys_enter{regs}"], "CAP_BPF and CAP_PERFMON, may follow"),
         (&["-e", "fn:vfs_write"], "functions of the kernel"),
+        (&["-e", "raw:sys_enter{arg0}"], "addresses as often as not"),
+        (&["-e", "raw_syscalls:sys_enter{counter(cpu-clock)}"], "is not a user's to see"),
         (&["-e", "user:libc.so.6:malloc"], "every process of the machine"),
         (&["-e", "raw_syscalls:sys_enter{id}", "--buffer", "128MiB"], "64 MiB at most"),
     ];
