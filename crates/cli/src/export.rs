@@ -2,11 +2,14 @@
 //!
 //! Reads a recording, row by row; emits text on standard output. Refuses one that has not what is asked for.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_keep::Recording;
+use weigh_schema::io::{FileUse, Flow, IoFound, Object};
 use weigh_show::darshan::{Ranks, head, record};
+use weigh_show::workflow::{Workflow, dot, wfformat};
 
 use crate::arguments::{ExportArguments, ExportFormat};
 use crate::show::print;
@@ -17,26 +20,53 @@ const PIECE: usize = 64 * 1024;
 /// Writes it.
 pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     let recording = Recording::open(&arguments.recording)?;
+    let Some(found) = recording.summary().io.as_deref() else {
+        let place = recording.directory().display();
+        bail!("{place}: what was read and written is not in it; `weigh run --io` records it");
+    };
+    let wanted = Wanted { under: absolute(&arguments.under)? };
     match arguments.format {
-        ExportFormat::DarshanParser => darshan(&recording)?,
+        ExportFormat::DarshanParser => darshan(&recording, &wanted)?,
+        ExportFormat::Wfformat => {
+            let workflow = workflow(&recording, found, &wanted)?;
+            print(&wfformat::render(recording.summary(), found, &workflow))?;
+        }
+        ExportFormat::Dot => print(&dot::render(&workflow(&recording, found, &wanted)?))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn darshan(recording: &Recording) -> anyhow::Result<()> {
-    if recording.summary().io.is_none() {
-        let place = recording.directory().display();
-        bail!("{place}: what was read and written is not in it; `weigh run --io` records it");
+/// Which files are wanted.
+struct Wanted {
+    /// Folders; all files, if there is none.
+    under: Vec<PathBuf>,
+}
+
+impl Wanted {
+    fn path(&self, path: &str) -> bool {
+        self.under.is_empty() || self.under.iter().any(|folder| Path::new(path).starts_with(folder))
     }
+
+    fn flow(&self, flow: &Flow) -> bool {
+        flow.object != Object::Regular || self.path(&flow.name)
+    }
+}
+
+/// Names in a recording are absolute. Its folders need not be there any more.
+fn absolute(folders: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let full =
+        |folder: &PathBuf| Ok(folder.canonicalize().or_else(|_| std::path::absolute(folder))?);
+    folders.iter().map(full).collect()
+}
+
+fn darshan(recording: &Recording, wanted: &Wanted) -> anyhow::Result<()> {
     let mut processes = Vec::new();
     recording.each_process(|row| processes.push((row.started_ns, row.pid, row.uid)))?;
     let ranks = Ranks::new(processes);
     let mut text = head(recording.summary(), &ranks);
     let mut failed = None;
-    recording.each_file(|row| {
-        if let Some(used) = &row.used {
-            text.push_str(&record(used, &ranks));
-        }
+    each_use(recording, wanted, |used| {
+        text.push_str(&record(used, &ranks));
         if text.len() >= PIECE && failed.is_none() {
             failed = print(&std::mem::take(&mut text)).err();
         }
@@ -45,4 +75,35 @@ fn darshan(recording: &Recording) -> anyhow::Result<()> {
         Some(error) => Err(error),
         None => print(&text),
     }
+}
+
+fn workflow(recording: &Recording, found: &IoFound, wanted: &Wanted) -> anyhow::Result<Workflow> {
+    let mut workflow = Workflow::default();
+    each_use(recording, wanted, |used| workflow.add_use(used))?;
+    workflow.add_flows(found.flows.iter().filter(|flow| wanted.flow(flow)));
+    recording.each_process(|row| workflow.add_process(row))?;
+    if workflow.tasks.is_empty() {
+        let place = recording.directory().display();
+        bail!(
+            "{place}: no process of it read or wrote a file{}",
+            match wanted.under.as_slice() {
+                [] => "",
+                _ => " below what --under names",
+            }
+        );
+    }
+    Ok(workflow)
+}
+
+fn each_use(
+    recording: &Recording,
+    wanted: &Wanted,
+    mut visit: impl FnMut(&FileUse),
+) -> anyhow::Result<()> {
+    recording.each_file(|row| {
+        if let Some(used) = row.used.as_deref().filter(|used| wanted.path(&used.name)) {
+            visit(used);
+        }
+    })?;
+    Ok(())
 }

@@ -226,3 +226,62 @@ fn what_is_exported_has_the_shape_of_darshans_text() {
     assert_eq!(output.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&output.stderr).contains("weigh run --io"), "{output:?}");
 }
+
+/// Three programs, one after the other: what each took in and made, and whose child it is.
+#[test]
+fn a_job_is_exported_as_a_workflow() {
+    needs_root!();
+    let io = workload("io");
+    let script = format!(
+        "{io} write {BYTES} {CHUNK} made; cat made >copied; cat copied | {io} read {BYTES} {CHUNK} /dev/stdin"
+    );
+    let measured = Weigh::bash(&script).option("--io").measure();
+    let recording = measured.scratch.path("recording").display().to_string();
+    let work = measured.scratch.path("work").display().to_string();
+    let export = |format: &str, under: &str| {
+        let output =
+            weigh(&measured.scratch, &["export", "--format", format, "--under", under, &recording]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), output.stderr)
+    };
+    let (status, text, _) = export("wfformat", &work);
+    assert_eq!(status, Some(0));
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let specified = &document["workflow"]["specification"];
+    let tasks = specified["tasks"].as_array().expect("tasks");
+    let list = |task: &serde_json::Value, key: &str| -> Vec<String> {
+        let names = task[key].as_array().expect("a list").iter();
+        names.map(|name| name.as_str().expect("a text").replace(&work, "")).collect()
+    };
+    let made: Vec<_> = tasks
+        .iter()
+        .filter(|task| task["name"] != "bash")
+        .map(|task| (list(task, "inputFiles"), list(task, "outputFiles")))
+        .collect();
+    let files = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        made,
+        [
+            (files(&[]), files(&["/made"])),
+            (files(&["/made"]), files(&["/copied"])),
+            (files(&["/copied"]), files(&[])),
+            (files(&[]), files(&[])),
+        ],
+        "{text}"
+    );
+    let others: Vec<_> = tasks.iter().filter(|task| task["name"] != "bash").collect();
+    for pair in others.windows(2) {
+        let [before, after] =
+            [pair[0]["id"].as_str(), pair[1]["id"].as_str()].map(|id| id.expect("a name"));
+        assert_eq!(list(pair[1], "parents"), [before], "{text}");
+        assert_eq!(list(pair[0], "children"), [after], "{text}");
+    }
+    let sizes: Vec<_> = specified["files"].as_array().expect("files").iter().collect();
+    assert!(sizes.len() == 2 && sizes.iter().all(|file| file["sizeInBytes"] == BYTES), "{text}");
+    let ran = document["workflow"]["execution"]["tasks"].as_array().expect("tasks that ran");
+    assert_eq!(ran.len(), tasks.len());
+    let (status, text, _) = export("dot", &work);
+    assert!(status == Some(0) && text.contains(&format!("\"{work}/made\" -> p")), "{text}");
+    let (status, text, said) = export("dot", "/nowhere");
+    // The pipe is no file, and stays.
+    assert!(status == Some(0) && !text.contains("shape=note"), "{text} {said:?}");
+}

@@ -11,6 +11,7 @@
 //! * [`io`][]: the table of files.
 //! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
 //! * [`darshan`][]: a recording as `darshan-parser` would tell it.
+//! * [`workflow`][]: a recording as a workflow engine, a simulator of such, or Graphviz takes it.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -30,3 +31,4 @@ pub mod synthesis;
 pub mod table;
 mod text;
 pub mod trace;
+pub mod workflow;

@@ -35,10 +35,13 @@ pub struct ExportArguments {
     /// The recording, made with `weigh run --io`.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub recording: PathBuf,
-    /// In which form: `darshan-parser`, the text that it makes of a log of Darshan, on standard output. Its head
-    /// says what is left out.
+    /// In which form, on standard output. What is left out is said in it.
     #[arg(long, value_enum)]
     pub format: ExportFormat,
+    /// Only files below this folder (several times for several): without the libraries, for instance, that every
+    /// program reads. Pipes and sockets are not left out by it.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub under: Vec<PathBuf>,
 }
 
 /// The forms of `weigh export`.
@@ -46,6 +49,11 @@ pub struct ExportArguments {
 pub enum ExportFormat {
     /// As `darshan-parser` prints a log.
     DarshanParser,
+    /// WfFormat 1.5 (JSON), as WfCommons takes workflows: each process a task, with its input and output files,
+    /// its parents and children by who wrote what others read, its time, CPU, memory and bytes.
+    Wfformat,
+    /// The same graph in Graphviz's language: `weigh export --format dot DIR | dot -Tsvg`.
+    Dot,
 }
 
 /// Options of `weigh doctor`.

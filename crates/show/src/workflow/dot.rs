@@ -1,0 +1,48 @@
+//! The graph in Graphviz's language: processes as boxes, files as notes, bytes at the arrows where they are known.
+
+use std::fmt::Write as _;
+
+use weigh_schema::Unit;
+use weigh_schema::amount::show_amount;
+use weigh_schema::io::Object;
+
+use super::Workflow;
+
+/// The whole graph.
+pub fn render(workflow: &Workflow) -> String {
+    let mut out = String::from("digraph job {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n");
+    for (pid, task) in &workflow.tasks {
+        let label = quoted(&format!("{} {pid}", task.name));
+        let _ = writeln!(out, "  p{pid} [shape=box, style=rounded, label={label}];");
+    }
+    for path in workflow.files.keys() {
+        let _ = writeln!(out, "  {} [shape=note];", quoted(path));
+    }
+    for (pid, task) in &workflow.tasks {
+        for path in &task.inputs {
+            let _ = writeln!(out, "  {} -> p{pid};", quoted(path));
+        }
+        for path in &task.outputs {
+            let _ = writeln!(out, "  p{pid} -> {};", quoted(path));
+        }
+    }
+    // Files are between their users already.
+    for flow in workflow.flows.iter().filter(|flow| flow.object != Object::Regular) {
+        let bytes = flow.bytes.map(|bytes| show_amount(bytes as f64, Unit::Bytes));
+        let label = [flow.name.clone()].into_iter().chain(bytes).collect::<Vec<_>>().join("\n");
+        let _ = writeln!(
+            out,
+            "  p{} -> p{} [style=dashed, label={}];",
+            flow.writer,
+            flow.reader,
+            quoted(&label)
+        );
+    }
+    out + "}\n"
+}
+
+/// A text as Graphviz has it. A backslash means something to it, in labels and beside.
+fn quoted(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{text}\"")
+}

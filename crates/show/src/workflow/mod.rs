@@ -1,0 +1,131 @@
+//! A job as a workflow: its processes as tasks, with what each took in and what it made, and who came after whom
+//! because of it.
+//!
+//! Reads the processes, what they did with files, and who wrote what others read; emits it in the forms of
+//! [`wfformat`] and [`dot`]. Refuses nothing: what is left out is counted, for the forms to say.
+
+pub mod dot;
+mod order;
+pub mod wfformat;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer};
+use weigh_schema::recording::ProcessRow;
+
+/// What one process took in and made.
+#[derive(Clone, Debug, Default)]
+pub struct Task {
+    /// The process, unless its row is missing.
+    pub process: Option<ProcessRow>,
+    /// The kernel's name for it.
+    pub name: String,
+    /// Paths that it read, or mapped.
+    pub inputs: BTreeSet<String>,
+    /// Paths that it wrote, or emptied.
+    pub outputs: BTreeSet<String>,
+}
+
+/// The tasks, their files, and what goes from one to the other.
+#[derive(Clone, Debug, Default)]
+pub struct Workflow {
+    /// By PID.
+    pub tasks: BTreeMap<u32, Task>,
+    /// By path, and where its last byte lay that was used.
+    pub files: BTreeMap<String, u64>,
+    /// What goes from one task to another, those of most bytes first; never in a circle.
+    pub flows: Vec<Flow>,
+    /// How many were left out because they would have closed a circle.
+    pub circular_total: usize,
+    /// How many files were left out because one process alone had used them, and they were deleted in the end.
+    pub scratch_total: usize,
+    scratch: BTreeMap<String, BTreeSet<u32>>,
+}
+
+impl Workflow {
+    /// Adds what a process did with a file; all but regular files are passed over.
+    pub fn add_use(&mut self, used: &FileUse) {
+        let (is_input, is_output) = (reads(&used.totals), writes(&used.totals));
+        if used.object != Object::Regular || !(is_input || is_output) {
+            return;
+        }
+        let task = self.tasks.entry(used.pid).or_default();
+        task.name.clone_from(&used.process);
+        if is_input {
+            task.inputs.insert(used.name.clone());
+        }
+        if is_output {
+            task.outputs.insert(used.name.clone());
+        }
+        let furthest = self.files.entry(used.name.clone()).or_default();
+        *furthest = (*furthest).max(number(&used.totals, "highest_bytes"));
+        if used.is_deleted {
+            self.scratch.entry(used.name.clone()).or_default();
+        }
+    }
+
+    /// Adds who wrote what others read, after all uses.
+    pub fn add_flows<'a>(&mut self, flows: impl Iterator<Item = &'a Flow>) {
+        for flow in flows {
+            for (pid, name) in [(flow.writer, &flow.writer_name), (flow.reader, &flow.reader_name)]
+            {
+                self.tasks.entry(pid).or_default().name.clone_from(name);
+            }
+            self.flows.push(flow.clone());
+        }
+        self.circular_total = order::without_circles(&mut self.flows);
+        self.leave_out_scratch();
+    }
+
+    /// Adds a process, after all uses and flows; one that used nothing is no task.
+    pub fn add_process(&mut self, row: ProcessRow) {
+        // Where a PID was given twice, the first one has it: files are told by the PID alone.
+        if let Some(task) = self.tasks.get_mut(&row.pid)
+            && task.process.is_none()
+        {
+            task.process = Some(row);
+        }
+    }
+
+    /// A file that one process made, used and deleted is nobody's input.
+    fn leave_out_scratch(&mut self) {
+        for (pid, task) in &self.tasks {
+            for path in task.inputs.union(&task.outputs) {
+                if let Some(users) = self.scratch.get_mut(path) {
+                    users.insert(*pid);
+                }
+            }
+        }
+        self.scratch.retain(|_, users| users.len() == 1);
+        self.scratch_total = self.scratch.len();
+        for (path, users) in std::mem::take(&mut self.scratch) {
+            self.files.remove(&path);
+            for pid in users {
+                let Some(task) = self.tasks.get_mut(&pid) else { continue };
+                task.inputs.remove(&path);
+                task.outputs.remove(&path);
+            }
+        }
+    }
+}
+
+fn number(totals: &Totals, key: &str) -> u64 {
+    totals.numbers.get(key).map_or(0, |number| number.as_f64() as u64)
+}
+
+fn mapped(totals: &Totals) -> weigh_schema::io::Transferred {
+    totals.by_kind.get(Transfer::Mapped.name()).copied().unwrap_or_default()
+}
+
+/// Whether anything of it was taken in. What is mapped and in memory already moves no byte.
+fn reads(totals: &Totals) -> bool {
+    let mapped = mapped(totals);
+    let is_mapped = number(totals, "maps_total") > 0 && mapped.written_bytes == 0;
+    totals.by_calls.read_bytes > 0 || mapped.read_bytes > 0 || is_mapped
+}
+
+/// Whether anything of it was made: an empty file is made by opening it so.
+fn writes(totals: &Totals) -> bool {
+    let written = totals.by_calls.written_bytes + mapped(totals).written_bytes;
+    written > 0 || number(totals, "truncates_total") > 0
+}

@@ -1,0 +1,154 @@
+//! A job as a workflow: what its tasks took in and made, and whose children they are.
+#![allow(clippy::unwrap_used)]
+
+mod common {
+    pub mod sample;
+}
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::sample;
+use serde_json::Value;
+use weigh_schema::io::{FileUse, Flow, Object, Totals, Transferred};
+use weigh_schema::{Number, Quality};
+use weigh_show::workflow::{Workflow, dot, wfformat};
+
+fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
+    let by_calls = Transferred { read_bytes, written_bytes, ..Transferred::default() };
+    let furthest = Number::Whole(read_bytes.max(written_bytes));
+    let numbers = BTreeMap::from([("highest_bytes".to_string(), furthest)]);
+    FileUse {
+        name: name.to_string(),
+        object: Object::Regular,
+        pid,
+        tid: None,
+        process: format!("task {pid}"),
+        device: 0,
+        inode: 1,
+        is_deleted: false,
+        totals: Totals { by_calls, numbers, ..Totals::default() },
+        read_strides: Vec::new(),
+        write_strides: Vec::new(),
+        again_quality: Quality::Exact,
+        slowest: None,
+    }
+}
+
+fn flow(writer: u32, reader: u32, name: &str, object: Object) -> Flow {
+    let names = (format!("task {writer}"), format!("task {reader}"));
+    let bytes = (object == Object::Regular).then_some(1009);
+    let (writer_name, reader_name, name) = (names.0, names.1, name.to_string());
+    Flow { name, object, writer, writer_name, reader, reader_name, bytes }
+}
+
+/// 1 makes a file that 2 reads, 2 writes into a pipe to 3, and 3 back; 2 has a file for itself that it deletes.
+fn three() -> Workflow {
+    let mut workflow = Workflow::default();
+    let scratch = FileUse { is_deleted: true, ..used(2, "/tmp/scratch", 11, 11) };
+    let shared = FileUse { is_deleted: true, ..used(1, "/tmp/shared", 0, 13) };
+    let mut empty = used(3, "/srv/empty", 0, 0);
+    empty.totals.numbers.insert("truncates_total".to_string(), Number::Whole(1));
+    let mut library = used(3, "/lib/mapped", 0, 0);
+    library.totals.numbers.insert("maps_total".to_string(), Number::Whole(1));
+    let looked_at = used(3, "/srv/looked-at", 0, 0);
+    let pipe = FileUse { object: Object::Pipe, ..used(3, "pipe:[7]", 5, 5) };
+    for row in [
+        used(1, "/srv/a b\"c", 0, 1_000_003),
+        used(2, "/srv/a b\"c", 1009, 0),
+        shared,
+        used(2, "/tmp/shared", 13, 0),
+        scratch,
+        empty,
+        library,
+        looked_at,
+        pipe,
+    ] {
+        workflow.add_use(&row);
+    }
+    let flows = [
+        flow(1, 2, "/srv/a b\"c", Object::Regular),
+        flow(2, 3, "pipe:[7]", Object::Pipe),
+        flow(3, 2, "pipe:[8]", Object::Pipe),
+    ];
+    workflow.add_flows(flows.iter());
+    workflow
+}
+
+fn document(workflow: &Workflow) -> Value {
+    let summary = sample::limited(4).summary;
+    let found = summary.io.as_deref().unwrap();
+    serde_json::from_str(&wfformat::render(&summary, found, workflow)).unwrap()
+}
+
+#[test]
+fn each_task_has_its_inputs_its_outputs_and_its_parents() {
+    let workflow = three();
+    let document = document(&workflow);
+    let tasks = document["workflow"]["specification"]["tasks"].as_array().unwrap();
+    let of = |task: &Value, key: &str| -> BTreeSet<String> {
+        let names = task[key].as_array().unwrap().iter();
+        names.map(|name| name.as_str().unwrap().to_string()).collect()
+    };
+    let set = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>();
+    let ids: Vec<_> = tasks.iter().map(|task| task["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["task_1-1", "task_2-2", "task_3-3"]);
+    let expected: [[&[&str]; 4]; 3] = [
+        [&[], &["/srv/a#20b#22c", "/tmp/shared"], &[], &["task_2-2"]],
+        [&["/srv/a#20b#22c", "/tmp/shared"], &[], &["task_1-1"], &["task_3-3"]],
+        [&["/lib/mapped"], &["/srv/empty"], &["task_2-2"], &[]],
+    ];
+    for (task, expected) in tasks.iter().zip(expected) {
+        for (key, names) in
+            ["inputFiles", "outputFiles", "parents", "children"].iter().zip(expected)
+        {
+            assert_eq!(of(task, key), set(names), "{key} of {task}");
+        }
+    }
+    let files = document["workflow"]["specification"]["files"].as_array().unwrap();
+    let size = |id: &str| {
+        files.iter().find(|file| file["id"] == id).and_then(|file| file["sizeInBytes"].as_u64())
+    };
+    assert_eq!((files.len(), size("/srv/a#20b#22c")), (4, Some(1_000_003)));
+    let said = document["description"].as_str().unwrap();
+    assert!(
+        said.contains("1 of these were left out") && said.contains("1 files that one"),
+        "{said}"
+    );
+    // Of none of them there is a process: nothing is said of how it ran.
+    assert!(document["workflow"].get("execution").is_none());
+}
+
+#[test]
+fn what_a_task_took_is_that_of_its_process() {
+    let recording = sample::limited(4);
+    let mut workflow = Workflow::default();
+    let first = recording.processes[0].clone();
+    workflow.add_use(&used(first.pid, "/srv/in", 1, 0));
+    recording.processes.iter().for_each(|row| workflow.add_process(row.clone()));
+    assert_eq!(workflow.tasks.len(), 1, "who used nothing is no task");
+    let found = &document(&workflow)["workflow"]["execution"];
+    let task = &found["tasks"][0];
+    assert_eq!(
+        task["runtimeInSeconds"].as_f64(),
+        first.metrics.get("wall_seconds").map(|n| n.as_f64())
+    );
+    assert!(task["runtimeInSeconds"].as_f64().is_some() && task["readBytes"].as_f64().is_some());
+    assert_eq!(
+        task["readBytes"].as_f64(),
+        first.metrics.get("io_read_bytes_total").map(|n| n.as_f64())
+    );
+    assert_eq!(found["machines"][0]["nodeName"], recording.summary.host.node);
+    assert_eq!(task["machines"][0], recording.summary.host.node);
+}
+
+#[test]
+fn the_graph_has_every_file_once_and_no_text_ends_a_name() {
+    let text = dot::render(&three());
+    assert!(
+        text.contains(r#"p1 -> "/srv/a b\"c";"#) && text.contains(r#""/srv/a b\"c" -> p2;"#),
+        "{text}"
+    );
+    assert!(text.contains(r#"p2 -> p3 [style=dashed, label="pipe:[7]"];"#), "{text}");
+    assert!(!text.contains("scratch") && !text.contains("pipe:[8]"), "{text}");
+    assert_eq!(text.matches("shape=note").count(), 4);
+}
