@@ -17,6 +17,16 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** The same for what stands in a picture. */
+export function svg(tag: string, attributes: Attributes, ...children: Child[]): SVGElement {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== false) element.setAttribute(name, String(value));
+  }
+  append(element, ...children);
+  return element;
+}
+
 export function append(parent: Element, ...children: Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;

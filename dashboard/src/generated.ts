@@ -144,6 +144,17 @@ export interface FilesUsed {
   pattern: string[];
 }
 
+export interface FlowRow {
+  writer: number;
+  writer_name: string;
+  reader: number;
+  reader_name: string;
+  name: string;
+  is_file: boolean;
+  bytes: number | null;
+  text: string;
+}
+
 export interface GroupTitle {
   group: Group;
   title: string;
@@ -178,7 +189,7 @@ export interface IoOverTime {
 export interface IoPage {
   sums: string;
   advice: AdviceRow[];
-  flows: string[];
+  flows: FlowRow[];
   is_mapped_unseen: boolean;
   slowest: string[];
   rest: string | null;

@@ -1,5 +1,6 @@
 // A histogram of calls by their time: both axes logarithmic, bars divided by where the time went.
 
+import { svg } from "./dom";
 import { count, seconds } from "./format";
 import type { KindRow, PartTitle } from "./generated";
 
@@ -104,11 +105,4 @@ function decade(power: number): string {
 
 function label(x: number, y: number, text: string, anchor: string): SVGElement {
   return svg("text", { x, y, "text-anchor": anchor }, text);
-}
-
-function svg(tag: string, attributes: Record<string, string | number>, text?: string): SVGElement {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  if (text !== undefined) element.textContent = text;
-  return element;
 }

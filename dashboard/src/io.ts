@@ -1,6 +1,7 @@
 // What was read and written, beyond the table of files: the sums, advice, who wrote what others read.
 
 import { h, section } from "./dom";
+import { flowGraph } from "./flow";
 import type { Page } from "./generated";
 
 /** So many lines of a list are shown at once. */
@@ -16,7 +17,8 @@ export function ioSection(page: Page): HTMLElement | null {
     io.rest !== null && h("p", { class: "note" }, io.rest),
     ...list("What could be better", advice),
     ...list("Slowest calls", io.slowest.map((text) => h("li", {}, text))),
-    ...list("Who wrote what others read", io.flows.map((text) => h("li", {}, text))),
+    ...flowGraph(io.flows),
+    ...list("Who wrote what others read", io.flows.map((flow) => h("li", {}, flow.text))),
     ...list("Not seen", io.notes.map((text) => h("li", {}, text))));
 }
 

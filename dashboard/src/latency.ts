@@ -1,5 +1,6 @@
 // A histogram of how long pairs lasted: both axes logarithmic.
 
+import { svg } from "./dom";
 import { count } from "./format";
 import type { PairRow } from "./generated";
 
@@ -52,11 +53,4 @@ export function latencies(pair: PairRow): SVGElement {
     chart.append(bar);
   });
   return chart;
-}
-
-function svg(tag: string, attributes: Record<string, string | number>, text?: string): SVGElement {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  if (text !== undefined) element.textContent = text;
-  return element;
 }

@@ -54,6 +54,27 @@ function checks() {
       }
     },
 
+    "the data flow is drawn: each process and file once, and an end for each line": async ({ page, data }) => {
+      const flows = (data.io?.flows ?? []).slice(0, 60);
+      const graph = page.locator("#io .flow svg");
+      assert.equal(await graph.count(), flows.length > 0 ? 1 : 0);
+      if (flows.length === 0) return;
+      const names = (selector) => graph.locator(`${selector} > title`).allTextContents();
+      const processes = flows.flatMap((f) => [`${f.writer_name} ${f.writer}`, `${f.reader_name} ${f.reader}`]);
+      assert.deepEqual((await names(".process")).sort(), [...new Set(processes)].sort());
+      const files = flows.filter((f) => f.is_file).map((f) => f.name);
+      assert.deepEqual((await names(".file")).sort(), [...new Set(files)].sort());
+      const ends = flows.flatMap((f) => f.is_file
+        ? [`${f.writer} > ${f.name}`, `${f.name} > ${f.reader}`] : [`${f.writer} ${f.name} ${f.reader}`]);
+      const lines = graph.locator("path.of-file, path.of-pipe");
+      assert.equal(await lines.count(), new Set(ends).size);
+      const lengths = await lines.evaluateAll((paths) => paths.map((path) => path.getTotalLength()));
+      assert.ok(lengths.every((length) => length > 10), `${lengths}`);
+      const boxes = await graph.locator("rect").evaluateAll((rects) => rects.map((rect) => rect.getBoundingClientRect()));
+      const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+      boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => assert.ok(apart(a, b), "boxes lie over each other")));
+    },
+
     "what was read and written over time is drawn, and each cell says its numbers": async ({ page, data }) => {
       const io = data.io_over_time;
       if (io === null) return assert.equal(await page.locator("#io-time").count(), 0);
@@ -69,7 +90,8 @@ function checks() {
         const column = io.from.findIndex((_, c) => file.read[(file.places - 1) * io.from.length + c] +
           file.written[(file.places - 1) * io.from.length + c] > 0);
         const map = page.locator("#io-time .charts canvas").nth(i);
-        await map.scrollIntoViewIfNeeded();
+        // Not beneath the toolbar, which stays at the top.
+        await map.evaluate((canvas) => canvas.scrollIntoView({ block: "center" }));
         const box = await map.boundingBox();
         const left = 116;
         // The last look may be a little after the end of what is shown.

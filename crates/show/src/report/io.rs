@@ -1,7 +1,7 @@
 //! What was read and written, in the shape that the page wants.
 
 use serde::Serialize;
-use weigh_schema::io::{FileUse, IoFound, Transfer};
+use weigh_schema::io::{FileUse, Flow, IoFound, Object, Transfer};
 
 use crate::io::{device, flow, mapped, pattern, rest, sums};
 
@@ -12,8 +12,8 @@ pub struct IoPage {
     pub sums: String,
     /// What could be better.
     pub advice: Vec<AdviceRow>,
-    /// Who wrote what others read, in words.
-    pub flows: Vec<String>,
+    /// Who wrote what others read, those of most bytes first.
+    pub flows: Vec<FlowRow>,
     /// Whether mapped memory can not be seen: its column would say of all files that nothing was done.
     pub is_mapped_unseen: bool,
     /// The slowest calls, in words, where each was wanted.
@@ -32,6 +32,27 @@ pub struct AdviceRow {
     /// What it is about.
     pub file: String,
     /// What was seen, and what to do.
+    pub text: String,
+}
+
+/// What one process wrote and another read.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowRow {
+    /// Who wrote.
+    pub writer: u32,
+    /// The kernel's name for it.
+    pub writer_name: String,
+    /// Who read.
+    pub reader: u32,
+    /// The kernel's name for it.
+    pub reader_name: String,
+    /// The file, or what the kernel calls the pipe or socket.
+    pub name: String,
+    /// Whether it is a file, which others may have written or read, too.
+    pub is_file: bool,
+    /// How much, if that is known.
+    pub bytes: Option<u64>,
+    /// All of it in words.
     pub text: String,
 }
 
@@ -70,11 +91,24 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
     IoPage {
         sums: sums(found),
         advice: advice.collect(),
-        flows: found.flows.iter().map(flow).collect(),
+        flows: found.flows.iter().map(flow_row).collect(),
         is_mapped_unseen: found.qualities.contains_key(Transfer::Mapped.name()),
         slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
         notes: found.notes.clone(),
+    }
+}
+
+fn flow_row(found: &Flow) -> FlowRow {
+    FlowRow {
+        writer: found.writer,
+        writer_name: found.writer_name.clone(),
+        reader: found.reader,
+        reader_name: found.reader_name.clone(),
+        name: found.name.clone(),
+        is_file: matches!(found.object, Object::Regular | Object::Disk),
+        bytes: found.bytes,
+        text: flow(found),
     }
 }
 

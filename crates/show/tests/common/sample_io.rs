@@ -52,6 +52,28 @@ pub fn follow(files: &mut [FileRow]) {
     }
 }
 
+/// A file with two writers and two readers, one of them through a pipe, and a name that is no markup.
+fn flows() -> Vec<Flow> {
+    let flow = |writer: (u32, &str), reader: (u32, &str), name: &str, bytes: Option<u64>| Flow {
+        name: name.to_string(),
+        object: if bytes.is_some() { Object::Regular } else { Object::Pipe },
+        writer: writer.0,
+        writer_name: writer.1.to_string(),
+        reader: reader.0,
+        reader_name: reader.1.to_string(),
+        bytes,
+    };
+    let (ar, link, strip, gzip) =
+        ((4712, "ar"), (4713, "ld.lld"), (4714, "<b>strip"), (4715, "gzip"));
+    let library = "/srv/build/server/libserver.a";
+    vec![
+        flow(ar, link, library, Some(148_100_000)),
+        flow(strip, link, library, Some(2_000_003)),
+        flow(ar, strip, library, Some(1009)),
+        flow(link, gzip, "pipe:[4711]", None),
+    ]
+}
+
 pub fn found(uses_total: u64) -> IoFound {
     IoFound {
         untold: None,
@@ -61,15 +83,7 @@ pub fn found(uses_total: u64) -> IoFound {
         witness: None,
         totals: totals(4000),
         uses_total,
-        flows: vec![Flow {
-            name: "/srv/build/server/libserver.a".to_string(),
-            object: Object::Regular,
-            writer: 4712,
-            writer_name: "ar".to_string(),
-            reader: 4713,
-            reader_name: "ld.lld".to_string(),
-            bytes: Some(148_100_000),
-        }],
+        flows: flows(),
         advice: vec![Advice {
             rule: "small_calls".to_string(),
             file: "/srv/build/build.log".to_string(),
