@@ -68,7 +68,13 @@ for (const id of linked) {
     for (const path of paths) held(part, readFileSync(join(folder, path), "utf8"));
   }
 }
-held("uPlot, in the report (MIT)", readFileSync(join(top, "dashboard/node_modules/uplot/LICENSE"), "utf8"));
+// What the page is bundled of: all that is locked and not for development alone.
+const locked = JSON.parse(readFileSync(join(top, "dashboard/package-lock.json"), "utf8"));
+for (const [path, found] of Object.entries(locked.packages)) {
+  if (!path.startsWith("node_modules/") || found.dev) continue;
+  const what = `${path.slice("node_modules/".length)} ${found.version}, in the report (${found.license})`;
+  held(what, readFileSync(join(top, "dashboard", path, "LICENSE"), "utf8"));
+}
 
 const rule = "=".repeat(80);
 const out = [

@@ -83,7 +83,7 @@ check "modes are 755 of folders and programs, 644 of the rest" same "" "$(find "
 	\( -type d ! -perm 755 -o -type f -path '*/bin/*' ! -perm 755 -o -type f ! -path '*/bin/*' ! -perm 644 \))"
 check "changelogs and licences are readable" bash -c "zcat '$deb_root'/usr/share/doc/weigh/*.gz | grep -q 'Keep a Changelog'"
 check "the licences of what is linked are there" bash -c \
-	"for who in libbpf-sys clap libelf zlib uPlot; do zgrep -q \"^\$who \\|^\$who,\" '$deb_root/usr/share/doc/weigh/licences-of-others.gz' || { echo \$who; exit 1; }; done"
+	"for who in libbpf-sys clap libelf zlib uplot @dagrejs/dagre; do zgrep -q \"^\$who \\|^\$who,\" '$deb_root/usr/share/doc/weigh/licences-of-others.gz' || { echo \$who; exit 1; }; done"
 
 # well_formed PAGE VERB: the formatter has no complaint, and each long option is in what it shows.
 well_formed() {
