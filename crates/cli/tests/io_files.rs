@@ -446,13 +446,6 @@ fn the_command_keeps_its_output_and_status() {
     assert!(String::from_utf8_lossy(&neither.stderr).contains("--pid"), "{neither:?}");
 }
 
-/// How many BPF programs a process has attached.
-fn links_of(pid: u32) -> usize {
-    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
-    let targets = descriptors.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
-    targets.filter(|target| text(target).contains("bpf_link")).count()
-}
-
 /// A process that runs and has its file open already.
 #[test]
 fn a_process_that_runs_is_followed_and_left_alone() {
@@ -474,7 +467,7 @@ fn a_process_that_runs_is_followed_and_left_alone() {
     following.args(["io", "-q", "--pid", &job.id().to_string(), "--json"]);
     let mut following = following.arg(&json).spawn().expect("weigh");
     // It has taken the process in soon after its programs are attached.
-    wait_until("it follows", 30.0, || links_of(following.id()) >= 8);
+    wait_until("it follows", 30.0, || support::processes::links_of(following.id()) >= 8);
     std::thread::sleep(support::patience(0.5));
     std::fs::write(&gate, "").expect("the gate");
     wait_until("the job has read", 20.0, || scratch.path("work/done").exists());

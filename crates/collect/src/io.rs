@@ -5,6 +5,7 @@
 //! to start where calls can not be followed; what else a kernel lacks is named with its reason.
 
 mod calls;
+mod file_system;
 mod follow;
 mod layout;
 mod library;
@@ -27,6 +28,7 @@ use crate::{clock, complaints, requirements};
 use layout::skeleton;
 
 pub use calls::name;
+pub use file_system::{FileSystem, FileSystemError};
 pub use follow::FollowIo;
 pub use library::LibraryIo;
 pub use told::{Kept, Told};
@@ -59,6 +61,16 @@ pub enum Apart {
     Threads,
 }
 
+/// Who is followed.
+enum Whose {
+    /// A command or a process, and what they start.
+    Job,
+    /// The same, of a user without rights.
+    Owner(u32),
+    /// Everybody, on one file system.
+    Everybody { device: u32 },
+}
+
 /// A job whose reads and writes are followed by the kernel itself.
 pub struct KernelIo {
     skeleton: skeleton::IoSkel<'static>,
@@ -72,16 +84,28 @@ pub struct KernelIo {
 impl KernelIo {
     /// Loads the programs and attaches them. Nobody is followed yet.
     pub fn open(telling: Telling, apart: Apart) -> Result<KernelIo, JobError> {
-        KernelIo::open_for(telling, apart, None)
+        KernelIo::open_for(telling, apart, Whose::Job)
     }
 
-    /// The same for a user who has no rights of his own, if one is named: of processes that have gained rights he
-    /// is told sums, and of all others' files their names as far as these processes see them.
-    pub fn open_for(
+    /// Follows everybody from now on, but only what is done with files of one file system.
+    pub fn open_file_system(
         telling: Telling,
         apart: Apart,
-        owner: Option<u32>,
+        place: &FileSystem,
     ) -> Result<KernelIo, JobError> {
+        let kernel = KernelIo::open_for(telling, apart, Whose::Everybody { device: place.device })?;
+        join::all(&kernel.skeleton.progs.member__join)
+            .map_err(|error| bpf("taking in all processes")(error.into()))?;
+        Ok(kernel)
+    }
+
+    /// The same for a user who has no rights of his own: of processes that have gained rights he
+    /// is told sums, and of all others' files their names as far as these processes see them.
+    pub fn open_as(telling: Telling, apart: Apart, owner: u32) -> Result<KernelIo, JobError> {
+        KernelIo::open_for(telling, apart, Whose::Owner(owner))
+    }
+
+    fn open_for(telling: Telling, apart: Apart, whose: Whose) -> Result<KernelIo, JobError> {
         requirements::check()?;
         complaints::collect();
         let offers = Offers::of_this_kernel();
@@ -107,8 +131,11 @@ impl KernelIo {
             calls::fill(&mut constants.calls);
             constants.tells_calls = telling == Telling::Each;
             constants.by_thread = apart == Apart::Threads;
-            constants.has_owner = owner.is_some().into();
-            constants.owner = owner.unwrap_or(0);
+            match whose {
+                Whose::Job => {}
+                Whose::Owner(owner) => (constants.has_owner, constants.owner) = (1, owner),
+                Whose::Everybody { device } => constants.only_device = device,
+            }
         }
         if telling == Telling::Each {
             open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;

@@ -20,6 +20,8 @@ pub struct Run {
     pub command: Vec<String>,
     /// Or the process that was followed.
     pub pid: Option<u32>,
+    /// Or where the file system is mounted that everybody was followed on.
+    pub mount: Option<String>,
     /// For how long.
     pub wall_seconds: f64,
     /// How much was seen and lost.
@@ -82,9 +84,10 @@ pub fn report<'a>(
         schema: REPORT.to_string(),
         found: IoFound { flows: flow::flows(book), ..found(book, run) },
         files: Files::of(book, call),
-        processes: processes(book),
+        processes: processes(book, run.mount.is_some()),
         command: run.command.clone(),
         pid: run.pid,
+        mount: run.mount.clone(),
     }
 }
 
@@ -171,7 +174,8 @@ fn strides(direction: &Direction) -> Vec<Stride> {
     strides
 }
 
-fn processes(book: &IoBook) -> Vec<ProcessUse> {
+/// All of a job; of everybody those that did something.
+fn processes(book: &IoBook, are_all_followed: bool) -> Vec<ProcessUse> {
     let mut sums: HashMap<u32, (Transferred, u64)> = HashMap::new();
     for ((_, who), row) in &book.rows {
         let (sum, time) = sums.entry(who.pid).or_default();
@@ -198,7 +202,8 @@ fn processes(book: &IoBook) -> Vec<ProcessUse> {
             failed_opens_total: process.failed_opens,
         }
     };
-    book.processes.values().map(of).collect()
+    let is_told = |process: &&Process| !are_all_followed || sums.contains_key(&process.pid);
+    book.processes.values().filter(is_told).map(of).collect()
 }
 
 fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {

@@ -141,7 +141,7 @@ impl Server {
         }
         let telling = if each { Telling::Each } else { Telling::Sums };
         let apart = if threads { Apart::Threads } else { Apart::Processes };
-        let kernel = match KernelIo::open_for(telling, apart, Some(peer.uid)) {
+        let kernel = match KernelIo::open_as(telling, apart, peer.uid) {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Err(error.to_string())),
         };

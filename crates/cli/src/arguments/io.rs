@@ -26,6 +26,7 @@ Examples:
   weigh io -- make -j4
   weigh io --live -- ./simulate input.nc
   weigh io --pid 4711 --for 10s --json -
+  weigh io --mount /scratch --for 1m --live
   weigh io -q --parquet files.parquet -- python train.py
   weigh io --calls calls.parquet -- ./simulate input.nc
   weigh io mount --exact data seen -- python train.py seen/input
@@ -47,6 +48,11 @@ pub struct IoArguments {
     /// Follow a process that runs, all of its threads, and what it starts from now on.
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
+
+    /// Follow the file system that this folder lies on, whoever uses it: its files, by everybody, until Ctrl-C or for
+    /// --for. It takes root. (`weigh io mount` serves a folder at another place instead, and needs no root.)
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with_all = ["command", "pid"])]
+    pub mount: Option<PathBuf>,
 
     /// How reads and writes are seen.
     #[arg(long, value_enum, default_value_t = IoMechanism::Auto)]
@@ -85,6 +91,13 @@ pub struct IoArguments {
     /// for and moved, error. It takes root, or a `weigh agent` that runs.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calls: Option<PathBuf>,
+}
+
+impl IoArguments {
+    /// Whether nothing is started: who is followed runs already.
+    pub fn runs_already(&self) -> bool {
+        self.pid.is_some() || self.mount.is_some()
+    }
 }
 
 /// How `weigh io` sees reads and writes.

@@ -42,6 +42,8 @@ pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnE
             gather.io.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }
+        // Everybody is followed already.
+        None if arguments.runs_already() => foreground.stay(),
         None => {
             let variables = gather.io.variables();
             let arm = |waiting: &Waiting| {
@@ -119,6 +121,7 @@ impl Following<'_> {
         Run {
             command: words.collect(),
             pid: self.arguments.pid,
+            mount: self.arguments.mount.as_ref().map(|folder| folder.display().to_string()),
             wall_seconds: self.began.elapsed().as_secs_f64(),
             tally: self.gather.io.tally(),
             grounds: self.gather.io.grounds(),
@@ -127,7 +130,7 @@ impl Following<'_> {
 
     fn finish(mut self) -> anyhow::Result<(IoBook, Run)> {
         let mut run = self.run();
-        if self.arguments.pid.is_none() {
+        if !self.arguments.runs_already() {
             // The memory of the last process is given back after its end was told.
             std::thread::sleep(LAST_LOOK);
         }
@@ -136,9 +139,10 @@ impl Following<'_> {
         if let Some(live) = &mut self.live {
             live.clear();
         }
-        let command = match run.pid {
-            Some(pid) => format!("process {pid}"),
-            None => shell_words(&run.command),
+        let command = match (run.pid, &run.mount) {
+            (Some(pid), _) => format!("process {pid}"),
+            (_, Some(folder)) => format!("the file system of {folder}"),
+            _ => shell_words(&run.command),
         };
         let book = self.gather.book;
         if let Some(calls) = self.sinks.calls {

@@ -3,10 +3,12 @@
 //! Emits one who is ready to follow; says on standard error why it is not a better one. Refuses if the
 //! mechanism that the user named does not work.
 
+use std::path::Path;
+
 use anyhow::{Context as _, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::{Apart, FollowIo, KernelIo, LibraryIo, Telling};
+use weigh_collect::io::{Apart, FileSystem, FollowIo, KernelIo, LibraryIo, Telling};
 use weigh_collect::job::JobError;
 use weigh_collect::preload::why_blind_in;
 
@@ -32,6 +34,9 @@ impl IoBy {
 pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
     let apart = arguments.by.apart();
+    if let Some(folder) = &arguments.mount {
+        return by_file_system(arguments.mechanism, folder, telling, apart);
+    }
     match arguments.mechanism {
         IoMechanism::Bpf => Ok(by_kernel(telling, apart)?),
         IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),
@@ -54,6 +59,23 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             }
         },
     }
+}
+
+/// The kernel side alone sees everybody.
+fn by_file_system(
+    mechanism: IoMechanism,
+    folder: &Path,
+    telling: Telling,
+    apart: Apart,
+) -> anyhow::Result<Box<dyn FollowIo>> {
+    if !matches!(mechanism, IoMechanism::Auto | IoMechanism::Bpf) {
+        bail!("--mount: only --mechanism bpf sees what others do");
+    }
+    let place = FileSystem::of(folder).context("--mount")?;
+    let kernel = KernelIo::open_file_system(telling, apart, &place).context(
+        "--mount takes root; without it `weigh io mount SOURCE MOUNTPOINT` sees what is done at MOUNTPOINT",
+    )?;
+    Ok(Box::new(kernel))
 }
 
 /// The kernel side: weigh's own, or, for who has no rights, the agent's.

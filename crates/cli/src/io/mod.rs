@@ -29,8 +29,10 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
     if let Some(IoSubject::Mount(mount)) = &arguments.subject {
         return mount::execute(mount);
     }
-    if arguments.command.is_empty() == arguments.pid.is_none() {
-        bail!("expected either a command (weigh io -- COMMAND) or a process (--pid PID)");
+    if arguments.command.is_empty() != arguments.runs_already() {
+        bail!(
+            "expected a command (weigh io -- COMMAND), a process (--pid PID) or a file system (--mount FOLDER)"
+        );
     }
     if arguments.live && !std::io::stderr().is_terminal() {
         bail!("--live: standard error is no terminal");
@@ -56,7 +58,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
 /// The table: where the command can not have anything to do with it.
 fn tell(report: &IoReport<Files<'_>>, arguments: &IoArguments) -> anyhow::Result<()> {
     let (err, out) = (std::io::stderr(), std::io::stdout());
-    if arguments.pid.is_some() {
+    if arguments.runs_already() {
         let columns = if out.is_terminal() { width(&out) } else { WIDE };
         return print(&text(report, arguments.rows, columns, color(&out)));
     }

@@ -109,3 +109,10 @@ pub fn said_by(program: impl AsRef<OsStr>, arguments: &[&str]) -> Vec<u8> {
     assert!(output.status.success(), "{} {arguments:?}: {output:?}", program.display());
     output.stdout
 }
+
+/// How many BPF programs a process has attached.
+pub fn links_of(pid: u32) -> usize {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
+    let targets = descriptors.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains("bpf_link")).count()
+}

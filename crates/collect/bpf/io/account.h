@@ -194,7 +194,7 @@ static __always_inline void tell_fileless(struct io_doing *did, __u32 pid)
 {
 	struct io_key key = { .pid = pid };
 
-	if (tells_calls)
+	if (tells_calls && !only_device)
 		tell_call(&key, did);
 }
 
@@ -246,6 +246,8 @@ static __noinline int did_with(struct io_file *file, struct io_doing *did)
 	struct io_use *use;
 	bool is_described;
 
+	if (!is_wanted(file->key.device))
+		return 0;
 	if (tells_calls)
 		tell_call(&file->key, did);
 	if (is_apart(file->key.pid)) {

@@ -194,6 +194,8 @@ __noinline int charge_device(void)
 	if (!walk->is_known)
 		return 0;
 	key = walk->file.key;
+	if (!is_wanted(key.device))
+		return 0;
 	device = bpf_map_lookup_elem(&devices, &key);
 	if (!device) {
 		bpf_map_update_elem(&devices, &key, &walk->blank, BPF_NOEXIST);

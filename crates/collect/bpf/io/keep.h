@@ -260,6 +260,8 @@ struct io_tally tally;
 const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much is waiting */
 const volatile bool tells_calls = false; /* each call is wanted */
 const volatile bool by_thread = false; /* not by process */
+/* Everybody is followed, but only what is done with files of this file system; 0: a job, with all its files. */
+const volatile __u32 only_device = 0;
 const volatile struct io_told_use use_layout;
 const volatile struct io_told_process process_layout;
 const volatile struct io_told_name name_layout;
@@ -283,6 +285,12 @@ static __always_inline struct io_window *member(struct task_struct *task)
 	struct io_window *window = bpf_task_storage_get(&windows, task, 0, 0);
 
 	return window && window->stage == STAGE_MEMBER ? window : 0;
+}
+
+/* Whether what is done with files of this file system is wanted. */
+static __always_inline bool is_wanted(__u32 device)
+{
+	return !only_device || device == only_device;
 }
 
 static __always_inline struct io_process *process_of(__u32 pid)

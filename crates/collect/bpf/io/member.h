@@ -94,6 +94,13 @@ int BPF_PROG(member__exec, struct task_struct *task)
 	return 0;
 }
 
+/* Where everybody is followed: threads of the kernel do what others want done, and weigh would see itself. */
+static __always_inline bool is_left_out(struct task_struct *task)
+{
+	return only_device &&
+	       (task->flags & PF_KTHREAD || task->tgid == (__u32)(bpf_get_current_pid_tgid() >> 32));
+}
+
 /* Run by user space for each thread of a process that is to be followed from now on. */
 SEC("iter/task")
 int member__join(struct bpf_iter__task *ctx)
@@ -101,7 +108,7 @@ int member__join(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct io_window *window;
 
-	if (!task)
+	if (!task || is_left_out(task))
 		return 0;
 	window = bpf_task_storage_get(&windows, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!window) {

@@ -1,4 +1,4 @@
-//! Has the kernel side take in the threads of one process, or one thread: by an iterator over just
+//! Has the kernel side take in the threads of one process, or one thread, or all: by an iterator over just
 //! these tasks, for a thread that is not its process's first has no descriptor before 6.9.
 
 use std::io;
@@ -11,6 +11,11 @@ use libbpf_rs::libbpf_sys as sys;
 pub(crate) fn process(program: &ProgramMut<'_>, pid: u32) -> io::Result<()> {
     let tasks = sys::bpf_iter_link_info__bindgen_ty_3 { tid: 0, pid, pid_fd: 0 };
     run(program, tasks)
+}
+
+/// Runs the program for each thread of the machine.
+pub(crate) fn all(program: &ProgramMut<'_>) -> io::Result<()> {
+    process(program, 0)
 }
 
 /// Runs the program for one thread.

@@ -45,6 +45,9 @@ pub struct IoReport<Files = Vec<FileUse>> {
     /// The process that was followed from the time it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// Where the file system is mounted that was followed, whoever used it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
     /// What was found of all files together.
     #[serde(flatten)]
     pub found: IoFound,

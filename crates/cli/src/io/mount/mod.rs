@@ -178,6 +178,7 @@ impl Serving {
         let run = Run {
             command: words.collect(),
             pid: None,
+            mount: None,
             wall_seconds: began.elapsed().as_secs_f64(),
             tally: Tally::default(),
             grounds: Grounds { notes, ..grounds },

@@ -107,6 +107,7 @@ impl Files {
         Run {
             command: Vec::new(),
             pid: None,
+            mount: None,
             wall_seconds: self.began.elapsed().as_secs_f64(),
             tally: self.gather.io.tally(),
             grounds: self.gather.io.grounds(),
