@@ -140,7 +140,9 @@ browser() {
 	"$weigh" run --quiet -o "$scratch/limit" --limit wall_seconds=1s --snapshot "begun=$scratch/log:go" \
 		-- sh -c 'echo "go <b>" >"$0"; exec sleep 20' "$scratch/log"
 	(($? == 124)) || return
-	"$weigh" run --quiet -o "$scratch/io" --io -- tests/workloads/bin/access syncs "$scratch/log" 30 || return
+	# With data that flows from one program to the next: through a pipe, and in a file.
+	"$weigh" run --quiet -o "$scratch/io" --io -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
+		tests/workloads/bin/access "$scratch/log" 2>/dev/null || return
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io}/report.html) || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
