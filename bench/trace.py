@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `weigh trace` costs whom: the sender of UDP datagrams over loopback, and weigh itself.
 
-    bench/trace.py WEIGH [--rounds 11] [--count 300000] [--storm 60] [--only-through | --only-kept]
+    bench/trace.py WEIGH [--rounds 11] [--count 300000] [--storm 60] [--only through|sender|kept]
 
 Each round runs every way once, in an order that turns; what is told is the median over the rounds of
 the sender's CPU time per datagram, as a ratio to the same round without weigh (paired), and the spread
@@ -132,39 +132,41 @@ def main():
     arguments.add_argument("--rounds", type=int, default=11)
     arguments.add_argument("--count", type=int, default=300_000)
     arguments.add_argument("--storm", type=int, default=60, help="seconds that all cores are busy")
-    arguments.add_argument("--only-through", action="store_true", help="nothing but what goes to weigh")
-    arguments.add_argument("--only-kept", action="store_true", help="nothing but what it costs weigh to keep it")
+    arguments.add_argument("--only", choices=["through", "sender", "kept"], help="one of the three parts")
     asked = arguments.parse_args()
-    if asked.only_kept:
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
-            return reader(asked, os.path.join(place, "events.parquet"))
-    through(asked)
-    if asked.only_through:
-        return
+    if asked.only in (None, "through"):
+        through(asked)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        output = os.path.join(place, "events.parquet")
+        if asked.only in (None, "sender"):
+            sender(asked, output)
+        if asked.only in (None, "kept"):
+            reader(asked, output)
+
+
+def sender(asked, output):
+    """What it costs whom is followed."""
     ratios = {way: [] for way in WAYS}
     added = {way: [] for way in WAYS}
     bare = []
     lost = 0
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
-        output = os.path.join(place, "events.parquet")
-        for turn in range(asked.rounds):
-            ways = list(WAYS)
-            ways = ways[turn % len(ways):] + ways[: turn % len(ways)]
-            for way in ways:
-                events, options = WAYS[way]
-                base, _ = datagrams(asked.count)
-                cost, gone = traced(asked.weigh, asked.count, events, options, output)
-                again, _ = datagrams(asked.count)
-                bare.append((base + again) / 2)
-                ratios[way].append(cost / bare[-1])
-                added[way].append(cost - bare[-1])
-                lost += gone
-            print(f"round {turn + 1} of {asked.rounds}", file=sys.stderr, flush=True)
-        print(f"bare: {statistics.median(bare):.0f} ns a datagram; {lost} events lost")
-        for way, found in ratios.items():
-            low, middle, high = statistics.quantiles(found, n=4)
-            print(f"{way:34} {middle:.3f}  ({low:.3f} to {high:.3f})  +{statistics.median(added[way]):.0f} ns")
-        reader(asked, output)
+    for turn in range(asked.rounds):
+        ways = list(WAYS)
+        ways = ways[turn % len(ways):] + ways[: turn % len(ways)]
+        for way in ways:
+            events, options = WAYS[way]
+            base, _ = datagrams(asked.count)
+            cost, gone = traced(asked.weigh, asked.count, events, options, output)
+            again, _ = datagrams(asked.count)
+            bare.append((base + again) / 2)
+            ratios[way].append(cost / bare[-1])
+            added[way].append(cost - bare[-1])
+            lost += gone
+        print(f"round {turn + 1} of {asked.rounds}", file=sys.stderr, flush=True)
+    print(f"bare: {statistics.median(bare):.0f} ns a datagram; {lost} events lost")
+    for way, found in ratios.items():
+        low, middle, high = statistics.quantiles(found, n=4)
+        print(f"{way:34} {middle:.3f}  ({low:.3f} to {high:.3f})  +{statistics.median(added[way]):.0f} ns")
 
 
 def kept(weigh, count, output):

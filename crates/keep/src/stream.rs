@@ -230,9 +230,8 @@ impl StreamWriter {
 
     fn end_page(&mut self) {
         let rows = std::mem::take(&mut self.page_rows);
-        let numbers = self.columns.iter_mut().filter_map(Pending::numbers);
-        let ended = numbers.map(|numbers| numbers.end_page(rows)).collect::<Result<(), _>>();
-        if let Err(error) = ended {
+        let mut numbers = self.columns.iter_mut().filter_map(Pending::numbers);
+        if let Err(error) = numbers.try_for_each(|numbers| numbers.end_page(rows)) {
             let failed = KeepError::from_writing(&self.path, error);
             self.closed.error.get_or_insert(failed);
         }
@@ -396,48 +395,3 @@ fn open(
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod rows {
-    use super::*;
-
-    #[test]
-    fn rows_lack_what_they_were_not_given() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("events.parquet");
-        let column = |name: &str, kind, always| StreamColumn { name: name.into(), kind, always };
-        let columns = [
-            column("time", StreamKind::Time, true),
-            column("len", StreamKind::Unsigned, false),
-            column("dev", StreamKind::Text, false),
-            column("stack", StreamKind::Texts, false),
-        ];
-        let mut file = StreamWriter::create(&path, &columns, &[]).unwrap();
-        for row in 0..5 {
-            file.number(0, row);
-            if row % 2 == 1 {
-                file.number(1, row * 10);
-            }
-            if row == 4 {
-                file.text(2, b"lo");
-                file.texts(3, [&b"f"[..], b"g"].into_iter());
-            }
-            if row == 2 {
-                file.texts(3, std::iter::empty());
-            }
-            assert!(file.end_row());
-        }
-        let closed = file.finish(&[("weigh.lost".into(), "3".into())]).unwrap();
-        assert_eq!((closed.rows, closed.unwritten), (5, 0));
-        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
-        let rows: Vec<String> =
-            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
-        assert!(rows[0].contains("len: null, dev: null"), "{}", rows[0]);
-        assert!(rows[3].contains("len: 30"), "{}", rows[3]);
-        assert!(rows[4].contains("dev: \"lo\", stack: [\"f\", \"g\"]"), "{}", rows[4]);
-        assert!(rows[2].contains("stack: []"), "{}", rows[2]);
-        assert!(rows[3].contains("stack: null"), "{}", rows[3]);
-        let length = std::fs::metadata(&path).unwrap().len();
-        assert!(length < 4096, "nothing of the room that was asked for is left: {length}");
-    }
-}
