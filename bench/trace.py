@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """What `weigh trace` costs whom: the sender of UDP datagrams over loopback, and weigh itself.
 
-    bench/trace.py WEIGH [--rounds 11] [--count 300000] [--storm 60] [--only-through]
+    bench/trace.py WEIGH [--rounds 11] [--count 300000] [--storm 60] [--only through|sender|kept]
 
 Each round runs every way once, in an order that turns; what is told is the median over the rounds of
 the sender's CPU time per datagram, as a ratio to the same round without weigh (paired), and the spread
 between the quartiles. Needs root, and tests/workloads/bin/datagrams.
 """
-import argparse, os, re, resource, signal, statistics, subprocess, sys, tempfile, time
+import argparse, os, re, signal, statistics, subprocess, sys, tempfile, time
+
+import bare_programs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SENDS = os.path.join(HERE, "../tests/workloads/bin/datagrams")
@@ -18,6 +20,7 @@ EVENTS = [
     "net:net_dev_start_xmit{id=skb, a=skb, b=dev, c=skb->len, d=skb->data_len}",
     "net:netif_rx{id=skb, a=skb, b=skb->dev, c=skb->len, d=skb->data_len}",
 ]
+POINTS = [event.split("{")[0].split(":")[1] for event in EVENTS]
 MISS = ["-f", "tgid == 4194303"]
 WAYS = {
     "1 event": (1, []),
@@ -27,6 +30,7 @@ WAYS = {
     "4 probes, tgid never matches": (4, MISS),
     "4 probes, a field never matches": (4, ["fields"]),
     "4 probes, sample 1/100": (4, ["--sampling", "sample 1/100"]),
+    "4 programs that do nothing, without weigh": (4, ["bare"]),
     "4 events into two buffers": (4, ["--into", "second: size 64MiB"]),
     "4 probes, a predicate that never holds": (4, ["nowhere"]),
     "4 probes, removed again": (4, ["removed"]),
@@ -58,18 +62,17 @@ def traced(weigh, count, events, options, output):
         chosen = [f"{event} if {test}" for event, test in zip(chosen, fields)]
     if options == ["removed"]:
         return removed(weigh, count, chosen)
+    if options == ["bare"]:
+        with bare_programs.attached(POINTS[:events]):
+            return datagrams(count)[0], 0
     if options == ["nowhere"]:
         options, output = ["--into", "none: size 64MiB if cpu > 60000"], None
     # Room for all: what is lost would be cheaper than what is kept.
     options = [*options, "--buffer", "64MiB"]
     asked = [word for event in chosen for word in ("-e", event)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     to = ["-o", output] if output else []
     cost, said = datagrams(count, [weigh, "trace", *asked, *options, *scope, *to, "--"])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    counted = re.search(r"weigh: (\d+) events in [\d.]+ s, (\d+) lost", said)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return cost, int(counted[1]), int(counted[2]), spent - cost * count / 1e9
+    return cost, int(re.search(r"weigh: \d+ events in [\d.]+ s, (\d+) lost", said)[1])
 
 
 def removed(weigh, count, chosen):
@@ -84,7 +87,7 @@ def removed(weigh, count, chosen):
             time.sleep(0.02)
         for number in range(len(chosen)):
             subprocess.run([*control, "remove", str(number)], check=True, capture_output=True)
-        return datagrams(count)[0], 0, 0, 0.0
+        return datagrams(count)[0], 0
     finally:
         stream.send_signal(signal.SIGINT)
         stream.wait()
@@ -129,47 +132,72 @@ def main():
     arguments.add_argument("--rounds", type=int, default=11)
     arguments.add_argument("--count", type=int, default=300_000)
     arguments.add_argument("--storm", type=int, default=60, help="seconds that all cores are busy")
-    arguments.add_argument("--only-through", action="store_true", help="nothing but what goes to weigh")
+    arguments.add_argument("--only", choices=["through", "sender", "kept"], help="one of the three parts")
     asked = arguments.parse_args()
-    through(asked)
-    if asked.only_through:
-        return
+    if asked.only in (None, "through"):
+        through(asked)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        output = os.path.join(place, "events.parquet")
+        if asked.only in (None, "sender"):
+            sender(asked, output)
+        if asked.only in (None, "kept"):
+            reader(asked, output)
+
+
+def sender(asked, output):
+    """What it costs whom is followed."""
     ratios = {way: [] for way in WAYS}
     added = {way: [] for way in WAYS}
     bare = []
     lost = 0
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
-        output = os.path.join(place, "events.parquet")
-        for turn in range(asked.rounds):
-            ways = list(WAYS)
-            ways = ways[turn % len(ways):] + ways[: turn % len(ways)]
-            for way in ways:
-                events, options = WAYS[way]
-                base, _ = datagrams(asked.count)
-                cost, _, gone, _ = traced(asked.weigh, asked.count, events, options, output)
-                again, _ = datagrams(asked.count)
-                bare.append((base + again) / 2)
-                ratios[way].append(cost / bare[-1])
-                added[way].append(cost - bare[-1])
-                lost += gone
-            print(f"round {turn + 1} of {asked.rounds}", file=sys.stderr, flush=True)
-        print(f"bare: {statistics.median(bare):.0f} ns a datagram; {lost} events lost")
-        for way, found in ratios.items():
-            low, middle, high = statistics.quantiles(found, n=4)
-            print(f"{way:34} {middle:.3f}  ({low:.3f} to {high:.3f})  +{statistics.median(added[way]):.0f} ns")
-        reader(asked, output)
+    for turn in range(asked.rounds):
+        ways = list(WAYS)
+        ways = ways[turn % len(ways):] + ways[: turn % len(ways)]
+        for way in ways:
+            events, options = WAYS[way]
+            base, _ = datagrams(asked.count)
+            cost, gone = traced(asked.weigh, asked.count, events, options, output)
+            again, _ = datagrams(asked.count)
+            bare.append((base + again) / 2)
+            ratios[way].append(cost / bare[-1])
+            added[way].append(cost - bare[-1])
+            lost += gone
+        print(f"round {turn + 1} of {asked.rounds}", file=sys.stderr, flush=True)
+    print(f"bare: {statistics.median(bare):.0f} ns a datagram; {lost} events lost")
+    for way, found in ratios.items():
+        low, middle, high = statistics.quantiles(found, n=4)
+        print(f"{way:34} {middle:.3f}  ({low:.3f} to {high:.3f})  +{statistics.median(added[way]):.0f} ns")
+
+
+def kept(weigh, count, output):
+    """Records that weigh took in, and its own CPU time, without that of who sends and with all that it does once."""
+    asked = [word for event in EVENTS for word in ("-e", event)]
+    stream = subprocess.Popen(
+        [weigh, "trace", *asked, "--system", "--buffer", "64MiB", "-o", output], stderr=subprocess.PIPE, text=True)
+    control = [weigh, "trace", "ctl", "--stream", str(stream.pid), "list"]
+    while subprocess.run(control, capture_output=True).returncode != 0:
+        time.sleep(0.02)
+    datagrams(count)
+    stream.send_signal(signal.SIGINT)
+    _, _, used = os.wait4(stream.pid, 0)
+    counted = re.search(r"weigh: (\d+) events in [\d.]+ s, (\d+) lost", stream.stderr.read())
+    return int(counted[1]), used.ru_utime + used.ru_stime, int(counted[2])
 
 
 def reader(asked, output):
     """weigh's own CPU time per record: what five times as many records cost more."""
     for name in ["events.parquet", "events.jsonl"]:
-        found = []
+        found, lost = [], 0
         path = os.path.join(os.path.dirname(output), name)
-        for _ in range(max(3, asked.rounds // 2)):
-            small = traced(asked.weigh, asked.count // 5, 4, ["members"], path)
-            large = traced(asked.weigh, asked.count, 4, ["members"], path)
-            found.append((large[3] - small[3]) / (large[1] - small[1]) * 1e9)
-        print(f"weigh's CPU time per record, {name[7:]}: {statistics.median(found):.0f} ns")
+        for _ in range(max(5, asked.rounds)):
+            small = kept(asked.weigh, asked.count // 5, path)
+            large = kept(asked.weigh, asked.count, path)
+            found.append((large[1] - small[1]) / (large[0] - small[0]) * 1e9)
+            lost += small[2] + large[2]
+        bytes_each = os.path.getsize(path) / large[0]
+        low, middle, high = statistics.quantiles(found, n=4)
+        print(f"weigh's CPU time per record, {name[7:]}: {middle:.0f} ns  ({low:.0f} to {high:.0f})  "
+              f"{bytes_each:.1f} bytes each, {lost} lost", flush=True)
 
 
 if __name__ == "__main__":

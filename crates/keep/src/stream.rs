@@ -5,22 +5,28 @@
 //! time, and gives the file its name when it is whole. When a write fails (the disk is full), what was
 //! written before is closed and kept: see [`StreamWriter::finish`].
 
+mod chunk;
+mod dictionary;
 mod lists;
+mod numbers;
+mod pack;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::Type;
+use parquet::schema::types::{ColumnDescPtr, Type};
 
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
 use crate::parquet_file;
+use chunk::Filled;
 use lists::Lists;
+use numbers::{Numbers, PAGE_ROWS};
 
 /// How many rows a Parquet file has; it is refused if it is not whole.
 pub fn count_rows(path: &Path) -> Result<u64, KeepError> {
@@ -40,6 +46,8 @@ pub enum StreamKind {
     Unsigned,
     /// A text.
     Text,
+    /// A text that is one of few, which are told before: see [`StreamWriter::name`]. To readers it is a text.
+    Name,
     /// Bytes.
     Bytes,
     /// A list of texts. Rows may lack it, whatever is said of its column.
@@ -58,7 +66,7 @@ impl StreamKind {
             }
             StreamKind::Signed => (Physical::INT64, None),
             StreamKind::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
-            StreamKind::Text | StreamKind::Texts => {
+            StreamKind::Text | StreamKind::Name | StreamKind::Texts => {
                 (Physical::BYTE_ARRAY, Some(LogicalType::String))
             }
             StreamKind::Bytes => (Physical::BYTE_ARRAY, None),
@@ -94,21 +102,21 @@ pub struct Closed {
 }
 
 /// A row group ends after so many rows, or so many bytes of text.
-const GROUP_ROWS: usize = 128 * 1024;
+const GROUP_ROWS: usize = 16 * PAGE_ROWS;
 const GROUP_TEXT_BYTES: usize = 16 << 20;
 /// Room that the end of the file takes, for each column of each row group, and beyond that.
 const END_BYTES: u64 = 256;
 const END_REST: u64 = 64 * 1024;
 
 enum Values {
-    Numbers(Vec<i64>),
+    Numbers(Box<Numbers>),
     Texts { bytes: Vec<u8>, ends: Vec<usize> },
     Lists(Lists),
 }
 
 struct Pending {
     values: Values,
-    /// For a column that rows may lack: 1 where there is a value. It is filled up when one comes.
+    /// For a column of texts that rows may lack: 1 where there is a value. It is filled up when one comes.
     present: Option<Vec<i16>>,
 }
 
@@ -117,8 +125,9 @@ pub struct StreamWriter {
     path: PathBuf,
     file: SerializedFileWriter<AtomicFile>,
     columns: Vec<Pending>,
-    /// Rows, and bytes of text, that wait for their row group.
+    /// Rows, and bytes of text, that wait for their row group; and rows of the page that is being made.
     rows_pending: usize,
+    page_rows: usize,
     text_pending: usize,
     groups: u64,
     /// Bytes that the notes will have.
@@ -138,21 +147,25 @@ impl StreamWriter {
         }
         let sink = AtomicFile::create_at(path)?;
         let file = open(columns, notes, sink).map_err(|e| KeepError::from_writing(path, e))?;
-        let pending = |column: &StreamColumn| Pending {
+        let described = file.schema_descr().columns().to_vec();
+        let pending = |(column, described): (&StreamColumn, ColumnDescPtr)| Pending {
             values: match column.kind {
                 StreamKind::Text | StreamKind::Bytes => {
                     Values::Texts { bytes: Vec::new(), ends: Vec::new() }
                 }
                 StreamKind::Texts => Values::Lists(Lists::default()),
-                _ => Values::Numbers(Vec::new()),
+                kind => {
+                    Values::Numbers(Box::new(Numbers::new(described, kind == StreamKind::Name)))
+                }
             },
             present: (!column.always).then(Vec::new),
         };
         Ok(StreamWriter {
             path: path.to_path_buf(),
             file,
-            columns: columns.iter().map(pending).collect(),
+            columns: columns.iter().zip(described).map(pending).collect(),
             rows_pending: 0,
+            page_rows: 0,
             text_pending: 0,
             groups: 0,
             notes: 0,
@@ -170,12 +183,20 @@ impl StreamWriter {
         (self.closed.rows, self.closed.unwritten)
     }
 
-    /// Puts a number, or a time, into the row that is being made.
+    /// Puts a number, or a time, or a name by its number, into the row that is being made.
+    #[inline]
     pub fn number(&mut self, column: usize, value: i64) {
-        let Pending { values, present } = &mut self.columns[column];
-        if let Values::Numbers(numbers) = values {
-            numbers.push(value);
-            mark(present, self.rows_pending);
+        if let Some(Pending { values: Values::Numbers(numbers), .. }) = self.columns.get_mut(column)
+        {
+            numbers.put(self.page_rows, value);
+        }
+    }
+
+    /// The number of a name in a column of names; none if that is no such column, or has too many.
+    pub fn name(&mut self, column: usize, name: &[u8]) -> Option<i64> {
+        match &mut self.columns.get_mut(column)?.values {
+            Values::Numbers(numbers) => numbers.name(name),
+            _ => None,
         }
     }
 
@@ -200,10 +221,23 @@ impl StreamWriter {
     /// The row is whole. False: it could not be kept, nor can any other.
     pub fn end_row(&mut self) -> bool {
         self.rows_pending += 1;
+        self.page_rows += 1;
+        if self.page_rows == PAGE_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
+            self.end_page();
+        }
+        self.closed.error.is_none()
+    }
+
+    fn end_page(&mut self) {
+        let rows = std::mem::take(&mut self.page_rows);
+        let mut numbers = self.columns.iter_mut().filter_map(Pending::numbers);
+        if let Err(error) = numbers.try_for_each(|numbers| numbers.end_page(rows)) {
+            let failed = KeepError::from_writing(&self.path, error);
+            self.closed.error.get_or_insert(failed);
+        }
         if self.rows_pending >= GROUP_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
             self.end_rows();
         }
-        self.closed.error.is_none()
     }
 
     /// Writes what is left, and gives the file its name. If there was no room for a row group, the file
@@ -221,6 +255,9 @@ impl StreamWriter {
 
     /// Writes the rows that wait for their row group.
     pub fn end_rows(&mut self) {
+        if self.page_rows > 0 {
+            self.end_page();
+        }
         let rows = self.rows_pending as u64;
         if rows == 0 {
             return;
@@ -245,7 +282,7 @@ impl StreamWriter {
     fn write_group(&mut self) -> Result<(), KeepError> {
         let end = (self.groups + 2) * self.columns.len() as u64 * END_BYTES + END_REST + self.notes;
         let values: u64 = self.columns.iter().map(Pending::bytes).sum();
-        let room = values + values / 4 + self.columns.len() as u64 * 1024 + end;
+        let room = values + self.columns.len() as u64 * 1024 + end;
         self.file
             .inner()
             .reserve(self.file.bytes_written() as u64 + room)
@@ -257,11 +294,16 @@ impl StreamWriter {
     fn write_columns(&mut self) -> Result<(), ParquetError> {
         let mut group = self.file.next_row_group()?;
         for column in &mut self.columns {
-            if let Some(present) = &mut column.present {
+            if let (Some(present), Values::Texts { .. }) = (&mut column.present, &column.values) {
                 present.resize(self.rows_pending, 0);
             }
             if let Values::Lists(lists) = &mut column.values {
                 lists.fill(self.rows_pending);
+            }
+            if let Values::Numbers(numbers) = &mut column.values {
+                let Filled { pages, closed } = numbers.close()?;
+                group.append_column(&pages, closed)?;
+                continue;
             }
             let mut chunk = group
                 .next_column()?
@@ -284,21 +326,29 @@ impl Pending {
     fn bytes(&self) -> u64 {
         let present = self.present.as_ref().map_or(0, Vec::len);
         let values = match &self.values {
-            Values::Numbers(numbers) => numbers.len() * 8,
+            // These are as they will be.
+            Values::Numbers(numbers) => return numbers.bytes() as u64,
             Values::Texts { bytes, ends } => bytes.len() + ends.len() * 4,
             Values::Lists(lists) => {
                 lists.bytes.len() + lists.ends.len() * 4 + lists.definitions.len() * 2
             }
         };
-        (present + values) as u64
+        let bytes = (present + values) as u64;
+        bytes + bytes / 4
+    }
+
+    fn numbers(&mut self) -> Option<&mut Numbers> {
+        match &mut self.values {
+            Values::Numbers(numbers) => Some(numbers),
+            _ => None,
+        }
     }
 
     fn write(&mut self, chunk: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let present = self.present.as_deref();
         match &mut self.values {
-            Values::Numbers(numbers) => {
-                chunk.typed::<Int64Type>().write_batch(numbers, present, None)?;
-            }
+            // They write themselves.
+            Values::Numbers(_) => {}
             Values::Texts { bytes, ends } => {
                 let texts = arrays(std::mem::take(bytes), ends);
                 chunk.typed::<ByteArrayType>().write_batch(&texts, present, None)?;
@@ -314,7 +364,7 @@ impl Pending {
 
     fn forget(&mut self) {
         match &mut self.values {
-            Values::Numbers(numbers) => numbers.clear(),
+            Values::Numbers(numbers) => numbers.forget(),
             Values::Texts { bytes, ends } => {
                 bytes.clear();
                 ends.clear();
@@ -344,46 +394,4 @@ fn open(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_lack_what_they_were_not_given() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("events.parquet");
-        let column = |name: &str, kind, always| StreamColumn { name: name.into(), kind, always };
-        let columns = [
-            column("time", StreamKind::Time, true),
-            column("len", StreamKind::Unsigned, false),
-            column("dev", StreamKind::Text, false),
-            column("stack", StreamKind::Texts, false),
-        ];
-        let mut file = StreamWriter::create(&path, &columns, &[]).unwrap();
-        for row in 0..5 {
-            file.number(0, row);
-            if row % 2 == 1 {
-                file.number(1, row * 10);
-            }
-            if row == 4 {
-                file.text(2, b"lo");
-                file.texts(3, [&b"f"[..], b"g"].into_iter());
-            }
-            if row == 2 {
-                file.texts(3, std::iter::empty());
-            }
-            assert!(file.end_row());
-        }
-        let closed = file.finish(&[("weigh.lost".into(), "3".into())]).unwrap();
-        assert_eq!((closed.rows, closed.unwritten), (5, 0));
-        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
-        let rows: Vec<String> =
-            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
-        assert!(rows[0].contains("len: null, dev: null"), "{}", rows[0]);
-        assert!(rows[3].contains("len: 30"), "{}", rows[3]);
-        assert!(rows[4].contains("dev: \"lo\", stack: [\"f\", \"g\"]"), "{}", rows[4]);
-        assert!(rows[2].contains("stack: []"), "{}", rows[2]);
-        assert!(rows[3].contains("stack: null"), "{}", rows[3]);
-        let length = std::fs::metadata(&path).unwrap().len();
-        assert!(length < 4096, "nothing of the room that was asked for is left: {length}");
-    }
-}
+mod tests;

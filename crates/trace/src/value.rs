@@ -87,6 +87,52 @@ impl ProbeField {
     }
 }
 
+/// How a field is read that is a number and nothing else: for those who read it of very many records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainNumber {
+    offset: usize,
+    bytes: u32,
+    is_signed: bool,
+    is_truth: bool,
+}
+
+impl ProbeField {
+    /// None if its values are no plain numbers.
+    pub fn plain_number(&self) -> Option<PlainNumber> {
+        let is_plain =
+            matches!(self.shape, Shape::Unsigned | Shape::Pointer | Shape::Signed | Shape::Bool);
+        (is_plain && matches!(self.bytes, 1 | 2 | 4 | 8)).then_some(PlainNumber {
+            offset: self.offset as usize,
+            bytes: self.bytes,
+            is_signed: self.shape == Shape::Signed,
+            is_truth: self.shape == Shape::Bool,
+        })
+    }
+}
+
+impl PlainNumber {
+    /// The number that a record has there, with the bits of the value that [`Probe::value`] gives; none if the record
+    /// ends before it. Whether it could be had at all the record says elsewhere.
+    #[inline]
+    pub fn of(&self, record: Record<'_>) -> Option<i64> {
+        let bytes = record.bytes().get(self.offset..)?;
+        let value = match self.bytes {
+            8 => u64::from_le_bytes(*bytes.first_chunk()?),
+            4 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
+            2 => u16::from_le_bytes(*bytes.first_chunk()?).into(),
+            _ => u64::from(*bytes.first()?),
+        };
+        Some(match (self.is_signed, self.is_truth) {
+            (true, _) => {
+                let unused = u64::BITS - 8 * self.bytes;
+                (value << unused).cast_signed() >> unused
+            }
+            (false, true) => i64::from(value != 0),
+            (false, false) => value.cast_signed(),
+        })
+    }
+}
+
 fn number(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),
@@ -134,6 +180,49 @@ impl fmt::Display for Value<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn field(shape: Shape, offset: u32, bytes: u32) -> ProbeField {
+        ProbeField {
+            name: String::new(),
+            shape,
+            is_signed: shape == Shape::Signed,
+            offset,
+            bytes,
+            content: Content::Number(crate::condition::Source::Tid),
+            constants: Vec::new(),
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn plain_numbers_are_the_values_that_any_reader_gets(
+            body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..24),
+            offset in 40u32..60,
+            width in 0usize..5,
+            shape in 0usize..5,
+        ) {
+            let (bytes, shape) = ([1, 2, 3, 4, 8][width], [
+                Shape::Unsigned, Shape::Signed, Shape::Bool, Shape::Pointer, Shape::Text,
+            ][shape]);
+            let field = field(shape, offset, bytes);
+            let mut record = vec![0u8; crate::record::HEADER_BYTES];
+            record.extend(&body);
+            record[4] = record.len() as u8;
+            let record = Record::new(&record).unwrap();
+            let Some(plain) = field.plain_number() else {
+                assert!(shape == Shape::Text || bytes == 3);
+                return Ok(());
+            };
+            let any = match field.value(record) {
+                Value::Absent => None,
+                Value::Unsigned(number) | Value::Pointer(number) => Some(number.cast_signed()),
+                Value::Signed(number) => Some(number),
+                Value::Bool(truth) => Some(truth.into()),
+                other => panic!("{other:?} is no plain number"),
+            };
+            assert_eq!(plain.of(record), any);
+        }
+    }
 
     #[test]
     fn numbers_of_all_widths_are_read() {

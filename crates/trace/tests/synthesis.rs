@@ -225,6 +225,40 @@ fn an_odd_number_of_pairs_of_several_cpus_is_found_exactly() {
     assert_eq!((spread.count, spread.min, spread.max), (1003, 100e-9, 149e-9));
 }
 
+proptest! {
+    #[test]
+    fn records_of_any_cpus_come_out_as_if_all_were_sorted_at_once(
+        // How much later the next record is, whose it is, and whether an interrupt has come before its place was taken.
+        all in proptest::collection::vec((0u64..200_000, 0u32..5, any::<bool>()), 1..400),
+        rounds in 1usize..20,
+    ) {
+        let mut now = 100_000_000;
+        let mut records = Vec::new();
+        for (number, (later, cpu, is_before)) in all.into_iter().enumerate() {
+            now += later;
+            let time_ns = if is_before { now - 1_000_000 } else { now };
+            records.push(Seen { cpu, ..seen(number as u32, time_ns, 1) });
+        }
+        let mut merge = Merge::default();
+        let mut found = Vec::new();
+        for round in records.chunks(records.len().div_ceil(rounds)) {
+            // The rings are read one after the other.
+            for cpu in 0..5 {
+                for one in round.iter().filter(|one| one.cpu == cpu) {
+                    merge.push(Record::new(&bytes(one)).unwrap());
+                }
+            }
+            let until = round.iter().map(|one| one.time_ns).max().unwrap() + 3_999_999;
+            merge.hand_on(Some(until), |r| found.push((r.time_ns(), r.cpu(), r.event())));
+        }
+        merge.hand_on(Some(u64::MAX), |r| found.push((r.time_ns(), r.cpu(), r.event())));
+        let mut sorted: Vec<_> = records.iter().map(|one| (one.time_ns, one.cpu, one.event)).collect();
+        sorted.sort();
+        assert_eq!(merge.late(), 0);
+        assert_eq!(found, sorted);
+    }
+}
+
 #[test]
 fn what_comes_too_late_is_counted_and_not_put_before_what_was_handed_on() {
     let mut merge = Merge::default();

@@ -30,15 +30,21 @@ impl Threads {
         if self.last == Some(tid) {
             return;
         }
-        let name = match (self.names.get(&tid), comm()) {
+        let known = self.names.get(&tid);
+        let name = match (known, comm()) {
             // It may have executed another program.
-            (_, Some(name)) => name,
-            (Some(known), None) => known.name.clone(),
+            (Some(known), Some(name)) if known.name != name => name,
+            (Some(known), _) if known.tgid == tgid => {
+                // Who has none yet may have one in the next record.
+                self.last = (!known.name.is_empty()).then_some(tid);
+                return;
+            }
+            (Some(known), _) => known.name.clone(),
+            (None, Some(name)) => name,
             (None, None) => self.look(tid),
         };
-        // Who has none yet may have one in the next record.
         self.last = (!name.is_empty()).then_some(tid);
-        if self.names.len() < MOST || self.names.contains_key(&tid) {
+        if self.names.len() < MOST || known.is_some() {
             self.names.insert(tid, ThreadNote { tgid, tid, name });
         }
     }

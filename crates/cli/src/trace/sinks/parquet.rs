@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::recorded;
-use weigh_trace::value::Value;
+use weigh_trace::value::{PlainNumber, Value};
 
 use super::{Meaning, Sink};
 use crate::trace::counts::Totals;
@@ -27,12 +27,27 @@ pub const HEADER: [(&str, StreamKind); 7] = [
 const THREAD_BYTES: usize = 64;
 const FOLLOWED_BYTES: usize = 1024;
 
+/// Where what the records of a probe have goes.
+#[derive(Default)]
+struct Ways {
+    /// The number of its name.
+    name: i64,
+    fields: Vec<FieldWay>,
+}
+
+/// Where a field goes.
+struct FieldWay {
+    column: usize,
+    /// How it is read, if it is a number and nothing else.
+    number: Option<PlainNumber>,
+}
+
 /// A file of columns.
 pub struct Columns {
     file: StreamWriter,
     all: Vec<StreamColumn>,
-    /// For each probe the columns of its fields.
-    columns: Vec<Vec<usize>>,
+    /// Of each probe: where what its records have goes.
+    ways: Vec<Ways>,
     /// What the file will say of each.
     events: Vec<EventNote>,
     /// What that will take, but for the threads.
@@ -52,10 +67,15 @@ impl Columns {
             let places = probe.fields.iter().map(|field| place(&mut all, probe, field));
             columns.push(places.collect());
         }
-        let file = StreamWriter::create(path, &all, &[])?;
+        // Which names there are is known.
+        let is_name = |column: &StreamColumn| column.name == HEADER[1].0 && column.always;
+        let written = all.iter().map(|column| match is_name(column) {
+            true => StreamColumn { kind: StreamKind::Name, ..column.clone() },
+            false => column.clone(),
+        });
+        let file = StreamWriter::create(path, &written.collect::<Vec<_>>(), &[])?;
         let events = Vec::new();
-        let mut made =
-            Columns { file, all, columns: Vec::new(), events, note_bytes: 0, threads: 0 };
+        let mut made = Columns { file, all, ways: Vec::new(), events, note_bytes: 0, threads: 0 };
         for (probe, columns) in probes.iter().zip(columns) {
             made.introduce(probe, columns)?;
         }
@@ -68,8 +88,15 @@ impl Columns {
             columns.iter().map(|place| self.all[*place].name.clone()).collect();
         let note = recorded::note(probe, &names);
         self.note_bytes += serde_json::to_string(&note)?.len() + FOLLOWED_BYTES;
+        let name = self.file.name(1, note.name.as_bytes());
+        let name = name.with_context(|| format!("{}: there are too many events", note.name))?;
+        let way = |(column, field): (&usize, &ProbeField)| FieldWay {
+            column: *column,
+            number: field.plain_number(),
+        };
+        let fields = columns.iter().zip(&probe.fields).map(way).collect();
         self.events.push(note);
-        self.columns.push(columns);
+        self.ways.push(Ways { name, fields });
         self.expect_notes();
         Ok(())
     }
@@ -111,18 +138,33 @@ pub fn kind(kind: FieldKind) -> StreamKind {
 impl Sink for Columns {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
-        let (file, event) = (&mut self.file, record.event() as usize);
+        let Columns { file, ways, .. } = self;
+        let way = ways.get(record.event() as usize).context("a record of no event")?;
         file.number(0, meaning.epoch_ns.saturating_add_unsigned(record.time_ns()));
-        file.text(1, self.events[event].name.as_bytes());
+        file.number(1, way.name);
         file.number(2, record.cpu().into());
         file.number(3, record.tgid().into());
         file.number(4, record.tid().into());
         file.number(5, record.id().cast_signed());
         file.number(6, record.event().into());
-        for (column, value) in self.columns[event].iter().zip(probe.values(record)) {
-            match meaning.stack(&value, record) {
-                Some(names) => file.texts(*column, names.iter().map(|name| name.as_bytes())),
-                None => put(file, *column, value),
+        let absent = record.absent();
+        for (place, field) in way.fields.iter().enumerate() {
+            match field.number {
+                Some(number) if absent >> place & 1 == 0 => {
+                    if let Some(number) = number.of(record) {
+                        file.number(field.column, number);
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    let value = probe.value(record, place);
+                    match meaning.stack(&value, record) {
+                        Some(names) => {
+                            file.texts(field.column, names.iter().map(|name| name.as_bytes()));
+                        }
+                        None => put(file, field.column, value),
+                    }
+                }
             }
         }
         file.end_row();
@@ -151,7 +193,7 @@ impl Sink for Columns {
             columns.push(column);
         }
         // Numbers between may have been refused.
-        self.columns.resize(number, Vec::new());
+        self.ways.resize_with(number, Ways::default);
         self.events.resize(number, EventNote::default());
         self.introduce(probe, columns)
     }
