@@ -158,7 +158,7 @@ fn compiler() -> std::ffi::OsString {
 }
 
 /// The parts of the library for calls, and those of libweigh that it has a use for.
-const CALLS: &[&str] = &["span", "stripe", "transfers", "files", "waits"];
+const CALLS: &[&str] = &["span", "stripe", "sockets", "transfers", "files", "waits"];
 const LIBWEIGH_PARTS: &[&str] =
     &["accounts", "counting", "interval", "parts", "process", "talk", "threads"];
 

@@ -3,7 +3,7 @@
  * Calls about files and descriptors. The library's own descriptor stays what it is, for programs
  * close all that they find: to them it is not open.
  */
-#include "shim.h"
+#include "sockets.h"
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
@@ -32,6 +32,7 @@ static bool has_mode(int flags)
 		span_begin(&span, CALL_openat);                                                    \
 		result = real_##name()(path, flags, mode);                                         \
 		span_end(&span, result < 0, 0);                                                    \
+		set_kind(result, OTHER);                                                           \
 		return result;                                                                     \
 	}
 OPEN(open)
@@ -53,17 +54,18 @@ OPEN(open64)
 		span_begin(&span, CALL_openat);                                                    \
 		result = real_##name()(folder, path, flags, mode);                                 \
 		span_end(&span, result < 0, 0);                                                    \
+		set_kind(result, OTHER);                                                           \
 		return result;                                                                     \
 	}
 OPENAT(openat)
 OPENAT(openat64)
 
-WRAP(int, __open_2, openat, NO_BYTES, (const char *path, int flags), path, flags)
-WRAP(int, __open64_2, openat, NO_BYTES, (const char *path, int flags), path, flags)
-WRAP(int, __openat_2, openat, NO_BYTES, (int folder, const char *path, int flags), folder, path, flags)
-WRAP(int, __openat64_2, openat, NO_BYTES, (int folder, const char *path, int flags), folder, path, flags)
-WRAP(int, creat, openat, NO_BYTES, (const char *path, mode_t mode), path, mode)
-WRAP(int, creat64, openat, NO_BYTES, (const char *path, mode_t mode), path, mode)
+WRAP_NEW(__open_2, openat, OTHER, (const char *path, int flags), path, flags)
+WRAP_NEW(__open64_2, openat, OTHER, (const char *path, int flags), path, flags)
+WRAP_NEW(__openat_2, openat, OTHER, (int folder, const char *path, int flags), folder, path, flags)
+WRAP_NEW(__openat64_2, openat, OTHER, (int folder, const char *path, int flags), folder, path, flags)
+WRAP_NEW(creat, openat, OTHER, (const char *path, mode_t mode), path, mode)
+WRAP_NEW(creat64, openat, OTHER, (const char *path, mode_t mode), path, mode)
 
 REAL(int, close, int)
 WRAPPER int close(int fd)
@@ -72,6 +74,7 @@ WRAPPER int close(int fd)
 	int result;
 
 	span_begin(&span, CALL_close);
+	set_kind(fd, UNKNOWN);
 	if (is_own(fd)) {
 		errno = EBADF;
 		result = -1;
@@ -80,6 +83,12 @@ WRAPPER int close(int fd)
 	}
 	span_end(&span, result < 0, 0);
 	return result;
+}
+
+static void forget_from(unsigned first, unsigned last)
+{
+	for (; first <= last && first < KINDS; first++)
+		set_kind((int)first, UNKNOWN);
 }
 
 REAL(int, close_range, unsigned, unsigned, int)
@@ -94,6 +103,7 @@ WRAPPER int close_range(unsigned first, unsigned last, int flags)
 		return -1;
 	}
 	span_begin(&span, CALL_close_range);
+	forget_from(first, last);
 	if (first <= own && own <= last && is_own((int)own)) {
 		if (first < own)
 			result = real_close_range()(first, own - 1, flags);
@@ -111,8 +121,10 @@ WRAPPER void closefrom(int first)
 {
 	if (first <= own_descriptor() && is_own(own_descriptor()) && real_close_range())
 		close_range((unsigned)(first < 0 ? 0 : first), ~0U, 0);
-	else if (real_closefrom())
+	else if (real_closefrom()) {
+		forget_from(first < 0 ? 0 : (unsigned)first, ~0U);
 		real_closefrom()(first);
+	}
 }
 
 WRAP(int, fsync, fsync, NO_BYTES, (int fd), fd)
@@ -141,7 +153,7 @@ WRAP(int, mkdir, mkdir, NO_BYTES, (const char *path, mode_t mode), path, mode)
 WRAP(int, rename, rename, NO_BYTES, (const char *from, const char *to), from, to)
 
 /* Where nothing is given the call takes no third argument: what stands there then is not looked at. */
-#define WITH_ARGUMENT(name, kind, of)                                                              \
+#define WITH_ARGUMENT(name, kind, of, follows)                                                              \
 	REAL(int, name, int, of, ...)                                                              \
 	WRAPPER int name(int fd, of what, ...)                                                     \
 	{                                                                                          \
@@ -156,8 +168,13 @@ WRAP(int, rename, rename, NO_BYTES, (const char *from, const char *to), from, to
 		span_begin(&span, CALL_##kind);                                                    \
 		result = real_##name()(fd, what, argument);                                        \
 		span_end(&span, result == -1, 0);                                                  \
+		follows;                                                                           \
 		return result;                                                                     \
 	}
-WITH_ARGUMENT(fcntl, fcntl, int)
-WITH_ARGUMENT(fcntl64, fcntl, int)
-WITH_ARGUMENT(ioctl, ioctl, unsigned long)
+#define FORGET_COPY                                                                                \
+	if (what == F_DUPFD || what == F_DUPFD_CLOEXEC)                                            \
+	set_kind(result, UNKNOWN)
+#define NOTHING (void)0
+WITH_ARGUMENT(fcntl, fcntl, int, FORGET_COPY)
+WITH_ARGUMENT(fcntl64, fcntl, int, FORGET_COPY)
+WITH_ARGUMENT(ioctl, ioctl, unsigned long, NOTHING)

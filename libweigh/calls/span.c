@@ -96,7 +96,7 @@ static void mark(struct span *span)
 	span->account = account;
 	slot = slot_of(self.handle);
 	number = (uint64_t)((union element *)account - weigh_process.page) - FIRST_ACCOUNT;
-	store(&slot->wanted, WEIGH_ALL);
+	store(&slot->wanted, FIRST_WANTED);
 	store(&slot->calls, 0);
 	/* What the kernel side splits lies within the time that is told: the clock comes first. */
 	span->began = ticks_now(span->scale);

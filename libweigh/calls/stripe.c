@@ -146,15 +146,21 @@ static void keep_bounds(struct call_counts *counts, uint64_t time)
 		;
 }
 
-void count(unsigned call, uint64_t time, bool failed, uint64_t bytes, bool is_split)
+/* Whether nobody else adds to the stripe, which is this process's afterwards. */
+static bool is_alone(void)
 {
-	struct call_counts *counts = &stripe->calls[call];
 	uint32_t mine = has ? atomic_load_explicit(has, memory_order_relaxed) : HAS_SHARED;
-	bool alone;
 
 	if (mine == HAS_NONE)
 		leave_parents_stripe();
-	alone = mine == HAS_OWN && __libc_single_threaded;
+	return mine == HAS_OWN && __libc_single_threaded;
+}
+
+void count(unsigned call, uint64_t time, bool failed, uint64_t bytes, bool is_split)
+{
+	struct call_counts *counts = &stripe->calls[call];
+	bool alone = is_alone();
+
 	raise_by(&counts->time_ns, time, alone);
 	if (failed)
 		raise_by(&counts->errors, 1, alone);
@@ -164,4 +170,17 @@ void count(unsigned call, uint64_t time, bool failed, uint64_t bytes, bool is_sp
 		raise_by(&counts->not_split, 1, alone);
 	raise_by(&counts->times[bucket_of(time)], 1, alone);
 	keep_bounds(counts, time);
+}
+
+/* By sockets. */
+void count_moved(unsigned call, uint64_t sent, uint64_t received, uint64_t messages)
+{
+	struct call_counts *counts = &stripe->calls[call];
+	bool alone = is_alone();
+
+	raise_by(&counts->socket_moves, messages, alone);
+	if (sent)
+		raise_by(&counts->socket_sent, sent, alone);
+	if (received)
+		raise_by(&counts->socket_received, received, alone);
 }

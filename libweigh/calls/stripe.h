@@ -9,5 +9,6 @@ bool map_file(const char *path);
 bool has_file(void);
 
 void count(unsigned call, uint64_t time, bool failed, uint64_t bytes, bool is_split);
+void count_moved(unsigned call, uint64_t sent, uint64_t received, uint64_t messages);
 
 #endif

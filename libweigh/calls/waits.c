@@ -2,7 +2,7 @@
 /*
  * Calls that wait: for descriptors, connections, time, children; and those about memory.
  */
-#include "shim.h"
+#include "sockets.h"
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -32,9 +32,9 @@ WRAP(int, epoll_pwait, epoll_pwait, NO_BYTES,
      timeout, mask)
 WRAP(int, epoll_ctl, epoll_ctl, NO_BYTES, (int fd, int what, int of, struct epoll_event *event), fd, what,
      of, event)
-WRAP(int, socket, socket, NO_BYTES, (int domain, int type, int protocol), domain, type, protocol)
-WRAP(int, accept, accept, NO_BYTES, (int fd, struct sockaddr *from, socklen_t *length), fd, from, length)
-WRAP(int, accept4, accept4, NO_BYTES, (int fd, struct sockaddr *from, socklen_t *length, int flags), fd,
+WRAP_NEW(socket, socket, SOCKET, (int domain, int type, int protocol), domain, type, protocol)
+WRAP_NEW(accept, accept, SOCKET, (int fd, struct sockaddr *from, socklen_t *length), fd, from, length)
+WRAP_NEW(accept4, accept4, SOCKET, (int fd, struct sockaddr *from, socklen_t *length, int flags), fd,
      from, length, flags)
 WRAP(int, connect, connect, NO_BYTES, (int fd, const struct sockaddr *to, socklen_t length), fd, to,
      length)

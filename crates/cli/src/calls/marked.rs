@@ -17,7 +17,7 @@ use weigh_collect::calls::{ANYTHING, Functions, KernelCalls, Telling, Wanted};
 use weigh_collect::job::JobError;
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
-use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT};
+use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
 
 use super::follow::{Followed, LOOK, state};
 use crate::arguments::CallsArguments;
@@ -28,6 +28,21 @@ use crate::serving;
 const UNSEEN: &str = "preload: calls that programs make without a function of the C library, that it \
                       makes inside of its own functions (printf, fopen, readdir, malloc, locks), and \
                       io_uring's requests are not in the table";
+
+/// The part that the library counts itself.
+const SOCKETS: &str = "socket";
+
+/// What these counts are.
+const PAYLOAD: &str = "preload: what goes by sockets is what calls on them returned; what the kernel sends and \
+                       receives by sockets of its own (for a file of NFS) is not in it";
+
+/// No probe is attached for what the library counts, and no kernel lacks one.
+fn by_the_library(part: SubsystemState) -> SubsystemState {
+    match part.name == SOCKETS {
+        true => SubsystemState { probes: 0, missing: Vec::new(), ..part },
+        false => part,
+    }
+}
 
 /// Why the command's calls can not be followed so.
 pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
@@ -67,6 +82,10 @@ pub fn follow(
     calls.hold(ANYTHING);
     calls.attach_only(ANYTHING)?;
     shim.mark(chosen);
+    let of_sockets = wanted.subsystems.iter().any(|part| part.name == SOCKETS);
+    if of_sockets {
+        shim.count_sockets();
+    }
     let settings = Settings { adds_up: true, ..serving::settings() };
     let mut server = Server::new(&shim.socket(), settings)?;
     let foreground = Foreground::prepare()?;
@@ -90,7 +109,7 @@ pub fn follow(
         wall_seconds,
         grouping: Grouping::Call,
         mechanism: Mechanism::Preload,
-        subsystems: calls.attached().iter().map(state).collect(),
+        subsystems: calls.attached().iter().map(state).map(by_the_library).collect(),
         counters: Vec::new(),
         calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),
         slowest: Vec::new(),
@@ -103,7 +122,7 @@ pub fn follow(
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
         functions: None,
-        notes: notes(&calls, total(&cells), shim.not_split())?,
+        notes: notes(&calls, of_sockets, total(&cells), shim.not_split())?,
     };
     Ok(Ok(Followed { report, status: started.status() }))
 }
@@ -133,8 +152,16 @@ fn serve(
     }
 }
 
-fn notes(calls: &KernelCalls, seen: u64, not_split: u64) -> Result<Vec<String>, JobError> {
+fn notes(
+    calls: &KernelCalls,
+    of_sockets: bool,
+    seen: u64,
+    not_split: u64,
+) -> Result<Vec<String>, JobError> {
     let mut notes = vec![UNSEEN.to_string()];
+    if of_sockets {
+        notes.push(PAYLOAD.to_string());
+    }
     let unheard: Vec<String> = calls
         .unheard()?
         .into_iter()

@@ -53,6 +53,22 @@ static __always_inline void end_range(struct sent_range *range)
 	pends(&range->cause, -1);
 }
 
+/*
+ * Whether the last range goes on: it is the same call's, or one of an account's that all has been handed
+ * over of. What is sent again of that is the account's as before. A server's answers are one range so, in
+ * memory that is not another for each.
+ */
+static __always_inline bool goes_on(struct sent *sent, struct cause *last, struct cause *cause, __u32 from)
+{
+	struct cause begun = *cause;
+
+	if (sent->next == sent->oldest)
+		return false;
+	if (!cause->cell && sent->high == from && (__u32)last->request == (__u32)cause->request)
+		begun.request = last->request;
+	return same_account(last, &begun);
+}
+
 /* From this place on the bytes are the open account's. */
 static __always_inline void begin_range(struct sock *sk, struct open *open, __u32 from)
 {
@@ -69,7 +85,7 @@ static __always_inline void begin_range(struct sock *sk, struct open *open, __u3
 		sent->high = from;
 	last = &sent->ranges[(sent->next - 1) % MAX_RANGES];
 	range = last;
-	if (sent->next == sent->oldest || !same_account(&last->cause, &cause)) {
+	if (!goes_on(sent, &last->cause, &cause, from)) {
 		range = &sent->ranges[sent->next % MAX_RANGES];
 		if (sent->next - sent->oldest == MAX_RANGES) {
 			if (range->pends)

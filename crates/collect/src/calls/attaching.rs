@@ -32,7 +32,10 @@ impl KernelCalls {
     /// Attaches these parts of those that were chosen, and lets go of the others; what this side holds
     /// by itself stays. What has been attached goes on undisturbed.
     pub fn attach_only(&mut self, parts: u64) -> Result<(), JobError> {
-        let target = with_always(parts | self.held);
+        // A program of several parts is not attached for one that it was not loaded for.
+        let target = with_always(
+            (parts | self.held) & (self.chosen_parts() | ANYTHING | CpuCounter::bits()),
+        );
         let mut links = std::mem::take(&mut self.links.by_program);
         let mut failed: Vec<(String, String)> = Vec::new();
         for program in self.skeleton.object_mut().progs_mut() {
@@ -85,6 +88,11 @@ impl KernelCalls {
     /// The parts that are attached now, as bits.
     pub fn attached_parts(&self) -> u64 {
         self.links.parts & self.available_parts()
+    }
+
+    /// The parts that programs were loaded for, as bits.
+    fn chosen_parts(&self) -> u64 {
+        bits(self.attached.iter().map(|part| part.subsystem.as_str()))
     }
 
     /// The parts and counters that can be seen here, as bits. The remainder is one where the ends of

@@ -31,6 +31,9 @@ const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_calls.
 
 const BYTES: usize = HEAD_BYTES + STRIPES * STRIPE_BYTES;
 
+/// Of what goes by sockets.
+const SOCKETS: [&str; 3] = ["socket_moves", "socket_sent", "socket_received"];
+
 /// The library, and what it has counted.
 pub struct Shim {
     folder: Folder,
@@ -112,6 +115,14 @@ impl Shim {
         }
     }
 
+    /// Has it count what goes by sockets, which costs it a call for each descriptor that it has not seen
+    /// before.
+    pub fn count_sockets(&self) {
+        if let Some(place) = self.head("sockets").first() {
+            place.store(1, Ordering::Relaxed);
+        }
+    }
+
     /// Tells the library how fast its counter runs: the better, the longer that is known.
     pub fn keep_time(&self) {
         if let (Some(place), Some(scale)) = (self.head("scale").first(), self.ticks.scale()) {
@@ -182,7 +193,7 @@ impl Shim {
                 account: Account::default(),
                 times: BTreeMap::new(),
             };
-            let (mut calls, mut time) = (0u64, 0u64);
+            let (mut calls, mut time, mut sockets) = (0u64, 0u64, [0u64; 3]);
             for stripe in self.stripes() {
                 let numbers = &stripe[number * NUMBERS..(number + 1) * NUMBERS];
                 let (counts, times) = numbers.split_at(COUNTS.len());
@@ -193,6 +204,9 @@ impl Shim {
                 time = time.wrapping_add(of("time_ns"));
                 cell.errors = cell.errors.wrapping_add(of("errors"));
                 cell.bytes = cell.bytes.wrapping_add(of("bytes"));
+                for (sum, name) in sockets.iter_mut().zip(SOCKETS) {
+                    *sum = sum.wrapping_add(of(name));
+                }
                 cell.longest_ns = cell.longest_ns.max(of("longest_ns"));
                 cell.shortest_ns = match cell.shortest_ns {
                     0 => of("shortest_ns"),
@@ -210,6 +224,8 @@ impl Shim {
             if let Some(account) = accounts.get(&(cell.number + 1)) {
                 cell.account = account.clone();
             }
+            let [moves, sent, received] = sockets;
+            cell.account.add_part("socket", moves, &[("sent", sent), ("received", received)]);
             cell.account.complete(calls, time);
             cell
         };

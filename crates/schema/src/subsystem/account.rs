@@ -256,6 +256,20 @@ impl Account {
         fields.chain(later).map(|(_, bytes)| bytes).sum()
     }
 
+    /// Adds what was seen of a part: how often, and these fields of its own.
+    pub fn add_part(&mut self, part: &str, entries: u64, fields: &[(&str, u64)]) {
+        let Some(subsystem) = Subsystem::named(part).filter(|_| entries > 0) else { return };
+        self.set_head("touched", self.head("touched") | subsystem.bit());
+        let numbers = subsystem.fields.iter().zip(subsystem.fields_start()..);
+        let known = numbers.filter_map(|(field, place)| {
+            Some((place, fields.iter().find(|(name, _)| *name == field.name)?.1))
+        });
+        let known: Vec<_> = known.chain([(subsystem.part_start() + 2, entries)]).collect();
+        for (place, more) in known {
+            self.numbers[place] = self.numbers[place].wrapping_add(more);
+        }
+    }
+
     /// Adds another one's numbers; whose token it is stays.
     pub fn add(&mut self, other: &Account) {
         let sums = HEAD.iter().position(|(name, _)| *name == "calls").unwrap_or(0);

@@ -81,8 +81,17 @@ pub const BUCKETS: usize = (64 - BUCKET_BITS + 1) << BUCKET_BITS;
 
 /// What is counted of a call, each a number of eight bytes; then follow its buckets, which add up to
 /// how many calls there were.
-pub const COUNTS: &[&str] =
-    &["errors", "bytes", "time_ns", "shortest_ns", "longest_ns", "not_split"];
+pub const COUNTS: &[&str] = &[
+    "errors",
+    "bytes",
+    "time_ns",
+    "shortest_ns",
+    "longest_ns",
+    "not_split",
+    "socket_moves",
+    "socket_sent",
+    "socket_received",
+];
 
 /// Numbers of a call.
 pub const NUMBERS: usize = COUNTS.len() + BUCKETS;
@@ -97,9 +106,10 @@ pub const STRIPE_BYTES: usize = (CALLS.len() * NUMBERS * 8).next_multiple_of(PAG
 const PAGE: usize = 65_536;
 
 /// What the file begins with: nanoseconds for each 2^32 ticks of the processor's counter (0: the
-/// library asks the kernel's clock), the calls that are asked for as a bit set, and which stripes
-/// have been taken by a process for itself alone.
-pub const HEAD: &[(&str, usize)] = &[("scale", 1), ("chosen", CHOSEN), ("taken", STRIPES)];
+/// library asks the kernel's clock), the calls that are asked for as a bit set, whether what goes by
+/// sockets is asked for, and which stripes have been taken by a process for itself alone.
+pub const HEAD: &[(&str, usize)] =
+    &[("scale", 1), ("chosen", CHOSEN), ("sockets", 1), ("taken", STRIPES)];
 
 /// Numbers of a set of calls.
 pub const CHOSEN: usize = 2;
