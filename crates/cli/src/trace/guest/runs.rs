@@ -258,14 +258,14 @@ impl Guest {
             let Some(record) = Record::new(bytes) else { return };
             count(seen, record.event(), 1);
             match probes.get(record.event()) {
-                Some(probe) if failed.is_none() => {
-                    if filters.iter().all(|filter| filter.holds(probe, record)) {
-                        *passed += 1;
-                        if probe.has_user_stack() {
-                            meaning.names.borrow_mut().meet(record.tgid(), true);
-                        }
-                        *failed = way.take(probe, record, meaning).err();
+                Some(probe)
+                    if failed.is_none() && filters.iter().all(|f| f.holds(probe, record)) =>
+                {
+                    *passed += 1;
+                    if probe.has_user_stack() {
+                        meaning.names.borrow_mut().meet(record.tgid(), true);
                     }
+                    *failed = way.take(probe, record, meaning).err();
                 }
                 None if unknown.len() < MOST_UNKNOWN => unknown.push(bytes.to_vec()),
                 _ => {}
