@@ -236,6 +236,16 @@ weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake
 				 enum weigh_reason *reason);
 
 /*
+ * The same of one of its buffers (`weigh trace --into`), by the name that it has there; NULL: the first that there is.
+ * WEIGH_NO_BUFFER if it has none of that name. When that buffer is removed, or its file can not be written any
+ * more, it has ended for this reader.
+ */
+weigh_trace *weigh_trace_open_buffer(pid_t pid, const char *buffer, const struct weigh_trace_wake *wake,
+				     enum weigh_reason *reason);
+weigh_trace *weigh_trace_open_buffer_at(const char *path, const char *buffer, const struct weigh_trace_wake *wake,
+					enum weigh_reason *reason);
+
+/*
  * The next event, the oldest of those that are there: of one CPU they come in order. It waits so many milliseconds;
  * -1: until there is one. NULL if there is none by then, or, weigh_trace_why() says WEIGH_GONE, if the stream has ended
  * and all of it was read. The event lies in the ring: it is good until the next call, or until the stream has
@@ -243,6 +253,12 @@ weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake
  * overtaken counts as lost.
  */
 const struct weigh_event *weigh_trace_next(weigh_trace *t, int timeout_ms);
+
+/*
+ * Copies the event that weigh_trace_next() gave, cut to `room`; returns how many bytes it has, or 0 if it has been
+ * written over: then what was copied is no event, and is counted as lost.
+ */
+size_t weigh_trace_copy(weigh_trace *t, void *to, size_t room);
 
 /* 1 as long as the event that weigh_trace_next() gave has not been written over; then it counts as seen. */
 int weigh_trace_intact(weigh_trace *t);
@@ -255,7 +271,7 @@ int weigh_trace_fd(const weigh_trace *t);
 
 /*
  * What was lost of an event, by its number, or of WEIGH_EVERY_EVENT, since it was opened. This asks the
- * stream. The numbers are exact; while the stream overtakes the reader again and again they are those of the last
+ * stream. `missing` is what any of its buffers had no room for. The numbers are exact; while the stream overtakes the reader again and again they are those of the last
  * time that it did not.
  */
 void weigh_trace_lost(weigh_trace *t, uint32_t event, struct weigh_trace_lost *lost);

@@ -280,6 +280,8 @@ enum weigh_reason {
 	WEIGH_NO_FIELD = 23,
 	/* the stream refuses what was asked for: its answer says why */
 	WEIGH_REFUSED = 24,
+	/* the stream has no buffer of that name that can be read */
+	WEIGH_NO_BUFFER = 25,
 };
 
 #endif

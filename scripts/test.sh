@@ -189,8 +189,7 @@ vm() {
 	} >"$scratch/in_turns" 2>&1 &
 	beside=$!
 	# What is user space's, or told once more of the same programs of the kernel's: how much memory weigh takes,
-	# how it tells of files, who outlives whom; and what takes programs that the guest lacks (Python; a cat that is no
-	# busybox), or tracepoints that Linux 6.1 does (sock_send_length).
+	# how it tells of files, who outlives whom; and what takes programs that the guest lacks (Python).
 	local skips=() name
 	for name in many_files_take_little_memory ten_thousand_files_open_at_once rows_of_the_parquet_file \
 		advice_has_its_figures the_table_is_on_the_terminal a_file_without_a_name a_job_outlives_weigh \

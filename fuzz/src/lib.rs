@@ -253,6 +253,7 @@ fn events_of(btf: &weigh_trace::btf::Btf) {
                 consumers: 5,
                 doorbell: 6,
                 layout: weigh_schema::ring::Layout { rings: 1, bytes: 4096 },
+                key: 1,
                 is_shared: false,
                 half: 0,
                 predicate: None,

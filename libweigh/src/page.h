@@ -102,6 +102,7 @@ struct weigh_reply {
 	[21] = "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it", \
 	[22] = "no `weigh trace` listens there", \
 	[23] = "the event has no field of that name", \
-	[24] = "the stream refuses what was asked for: its answer says why"
+	[24] = "the stream refuses what was asked for: its answer says why", \
+	[25] = "the stream has no buffer of that name that can be read"
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef WEIGH_RING_H
 #define WEIGH_RING_H
 
-#define WEIGH_RING_MAGIC 0x0031676e69726777ULL
+#define WEIGH_RING_MAGIC 0x0032676e69726777ULL
 #define WEIGH_RING_LINE 64 /* bytes before a ring's data, and of a line of the array of consumers */
 #define WEIGH_RING_STAMP 8 /* bytes before a record */
 #define WEIGH_RING_ALIGNMENT 8 /* of positions */
@@ -18,6 +18,7 @@ struct weigh_ring_line {
 	unsigned long long rings; /* how many there are */
 	unsigned long long bytes; /* of the data of each: a power of 2 */
 	unsigned long long head; /* how many bytes were ever reserved in it */
+	unsigned long long key; /* a record's stamp is its position, and 1, and this */
 };
 
 #endif

@@ -63,7 +63,9 @@ static enum weigh_reason take_in(weigh_trace *t, int *with)
 	const char *where = weigh_json_member(answer, "where");
 
 	if (!answer)
-		return weigh_json_member(t->text, "refused") ? WEIGH_NOT_PERMITTED : WEIGH_NOT_UNDERSTOOD;
+		return weigh_json_member(t->text, "no_buffer") ? WEIGH_NO_BUFFER :
+		       weigh_json_member(t->text, "refused")   ? WEIGH_NOT_PERMITTED :
+								 WEIGH_NOT_UNDERSTOOD;
 	if (with[RINGS] < 0 || with[EVENTFD] < 0 || with[TOLD] < 0 || !weigh_trace_map(t, with[RINGS]))
 		return WEIGH_NOT_UNDERSTOOD;
 	if (!make_places(t))
@@ -86,18 +88,29 @@ static enum weigh_reason take_in(weigh_trace *t, int *with)
 		       WEIGH_NO_MEMORY;
 }
 
-static enum weigh_reason attach(weigh_trace *t, const struct weigh_trace_wake *wake)
+/* Names of buffers are of letters, digits, '-' and '_': no other is one. */
+static bool is_name(const char *name)
 {
+	size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
+
+	return length && !name[length] && length < MAX_NAME;
+}
+
+static enum weigh_reason attach(weigh_trace *t, const char *buffer, const struct weigh_trace_wake *wake)
+{
+	static const struct weigh_trace_wake usual;
 	int with[DESCRIPTORS];
-	char request[160];
+	char request[192 + MAX_NAME], named[16 + MAX_NAME] = "";
 	enum weigh_reason reason;
 
-	if (wake)
-		snprintf(request, sizeof(request), "{\"attach\":{\"bytes\":%llu,\"count\":%llu,\"ms\":%llu}}",
-			 (unsigned long long)wake->bytes, (unsigned long long)wake->count,
-			 (unsigned long long)wake->milliseconds);
-	else
-		snprintf(request, sizeof(request), "{\"attach\":{}}");
+	if (buffer && !is_name(buffer))
+		return WEIGH_NO_BUFFER;
+	if (buffer)
+		snprintf(named, sizeof(named), ",\"buffer\":\"%s\"", buffer);
+	wake = wake ? wake : &usual;
+	snprintf(request, sizeof(request), "{\"attach\":{\"bytes\":%llu,\"count\":%llu,\"ms\":%llu%s}}",
+		 (unsigned long long)wake->bytes, (unsigned long long)wake->count,
+		 (unsigned long long)wake->milliseconds, named);
 	reason = weigh_trace_ask(t, request, with, DESCRIPTORS);
 	if (!reason)
 		reason = take_in(t, with);
@@ -108,15 +121,15 @@ static enum weigh_reason attach(weigh_trace *t, const struct weigh_trace_wake *w
 	return reason;
 }
 
-EXPORT weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake *wake,
-					enum weigh_reason *told)
+EXPORT weigh_trace *weigh_trace_open_buffer_at(const char *path, const char *buffer,
+					       const struct weigh_trace_wake *wake, enum weigh_reason *told)
 {
 	weigh_trace *t = allocate();
 	enum weigh_reason reason = t ? weigh_trace_dial(t, path) : WEIGH_NO_MEMORY;
 	int kept = errno;
 
 	if (!reason)
-		reason = attach(t, wake);
+		reason = attach(t, buffer, wake);
 	if (t && reason) {
 		weigh_trace_close(t);
 		t = 0;
@@ -127,7 +140,14 @@ EXPORT weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_tra
 	return t;
 }
 
-EXPORT weigh_trace *weigh_trace_open(pid_t pid, const struct weigh_trace_wake *wake, enum weigh_reason *told)
+EXPORT weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake *wake,
+					enum weigh_reason *told)
+{
+	return weigh_trace_open_buffer_at(path, 0, wake, told);
+}
+
+EXPORT weigh_trace *weigh_trace_open_buffer(pid_t pid, const char *buffer, const struct weigh_trace_wake *wake,
+					    enum weigh_reason *told)
 {
 	const char *runtime = getenv(USERS_FOLDER);
 	enum weigh_reason reason;
@@ -135,13 +155,18 @@ EXPORT weigh_trace *weigh_trace_open(pid_t pid, const struct weigh_trace_wake *w
 	weigh_trace *t;
 
 	snprintf(path, sizeof(path), "%s/trace-%d.sock", ROOTS_FOLDER, (int)pid);
-	t = weigh_trace_open_at(path, wake, &reason);
+	t = weigh_trace_open_buffer_at(path, buffer, wake, &reason);
 	if (!t && (reason == WEIGH_NO_STREAM || reason == WEIGH_NOT_PERMITTED) && runtime && *runtime &&
 	    (size_t)snprintf(path, sizeof(path), "%s/weigh/trace-%d.sock", runtime, (int)pid) < sizeof(path))
-		t = weigh_trace_open_at(path, wake, reason == WEIGH_NO_STREAM ? &reason : 0);
+		t = weigh_trace_open_buffer_at(path, buffer, wake, reason == WEIGH_NO_STREAM ? &reason : 0);
 	if (told)
 		*told = t ? WEIGH_MEASURED : reason;
 	return t;
+}
+
+EXPORT weigh_trace *weigh_trace_open(pid_t pid, const struct weigh_trace_wake *wake, enum weigh_reason *told)
+{
+	return weigh_trace_open_buffer(pid, 0, wake, told);
 }
 
 static bool hung_up(const weigh_trace *t)

@@ -10,6 +10,8 @@
 #define TEXT_BYTES ((size_t)1 << 20)
 /* Events of a stream, those that were removed counted as well. */
 #define MAX_EVENTS 1024
+/* No buffer has a longer name. */
+#define MAX_NAME 256
 /* Seconds that an answer may take: the kernel checks programs meanwhile. */
 #define PATIENCE 60
 
@@ -30,7 +32,7 @@ struct told {
 struct weigh_trace {
 	int connection, eventfd, poll;
 	const unsigned char *rings;
-	uint64_t ring_count, ring_bytes, bytes;
+	uint64_t ring_count, ring_bytes, ring_key, bytes;
 	struct place *places;
 	struct told *told;
 	/* Of each event: bytes of a record, what was seen by this reader, and lost. */

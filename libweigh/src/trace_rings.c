@@ -48,6 +48,7 @@ bool weigh_trace_map(weigh_trace *t, int rings)
 	line = mapping;
 	count = line->magic == WEIGH_RING_MAGIC ? line->rings : 0;
 	bytes = line->bytes;
+	t->ring_key = line->key;
 	munmap(mapping, WEIGH_RING_LINE);
 	if (!count || count > WEIGH_RING_MOST_RINGS || bytes < WEIGH_RING_LEAST_BYTES ||
 	    bytes > WEIGH_RING_MOST_BYTES || (bytes & (bytes - 1)))
@@ -80,7 +81,7 @@ static enum found look(const weigh_trace *t, uint64_t ring, uint64_t at, const s
 		return BROKEN;
 	if (there > t->ring_bytes)
 		return OVERTAKEN;
-	if (load((const uint64_t *)stamp) != at + 1)
+	if (load((const uint64_t *)stamp) != at + 1 + t->ring_key)
 		return PENDING;
 	number = load(&event->event);
 	size = load(&event->size);
@@ -176,6 +177,21 @@ void weigh_trace_let_go(weigh_trace *t)
 	}
 	place->is_known = false;
 	t->given = -1;
+}
+
+EXPORT size_t weigh_trace_copy(weigh_trace *t, void *to, size_t room)
+{
+	const struct weigh_event *record;
+	size_t size;
+
+	if (t->given < 0)
+		return 0;
+	/* What the record says itself may have been written over. */
+	size = t->sizes[t->given_event];
+	record = (const void *)(element(t, (uint64_t)t->given) + WEIGH_RING_LINE +
+				(t->places[t->given].position & (t->ring_bytes - 1)) + WEIGH_RING_STAMP);
+	memcpy(to, record, size < room ? size : room);
+	return weigh_trace_intact(t) ? size : 0;
 }
 
 EXPORT int weigh_trace_intact(weigh_trace *t)

@@ -2,10 +2,10 @@
 /*
  * Reads a stream of `weigh trace` until it ends, and says what it has seen and lost.
  *
- * usage: stream PID BYTES COUNT MILLISECONDS [FIELD [REQUEST]]
+ * usage: stream PID BYTES COUNT MILLISECONDS [FIELD [REQUEST [BUFFER]]]
  *
  * Says "ready"; in the end, a line: seen, lost, missing, the sum of the field in all events, and the number of times
- * that it was waked. REQUEST is asked first, and its answer is told.
+ * that it was waked. REQUEST, if it is not empty, is asked first, and its answer is told.
  */
 #include "check.h"
 #include <poll.h>
@@ -24,7 +24,8 @@ int main(int count, char **words)
 	CHECK(count >= 5);
 	wake = (struct weigh_trace_wake){ strtoull(words[2], 0, 0), strtoull(words[3], 0, 0),
 					  strtoull(words[4], 0, 0) };
-	t = weigh_trace_open(atoi(words[1]), &wake, &reason);
+	t = count > 7 ? weigh_trace_open_buffer(atoi(words[1]), words[7], &wake, &reason) :
+			weigh_trace_open(atoi(words[1]), &wake, &reason);
 	if (!t) {
 		printf("%s\n", weigh_text(reason));
 		return 2;
@@ -38,7 +39,7 @@ int main(int count, char **words)
 		SAME(weigh_trace_field(t, 0, words[5], &field), WEIGH_MEASURED);
 	SAME(weigh_trace_control(t, "{\"remove\":{\"id\":77}}", answer, sizeof(answer)), WEIGH_REFUSED);
 	CHECK(strstr(answer, "no probe 77"));
-	if (count > 6) {
+	if (count > 6 && *words[6]) {
 		SAME(weigh_trace_control(t, words[6], answer, sizeof(answer)), WEIGH_MEASURED);
 		printf("%s\n", answer);
 	}

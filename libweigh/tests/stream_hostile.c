@@ -15,6 +15,7 @@
 
 #define RINGS 2
 #define BYTES 4096
+#define KEY 0x9e3779b97f4a7c15ULL
 #define ELEMENT (WEIGH_RING_LINE + BYTES + WEIGH_RING_SLOP)
 #define DESCRIBED                                                                                                  \
 	"{\"pid\":1,\"events\":[{\"id\":0,\"event\":\"a:b\",\"record_bytes\":48,\"fields\":[{\"name\":\"x\",\"kind\":"  \
@@ -50,6 +51,7 @@ static void describe(uint64_t *own)
 		line->magic = WEIGH_RING_MAGIC;
 		line->rings = RINGS;
 		line->bytes = BYTES;
+		line->key = KEY;
 		line->head = dice(own) % 3 ? dice(own) % 20000 / 8 * 8 : dice(own);
 	}
 }
@@ -63,7 +65,7 @@ static void scribble(uint64_t *own)
 		unsigned char *stamp = rings + ring * ELEMENT + WEIGH_RING_LINE + at % BYTES / 8 * 8;
 		uint32_t *record = (uint32_t *)(stamp + 8);
 
-		*(uint64_t *)stamp = dice(own) % 8 ? at + 1 : dice(own);
+		*(uint64_t *)stamp = dice(own) % 8 ? at + 1 + KEY : dice(own);
 		record[0] = dice(own) % 8 ? (uint32_t)(dice(own) % 3) : (uint32_t)dice(own);
 		record[1] = dice(own) % 8 ? 48 + 16 * record[0] : (uint32_t)dice(own);
 		line->head = dice(own) % 16 ? at + 48 + dice(own) % 200 / 8 * 8 : dice(own);

@@ -2,10 +2,15 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use support::library::{Agent, folder, must};
+use support::mortal::Mortal;
+use support::run::{self, Scratch};
+use support::trace::{counted, succeeds};
+use support::{wait_until, weigh_binary, workload};
 
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../libweigh/rust");
 
@@ -15,7 +20,7 @@ fn cargo() -> Command {
     cargo
 }
 
-fn example() -> PathBuf {
+fn example(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libweigh-rust");
     let mut build = cargo();
     must(
@@ -23,7 +28,7 @@ fn example() -> PathBuf {
             .args(["build", "--offline", "--quiet", "--locked", "--examples", "--target-dir"])
             .arg(&target),
     );
-    target.join("debug/examples/opens")
+    target.join("debug/examples").join(name)
 }
 
 #[test]
@@ -33,7 +38,7 @@ fn the_crate_reads_the_same_numbers() {
     let place = folder();
     let file = place.path().join("file");
     std::fs::write(&file, "").expect("a file");
-    let mut run = Command::new(example());
+    let mut run = Command::new(example("opens"));
     run.arg(&file).env("WEIGH_SOCKET", agent.folder.path().join("socket"));
     let output = must(&mut run);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -49,9 +54,43 @@ fn the_crate_reads_the_same_numbers() {
 }
 
 #[test]
+fn a_stream_is_read_along() {
+    needs_root!();
+    let scratch = Scratch::new();
+    // Of the datagrams of this test alone: nobody else sends such.
+    let event = "net:net_dev_queue{len=skb->len} if skb->len == 653";
+    let mut weigh = Command::new(weigh_binary());
+    weigh.args(["trace", "-e", event, "--into", "copy: one ring", "-o"]);
+    let weigh = weigh.arg(scratch.path("own.jsonl")).stderr(Stdio::piped()).spawn();
+    let weigh = Mortal::of(weigh);
+    let pid = weigh.id().to_string();
+    let runs = || run::weigh(&scratch, &["trace", "ctl", "--stream", &pid]).status.success();
+    wait_until("it listens", 30.0, runs);
+    let unknown = Command::new(example("follows")).args([&pid, "len", "cpy"]).output();
+    let said = String::from_utf8_lossy(&unknown.expect("it starts").stderr).into_owned();
+    assert!(said.contains("NoBuffer"), "{said}");
+    let follows =
+        Command::new(example("follows")).args([&pid, "len", "copy"]).stdout(Stdio::piped()).spawn();
+    let mut follows = Mortal::of(follows);
+    let mut said = BufReader::new(follows.stdout.take().expect("output")).lines();
+    let mut line = || said.next().expect("a line").expect("text");
+    assert_eq!(line(), "ready");
+    must(Command::new(workload("datagrams")).args(["1003", "611", "0"]));
+    let ends = rustix::process::Pid::from_child(&weigh);
+    rustix::process::kill_process(ends, rustix::process::Signal::INT).expect("a signal");
+    let (taken, lost) = counted(&succeeds(&weigh.wait_with_output().expect("it ends")));
+    assert_eq!(taken + lost, 2006);
+    let numbers: Vec<u64> = line().split(' ').map(|n| n.parse().expect("a number")).collect();
+    let [seen, overrun, missing, sum, waked] = numbers[..] else { panic!("{numbers:?}") };
+    assert_eq!((seen * 2, overrun, sum), (taken, 0, seen * 653));
+    assert_eq!(seen + missing, 1003);
+    assert!(waked > 1 && follows.wait().expect("it ends").success());
+}
+
+#[test]
 fn without_an_agent_it_says_why() {
     let nowhere = folder();
-    let mut run = Command::new(example());
+    let mut run = Command::new(example("opens"));
     run.arg("unused").env("WEIGH_SOCKET", nowhere.path().join("nobody-listens"));
     let output = run.output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

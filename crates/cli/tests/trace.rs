@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use support::mortal::Mortal;
 use support::run::{Scratch, weigh};
 use support::trace::{are_refused, counted, lines, succeeds};
 use support::workload;
@@ -38,11 +39,8 @@ fn every_send_is_an_event_and_no_other_is() {
     needs_root!();
     // Somebody else who sends, and is not followed.
     let mut other = Command::new(workload("datagrams"));
-    let mut other = other
-        .args(["100000000", "700", "0"])
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the workload starts");
+    let other = other.args(["100000000", "700", "0"]).stderr(Stdio::null());
+    let mut other = Mortal::of(other.spawn());
     let (events, said) =
         sends(&["-e", "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm}"]);
     other.kill().and_then(|()| other.wait()).expect("it can be ended");

@@ -4,13 +4,14 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::library::{folder, must, program};
+use support::mortal::Mortal;
 use support::run::{Scratch, weigh};
 use support::trace::{counted, lines, succeeds};
 use support::{wait_until, weigh_binary, workload};
@@ -29,14 +30,14 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// A stream that runs until it is interrupted.
-struct Stream(Child);
+struct Stream(Mortal);
 
 impl Stream {
     fn start(scratch: &Scratch, options: &[&str]) -> Stream {
         let file = scratch.path("own.jsonl").display().to_string();
         let mut weigh = Command::new(weigh_binary());
         weigh.args(["trace", "-e", QUEUE, "-o", &file]).args(options);
-        let stream = Stream(weigh.stderr(Stdio::piped()).spawn().expect("weigh starts"));
+        let stream = Stream(Mortal::of(weigh.stderr(Stdio::piped()).spawn()));
         wait_until("it listens", 30.0, || stream.ask(scratch, &["list"]).is_ok());
         stream
     }
@@ -73,13 +74,13 @@ fn send(datagrams: u64) {
 }
 
 /// `stream` of libweigh/tests.
-struct Program(Child, BufReader<ChildStdout>);
+struct Program(Mortal, BufReader<ChildStdout>);
 
 impl Program {
     fn start(stream: &Stream, words: &[&str]) -> Program {
         let mut command = Command::new(program("stream"));
         command.arg(stream.pid()).args(words).stdout(Stdio::piped());
-        let mut process = command.spawn().expect("it starts");
+        let mut process = Mortal::of(command.spawn());
         let said = BufReader::new(process.stdout.take().expect("output"));
         let mut program = Program(process, said);
         let mut line = program.line();
@@ -121,7 +122,7 @@ fn each_reader_has_every_event_and_is_waked_by_his_own_rule() {
     let file = scratch.path("along.jsonl").display().to_string();
     let mut along = Command::new(weigh_binary());
     along.args(["trace", "attach", &stream.pid(), "-o", &file, "--top", "3 by len"]);
-    let along = along.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("weigh starts");
+    let along = Mortal::of(along.stderr(Stdio::piped()).stdout(Stdio::null()).spawn());
     wait_until("three read along", 20.0, || stream.clients(&scratch).len() == 3);
     send(1003);
     let has_seen = |client: &Value| client["seen"].as_u64() >= Some(1000);
@@ -209,10 +210,79 @@ fn a_reader_changes_the_stream_and_one_that_dies_is_forgotten() {
     assert_eq!((seen, overrun, missing), (own, 0, lost));
 }
 
+#[test]
+fn each_buffer_is_read_along_by_its_name() {
+    needs_root!();
+    let _alone = alone();
+    let scratch = Scratch::new();
+    let into = ["--into", "copy: one ring, size 1MiB", "--into", "none: if tid == 0"];
+    let stream = Stream::start(&scratch, &into);
+    stream.ask(&scratch, &["add", "net:netif_rx{len=skb->len} if skb->len == 641"]).expect("added");
+    let of = |buffer: &str| Program::start(&stream, &["0", "1", "0", "len", "", buffer]);
+    let (main, copy, none) = (of("main"), of("copy"), of("none"));
+    let file = scratch.path("part.jsonl").display().to_string();
+    let other = |words: &[&str]| {
+        let mut other = Command::new(weigh_binary());
+        other.args(["trace", "attach", &stream.pid(), "-o", &file]).args(words);
+        other.stderr(Stdio::piped());
+        other
+    };
+    for (words, says) in [
+        (&["--from", "cpoy"][..], &["no buffer 'cpoy'", "perhaps 'copy'"][..]),
+        (&["-f", "lenn > 3"], &["--filter", "'lenn'", "len"]),
+        (&["-f", "len == \"x\""], &["--filter", "len"]),
+    ] {
+        let refused = other(words).output().expect("it starts");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(125), "{said}");
+        assert!(says.iter().all(|word| said.contains(word)), "{said}");
+    }
+    let mut unknown = Command::new(program("stream"));
+    let unknown = unknown.args([&stream.pid(), "0", "1", "0", "len", "", "copx"]).output();
+    let said = String::from_utf8(unknown.expect("it starts").stdout).expect("text");
+    assert!(said.contains("no buffer of that name"), "{said}");
+    let wanted = "event == \"net:netif_rx\" && len in 600..650 && cpu < 60000";
+    let part = Mortal::of(other(&["--from", "copy", "-f", wanted]).spawn());
+    wait_until("four read along", 20.0, || stream.clients(&scratch).len() == 4);
+    let mut read: Vec<String> =
+        stream.clients(&scratch).iter().map(|client| client["buffer"].to_string()).collect();
+    read.sort();
+    assert_eq!(read, ["\"copy\"", "\"copy\"", "\"main\"", "\"none\""]);
+    // Its rings stay as long as somebody reads them.
+    let why =
+        stream.ask(&scratch, &["buffer", "set", "copy", "size 2MiB"]).expect_err("it is read");
+    assert!(why.contains("read it along"), "{why}");
+    send(1003);
+    // The kernel passes over one in some 100,000.
+    wait_until("all are seen", 20.0, || {
+        let seen = |client: &Value| client["seen"].as_u64().unwrap_or(0);
+        stream.clients(&scratch).iter().filter(|client| seen(client) >= 2000).count() == 3
+    });
+    stream.ask(&scratch, &["buffer", "remove", "copy"]).expect("it is removed");
+    // Who reads what is removed has all of it; the others go on.
+    let [seen, overrun, _, sum, _] = copy.end();
+    assert!((2000..=2006).contains(&seen) && overrun == 0, "{seen} {overrun}");
+    assert!((seen / 2 * (641 + LENGTH)).abs_diff(sum) < 4 * LENGTH, "{sum}");
+    let said = succeeds(&part.wait_with_output().expect("it ends"));
+    assert!(said.contains(&format!(" of {seen} events in ")), "{said}");
+    let found = lines(&scratch, "part.jsonl");
+    assert!(found.iter().all(|event| event["event"] == "net:netif_rx"), "{said}");
+    assert!((1000..=1003).contains(&found.len()), "{said}");
+    send(10);
+    let (own, lost) = stream.end();
+    let of_main = main.end();
+    assert_eq!((own + lost, of_main[0] + seen), (2 * 2006 + 20, own), "{of_main:?}");
+    assert_eq!(none.end()[0], 0);
+}
+
 /// As a script reads it.
 const SCRIPT: &str = "
 import sys, weigh
-with weigh.trace(int(sys.argv[1]), count=1) as trace:
+try:
+    weigh.trace(int(sys.argv[1]), buffer='none')
+except OSError as error:
+    assert 'no buffer of that name' in str(error), error
+with weigh.trace(int(sys.argv[1]), count=1, buffer='main') as trace:
     print('ready', flush=True)
     lengths = [(event.skb_len, event['dev']) for event in trace]
     print(len(lengths), *set(lengths), *trace.lost(), trace.ended)
@@ -232,7 +302,7 @@ fn python_reads_along() {
     let mut python = Command::new("python3");
     python.args(["-B", "-c", SCRIPT, &stream.pid()]).env("PYTHONPATH", module);
     let python = python.env("WEIGH_LIBRARY", library).stdout(Stdio::piped()).spawn();
-    let mut python = python.expect("python3 starts");
+    let mut python = Mortal::of(python);
     let mut said = BufReader::new(python.stdout.take().expect("output")).lines();
     let mut line = || said.next().expect("a line").expect("text");
     assert_eq!(line(), "ready");

@@ -3,15 +3,16 @@
 
 mod support;
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::mortal::Mortal;
 use support::run::{Scratch, weigh, weigh_as};
 use support::workload;
 
 /// A stream of `weigh trace`.
-struct Stream(Child);
+struct Stream(Mortal);
 
 impl Stream {
     fn start(options: &[&str], command: &[&str]) -> Stream {
@@ -20,7 +21,7 @@ impl Stream {
         if !command.is_empty() {
             weigh.arg("--").args(command);
         }
-        Stream(weigh.stderr(Stdio::piped()).spawn().expect("weigh starts"))
+        Stream(Mortal::of(weigh.stderr(Stdio::piped()).spawn()))
     }
 
     fn pid(&self) -> String {
@@ -201,7 +202,7 @@ fn nothing_is_left_of_a_probe_that_was_removed() {
     let options = ["-e", "sched:sched_process_exec", "-o", "-", "--for", "60s", "-q"];
     let mut weigh = Command::new(support::weigh_binary());
     let weigh = weigh.arg("trace").args(options).stdout(Stdio::null()).stderr(Stdio::piped());
-    let stream = Stream(weigh.spawn().expect("weigh starts"));
+    let stream = Stream(Mortal::of(weigh.spawn()));
     stream.is_there(&scratch);
     // Programs, and what attaches them, that the stream holds.
     let held = || {
@@ -308,7 +309,7 @@ fn counters_are_counted_as_long_as_an_event_has_them() {
     let options = ["-e", "sched:sched_process_exec{counter(cs)}", "-o", "-", "--for", "60s", "-q"];
     let mut weigh = Command::new(support::weigh_binary());
     let weigh = weigh.arg("trace").args(options).stdout(Stdio::null()).stderr(Stdio::piped());
-    let stream = Stream(weigh.spawn().expect("weigh starts"));
+    let stream = Stream(Mortal::of(weigh.spawn()));
     stream.is_there(&scratch);
     let held = || {
         let names = std::fs::read_dir(format!("/proc/{}/fd", stream.pid())).expect("a process");

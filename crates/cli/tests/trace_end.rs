@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::mortal::Mortal;
 use support::run::{Scratch, weigh, weigh_as};
 use support::trace::{counted, lines, succeeds};
 use support::workload;
@@ -16,20 +17,20 @@ fn a_process_that_runs_is_followed_with_its_children() {
     needs_root!();
     let scratch = Scratch::new();
     // For each line that it reads it executes one program, which tells its number.
-    let mut shell = Command::new("sh")
+    let shell = Command::new("sh")
         .args(["-c", "while read line; do /bin/sh -c 'echo $$'; done"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn()
-        .expect("a shell");
+        .spawn();
+    let mut shell = Mortal::of(shell);
     let pid = shell.id().to_string();
     let file = scratch.path("events.jsonl");
     let weigh = Command::new(support::weigh_binary())
         .args(["trace", "-e", "sched:sched_process_exec", "--pid", &pid, "-o"])
         .arg(&file)
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("weigh starts");
+        .spawn();
+    let weigh = Mortal::of(weigh);
     let mut lines_in = shell.stdin.take().expect("a pipe");
     let mut told = BufReader::new(shell.stdout.take().expect("a pipe")).lines();
     let mut executed: Vec<u64> = Vec::new();
@@ -175,12 +176,12 @@ fn an_interrupt_closes_the_file_whole() {
     needs_root!();
     let scratch = Scratch::new();
     let file = scratch.path("events.parquet");
-    let mut weigh = Command::new(support::weigh_binary())
+    let weigh = Command::new(support::weigh_binary())
         .args(["trace", "-e", "sched:sched_switch", "-o"])
         .arg(&file)
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("weigh starts");
+        .spawn();
+    let mut weigh = Mortal::of(weigh);
     std::thread::sleep(support::patience(2.0));
     let pid = rustix::process::Pid::from_child(&weigh);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
@@ -226,4 +227,36 @@ fn without_rights_it_says_what_is_needed() {
     let listed = weigh_as(Some(65534), &scratch, &["trace", "list", "net_dev_queue"]);
     let told = String::from_utf8_lossy(&listed.stdout);
     assert!(told.contains("net_dev_queue(skb: struct sk_buff *)"), "{told}");
+}
+
+#[test]
+fn a_full_disk_ends_one_buffer_and_the_others_go_on() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let place = scratch.path("disk");
+    std::fs::create_dir(&place).expect("a directory");
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", &place, "tmpfs", flags, c"size=1m").expect("a tmpfs");
+    let (all, full) = (scratch.path("all.jsonl"), place.join("full.jsonl"));
+    let into = format!("full: size 16MiB, to {}", full.display());
+    let event = "net:net_dev_queue{len=skb->len, bytes(skb->head, 64)}";
+    let all = all.display().to_string();
+    let sent = support::amount(30_011);
+    let (program, amount) = (workload("datagrams"), sent.to_string());
+    let options = ["trace", "-e", event, "-o", &all, "--into", &into, "--buffer", "16MiB", "--"];
+    let output = weigh(&scratch, &[&options[..], &[&program, &amount, "100", "5"]].concat());
+    let text = std::fs::read_to_string(&full).expect("it is there");
+    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH).expect("unmounted");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("buffer full: cannot write") && said.contains("No space left"), "{said}");
+    let of = |name: &str| {
+        let is = format!(" into {name},");
+        said.lines().find(|line| line.contains(&is)).unwrap_or_else(|| panic!("{said}"))
+    };
+    assert!(of("main").ends_with("0 passed over, 0 lost"), "{said}");
+    assert!(of("full").ends_with("after its file had ended early"), "{said}");
+    assert_eq!(lines(&scratch, "all.jsonl").len() as u64, sent, "the others lose nothing: {said}");
+    assert!(text.ends_with('\n') && text.lines().all(|l| serde_json::from_str::<Value>(l).is_ok()));
+    assert!((1000..sent).contains(&(text.lines().count() as u64)), "{said}");
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::mortal::Mortal;
 use support::run::{Scratch, weigh};
 use support::trace::{are_refused, counted, lines, succeeds};
 use support::workload;
@@ -85,7 +86,7 @@ fn nothing_is_lost_while_buffers_change() {
     weigh_trace.args(["trace", "-e", &event, "--into", "all: size 64MiB"]);
     weigh_trace.args(["--into", "changed: size 64MiB", "--", &workload("datagrams")]);
     weigh_trace.args([&sent.to_string(), "100", "0"]);
-    let stream = weigh_trace.stderr(Stdio::piped()).spawn().expect("weigh starts");
+    let stream = Mortal::of(weigh_trace.stderr(Stdio::piped()).spawn());
     let pid = stream.id().to_string();
     let ask = |words: &[&str]| {
         weigh(&scratch, &[&["trace", "ctl", "--stream", &pid][..], words].concat())
@@ -109,7 +110,7 @@ fn nothing_is_lost_while_buffers_change() {
     for change in changes.iter().cycle() {
         let answer = ask(change);
         let why = String::from_utf8_lossy(&answer.stderr);
-        // A stream has had a buffer of that name, or it has ended.
+        // There is none of that name, or what was removed is not whole yet; else the stream has ended.
         if !answer.status.success() && !why.contains("other") {
             break;
         }
@@ -127,14 +128,14 @@ fn nothing_is_lost_while_buffers_change() {
 fn the_register_says_which_buffers_there_are() {
     needs_root!();
     let scratch = Scratch::new();
-    let mut stream = Command::new(support::weigh_binary())
+    let stream = Command::new(support::weigh_binary())
         .args(["trace", "-e", "sched:sched_switch{}", "-q"])
         .args([
             "--into",
             "a: of sched_switch, size 64KiB, deliver 3 records if tid != 7 && cpu in 0..3",
         ])
-        .spawn()
-        .expect("weigh starts");
+        .spawn();
+    let mut stream = Mortal::of(stream);
     let pid = stream.id().to_string();
     let ask = |words: &[&str]| {
         let said = weigh(&scratch, &[&["trace", "ctl", "--stream", &pid][..], words].concat());
@@ -197,4 +198,61 @@ fn buffers_that_can_not_be_are_refused_before_anything_starts() {
         (&["-e", event, "--into", "a:", "--into", "a:"], &["--into a"]),
     ];
     are_refused(&scratch, cases);
+}
+
+#[test]
+fn the_place_of_a_buffer_that_was_removed_is_anothers() {
+    needs_root!();
+    let scratch = Scratch::new();
+    // Of the datagrams of this test alone: nobody else sends such.
+    let event = format!("net:net_dev_queue{{len=skb->len}} if skb->len == {}", 777 + HEADERS);
+    let stream = Command::new(support::weigh_binary())
+        .args(["trace", "-q", "-e", &event, "--into", "a: size 64KiB"])
+        .spawn();
+    let mut stream = Mortal::of(stream);
+    let pid = stream.id().to_string();
+    let ask = |words: &[&str]| {
+        let said = weigh(&scratch, &[&["trace", "ctl", "--stream", &pid][..], words].concat());
+        let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+        (said.status.success(), text)
+    };
+    let send = |amount: u64| {
+        let sent =
+            Command::new(workload("datagrams")).args([&amount.to_string(), "777", "0"]).status();
+        assert!(sent.expect("it starts").success());
+    };
+    // Of the last buffer of that name: what it has taken, and passed over.
+    let counted = |name: &str| {
+        let (_, text) = ask(&["buffers", "--json"]);
+        let buffers: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        let buffer = buffers.iter().rev().find(|b| b["name"] == name).expect("it is there");
+        (buffer["taken"].as_u64(), buffer["passed_over"].as_u64())
+    };
+    support::wait_until("it listens", 30.0, || ask(&["list"]).0);
+    for name in ["b", "c", "d", "e", "f", "g", "h"] {
+        let (is_done, said) = ask(&["buffer", "add", &format!("{name}: size 64KiB")]);
+        assert!(is_done, "{said}");
+    }
+    let (is_done, said) = ask(&["buffer", "add", "i: size 64KiB"]);
+    assert!(!is_done && said.contains("8 buffers at most"), "{said}");
+    send(101);
+    support::wait_until("all are taken in", 10.0, || counted("b").0 == Some(101));
+    for round in 0..3 {
+        let (name, other) = (["b", "x", "y"][round], ["x", "y", "z"][round]);
+        let (is_done, said) = ask(&["buffer", "remove", name]);
+        assert!(is_done, "{said}");
+        let none = format!("{other}: size 64KiB if tid == 0");
+        support::wait_until("its place is free", 20.0, || ask(&["buffer", "add", &none]).0);
+        send(53);
+        support::wait_until("all were passed over", 10.0, || counted(other) == (Some(0), Some(53)));
+    }
+    support::wait_until("the others lose nothing", 10.0, || counted("a") == (Some(260), Some(0)));
+    assert_eq!(counted("b"), (Some(101), Some(0)), "what was removed keeps its numbers");
+    // A name can be had again.
+    let (is_done, said) = ask(&["buffer", "remove", "z"]);
+    assert!(is_done, "{said}");
+    support::wait_until("its name is free", 20.0, || ask(&["buffer", "add", "z: one ring"]).0);
+    let ends = rustix::process::Pid::from_child(&stream);
+    rustix::process::kill_process(ends, rustix::process::Signal::INT).expect("a signal");
+    assert!(stream.wait().expect("it ends").success());
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
+use support::mortal::Mortal;
 use support::run::{Scratch, weigh};
 use support::trace::{counted, lines, succeeds};
 use support::workload;
@@ -324,14 +325,14 @@ fn what_a_killed_weigh_leaves_is_refused_as_that() {
     let scratch = Scratch::new();
     let file = scratch.path("events.parquet");
     let program = workload("datagrams");
-    let mut weigh_child = Command::new(support::weigh_binary())
+    let weigh_child = Command::new(support::weigh_binary())
         .args(["trace", "-e", "net:net_dev_queue", "-o"])
         .arg(&file)
         .args(["--", &program, "400000", "100", "5"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .expect("weigh starts");
+        .spawn();
+    let mut weigh_child = Mortal::of(weigh_child);
     let left = PathBuf::from(format!("{}.tmp", file.display()));
     let late = Instant::now() + support::patience(30.0);
     // Some rows are in it.

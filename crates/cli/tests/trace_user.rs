@@ -4,10 +4,11 @@
 mod support;
 
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::mortal::Mortal;
 use support::run::{Scratch, bare_status, weigh};
 use support::trace::lines;
 use support::workload;
@@ -48,12 +49,13 @@ fn every_call_is_an_event_with_its_arguments() {
     needs_root!();
     let scratch = Scratch::new();
     let program = workload("probed");
-    let mut other = Command::new(&program)
+    // Somebody else who calls it, and is not followed.
+    let other = Command::new(&program)
         .args(["100000000"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .expect("somebody else who calls it, and is not followed");
+        .spawn();
+    let mut other = Mortal::of(other);
     let called = format!("user:{program}:given");
     let returned = format!("user:{program}:given%return");
     let within = format!("user:{program}:given+0x1");
@@ -245,7 +247,7 @@ fn what_a_program_has_is_listed() {
 }
 
 /// A `probed` that goes on until it is ended.
-struct Probed(Child);
+struct Probed(Mortal);
 
 impl Probed {
     /// A breakpoint is in every process that has the file: each test has a file of its own.
@@ -258,7 +260,7 @@ impl Probed {
         }
         let mut program = Command::new(own);
         let program = program.args(["100000000", "1"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let started = Probed(program.spawn().expect("the workload starts"));
+        let started = Probed(Mortal::of(program.spawn()));
         let late = Instant::now() + support::patience(20.0);
         while started.place_of_code().is_none() {
             assert!(Instant::now() < late, "it does not begin");
@@ -307,13 +309,6 @@ impl Probed {
     }
 }
 
-impl Drop for Probed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_process_that_runs_is_probed_and_left_as_it_was() {
     needs_root!();
@@ -326,8 +321,8 @@ fn a_process_that_runs_is_probed_and_left_as_it_was() {
         .args(["trace", "--wake", "0", "-e", "user:probed:given", "--pid", &followed.pid(), "-o"])
         .arg(&file)
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("weigh starts");
+        .spawn();
+    let stream = Mortal::of(stream);
     let ask = |words: &[&str]| {
         let pid = stream.id().to_string();
         let said = weigh(&scratch, &[&["trace", "ctl", "--stream", &pid][..], words].concat());
@@ -370,7 +365,7 @@ fn who_is_killed_leaves_no_breakpoint() {
     let event = format!("user:{}:given", scratch.path("probed").display());
     let mut stream = Command::new(support::weigh_binary());
     let stream = stream.args(["trace", "-q", "-o", "-", "-e", &event, "--system"]);
-    let mut stream = stream.stdout(Stdio::null()).spawn().expect("weigh starts");
+    let mut stream = Mortal::of(stream.stdout(Stdio::null()).spawn());
     program.comes_to_have(&clean, 1);
     stream.kill().and_then(|()| stream.wait()).expect("it can be killed");
     program.comes_to_have(&clean, 0);

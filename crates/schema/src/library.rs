@@ -195,6 +195,8 @@ numbered! {
     NoField = "NO_FIELD", "the event has no field of that name";
     /// The stream says why not.
     Refused = "REFUSED", "the stream refuses what was asked for: its answer says why";
+    /// A buffer that is none.
+    NoBuffer = "NO_BUFFER", "the stream has no buffer of that name that can be read";
 }
 
 /// A number that differs whenever what is shared does: who finds another one does not share.

@@ -7,15 +7,16 @@
 //! each ring, with how far its owner has read: what lies behind that may be written again.
 //!
 //! To write, a program moves the ring's head on by what the record takes, fills it, and writes the stamp that
-//! stands before it last: its position and 1. A reader at position `p`, below the head, finds the record whole
-//! when its stamp is `p + 1`. It has been overtaken when the head is beyond `p` and the ring's size: then what it
+//! stands before it last ([`stamp`]): its position and 1, and the key of these rings, by which 64 bits of a record, which
+//! a program that is followed may choose, can not be taken for a stamp when another one is to stand there. A reader
+//! at position `p`, below the head, finds the record whole when its stamp is that of `p`. It has been overtaken when the head is beyond `p` and the ring's size: then what it
 //! has read meanwhile may be of several records. The owner is never overtaken, for a program that finds no room
 //! before him gives its record up, and counts it.
 
 use std::fmt::Write as _;
 
 /// What the first word of a ring is.
-pub const MAGIC: u64 = 0x0031_676e_6972_6777;
+pub const MAGIC: u64 = 0x0032_676e_6972_6777;
 /// Bytes of a line: what is written by different sides lies in different ones.
 pub const LINE: usize = 64;
 /// Bytes before a record: its stamp.
@@ -43,6 +44,8 @@ pub mod word {
     pub const BYTES: usize = 16;
     /// How many bytes were ever reserved in it.
     pub const HEAD: usize = 24;
+    /// A number that nobody can guess, the same in all rings of an array.
+    pub const KEY: usize = 32;
 }
 
 /// The rings of an array.
@@ -95,6 +98,11 @@ impl Layout {
     }
 }
 
+/// What stands before the record at a position when it is whole.
+pub const fn stamp(position: u64, key: u64) -> u64 {
+    position.wrapping_add(1).wrapping_add(key)
+}
+
 /// How far it is from a record of so many bytes to the next.
 pub const fn step(record: usize) -> usize {
     (STAMP + record).next_multiple_of(ALIGNMENT)
@@ -128,6 +136,7 @@ pub fn header() -> String {
         (word::RINGS, "rings", "how many there are"),
         (word::BYTES, "bytes", "of the data of each: a power of 2"),
         (word::HEAD, "head", "how many bytes were ever reserved in it"),
+        (word::KEY, "key", "a record's stamp is its position, and 1, and this"),
     ];
     for (_, name, help) in words {
         let _ = writeln!(text, "\tunsigned long long {name}; /* {help} */");
@@ -160,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_words_of_the_header_lie_where_it_is_said() {
-        let order = [word::MAGIC, word::RINGS, word::BYTES, word::HEAD];
+        let order = [word::MAGIC, word::RINGS, word::BYTES, word::HEAD, word::KEY];
         assert!(order.iter().enumerate().all(|(index, word)| *word == index * 8));
     }
 }

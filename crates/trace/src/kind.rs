@@ -138,6 +138,51 @@ pub fn header() -> String {
     text
 }
 
+/// `rust/src/event.rs` of libweigh: the same for Rust.
+pub fn rust() -> String {
+    let mut text = String::from(
+        "//! What readers of a stream know of its records. Derived from crates/trace by `weigh generate`.\n\n\
+         /// What every event begins with.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\npub struct Header {\n",
+    );
+    for HeaderPart { name, bytes, help, .. } in HEADER {
+        let _ = writeln!(text, "    /// {}\n    pub {name}: u{},", sentence(help), bytes * 8);
+    }
+    let _ = writeln!(
+        text,
+        "}}\n\n/// Bytes of it.\npub(crate) const HEADER_BYTES: usize = {};\n\nimpl Header {{\n    \
+         /// That of a record; none if it is shorter.\n    \
+         pub(crate) fn of(record: &[u8]) -> Option<Header> {{\n        Some(Header {{",
+        HEADER.iter().map(|part| part.bytes).sum::<usize>()
+    );
+    let mut at = 0;
+    for HeaderPart { name, bytes, .. } in HEADER {
+        let (from, to, bits) = (at, at + bytes, bytes * 8);
+        let _ = writeln!(
+            text,
+            "            {name}: u{bits}::from_le_bytes(record.get({from}..{to})?.try_into().ok()?),"
+        );
+        at = to;
+    }
+    text.push_str(
+        "        })\n    }\n}\n\n/// What a field is.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(u32)]\n\
+         pub enum Kind {\n",
+    );
+    let camel = |name: &str| name[..1].to_string() + &name[1..].to_lowercase();
+    for (number, (_, _, name, help)) in KINDS.iter().enumerate() {
+        let _ = writeln!(text, "    /// {}\n    {} = {number},", sentence(help), camel(name));
+    }
+    text.push_str("}\n\nimpl Kind {\n    pub(crate) fn numbered(number: u32) -> Option<Kind> {\n        Some(match number {\n");
+    for (number, (_, _, name, _)) in KINDS.iter().enumerate() {
+        let _ = writeln!(text, "            {number} => Kind::{},", camel(name));
+    }
+    text.push_str("            _ => return None,\n        })\n    }\n}\n");
+    text
+}
+
+fn sentence(help: &str) -> String {
+    help[..1].to_uppercase() + &help[1..] + "."
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

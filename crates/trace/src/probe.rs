@@ -100,6 +100,11 @@ pub const ID: &str = "id";
 const MOST_RECORD_BYTES: u32 = ring::MOST_RECORD as u32;
 
 impl Probe {
+    /// Whether one of its fields is a stack of the program's.
+    pub fn has_user_stack(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.content, Content::Stack { is_user: true }))
+    }
+
     /// Whether what fills the header's id can be below 0.
     pub fn has_signed_id(&self) -> bool {
         self.id.as_ref().is_some_and(Source::is_signed)

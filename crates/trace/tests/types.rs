@@ -267,6 +267,7 @@ fn every_program_ends_and_jumps_within_itself() {
                     doorbell: 7,
                     layout,
                     is_shared,
+                    key: 0x9e37_79b9_7f4a_7c15,
                     half: 1,
                     predicate,
                     flip: 1,

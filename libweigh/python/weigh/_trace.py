@@ -16,6 +16,8 @@ Value = Union[int, bool, str, bytes, Tuple[int, ...], None]
 
 _GONE = 2
 _EVERY = 0xFFFFFFFF
+#: No record is larger.
+_MOST_RECORD = 32760
 
 
 class _Header(ctypes.Structure):
@@ -89,15 +91,26 @@ def _value(field: Dict[str, Any], record: bytes) -> Value:
 class Trace:
     """A reader of a stream; iterate over it. See :func:`trace`."""
 
-    def __init__(self, stream: Union[int, str], bytes: int, count: int, seconds: float) -> None:
+    def __init__(
+        self,
+        stream: Union[int, str],
+        bytes: int,
+        count: int,
+        seconds: float,
+        buffer: Optional[str] = None,
+    ) -> None:
         wake, reason = _Wake(bytes, count, int(seconds * 1000)), ctypes.c_int()
         by = ctypes.byref(wake) if bytes or count or seconds else None
+        name = None if buffer is None else buffer.encode()
         if isinstance(stream, int):
-            self._trace = library.weigh_trace_open(stream, by, ctypes.byref(reason))
+            self._trace = library.weigh_trace_open_buffer(stream, name, by, ctypes.byref(reason))
         else:
-            self._trace = library.weigh_trace_open_at(stream.encode(), by, ctypes.byref(reason))
+            path = stream.encode()
+            self._trace = library.weigh_trace_open_buffer_at(path, name, by, ctypes.byref(reason))
         if not self._trace:
-            raise OSError(f"stream {stream}: {_library.text(reason.value)}")
+            which = f"stream {stream}" if buffer is None else f"stream {stream}, buffer {buffer}"
+            raise OSError(f"{which}: {_library.text(reason.value)}")
+        self._room = ctypes.create_string_buffer(_MOST_RECORD)
         self._events: Dict[int, Dict[str, Any]] = {}
 
     def next(self, timeout: Optional[float] = None) -> Optional[Event]:
@@ -108,10 +121,10 @@ class Trace:
             found = library.weigh_trace_next(self._trace, left)
             if not found:
                 return None
-            header = _Header.from_address(found)
-            record = ctypes.string_at(found, header.size)
+            size = library.weigh_trace_copy(self._trace, self._room, _MOST_RECORD)
             # What was written over while it was copied is lost, and counted.
-            if library.weigh_trace_intact(self._trace):
+            if size:
+                record = self._room.raw[:size]
                 return self._event(_Header.from_buffer_copy(record), record)
 
     def _event(self, header: _Header, record: bytes) -> Event:
@@ -173,11 +186,18 @@ class Trace:
 
 
 def trace(
-    stream: Union[int, str], *, bytes: int = 0, count: int = 0, seconds: float = 0
+    stream: Union[int, str],
+    *,
+    bytes: int = 0,
+    count: int = 0,
+    seconds: float = 0,
+    buffer: Optional[str] = None,
 ) -> Trace:
     """Reads along with a ``weigh trace`` that runs: by its process, or by the path of its socket.
+
+    Of several buffers (``--into``) it is the first, or the one of that name.
 
     It is waked when so many bytes or events have come, or so many seconds after something has; by default at
     64 KiB or after 0.1 s. Raises OSError, with the reason, if there is no such stream.
     """
-    return Trace(stream, bytes, count, seconds)
+    return Trace(stream, bytes, count, seconds, buffer)

@@ -145,6 +145,8 @@ pub enum Reason {
     NoField = 23,
     /// The stream refuses what was asked for: its answer says why.
     Refused = 24,
+    /// The stream has no buffer of that name that can be read.
+    NoBuffer = 25,
 }
 
 impl Reason {
@@ -175,6 +177,7 @@ impl Reason {
             22 => Reason::NoStream,
             23 => Reason::NoField,
             24 => Reason::Refused,
+            25 => Reason::NoBuffer,
             _ => return None,
         })
     }

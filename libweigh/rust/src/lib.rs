@@ -14,8 +14,10 @@
 //! Everything works, and says why nothing is measured, where no agent of weigh answers.
 
 mod account;
+mod event;
 mod peer;
 mod raw;
+mod stream;
 
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -24,7 +26,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use account::*;
+pub use event::{Header, Kind};
 pub use peer::Peer;
+pub use stream::{Event, Field, Lost, Stream, StreamOptions};
 
 /// A number of an account: it may change at any time.
 #[derive(Debug)]

@@ -12,6 +12,36 @@ pub struct Handle([u8; 0]);
 #[repr(C)]
 pub struct PeerHandle([u8; 0]);
 
+/// `weigh_trace`.
+#[repr(C)]
+pub struct TraceHandle([u8; 0]);
+
+/// `struct weigh_trace_wake`.
+#[repr(C)]
+pub struct TraceWake {
+    pub bytes: u64,
+    pub count: u64,
+    pub milliseconds: u64,
+}
+
+/// `struct weigh_trace_field`.
+#[derive(Default)]
+#[repr(C)]
+pub struct TraceField {
+    pub offset: u32,
+    pub bytes: u32,
+    pub kind: u32,
+    pub absent: u32,
+}
+
+/// `struct weigh_trace_lost`.
+#[derive(Default)]
+#[repr(C)]
+pub struct TraceLost {
+    pub overrun: u64,
+    pub missing: u64,
+}
+
 pub type Settled = extern "C" fn(u64, *const Account, *mut c_void);
 
 unsafe extern "C" {
@@ -38,4 +68,41 @@ unsafe extern "C" {
     pub fn weigh_peer_read(peer: *const PeerHandle, token: u64) -> *const Account;
     pub fn weigh_peer_next(peer: *const PeerHandle, position: *mut u32) -> *const Account;
     pub fn weigh_peer_close(peer: *mut PeerHandle);
+    pub fn weigh_trace_open_buffer(
+        pid: c_int,
+        buffer: *const c_char,
+        wake: *const TraceWake,
+        reason: *mut u32,
+    ) -> *mut TraceHandle;
+    pub fn weigh_trace_open_buffer_at(
+        path: *const c_char,
+        buffer: *const c_char,
+        wake: *const TraceWake,
+        reason: *mut u32,
+    ) -> *mut TraceHandle;
+    pub fn weigh_trace_next(t: *mut TraceHandle, timeout_ms: c_int) -> *const c_void;
+    pub fn weigh_trace_copy(t: *mut TraceHandle, to: *mut c_void, room: usize) -> usize;
+    pub fn weigh_trace_why(t: *const TraceHandle) -> u32;
+    pub fn weigh_trace_fd(t: *const TraceHandle) -> c_int;
+    pub fn weigh_trace_lost(t: *mut TraceHandle, event: u32, lost: *mut TraceLost);
+    pub fn weigh_trace_field(
+        t: *const TraceHandle,
+        event: u32,
+        name: *const c_char,
+        field: *mut TraceField,
+    ) -> u32;
+    pub fn weigh_trace_name(
+        t: *const TraceHandle,
+        event: u32,
+        name: *mut c_char,
+        room: usize,
+    ) -> usize;
+    pub fn weigh_trace_description(t: *const TraceHandle) -> *const c_char;
+    pub fn weigh_trace_control(
+        t: *mut TraceHandle,
+        request: *const c_char,
+        answer: *mut c_char,
+        room: usize,
+    ) -> u32;
+    pub fn weigh_trace_close(t: *mut TraceHandle);
 }

@@ -271,6 +271,15 @@ pub struct TraceAttachArguments {
     #[arg(value_name = "PID")]
     pub stream: Option<u32>,
 
+    /// The buffer to read, by its name [default: the stream's first]; `weigh trace ctl buffers` names them.
+    #[arg(long, value_name = "BUFFER")]
+    pub from: Option<String>,
+
+    /// Take only events for which this holds, of those that the stream has, by the fields that they have there, as
+    /// `len > 1000 && cpu in 0..3`; looked at as they are read.
+    #[arg(short = 'f', long = "filter", value_name = "FILTER")]
+    pub filters: Vec<String>,
+
     /// Write to FILE, as -o of weigh trace [default: lines on the terminal].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,

@@ -18,6 +18,7 @@ pub const SOURCES: &[Source] = &[
     ("weigh_event.h", weigh_trace::kind::header),
     ("python/weigh/_fields.py", fields),
     ("rust/src/account.rs", super::library_rust::account),
+    ("rust/src/event.rs", weigh_trace::kind::rust),
 ];
 
 const CLASS: &str = "

@@ -70,6 +70,11 @@ impl Rings {
         self.kernel.descriptors()
     }
 
+    /// What its stamps are made with.
+    pub fn key(&self) -> u64 {
+        self.kernel.key()
+    }
+
     /// How much a CPU writes until weigh is waked: an eighth of what it can write.
     pub fn watermark(&self) -> u64 {
         let Layout { rings, bytes } = self.reader.layout();

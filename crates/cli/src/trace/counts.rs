@@ -57,6 +57,12 @@ pub struct Taken {
     pub passed_over: u64,
     /// Events for which it had no room.
     pub lost: u64,
+    /// Records that came when its file could not be written any more.
+    #[serde(default)]
+    pub unkept: u64,
+    /// Why it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// What was counted of all.
@@ -70,6 +76,8 @@ pub struct Totals {
     pub buffers: Vec<Taken>,
     /// Records that were taken in.
     pub taken: u64,
+    /// Of so many, where a reader's own filter passed over the others.
+    pub seen: Option<u64>,
     /// Threads that could not be followed.
     pub lost_threads: u64,
     /// What the records' clock showed in the end.
@@ -103,7 +111,8 @@ impl Totals {
     /// In a few lines.
     pub fn told(&self) -> String {
         let (taken, seconds, lost) = (self.taken, self.seconds, self.lost());
-        let mut told = format!("weigh: {taken} events in {seconds:.3} s, {lost} lost\n");
+        let of_all = self.seen.map_or_else(String::new, |seen| format!(" of {seen}"));
+        let mut told = format!("weigh: {taken}{of_all} events in {seconds:.3} s, {lost} lost\n");
         for of_event in &self.followed {
             told += &format!("       {:>12}  {}", of_event.sent_total, of_event.event);
             if let Some(matched) = of_event.matched_total {
@@ -115,10 +124,14 @@ impl Totals {
             told += "\n";
         }
         if self.buffers.len() > 1 || self.buffers.iter().any(|buffer| buffer.name != MAIN) {
-            for Taken { name, taken, passed_over, lost } in &self.buffers {
+            for Taken { name, taken, passed_over, lost, unkept, failed } in &self.buffers {
                 told += &format!(
-                    "       {taken:>12}  into {name}, {passed_over} passed over, {lost} lost\n"
+                    "       {taken:>12}  into {name}, {passed_over} passed over, {lost} lost"
                 );
+                if failed.is_some() {
+                    told += &format!(", {unkept} after its file had ended early");
+                }
+                told += "\n";
             }
         }
         if self.lost_threads > 0 {

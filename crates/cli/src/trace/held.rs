@@ -13,12 +13,15 @@ use weigh_trace::record::Record;
 use weigh_trace::state::{CONSTANTS, OfBuffer, State};
 
 use super::buffers::Rings;
-use super::counts::Taken;
+use super::counts::{Taken, Totals};
 use super::sinks::Meaning;
 use super::way::{Probes, Way};
 
 /// So long a program may still be at work that another one took the place of.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes of the least record, with its stamp.
+const LEAST_RECORD: u64 = 48;
 
 /// More events than a stream can have.
 const MOST_EVENTS: usize = 4096;
@@ -39,8 +42,20 @@ pub struct Held {
     /// None when it was removed.
     pub rings: Option<Rings>,
     retired: Vec<(Rings, Instant)>,
+    /// Where its last rings were when nothing could come any more.
+    last_positions: Vec<u64>,
     /// None when all was written, after it was removed.
     pub way: Option<Way>,
+    /// Why its file could not be written any more, and how many records came after that.
+    pub failed: Option<anyhow::Error>,
+    unkept: u64,
+    /// Programs may know of it that could not be made again without it: its number is given to no other.
+    pub may_be_known: bool,
+    /// What was counted in the end, when its number may be another's.
+    counted: Option<Taken>,
+    /// Others read its rings along: they stay as they are. And when weigh is to be waked for them.
+    pub is_read: bool,
+    readers_wake: u64,
     looked: Instant,
     /// Records that were taken in; and of each event, from the rings that it has now.
     pub taken: u64,
@@ -59,7 +74,14 @@ impl Held {
             holding: 0,
             rings: Some(rings),
             retired: Vec::new(),
+            last_positions: Vec::new(),
             way: Some(way),
+            failed: None,
+            unkept: 0,
+            may_be_known: false,
+            counted: None,
+            is_read: false,
+            readers_wake: u64::MAX,
             looked: Instant::now(),
             taken: 0,
             seen: Vec::new(),
@@ -84,12 +106,60 @@ impl Held {
             consumers,
             doorbell,
             layout: held.reader.layout(),
+            key: held.key(),
             is_shared: held.is_shared,
             half: held.half,
             predicate: self.predicate.clone(),
             flip: self.flip,
             counts_records: matches!(self.asked.delivery, Some(Delivery::Records(_))),
         })
+    }
+
+    /// What another buffer of this number has left behind does not count.
+    pub fn begin(&self, kernel: &KernelTrace, state: &State) {
+        for cpu in 0..state.cpus {
+            let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed, OfBuffer::Lost];
+            for what in of {
+                kernel.set_word(state.buffer(cpu, self.number, what), 0);
+            }
+        }
+        kernel.set_word(state.predicate_holding(self.number), State::bank_word(0));
+    }
+
+    /// Who reads along wants weigh to be waked when a CPU has written so much; none: nobody does.
+    pub fn look_after(&mut self, kernel: &KernelTrace, state: &State, wake: u64, by: Option<u64>) {
+        self.is_read = by.is_some();
+        let bytes = by.unwrap_or(u64::MAX);
+        if std::mem::replace(&mut self.readers_wake, bytes) == bytes {
+            return;
+        }
+        // As its own delivery has it, and then as whoever wants it first.
+        self.prepare(kernel, state, wake);
+        let place = state.watermark(self.number);
+        let is_by_records = matches!(self.asked.delivery, Some(Delivery::Records(_)));
+        let readers = if is_by_records { bytes / LEAST_RECORD } else { bytes };
+        kernel.set_word(place, kernel.word(place).min(readers));
+    }
+
+    /// What wakes may have been set: who reads along is asked again.
+    pub fn forget_wake(&mut self) {
+        self.readers_wake = u64::MAX;
+    }
+
+    /// Where weigh is in the rings that it has, or had last.
+    pub fn positions(&self) -> &[u64] {
+        let last = || self.retired.last().map(|(rings, _)| rings);
+        self.rings.as_ref().or_else(last).map_or(&self.last_positions, |r| r.reader.positions())
+    }
+
+    /// Whether nothing more can come into it.
+    pub fn has_ended(&self) -> bool {
+        self.rings.is_none() && self.retired.is_empty()
+    }
+
+    /// Whether its number can be another's.
+    pub fn is_free(&self) -> bool {
+        self.has_ended() && self.way.is_none() && !self.may_be_known
     }
 
     /// Tells the CPUs which is their ring, and when to wake weigh.
@@ -154,67 +224,90 @@ impl Held {
         }
     }
 
-    /// Takes in what is there, if it is time; whether that was all.
+    /// Takes in what is there, if it is time; whether that was all. What can not be kept is counted, and passed over.
     pub fn take_in(
         &mut self,
         before_ns: u64,
         probe: Probes<'_>,
         meaning: &Meaning,
-        has_failed: bool,
-        is_end: bool,
-    ) -> (anyhow::Result<()>, bool) {
+        (is_end, wants_names): (bool, bool),
+    ) -> bool {
         let is_rung = self.rings.as_ref().is_some_and(|rings| rings.reader.is_rung());
         if !is_end && !is_rung && self.pause().is_some_and(|pause| !pause.is_zero()) {
-            return (Ok(()), true);
+            return true;
         }
         self.looked = Instant::now();
-        let Held { rings, retired, way: Some(way), taken, seen, .. } = self else {
-            return (Ok(()), true);
+        let Held { rings, retired, way: Some(way), taken, seen, failed, unkept, .. } = self else {
+            return true;
         };
-        let (mut is_all, mut done) = (true, Ok(()));
-        let retired_ones = retired.iter_mut().map(|(rings, _)| (rings, false));
+        let (mut is_all, is_removed) = (true, rings.is_none());
+        let last = retired.len().wrapping_sub(1);
+        let retired_ones = retired.iter_mut().enumerate();
+        // The last that it had when it was removed are still its own.
+        let retired_ones =
+            retired_ones.map(|(place, (rings, _))| (rings, is_removed && place == last));
         for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
             let (records, all) = rings.reader.drain(|bytes| {
                 let Some(record) = Record::new(bytes) else { return };
                 if is_current {
                     count(seen, record.event());
                 }
-                if has_failed || done.is_err() {
-                    return;
-                }
-                if let Some(probe) = probe(record.event()) {
-                    done = way.take(probe, record, meaning);
+                if failed.is_some() {
+                    *unkept += 1;
+                } else if let Some(probe) = probe(record.event()) {
+                    if wants_names {
+                        // Before it waits for others: its process may be gone then.
+                        meaning.names.borrow_mut().meet(record.tgid(), probe.has_user_stack());
+                    }
+                    *failed = way.take(probe, record, meaning).err();
                 }
             });
             *taken += records;
             is_all &= all;
         }
-        if done.is_ok() && !has_failed {
-            done = way.end_round(is_all.then_some(before_ns), probe, meaning);
+        if failed.is_none() {
+            *failed = way.end_round(is_all.then_some(before_ns), probe, meaning).err();
         }
         if is_all {
-            retired.retain(|(_, since)| since.elapsed() < GRACE);
+            if let (true, Some((rings, _))) = (is_removed, retired.last()) {
+                self.last_positions = rings.reader.positions().to_vec();
+            }
+            self.retired.retain(|(_, since)| since.elapsed() < GRACE);
         }
-        (done, is_all)
+        is_all
     }
 
     /// Whether it was removed, and nothing can come any more.
     pub fn is_over(&self) -> bool {
-        self.rings.is_none() && self.retired.is_empty() && self.way.is_some()
+        self.has_ended() && self.way.is_some()
     }
 
     /// Nothing more will come.
-    pub fn end(
+    pub fn end(&mut self, now_ns: u64, probes: Probes<'_>, meaning: &Meaning) {
+        if let (Some(way), None) = (&mut self.way, &self.failed) {
+            self.failed = way.end(now_ns, probes, meaning).err();
+        }
+    }
+
+    /// Its file is whole from now on.
+    pub fn finish(
         &mut self,
-        now_ns: u64,
-        probes: Probes<'_>,
+        totals: &Totals,
         meaning: &Meaning,
-    ) -> anyhow::Result<()> {
-        self.way.as_mut().map_or(Ok(()), |way| way.end(now_ns, probes, meaning))
+        kernel: &KernelTrace,
+        state: &State,
+    ) {
+        let Some(way) = self.way.take() else { return };
+        let finished = way.finish(totals, meaning);
+        self.failed = self.failed.take().or(finished.err());
+        self.counted = Some(self.counted(kernel, state));
     }
 
     /// What was counted.
     pub fn counted(&self, kernel: &KernelTrace, state: &State) -> Taken {
+        if let Some(counted) = &self.counted {
+            return counted.clone();
+        }
         let sum = |what| -> u64 {
             (0..state.cpus).map(|cpu| kernel.word(state.buffer(cpu, self.number, what))).sum()
         };
@@ -223,6 +316,8 @@ impl Held {
             taken: self.taken,
             passed_over: sum(OfBuffer::Passed),
             lost: sum(OfBuffer::Lost),
+            unkept: self.unkept,
+            failed: self.failed.as_ref().map(|error| format!("{error:#}")),
         }
     }
 }

@@ -135,6 +135,7 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
 /// Reads along with another's stream.
 fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
     let arguments = TraceArguments {
+        filters: wanted.filters.clone(),
         output: wanted.output.clone(),
         counters: wanted.counters.clone(),
         duration: wanted.duration,
@@ -147,7 +148,7 @@ fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
     let (pid, stream) = control::connect(wanted.stream)?;
     let talk = control::Conversation::new(stream).with_context(|| format!("stream {pid}"))?;
     let json = arguments.synthesis.json.as_deref().map(Destination::open).transpose()?;
-    let stream = guest::Guest::attach(&arguments, &asked, talk);
+    let stream = guest::Guest::attach(&arguments, &asked, talk, wanted.from.as_deref());
     let stream = Box::new(stream.with_context(|| format!("stream {pid}"))?);
     let descriptors = Descriptors::raise();
     let followed = session::follow(&arguments, stream, Control::closed(), &descriptors)?;

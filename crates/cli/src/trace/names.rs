@@ -67,6 +67,11 @@ impl Names {
         }
     }
 
+    /// A process will be asked for, perhaps when it is gone; with a stack of its own, that is of what it has now.
+    pub fn meet(&mut self, tgid: u32, has_stack: bool) {
+        self.user.meet(tgid, has_stack);
+    }
+
     /// What comes from now on may be of processes that have changed.
     pub fn next_round(&mut self) {
         self.user.next_round();

@@ -9,7 +9,6 @@ mod into;
 mod runs;
 mod taking;
 
-use std::cell::Cell;
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -19,7 +18,7 @@ use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::{FollowedNote, Origin};
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::into::Spread;
-use weigh_trace::probe::{Content, Probe};
+use weigh_trace::probe::Probe;
 use weigh_trace::state::{CONSTANTS, Count, State};
 use weigh_trace::synthesis::Gaps;
 
@@ -83,9 +82,8 @@ pub struct Stream {
     cpu_counters: counters::Open,
     origin: Origin,
     meaning: Meaning,
-    /// Others read the first buffer's rings along, or have; and when it is to be waked for them.
-    is_read: Cell<bool>,
-    readers_wake: u64,
+    /// What several events said together, when the buffer was removed whose events they were.
+    found_last: Option<SynthesisReport>,
     failed: Option<anyhow::Error>,
 }
 
@@ -104,7 +102,7 @@ impl Stream {
             state_bytes: state.bytes(),
             follows: !is_of_all && !arguments.system,
         })?;
-        let wants_names = wishes.iter().any(|wish| has_user_stack(&wish.probe));
+        let wants_names = wishes.iter().any(|wish| wish.probe.has_user_stack());
         let buffers = into::asked(arguments, asked, wants_names)?;
         let probes: Vec<Probe> = wishes.iter().map(|wish| wish.probe.clone()).collect();
         let probes: Vec<&Probe> = probes.iter().collect();
@@ -121,8 +119,7 @@ impl Stream {
             cpu_counters: counters::Open::default(),
             origin: origin::of(arguments),
             meaning: Meaning::default(),
-            is_read: Cell::new(false),
-            readers_wake: u64::MAX,
+            found_last: None,
             failed: None,
         };
         for (name, into) in buffers {
@@ -205,7 +202,7 @@ impl Stream {
 
     /// Whether names of functions are wanted of processes, who may soon be gone.
     fn wants_names(&self) -> bool {
-        self.traced.iter().any(|traced| !traced.is_removed && has_user_stack(&traced.wish.probe))
+        self.traced.iter().any(|traced| !traced.is_removed && traced.wish.probe.has_user_stack())
     }
 
     /// What several events say together until now.
@@ -425,8 +422,4 @@ impl Stream {
             clients: Vec::new(),
         }
     }
-}
-
-fn has_user_stack(probe: &Probe) -> bool {
-    probe.fields.iter().any(|field| matches!(field.content, Content::Stack { is_user: true }))
 }

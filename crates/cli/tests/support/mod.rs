@@ -14,6 +14,7 @@
 pub mod agent;
 pub mod library;
 pub mod measured;
+pub mod mortal;
 pub mod processes;
 pub mod run;
 pub mod terminal;

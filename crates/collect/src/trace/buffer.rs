@@ -11,12 +11,16 @@ use super::memory::{Access, Memory};
 use super::reader::ReaderFds;
 use super::{TraceError, made, options};
 
+/// Where such numbers come from.
+const RANDOM: &str = "/dev/urandom";
+
 /// Rings with all that belongs to them.
 pub struct Buffer {
     rings: MapHandle,
     consumers: MapHandle,
     doorbell: MapHandle,
     layout: Layout,
+    key: u64,
 }
 
 impl Buffer {
@@ -28,7 +32,8 @@ impl Buffer {
             MapHandle::create(MapType::Array, Some(name), 4, bytes as u32, count as u32, &flags)
         };
         let rings = array("weigh_rings", layout.element(), layout.rings).map_err(&failed)?;
-        describe(rings.as_fd(), layout).map_err(made("a ring", layout.bytes))?;
+        let key = key().map_err(made("the key of a ring", size_of::<u64>()))?;
+        describe(rings.as_fd(), layout, key).map_err(made("a ring", layout.bytes))?;
         let consumers =
             array("weigh_read", layout.consumers(), 1).map_err(made("positions", layout.rings))?;
         let page = rustix::param::page_size();
@@ -41,12 +46,17 @@ impl Buffer {
             &options(0, 0),
         )
         .map_err(made("a ring", page))?;
-        Ok(Buffer { rings, consumers, doorbell, layout })
+        Ok(Buffer { rings, consumers, doorbell, layout, key })
     }
 
     /// How they lie.
     pub fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// What its stamps are made with.
+    pub fn key(&self) -> u64 {
+        self.key
     }
 
     /// The descriptors that programs name: rings, how far each has been read, doorbell.
@@ -69,12 +79,20 @@ impl Buffer {
     }
 }
 
+/// A number that nobody can guess.
+fn key() -> io::Result<u64> {
+    let mut bytes = [0; size_of::<u64>()];
+    io::Read::read_exact(&mut std::fs::File::open(RANDOM)?, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
 /// Writes the first lines; then nobody can write there any more but programs.
-fn describe(array: BorrowedFd<'_>, layout: Layout) -> io::Result<()> {
+fn describe(array: BorrowedFd<'_>, layout: Layout, key: u64) -> io::Result<()> {
     let memory = Memory::map(array, layout.all(), 0, Access::Write)?;
     for ring in 0..layout.rings {
         memory.set(layout.word(ring, word::RINGS), layout.rings as u64);
         memory.set(layout.word(ring, word::BYTES), layout.bytes as u64);
+        memory.set(layout.word(ring, word::KEY), key);
         memory.set(layout.word(ring, word::MAGIC), MAGIC);
     }
     drop(memory);

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use weigh_schema::ring::{ALIGNMENT, LINE, Layout, MAGIC, MOST_RECORD, STAMP, step, word};
+use weigh_schema::ring::{ALIGNMENT, LINE, Layout, MAGIC, MOST_RECORD, STAMP, stamp, step, word};
 
 use super::memory::{Access, Memory};
 
@@ -32,6 +32,7 @@ pub enum Found<'r> {
 pub struct Rings {
     memory: Memory,
     layout: Layout,
+    key: u64,
 }
 
 impl Rings {
@@ -42,7 +43,7 @@ impl Rings {
         match layout {
             Some(layout) if first.get(word::MAGIC) == MAGIC => {
                 let memory = Memory::map(array, layout.all(), 0, Access::Read)?;
-                Ok(Rings { memory, layout })
+                Ok(Rings { memory, layout, key: first.get(word::KEY) })
             }
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, "this is no array of rings")),
         }
@@ -72,12 +73,13 @@ impl Rings {
         if there > self.layout.bytes as u64 {
             return Found::Overtaken(head);
         }
-        let stamp = self.layout.stamp(ring, at);
-        let written = self.memory.word(stamp).map_or(0, |word| word.load(Ordering::Acquire));
-        if written != at.wrapping_add(1) {
+        let place = self.layout.stamp(ring, at);
+        let expected = stamp(at, self.key);
+        let word = self.memory.word(place);
+        if word.is_none_or(|word| word.load(Ordering::Acquire) != expected) {
             return Found::Pending;
         }
-        let record = stamp + STAMP;
+        let record = place + STAMP;
         let size = self.memory.bytes(record + SIZE, 4).and_then(|size| size.try_into().ok());
         let size = size.map_or(0, u32::from_le_bytes) as usize;
         if !(SIZE + 4..=MOST_RECORD).contains(&size) {

@@ -1,6 +1,6 @@
 //! A record's place in a ring, and its end. See `weigh_schema::ring`.
 
-use weigh_schema::ring::{ALIGNMENT, LINE, Layout, STAMP, step, word};
+use weigh_schema::ring::{ALIGNMENT, LINE, Layout, STAMP, stamp, step, word};
 
 use super::{KEY, POSITION, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
@@ -27,6 +27,8 @@ pub struct Buffer {
     pub doorbell: i32,
     /// How the rings lie.
     pub layout: Layout,
+    /// What its stamps are made with.
+    pub key: u64,
     /// Whether several CPUs write into one of them.
     pub is_shared: bool,
     /// Which half of the word says which ring is a CPU's.
@@ -112,7 +114,7 @@ impl Writer<'_> {
         let written = self.state.of_buffer(buffer.number, OfBuffer::Written) as i16;
         let watermark = self.state.watermark(buffer.number) as u32;
         let state = self.maps.state;
-        self.stamp();
+        self.stamp(buffer);
         let code = &mut self.code;
         code.map_value(R::R2, state, watermark);
         code.load(R::R3, R::R2, 0, 8);
@@ -136,10 +138,11 @@ impl Writer<'_> {
 
     /// What makes the record whole, written after all else. Stores of an x86 processor are seen in their order;
     /// others promise that for exchanges alone.
-    fn stamp(&mut self) {
+    fn stamp(&mut self, buffer: &Buffer) {
         let code = &mut self.code;
         code.load(R::R1, R::Frame, POSITION, 8);
-        code.with_constant(Op::Add, R::R1, 1);
+        code.constant(R::R2, stamp(0, buffer.key));
+        code.with(Op::Add, R::R1, R::R2);
         match cfg!(target_arch = "x86_64") {
             true => code.store(R::R7, -(STAMP as i16), R::R1, 8),
             false => code.exchange(R::R7, -(STAMP as i16), R::R1),

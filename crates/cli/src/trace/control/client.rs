@@ -129,6 +129,9 @@ fn buffers(register: &Value) -> String {
         if let Some(predicate) = buffer["predicate"].as_str() {
             let _ = write!(told, " if {predicate}");
         }
+        if let Some(why) = buffer["failed"].as_str() {
+            let _ = write!(told, "  (ended early: {why})");
+        }
         told += if buffer["is_removed"] == true { "  (removed)\n" } else { "\n" };
     }
     told
@@ -167,7 +170,8 @@ fn table(register: &Value) -> String {
         let of = |key: &str| text(&client[key]);
         let _ = writeln!(
             told,
-            "read along by {}: {} events, {} lost, {} bytes behind",
+            "{} read along by {}: {} events, {} lost, {} bytes behind",
+            of("buffer"),
             of("pid"),
             of("seen"),
             of("lost"),

@@ -72,12 +72,23 @@ pub enum Ask {
         /// So much.
         bytes: u64,
     },
-    /// To read along, and to be waked so.
-    Attach(WakeBy),
+    /// To read along.
+    Attach(AttachBy),
     /// Where the stream is in its rings, and what it has seen until there.
     Where,
     /// Which events there are.
     Describe,
+}
+
+/// How somebody wants to read along.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachBy {
+    /// When he is to be waked.
+    #[serde(flatten)]
+    pub wake: WakeBy,
+    /// Which buffer; none: the first of those that there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<String>,
 }
 
 /// When one who reads along is waked: as soon as one of these has been reached; 0: not by that. All 0: by 64 KiB, or
@@ -105,6 +116,8 @@ pub enum Answer<R = Register> {
     Done(Done),
     /// Why not.
     Refused(String),
+    /// There is none of that name to read along, but these.
+    NoBuffer(Vec<String>),
     /// It may read along: with this come the rings, to be read only, a descriptor that wakes, and memory where it tells
     /// how far it is.
     Attached(Box<Attached>),
@@ -112,13 +125,16 @@ pub enum Answer<R = Register> {
     Where(Where),
     /// Which events there are.
     Description(Box<Description>),
-    /// Unasked, to who reads along: the stream has ended, and this is where.
+    /// Unasked, to who reads along: the stream has ended, or the buffer was removed, and this is where.
     Ended(Where),
 }
 
 /// What one who reads along begins with.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Attached {
+    /// Which buffer it is.
+    #[serde(default)]
+    pub buffer: String,
     /// Which events there are.
     pub description: Description,
     /// Where he begins, and what was seen by the stream until there.

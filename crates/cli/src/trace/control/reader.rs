@@ -26,6 +26,9 @@ const LEAST_RECORD: u64 = 48;
 #[derive(Debug)]
 pub struct Reader {
     pid: u32,
+    /// Which of the stream's buffers he reads, by its place and its name.
+    pub buffer: usize,
+    name: String,
     wake: WakeBy,
     waker: OwnedFd,
     told: File,
@@ -58,6 +61,9 @@ impl Written {
 pub struct Reads {
     /// His process, as he connected.
     pub pid: u32,
+    /// The buffer that he reads.
+    #[serde(default)]
+    pub buffer: String,
     /// When he is waked.
     pub wake: WakeBy,
     /// Bytes that he has passed since he came, and that lie between him and the stream.
@@ -71,8 +77,13 @@ pub struct Reads {
 }
 
 impl Reader {
-    /// Takes one in; the stream has written so much. He is given the two descriptors.
-    pub fn new(pid: u32, wake: WakeBy, written: Written) -> io::Result<(Reader, [OwnedFd; 2])> {
+    /// Takes one in who reads that buffer, of which so much has been written. He is given the two descriptors.
+    pub fn new(
+        pid: u32,
+        (buffer, name): (usize, String),
+        wake: WakeBy,
+        written: Written,
+    ) -> io::Result<(Reader, [OwnedFd; 2])> {
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let told = memfd_create(c"weigh-reader", flags)?;
@@ -81,7 +92,8 @@ impl Reader {
         let given = [waker.as_fd().try_clone_to_owned()?, told.as_fd().try_clone_to_owned()?];
         let wake = if wake == WakeBy::default() { USUAL } else { wake };
         let (told, since) = (File::from(told), None);
-        Ok((Reader { pid, wake, waker, told, first: written, last: written, since }, given))
+        let (first, last) = (written, written);
+        Ok((Reader { pid, buffer, name, wake, waker, told, first, last, since }, given))
     }
 
     /// How much a CPU may write until the stream has to look whether he is to be waked.
@@ -127,7 +139,8 @@ impl Reader {
         let (words, _) = bytes.as_chunks::<8>();
         let [position, seen, lost] = [0, 1, 2].map(|at| u64::from_ne_bytes(words[at]));
         let lag = written.bytes.wrapping_sub(self.first.bytes).saturating_sub(position);
-        Reads { pid: self.pid, wake: self.wake, position, lag, seen, lost }
+        let buffer = self.name.clone();
+        Reads { pid: self.pid, buffer, wake: self.wake, position, lag, seen, lost }
     }
 }
 
@@ -144,7 +157,7 @@ mod tests {
         let now = Instant::now();
         let at = |bytes, records| Written { bytes, records };
         let start = at(1000, 10);
-        let new = |wake| Reader::new(1, wake, start).unwrap();
+        let new = |wake| Reader::new(1, (0, "main".into()), wake, start).unwrap();
         let (mut each, [each_fd, _]) = new(WakeBy { count: 1, ..WakeBy::default() });
         let (mut bulk, [bulk_fd, _]) = new(WakeBy { bytes: 500, ..WakeBy::default() });
         let (mut late, [late_fd, _]) = new(WakeBy { ms: 20, ..WakeBy::default() });
@@ -165,7 +178,8 @@ mod tests {
 
     #[test]
     fn what_he_tells_of_himself_is_believed_for_nothing_else() {
-        let (reader, [_, told]) = Reader::new(7, WakeBy::default(), Written::default()).unwrap();
+        let (buffer, nothing) = ((0, "main".into()), Written::default());
+        let (reader, [_, told]) = Reader::new(7, buffer, WakeBy::default(), nothing).unwrap();
         let told = File::from(told);
         assert!(told.set_len(0).is_err(), "it can not be taken away");
         told.write_all_at(&[0xff; 24], 0).unwrap();

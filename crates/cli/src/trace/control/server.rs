@@ -17,7 +17,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::process::geteuid;
 
 use super::reader::{Reader, Written};
-use super::{Answer, Ask, Attached, Description, WakeBy, Where, folder, name};
+use super::{Answer, Ask, AttachBy, Attached, Description, Where, folder, name};
 
 /// At once.
 const MOST_CLIENTS: usize = 64;
@@ -36,17 +36,23 @@ pub trait Talk {
     /// What it has.
     fn description(&self) -> Description;
 
-    /// Where it is, and what it has seen until there.
-    fn r#where(&self) -> Where;
+    /// The buffers that can be read along, by their places and names, the usual one first.
+    fn readable(&self) -> Vec<(usize, String)>;
+
+    /// Where it is in the rings of a buffer, and what it has seen there.
+    fn r#where(&self, buffer: usize) -> Where;
 
     /// How much that was.
-    fn written(&self) -> Written;
+    fn written(&self, buffer: usize) -> Written;
 
-    /// Its rings, for one who reads only; none if there are none (any more).
-    fn rings(&self) -> Option<BorrowedFd<'_>>;
+    /// The rings of a buffer, for one who reads only; none if there are none (any more).
+    fn rings(&self, buffer: usize) -> Option<BorrowedFd<'_>>;
 
-    /// Somebody wants it to look when a CPU has written so much.
-    fn look_after(&mut self, bytes: u64);
+    /// Whether nothing more will come into a buffer, and all of it was seen.
+    fn has_ended(&self, buffer: usize) -> bool;
+
+    /// These buffers are read along, and somebody wants it to look when a CPU has written so much.
+    fn look_after(&mut self, read: &[(usize, u64)]);
 }
 
 /// Where a stream is asked.
@@ -65,6 +71,8 @@ struct Client {
     with: Vec<OwnedFd>,
     /// If it reads along.
     reader: Option<Reader>,
+    /// What it read along has ended: when that is said, it is taken leave of.
+    is_done: bool,
 }
 
 impl Control {
@@ -120,20 +128,40 @@ impl Control {
             }
         }
         if before > 0 || self.readers().count() > 0 {
-            let watermark = self.readers().map(Reader::watermark).min();
-            stream.look_after(watermark.unwrap_or(u64::MAX));
+            self.want(stream);
         }
+    }
+
+    /// Says which buffers are read along, and who wants to be waked first.
+    fn want(&self, stream: &mut dyn Talk) {
+        let mut read: Vec<(usize, u64)> = Vec::new();
+        for reader in self.readers() {
+            match read.iter_mut().find(|(buffer, _)| *buffer == reader.buffer) {
+                Some((_, bytes)) => *bytes = reader.watermark().min(*bytes),
+                None => read.push((reader.buffer, reader.watermark())),
+            }
+        }
+        stream.look_after(&read);
     }
 
     fn reply(&mut self, place: usize, asked: &[u8], stream: &mut dyn Talk) {
         let answer = match serde_json::from_slice(asked) {
-            Ok(Ask::Attach(wake)) => self.attach(place, wake, stream),
-            Ok(Ask::Where) => Answer::Where(stream.r#where()),
+            Ok(Ask::Attach(how)) => {
+                let answer = self.attach(place, how, stream);
+                // From now on its rings stay as they are, whatever is asked for next.
+                self.want(stream);
+                answer
+            }
+            Ok(Ask::Where) => {
+                let reader = self.clients[place].reader.as_ref();
+                let usual = || stream.readable().first().map_or(0, |(buffer, _)| *buffer);
+                Answer::Where(stream.r#where(reader.map_or_else(usual, |reader| reader.buffer)))
+            }
             Ok(Ask::Describe) => Answer::Description(Box::new(stream.description())),
             Ok(ask) => match stream.answer(ask) {
                 Answer::Register(mut register) => {
-                    let written = stream.written();
-                    register.clients = self.readers().map(|r| r.reads(written)).collect();
+                    let reads = |r: &Reader| r.reads(stream.written(r.buffer));
+                    register.clients = self.readers().map(reads).collect();
                     Answer::Register(register)
                 }
                 answer => answer,
@@ -143,12 +171,19 @@ impl Control {
         self.clients[place].say(&answer);
     }
 
-    fn attach(&mut self, place: usize, wake: WakeBy, stream: &mut dyn Talk) -> Answer {
-        let at = stream.r#where();
+    fn attach(&mut self, place: usize, how: AttachBy, stream: &mut dyn Talk) -> Answer {
+        let AttachBy { wake, buffer: asked } = how;
+        let readable = stream.readable();
+        let is_asked = |name: &String| asked.as_ref().is_none_or(|asked| asked == name);
+        let Some((buffer, name)) = readable.iter().find(|(_, name)| is_asked(name)).cloned() else {
+            return Answer::NoBuffer(readable.into_iter().map(|(_, name)| name).collect());
+        };
+        let at = stream.r#where(buffer);
         let client = &mut self.clients[place];
         let begun = || -> io::Result<(Reader, Vec<OwnedFd>)> {
-            let rings = stream.rings().ok_or(io::ErrorKind::NotFound)?;
-            let (reader, with) = Reader::new(client.pid, wake, stream.written())?;
+            let rings = stream.rings(buffer).ok_or(io::ErrorKind::NotFound)?;
+            let written = stream.written(buffer);
+            let (reader, with) = Reader::new(client.pid, (buffer, name.clone()), wake, written)?;
             let rings = rings.try_clone_to_owned()?;
             Ok((reader, std::iter::once(rings).chain(with).collect()))
         };
@@ -156,7 +191,7 @@ impl Control {
             Ok((reader, with)) => {
                 (client.reader, client.with) = (Some(reader), with);
                 let description = stream.description();
-                Answer::Attached(Box::new(Attached { description, r#where: at }))
+                Answer::Attached(Box::new(Attached { buffer: name, description, r#where: at }))
             }
             Err(error) => Answer::Refused(format!("nobody can read along: {error}")),
         }
@@ -167,18 +202,19 @@ impl Control {
         if self.readers().next().is_none() {
             return;
         }
-        let (written, now) = (stream.written(), Instant::now());
-        let readers = self.clients.iter_mut().filter_map(|client| client.reader.as_mut());
-        readers.for_each(|reader| reader.tell(written, now));
+        let now = Instant::now();
+        for client in &mut self.clients {
+            let Some(reader) = &mut client.reader else { continue };
+            reader.tell(stream.written(reader.buffer), now);
+            if stream.has_ended(reader.buffer) {
+                client.end(stream);
+            }
+        }
     }
 
     /// The stream has ended: those who read along are told where.
     pub fn end(mut self, stream: &dyn Talk) {
-        let ended = Answer::Ended(stream.r#where());
-        for client in self.clients.iter_mut().filter(|client| client.reader.is_some()) {
-            client.say(&ended);
-            let _ = client.goes_on();
-        }
+        self.clients.iter_mut().for_each(|client| client.end(stream));
     }
 }
 
@@ -211,7 +247,15 @@ fn may_ask(stream: &UnixStream) -> Option<u32> {
 impl Client {
     fn new(stream: UnixStream, pid: u32) -> Client {
         let (since, asked, answer) = (Instant::now(), Vec::new(), Vec::new());
-        Client { stream, pid, since, asked, answer, with: Vec::new(), reader: None }
+        Client { stream, pid, since, asked, answer, with: Vec::new(), reader: None, is_done: false }
+    }
+
+    /// What it read along has ended: it is told where.
+    fn end(&mut self, stream: &dyn Talk) {
+        let Some(reader) = self.reader.take() else { return };
+        self.say(&Answer::Ended(stream.r#where(reader.buffer)));
+        self.is_done = true;
+        let _ = self.goes_on();
     }
 
     fn say(&mut self, answer: &Answer) {
@@ -225,6 +269,9 @@ impl Client {
     /// who reads along may be silent.
     fn goes_on(&mut self) -> io::Result<bool> {
         self.speak()?;
+        if self.is_done && self.answer.is_empty() {
+            return Ok(false);
+        }
         let has_time = self.since.elapsed() < PATIENCE;
         Ok(has_time || self.reader.is_some() && self.answer.is_empty())
     }

@@ -15,12 +15,16 @@ use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::trace::{Follower, Reader, ReaderFds};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::Origin;
+use weigh_trace::near::nearest;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::recorded::filter::RecordedFilter;
 use weigh_trace::synthesis::Gaps;
 
 use super::asked::Asked;
-use super::control::{Answer, Ask, Attached, Conversation, Description, Register, WakeBy, Where};
+use super::control::{
+    Answer, Ask, AttachBy, Attached, Conversation, Description, Register, WakeBy, Where,
+};
 use super::counts::Counted;
 use super::hosted::{HostAnswer, HostAsk, Open};
 use super::origin;
@@ -40,6 +44,9 @@ pub struct Guest {
     /// What it is waked by, and tells how far it is in, when it reads along.
     along: Option<(OwnedFd, File)>,
     probes: Probes,
+    /// What this reader wants of what he reads, as it is written and as it was read for the events that there are.
+    wanted: Vec<String>,
+    filters: Vec<RecordedFilter>,
     way: Way,
     origin: Origin,
     meaning: Meaning,
@@ -50,6 +57,8 @@ pub struct Guest {
     /// The last that the stream said of itself.
     last: Option<Where>,
     taken: u64,
+    /// How many of them his filter let through.
+    passed: u64,
     output: Option<String>,
     look_after: Cell<u64>,
     is_over: bool,
@@ -88,6 +97,24 @@ impl Probes {
     }
 }
 
+/// What is wrong about the name of a buffer.
+fn no_buffer(asked: Option<&str>, names: &[String]) -> anyhow::Error {
+    let Some(asked) = asked.filter(|_| !names.is_empty()) else {
+        return anyhow!("it has no buffer that can be read along");
+    };
+    let near = nearest(asked, names.iter().map(String::as_str));
+    let near = near.first().map_or_else(String::new, |near| format!("; perhaps '{near}'"));
+    anyhow!("--from: it has no buffer '{asked}', but {}{near}", names.join(", "))
+}
+
+/// What a reader wants of these events.
+fn read_filters(wanted: &[String], known: &[&Probe]) -> anyhow::Result<Vec<RecordedFilter>> {
+    let read = |text: &String| {
+        RecordedFilter::parse(text, known).map_err(|refusal| anyhow!("--filter: {refusal}"))
+    };
+    wanted.iter().map(read).collect()
+}
+
 /// As libweigh has it.
 const MOST_EVENTS: usize = 1024;
 
@@ -104,16 +131,19 @@ fn of(counts: &[u64], event: usize) -> u64 {
 }
 
 impl Guest {
-    /// Reads along with another's stream.
+    /// Reads along with another's stream, what a buffer of that name has, or else the first.
     pub fn attach(
         arguments: &TraceArguments,
         asked: &[Asked],
         talk: Conversation,
+        buffer: Option<&str>,
     ) -> anyhow::Result<Guest> {
         let wake = WakeBy { bytes: arguments.wake.unwrap_or(0), ..WakeBy::default() };
-        let (answer, with) = talk.ask::<Answer>(&Ask::Attach(wake), &[])?;
+        let how = AttachBy { wake, buffer: buffer.map(str::to_string) };
+        let (answer, with) = talk.ask::<Answer>(&Ask::Attach(how), &[])?;
         let attached = match answer {
             Answer::Attached(attached) => attached,
+            Answer::NoBuffer(names) => return Err(no_buffer(buffer, &names)),
             Answer::Refused(why) => bail!("{why}"),
             _ => bail!("the stream answers what was not asked"),
         };
@@ -122,7 +152,8 @@ impl Guest {
         let ((rings, wakes), told) = given.context("the stream gives no rings")?;
         let follower = Follower::new(rings.as_fd(), attached.r#where.positions.clone());
         let reading = Reading::Along(follower.context("the rings can not be read")?);
-        Guest::new(arguments, asked, talk, *attached, (reading, rings, Some((wakes, told.into()))))
+        let reading = (reading, rings, Some((wakes, told.into())));
+        Guest::new(arguments, asked, talk, *attached, reading, &arguments.filters)
     }
 
     /// Has the agent attach probes for this user.
@@ -144,7 +175,8 @@ impl Guest {
         let own = rings.try_clone()?;
         let reader = Reader::new(ReaderFds { rings, consumers, doorbell });
         let reading = Reading::Owner(Box::new(reader.context("the rings can not be read")?));
-        Guest::new(arguments, asked, talk, *attached, (reading, own, None))
+        // The filters are a part of the programs.
+        Guest::new(arguments, asked, talk, *attached, (reading, own, None), &[])
     }
 
     fn new(
@@ -153,8 +185,9 @@ impl Guest {
         talk: Conversation,
         attached: Attached,
         (reading, rings, along): (Reading, OwnedFd, Option<(OwnedFd, File)>),
+        wanted: &[String],
     ) -> anyhow::Result<Guest> {
-        let Attached { description, r#where } = attached;
+        let Attached { description, r#where, .. } = attached;
         let meaning = Meaning {
             began_ns: description.began_ns,
             epoch_ns: description.epoch_ns,
@@ -170,6 +203,7 @@ impl Guest {
         if known.len() < probes.read.len() {
             bail!("the stream does not describe all of its events");
         }
+        let filters = read_filters(wanted, &known)?;
         let layout = match &reading {
             Reading::Owner(reader) => reader.layout(),
             Reading::Along(follower) => follower.layout(),
@@ -181,6 +215,8 @@ impl Guest {
             rings,
             along,
             probes,
+            wanted: wanted.to_vec(),
+            filters,
             way,
             origin,
             meaning,
@@ -189,6 +225,7 @@ impl Guest {
             overtaken: Vec::new(),
             last: None,
             taken: 0,
+            passed: 0,
             output: arguments.output.as_ref().map(|path| path.display().to_string()),
             look_after: Cell::new(u64::MAX),
             is_over: false,
@@ -230,6 +267,7 @@ impl Guest {
             let known: Option<Vec<&Probe>> =
                 self.probes.read[..=id].iter().map(Option::as_ref).collect();
             let known = known.context("the stream does not describe all of its events")?;
+            self.filters = read_filters(&self.wanted, &known)?;
             self.way.add(&known)?;
         }
         Ok(())

@@ -5,12 +5,12 @@ use std::os::unix::fs::FileExt as _;
 
 use anyhow::{Context as _, anyhow};
 use weigh_collect::clock::Moment;
-use weigh_trace::probe::{Content, Probe};
+use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 
 use super::{Guest, Reading, TRIES, count};
 use crate::trace::control::{Answer, Ask, Description, Talk, Where, Written};
-use crate::trace::counts::{Counted, Totals};
+use crate::trace::counts::{Counted, MAIN, Totals};
 use crate::trace::hosted::{HostAnswer, HostAsk};
 use crate::trace::running::Running;
 use crate::trace::way::ROWS;
@@ -41,7 +41,11 @@ impl Talk for Guest {
         Description { pid: std::process::id(), ..self.probes.description.clone() }
     }
 
-    fn r#where(&self) -> Where {
+    fn readable(&self) -> Vec<(usize, String)> {
+        if self.is_owner() { vec![(0, MAIN.to_string())] } else { Vec::new() }
+    }
+
+    fn r#where(&self, _: usize) -> Where {
         let lost = match self.ask(Ask::Where) {
             Ok(Answer::Where(at)) => at.lost,
             _ => self.last.as_ref().map_or(Vec::new(), |last| last.lost.clone()),
@@ -53,7 +57,7 @@ impl Talk for Guest {
         Where { positions: positions.to_vec(), seen: self.seen.clone(), lost }
     }
 
-    fn written(&self) -> Written {
+    fn written(&self, _: usize) -> Written {
         let positions = match &self.reading {
             Reading::Owner(reader) => reader.positions(),
             Reading::Along(follower) => follower.positions(),
@@ -61,11 +65,16 @@ impl Talk for Guest {
         Written::of(positions, self.taken)
     }
 
-    fn rings(&self) -> Option<BorrowedFd<'_>> {
+    fn rings(&self, _: usize) -> Option<BorrowedFd<'_>> {
         self.is_owner().then(|| self.rings.as_fd())
     }
 
-    fn look_after(&mut self, bytes: u64) {
+    fn has_ended(&self, _: usize) -> bool {
+        false
+    }
+
+    fn look_after(&mut self, read: &[(usize, u64)]) {
+        let bytes = read.iter().map(|(_, bytes)| *bytes).min().unwrap_or(u64::MAX);
         if self.look_after.replace(bytes) != bytes && self.is_owner() {
             let _ = self.ask_host(&HostAsk::LookAfter { bytes }, &[]);
         }
@@ -110,11 +119,7 @@ impl Running for Guest {
     }
 
     fn wants_names(&self) -> bool {
-        let has = |probe: &Probe| {
-            let is_stack = |content: &Content| matches!(content, Content::Stack { is_user: true });
-            probe.fields.iter().any(|field| is_stack(&field.content))
-        };
-        self.probes.read.iter().flatten().any(has)
+        self.probes.read.iter().flatten().any(Probe::has_user_stack)
     }
 
     fn take_in(&mut self) -> bool {
@@ -128,10 +133,12 @@ impl Running for Guest {
                 self.failed.get_or_insert(error);
             }
             for record in unknown.iter().filter_map(|bytes| Record::new(bytes)) {
-                if let Some(probe) = self.probes.get(record.event())
-                    && let Err(error) = self.way.take(probe, record, &self.meaning)
-                {
-                    self.failed.get_or_insert(error);
+                let Some(probe) = self.probes.get(record.event()) else { continue };
+                if self.filters.iter().all(|filter| filter.holds(probe, record)) {
+                    self.passed += 1;
+                    if let Err(error) = self.way.take(probe, record, &self.meaning) {
+                        self.failed.get_or_insert(error);
+                    }
                 }
             }
         }
@@ -202,7 +209,8 @@ impl Running for Guest {
             origin: self.origin.clone(),
             followed: counted.into_iter().map(note).collect(),
             buffers: Vec::new(),
-            taken: self.taken,
+            taken: self.passed,
+            seen: (!self.wanted.is_empty()).then_some(self.taken),
             lost_threads,
             ended_ns: now_ns,
             seconds,
@@ -242,14 +250,21 @@ impl Guest {
     /// Hands on what is there; returns whether that was all, and records of events that are not known.
     fn drain(&mut self) -> (bool, Vec<Vec<u8>>) {
         let before = Moment::now().ns();
-        let Guest { reading, way, failed, probes, meaning, seen, taken, .. } = self;
+        let Guest { reading, way, failed, probes, filters, meaning, seen, taken, passed, .. } =
+            self;
         let mut unknown: Vec<Vec<u8>> = Vec::new();
         meaning.names.borrow_mut().next_round();
         let take = |bytes: &[u8]| {
             let Some(record) = Record::new(bytes) else { return };
             count(seen, record.event(), 1);
             match probes.get(record.event()) {
-                Some(probe) if failed.is_none() => {
+                Some(probe)
+                    if failed.is_none() && filters.iter().all(|f| f.holds(probe, record)) =>
+                {
+                    *passed += 1;
+                    if probe.has_user_stack() {
+                        meaning.names.borrow_mut().meet(record.tgid(), true);
+                    }
                     *failed = way.take(probe, record, meaning).err();
                 }
                 None if unknown.len() < MOST_UNKNOWN => unknown.push(bytes.to_vec()),

@@ -18,6 +18,7 @@ use weigh_trace::event::Field;
 use weigh_trace::policy::{MOST_PROBES, MOST_RING_BYTES};
 
 use super::super::control::{Answer, Ask, Attached, Conversation, Talk as _};
+use super::super::counts::MAIN;
 use super::super::running::Running as _;
 use super::super::stream::{Room, Stream};
 use super::super::wishes::{Checker, Wish};
@@ -112,14 +113,14 @@ impl Host {
                 HostAnswer::Living { living: stream.living(), lost: stream.kernel.lost_threads() }
             }
             HostAsk::LookAfter { bytes } => {
-                stream.look_after(bytes);
+                stream.look_after(&[(0, bytes)]);
                 HostAnswer::Done
             }
             HostAsk::Stop => {
                 stream.kernel.detach_all();
                 HostAnswer::Done
             }
-            HostAsk::Stream(Ask::Where) => HostAnswer::Stream(Answer::Where(stream.r#where())),
+            HostAsk::Stream(Ask::Where) => HostAnswer::Stream(Answer::Where(stream.r#where(0))),
             HostAsk::Stream(Ask::Describe) => {
                 HostAnswer::Stream(Answer::Description(Box::new(stream.description())))
             }
@@ -166,7 +167,11 @@ impl Host {
         );
         let room = Room { probes: MOST_PROBES - wishes.len(), is_hosted: true };
         let stream = Stream::open(&arguments, checker, wishes, &[], room)?;
-        let attached = Attached { description: stream.description(), r#where: stream.r#where() };
+        let attached = Attached {
+            buffer: MAIN.to_string(),
+            description: stream.description(),
+            r#where: stream.r#where(0),
+        };
         let with = stream.given()?;
         self.stream = Some(stream);
         Ok((HostAnswer::Opened(Box::new(attached)), with))

@@ -144,6 +144,7 @@ fn hand_on(
         followed: note.followed.clone(),
         buffers: Vec::new(),
         taken,
+        seen: None,
         lost_threads: note.lost_threads_total,
         ended_ns: note.ended_ns,
         seconds: note.seconds,

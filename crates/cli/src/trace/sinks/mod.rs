@@ -84,8 +84,7 @@ fn comm(probe: &Probe, record: Record<'_>) -> Option<String> {
 }
 
 /// The formats of files, by the end of their names.
-const FORMATS: &str =
-    ".parquet, .jsonl, .perfetto-trace, .chrome.json, .firefox.json, .html, .ctf or .pcapng";
+const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace, .chrome.json, .trace.json, .firefox.json, .html, .ctf or .pcapng";
 
 /// The end of a page's name.
 const PAGE: &str = "html";
@@ -105,7 +104,8 @@ pub fn of_file(
         return Ok(Box::new(jsonl::Jsonl::on_output()));
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if name.ends_with(".chrome.json") {
+    // speedscope takes the first ending for a format of its own, and knows the second by what is in it.
+    if name.ends_with(".chrome.json") || name.ends_with(".trace.json") {
         return Ok(Box::new(chrome::Chrome::create(path, probes)?));
     }
     if name.ends_with(".firefox.json") {

@@ -62,7 +62,7 @@ impl Stream {
         probes: &[&Probe],
         way: Option<Way>,
     ) -> anyhow::Result<()> {
-        let number = self.buffers.len();
+        let number = self.free_number()?;
         let told = || format!("buffer {name}");
         self.know_events(&asked, probes).with_context(told)?;
         let test = self.test_of(&asked, probes).with_context(told)?;
@@ -73,10 +73,23 @@ impl Stream {
             None => Way::to(asked.output.as_deref(), &self.counters, probes, has_rings)?,
         };
         let mut held = Held::new(name, number, asked, rings, way);
+        held.begin(&self.kernel, &self.state);
         held.set_predicate(&self.kernel, &self.state, test);
         held.prepare(&self.kernel, &self.state, self.usual_wake);
         self.buffers.push(held);
         Ok(())
+    }
+
+    /// A number that no buffer has.
+    fn free_number(&self) -> anyhow::Result<usize> {
+        let is_taken = |number| self.buffers.iter().any(|h| h.number == number && !h.is_free());
+        let free = (0..BUFFERS).find(|number| !is_taken(*number));
+        free.with_context(|| {
+            format!(
+                "a stream has {BUFFERS} buffers at most, and it has them; the place of one that was removed is free \
+                 when its file is whole, a second later"
+            )
+        })
     }
 
     fn spread<'a>(&self, asked: &'a Into) -> &'a Spread {
@@ -127,11 +140,13 @@ impl Stream {
 
     pub(super) fn add_buffer(&mut self, text: &str) -> anyhow::Result<String> {
         let (name, asked) = into::parse(text)?;
-        if self.buffers.iter().any(|held| held.name == name) {
-            bail!("there is a buffer '{name}', or there was one");
-        }
-        if self.buffers.len() == BUFFERS {
-            bail!("a stream has {BUFFERS} buffers at most in its life, and it has had them");
+        if let Some(other) = self.buffers.iter().find(|held| held.name == name && !held.is_free()) {
+            match other.rings {
+                Some(_) => bail!("there is a buffer '{name}'"),
+                None => bail!(
+                    "the buffer '{name}' that was removed is not whole yet: in a second it is"
+                ),
+            }
         }
         let probes = self.probes();
         let probes: Vec<&Probe> = probes.iter().collect();
@@ -150,25 +165,25 @@ impl Stream {
         })
     }
 
-    /// Who reads along has the rings of the first buffer: they stay.
+    /// Who reads along has its rings: they stay.
     fn is_not_read(&self, index: usize) -> anyhow::Result<()> {
-        match index == 0 && self.is_read.get() {
-            true => bail!("others read it along, or have: its rings stay as they are"),
+        match self.buffers[index].is_read {
+            true => bail!("others read it along: its rings stay as they are"),
             false => Ok(()),
         }
     }
 
     pub(super) fn remove_buffer(&mut self, name: &str) -> anyhow::Result<String> {
         let index = self.find(name)?;
-        self.is_not_read(index)?;
         self.drop_buffer(index)?;
         Ok(format!("buffer {name}"))
     }
 
     /// Programs do not know of it any more; then what is in it is taken in for a while.
-    fn drop_buffer(&mut self, index: usize) -> anyhow::Result<()> {
+    pub(super) fn drop_buffer(&mut self, index: usize) -> anyhow::Result<()> {
         let rings = self.buffers[index].rings.take();
         let renewed = self.renew();
+        self.buffers[index].may_be_known = renewed.is_err();
         if let Some(rings) = rings {
             self.buffers[index].retire(rings);
         }
@@ -235,21 +250,24 @@ impl Stream {
     }
 
     /// Writes those whole that were removed, when nothing can come any more.
-    pub(super) fn close_removed(&mut self) -> anyhow::Result<()> {
+    pub(super) fn close_removed(&mut self) {
         if !self.buffers.iter().any(Held::is_over) {
-            return Ok(());
+            return;
         }
         let now_ns = weigh_collect::clock::Moment::now().ns();
         let seconds = now_ns.saturating_sub(self.origin.began_ns) as f64 * 1e-9;
         let mut totals = self.totals(seconds, now_ns);
-        let Stream { buffers, traced, meaning, .. } = self;
+        let found = self.found(usize::MAX, (now_ns, seconds));
+        let Stream { buffers, traced, meaning, kernel, state, found_last, .. } = self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         for held in buffers.iter_mut().filter(|held| held.is_over()) {
-            held.end(now_ns, &probe, meaning)?;
+            held.end(now_ns, &probe, meaning);
+            if held.name == MAIN {
+                found_last.clone_from(&found);
+            }
             totals.taken = held.taken;
-            held.way.take().map_or(Ok(()), |way| way.finish(&totals, meaning))?;
+            held.finish(&totals, meaning, kernel, state);
         }
-        Ok(())
     }
 
     pub(super) fn registered_buffers(&self) -> Vec<RegisteredBuffer> {

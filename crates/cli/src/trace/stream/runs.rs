@@ -4,35 +4,26 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use weigh_trace::into::Delivery;
-
 use super::Stream;
 use crate::trace::buffers::Rings;
 use crate::trace::control::{Answer, Ask, Description, Talk, Where, Written};
 use crate::trace::counts::Totals;
 use crate::trace::description::Described;
+use crate::trace::held::Held;
 use crate::trace::running::Running;
-
-/// Bytes of the least record, with its stamp.
-const LEAST_RECORD: u64 = 48;
 
 impl Stream {
     /// Descriptors for who is to be the rings' owner.
     pub fn given(&self) -> io::Result<Vec<OwnedFd>> {
-        let rings = self.first().ok_or(io::ErrorKind::NotFound)?;
-        rings.given()
-    }
-
-    /// Those that others read along.
-    fn first(&self) -> Option<&Rings> {
-        self.buffers.first()?.rings.as_ref()
+        let rings = self.buffers.first().and_then(|held| held.rings.as_ref());
+        rings.ok_or(io::ErrorKind::NotFound)?.given()
     }
 }
 
 impl Talk for Stream {
     fn answer(&mut self, ask: Ask) -> Answer {
         // A change may set what wakes: it is looked at again.
-        self.readers_wake = u64::MAX;
+        self.buffers.iter_mut().for_each(Held::forget_wake);
         Stream::answer(self, ask)
     }
 
@@ -46,39 +37,40 @@ impl Talk for Stream {
         }
     }
 
-    fn r#where(&self) -> Where {
+    fn readable(&self) -> Vec<(usize, String)> {
+        let living = self.buffers.iter().enumerate().filter(|(_, held)| held.rings.is_some());
+        living.map(|(place, held)| (place, held.name.clone())).collect()
+    }
+
+    fn r#where(&self, buffer: usize) -> Where {
         let counted = (0..self.traced.len()).map(|number| self.counted(number));
-        let positions = self.first().map(|rings| rings.reader.positions().to_vec());
+        let held = self.buffers.get(buffer);
         Where {
-            positions: positions.unwrap_or_default(),
-            seen: self.buffers.first().map_or(Vec::new(), |held| held.seen.clone()),
+            positions: held.map_or(Vec::new(), |held| held.positions().to_vec()),
+            seen: held.map_or(Vec::new(), |held| held.seen.clone()),
             lost: counted.map(|counted| counted.lost + counted.missed).collect(),
         }
     }
 
-    fn written(&self) -> Written {
-        let positions = self.first().map_or(&[][..], |rings| rings.reader.positions());
-        let seen = self.buffers.first().map_or(0, |held| held.seen.iter().sum());
-        Written::of(positions, seen)
+    fn written(&self, buffer: usize) -> Written {
+        let Some(held) = self.buffers.get(buffer) else { return Written::default() };
+        Written::of(held.positions(), held.seen.iter().sum())
     }
 
-    fn rings(&self) -> Option<BorrowedFd<'_>> {
-        self.is_read.set(true);
-        self.first().map(Rings::array)
+    fn rings(&self, buffer: usize) -> Option<BorrowedFd<'_>> {
+        self.buffers.get(buffer)?.rings.as_ref().map(Rings::array)
     }
 
-    fn look_after(&mut self, bytes: u64) {
-        let Some(held) = self.buffers.first().filter(|_| self.readers_wake != bytes) else {
-            return;
-        };
-        self.readers_wake = bytes;
-        // As its own delivery has it, and then as whoever wants it first.
-        held.prepare(&self.kernel, &self.state, self.usual_wake);
-        let place = self.state.watermark(held.number);
-        let own = self.kernel.word(place);
-        let is_by_records = matches!(held.asked.delivery, Some(Delivery::Records(_)));
-        let readers = if is_by_records { bytes / LEAST_RECORD } else { bytes };
-        self.kernel.set_word(place, own.min(readers));
+    fn has_ended(&self, buffer: usize) -> bool {
+        self.buffers.get(buffer).is_none_or(Held::has_ended)
+    }
+
+    fn look_after(&mut self, read: &[(usize, u64)]) {
+        let Stream { buffers, kernel, state, usual_wake, .. } = self;
+        for (place, held) in buffers.iter_mut().enumerate() {
+            let by = read.iter().find(|(buffer, _)| *buffer == place).map(|(_, bytes)| *bytes);
+            held.look_after(kernel, state, *usual_wake, by);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use weigh_collect::clock::Moment;
 
 use super::Stream;
@@ -27,25 +28,39 @@ impl Stream {
     /// they are not made any more either.
     pub(super) fn take_some_in(&mut self) -> bool {
         let is_all = self.take_all_in(false);
-        if let Err(error) = self.close_removed() {
-            self.fail(error);
-        }
+        self.end_failed();
+        self.close_removed();
         is_all
     }
 
+    /// A buffer whose file can not be written any more ends, and the others go on. When there is none left, nothing
+    /// is made any more either.
+    fn end_failed(&mut self) {
+        let has_failed = |held: &Held| held.rings.is_some() && held.failed.is_some();
+        if !self.buffers.iter().any(has_failed) {
+            return;
+        }
+        if self.buffers.iter().all(|held| held.rings.is_none() || held.failed.is_some()) {
+            self.kernel.detach_all();
+            return;
+        }
+        for index in 0..self.buffers.len() {
+            if has_failed(&self.buffers[index])
+                && let Err(error) = self.drop_buffer(index)
+            {
+                self.fail(error);
+            }
+        }
+    }
+
     fn take_all_in(&mut self, is_end: bool) -> bool {
-        let before = Moment::now().ns();
-        let Stream { buffers, failed, traced, meaning, .. } = self;
+        let (before, wants_names) = (Moment::now().ns(), self.wants_names());
+        let Stream { buffers, traced, meaning, .. } = self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         meaning.names.borrow_mut().next_round();
         let mut is_all = true;
         for held in buffers {
-            let (done, all) = held.take_in(before, &probe, meaning, failed.is_some(), is_end);
-            *failed = failed.take().or(done.err());
-            is_all &= all;
-        }
-        if self.failed.is_some() {
-            self.kernel.detach_all();
+            is_all &= held.take_in(before, &probe, meaning, (is_end, wants_names));
         }
         is_all
     }
@@ -74,24 +89,42 @@ impl Stream {
         mut self,
         (now_ns, seconds): (u64, f64),
     ) -> (Totals, Option<anyhow::Error>) {
-        let Stream { buffers, failed, traced, meaning, .. } = &mut self;
+        let Stream { buffers, traced, meaning, .. } = &mut self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
         for held in buffers {
-            if failed.is_none() {
-                *failed = held.end(now_ns, &probe, meaning).err();
-            }
+            held.end(now_ns, &probe, meaning);
         }
         let mut totals = self.totals(seconds, now_ns);
-        totals.synthesis = self.found(usize::MAX, (now_ns, seconds));
-        let (mut failed, taken) = (self.failed, totals.taken);
+        let found = self.found(usize::MAX, (now_ns, seconds));
+        totals.synthesis = found.or(self.found_last.take());
+        let taken = totals.taken;
         for held in &mut self.buffers {
-            let Some(way) = held.way.take() else { continue };
             // A file says how many it has itself.
             totals.taken = held.taken;
-            failed = failed.or(way.finish(&totals, &self.meaning).err());
+            held.finish(&totals, &self.meaning, &self.kernel, &self.state);
         }
         totals.taken = taken;
-        (totals, failed)
+        totals.buffers = self.totals(seconds, now_ns).buffers;
+        (totals, self.why_failed())
+    }
+
+    /// Why not all of it was kept.
+    fn why_failed(self) -> Option<anyhow::Error> {
+        let has_several = self.buffers.len() > 1;
+        let failed = self.buffers.into_iter().filter_map(|held| {
+            let error = held.failed?;
+            Some(match has_several {
+                true => error.context(format!("buffer {}", held.name)),
+                false => error,
+            })
+        });
+        let mut failed = self.failed.into_iter().chain(failed);
+        let first = failed.next()?;
+        let others: Vec<String> = failed.map(|error| format!("; {error:#}")).collect();
+        Some(match others.is_empty() {
+            true => first,
+            false => anyhow!("{first:#}{}", others.concat()),
+        })
     }
 
     pub(super) fn totals(&self, seconds: f64, ended_ns: u64) -> Totals {
@@ -101,6 +134,7 @@ impl Stream {
             followed: (0..self.traced.len()).map(|number| self.followed(number)).collect(),
             buffers: buffers.collect(),
             taken: self.taken(),
+            seen: None,
             lost_threads: self.kernel.lost_threads(),
             ended_ns,
             seconds,

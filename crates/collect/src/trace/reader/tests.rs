@@ -5,12 +5,16 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use weigh_schema::ring::{MAGIC, MOST_RECORD, step, word};
+use weigh_schema::ring::{LINE, MAGIC, MOST_RECORD, stamp, step, word};
 
 use super::*;
 
+/// A key as any other.
+const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The three arrays, as files.
 struct Made {
+    key: u64,
     layout: Layout,
     files: [File; 3],
     /// Where the next record of each ring goes.
@@ -19,6 +23,10 @@ struct Made {
 
 impl Made {
     fn new(rings: usize) -> Made {
+        Made::with_key(rings, KEY)
+    }
+
+    fn with_key(rings: usize, key: u64) -> Made {
         let layout = Layout { rings, bytes: 4096 };
         let page = rustix::param::page_size();
         let files = [layout.all(), layout.consumers(), 2 * page].map(|bytes| {
@@ -26,11 +34,12 @@ impl Made {
             file.set_len(bytes.next_multiple_of(page) as u64).unwrap();
             file
         });
-        let made = Made { layout, files, heads: vec![0; rings] };
+        let made = Made { key, layout, files, heads: vec![0; rings] };
         for ring in 0..rings {
             made.put(ring, word::MAGIC, MAGIC);
             made.put(ring, word::RINGS, rings as u64);
             made.put(ring, word::BYTES, 4096);
+            made.put(ring, word::KEY, key);
         }
         made
     }
@@ -53,7 +62,7 @@ impl Made {
         record[4..8].copy_from_slice(&says.to_le_bytes());
         let place = self.layout.stamp(ring, at) as u64;
         self.files[0].write_all_at(&record, place + 8).unwrap();
-        self.files[0].write_all_at(&(at + 1).to_le_bytes(), place).unwrap();
+        self.files[0].write_all_at(&stamp(at, self.key).to_le_bytes(), place).unwrap();
         self.heads[ring] += step(bytes) as u64;
         self.put(ring, word::HEAD, self.heads[ring]);
     }
@@ -137,4 +146,106 @@ fn a_follower_finds_that_he_was_overtaken() {
     (0..10).for_each(|_| made.write(0, 40, 40));
     assert!(!first(&rings) && rings.has_overtaken(0, 0));
     assert_eq!(rings.record(0, 0, rings.head(0)), Found::Overtaken(90 * 48));
+}
+
+/// What whoever does not know the key would put where the stamps of the next round will be.
+fn guess(layout: Layout, place: usize, at: u64) -> u64 {
+    let offset = (place - LINE) as u64 % layout.bytes as u64;
+    let round = at / layout.bytes as u64 + 1;
+    stamp(round * layout.bytes as u64 + offset, 0)
+}
+
+#[test]
+fn what_a_record_holds_is_no_stamp_of_the_next_one() {
+    // With a key that all know it would be.
+    for (key, found) in [(0, true), (KEY, false)] {
+        let mut made = Made::with_key(1, key);
+        let (layout, mut reader) = (made.layout, made.reader().unwrap());
+        // One round, and its end lies where no record of the next one begins.
+        for _ in 0..4 {
+            let at = made.heads[0];
+            made.write(0, 1000, 1000);
+            for word in (layout.stamp(0, at) + 16..layout.stamp(0, at) + 1008).step_by(8) {
+                let guessed = guess(layout, word, at).to_le_bytes();
+                made.files[0].write_all_at(&guessed, word as u64).unwrap();
+            }
+        }
+        assert_eq!(lengths(&mut reader), [1000; 4]);
+        (0..2).for_each(|_| made.write(0, 40, 40));
+        assert_eq!(lengths(&mut reader), [40, 40]);
+        // Room for one more, of which nothing has been written yet.
+        made.put(0, word::HEAD, made.heads[0] + step(40) as u64);
+        lengths(&mut reader);
+        assert_eq!(reader.positions()[0] != made.heads[0], found, "{key}");
+    }
+}
+
+/// A record: its position twice, and between them guesses.
+fn fill(memory: &Memory, layout: Layout, at: u64, bytes: usize) {
+    let record = layout.stamp(0, at) + 8;
+    let words = bytes / 8;
+    for word in 2..words - 1 {
+        memory.set(record + word * 8, guess(layout, record + word * 8, at));
+    }
+    memory.set(record, (bytes as u64) << 32);
+    memory.set(record + 8, at);
+    memory.set(record + (words - 1) * 8, !at);
+}
+
+/// Whether it is one, and whole.
+fn is_whole(record: &[u8]) -> bool {
+    let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().unwrap());
+    record.len() >= 48 && word(8) == !word(record.len() - 8) && word(0) >> 32 == record.len() as u64
+}
+
+#[test]
+fn no_record_is_read_half_written_while_they_are_written_as_fast_as_can_be() {
+    let made = Made::new(1);
+    let (layout, mut reader) = (made.layout, made.reader().unwrap());
+    let mut follower = crate::trace::Follower::new(made.files[0].as_fd(), vec![0]).unwrap();
+    let memory = Memory::map(made.files[0].as_fd(), layout.all(), 0, Access::Write).unwrap();
+    let read = Memory::map(made.files[1].as_fd(), layout.consumers(), 0, Access::Read).unwrap();
+    let is_over = &std::sync::atomic::AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            let (mut at, mut records) = (0u64, 0u64);
+            while !is_over.load(Ordering::Relaxed) {
+                let bytes = 48 + (records % 23 * 8) as usize;
+                let next = at + step(bytes) as u64;
+                if next - read.get(0) > layout.bytes as u64 {
+                    std::thread::yield_now();
+                    continue;
+                }
+                memory.word(layout.word(0, word::HEAD)).unwrap().store(next, Ordering::SeqCst);
+                fill(&memory, layout, at, bytes);
+                let place = memory.word(layout.stamp(0, at)).unwrap();
+                place.store(stamp(at, KEY), Ordering::Release);
+                (at, records) = (next, records + 1);
+            }
+            records
+        });
+        let along = scope.spawn(move || {
+            let mut seen = 0u64;
+            while !is_over.load(Ordering::Relaxed) {
+                seen += follower.drain(|record| assert!(is_whole(record), "{record:?}")).0;
+                follower.give_up();
+                std::thread::yield_now();
+            }
+            seen
+        });
+        // So many, or as many as a busy machine comes to.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        let mut taken = 0;
+        while taken < 100_000 && std::time::Instant::now() < until {
+            taken += reader.drain(|record| assert!(is_whole(record), "{record:?}")).0;
+            std::thread::yield_now();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let (written, along) = (writer.join().unwrap(), along.join().unwrap());
+        taken += reader.drain(|record| assert!(is_whole(record), "{record:?}")).0;
+        assert_eq!((taken, reader.broken()), (written, 0));
+        assert!(along > 0 && along <= written);
+        written
+    });
+    assert!(written > 100, "{written}");
 }
