@@ -191,6 +191,7 @@ impl Row for FileUse {
         columns.extend(KINDS.iter().map(kind_column));
         columns.extend(field_columns());
         columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
+        columns.push(column!(readahead_quality, "how far readahead_unused_bytes is known"));
         columns
     }
 
@@ -208,6 +209,7 @@ impl Row for FileUse {
             read_strides: Vec::new(),
             write_strides: Vec::new(),
             again_quality: Quality::Unavailable,
+            readahead_quality: Quality::Unavailable,
             slowest: None,
         }
     }

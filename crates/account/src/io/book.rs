@@ -81,6 +81,8 @@ pub struct IoBook {
     pub unseen: Unseen,
     /// Kinds of transfer that can not be seen: their numbers are not known.
     pub unseen_kinds: Vec<Transfer>,
+    /// Whether it can not be seen what was read ahead in vain.
+    pub is_ahead_unseen: bool,
     pub(super) rows: HashMap<(FileId, Who), Kept>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     pub(super) processes: BTreeMap<u32, Process>,
@@ -93,6 +95,7 @@ impl IoBook {
     pub fn stand_on(&mut self, grounds: &Grounds) {
         let is_unseen = |kind: &&Transfer| grounds.qualities.contains_key(kind.name());
         self.unseen_kinds = Transfer::ALL.iter().filter(is_unseen).copied().collect();
+        self.is_ahead_unseen = grounds.qualities.contains_key(&Field::AheadUnused.key());
     }
 
     /// Takes one thing in.
@@ -111,7 +114,7 @@ impl IoBook {
     /// Takes in what was done.
     pub fn add_use(&mut self, used: &Use) {
         let key = (used.file, used.who);
-        if used.is_of_device_alone() && !self.is_known(&key) {
+        if used.is_of_later_alone() && !self.is_known(&key) {
             return self.add_rest(used);
         }
         self.rows.entry(key).or_default().fold(used);

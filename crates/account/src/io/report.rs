@@ -149,6 +149,7 @@ pub fn file_use(
             true => Quality::Unavailable,
             false => again_quality(row),
         },
+        readahead_quality: readahead_quality(book, row),
         slowest: (row.slowest.0 > 0).then_some(slowest),
     }
 }
@@ -163,6 +164,15 @@ fn again_quality(row: &Row) -> Quality {
         }
         (Object::Regular | Object::Disk, _) => Quality::Exact,
         _ => Quality::Unavailable,
+    }
+}
+
+/// What was read ahead in vain is known where nobody may have used it unseen.
+fn readahead_quality(book: &IoBook, row: &Row) -> Quality {
+    match row.numbers.get(Field::AheadDoubts) {
+        _ if book.is_ahead_unseen => Quality::Unavailable,
+        0 => Quality::Exact,
+        _ => Quality::Estimated,
     }
 }
 
@@ -207,9 +217,9 @@ fn processes(book: &IoBook, are_all_followed: bool) -> Vec<ProcessUse> {
 }
 
 fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
-    let of_devices = book.rest.numbers.bytes_of_devices() != [0, 0];
+    let has_later = book.rest.numbers.has_later();
     let calls = tally.rest_calls + tally.apart_calls;
-    let is_any = book.rest_uses > 0 || calls > 0 || of_devices;
+    let is_any = book.rest_uses > 0 || calls > 0 || has_later;
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
@@ -246,6 +256,11 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (
             run.tally.lost_pages,
             "pages found no room: what devices read and wrote of them is missing",
+        ),
+        (
+            run.tally.lost_ahead,
+            "pages found no room: whether they were read ahead in vain is not known, and is not in \
+             readahead_unused_bytes",
         ),
         (run.tally.lost_calls, "calls could not be added up anywhere: their numbers are missing"),
     ];

@@ -8,14 +8,10 @@
 #define WEIGH_CALLS_CARRY_H
 
 #include "taken.h"
-
-/* The vectors of a bio are walked folio by folio, and chunk by chunk. */
-#define MAX_PARTS_OF_BIO 8192
+#include "../bio.h"
 
 struct walk {
-	struct bio_vec *vector;
-	__u32 done; /* of the vector */
-	__u32 left; /* of the bio */
+	struct bio_walk at;
 	struct transfer request; /* the whole one */
 	struct cause submitter;
 	__u64 others; /* bytes that were not the submitter's own */
@@ -119,8 +115,8 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 	/* Else memory of a program, or of a file that is a direct transfer's source. */
 	if (!taken || !FOLIO_FLAG(folio, PG_writeback))
 		return 0;
-	from += BPF_CORE_READ(folio, index) << PAGE_SHIFT;
-	key.mapping = (__u64)BPF_CORE_READ(folio, mapping);
+	from += index_of(folio) << PAGE_SHIFT;
+	key.mapping = (__u64)mapping_of(folio);
 	key.number = from >> CHUNK_SHIFT;
 	chunk = bpf_map_lookup_elem(&chunks, &key);
 	if (!chunk)
@@ -132,45 +128,22 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 	return taken->any != 0;
 }
 
-/* The next part of a bio: within one vector, one folio and one chunk. */
+/* The next part of a bio, within one chunk. */
 static long walk_part(__u32 number, void *unused)
 {
 	struct carrying *carrying = carrying_now();
-	struct walk *walk;
-	struct bio_vec vector;
-	__u64 bytes, most, within, index;
-	struct folio *folio;
+	struct bio_part part;
+	__u64 most;
 
-	if (!carrying)
+	if (!carrying || !next_part(&carrying->walk.at, &part))
 		return 1;
-	walk = &carrying->walk;
-	if (!walk->left || bpf_probe_read_kernel(&vector, sizeof(vector), walk->vector))
-		return 1;
-	bytes = vector.bv_len - walk->done;
-	if ((__s64)bytes <= 0)
-		return 1;
-	within = vector.bv_offset + walk->done;
-	folio = folio_of((__u64)vector.bv_page +
-				 (within >> PAGE_SHIFT) * bpf_core_type_size(struct page),
-			 &index);
-	within = (index << PAGE_SHIFT) + (within & (PAGE_BYTES - 1));
-	if (bytes > walk->left)
-		bytes = walk->left;
-	most = (pages_of(folio) << PAGE_SHIFT) - within;
-	if (bytes > most)
-		bytes = most;
-	most = BPF_CORE_READ(folio, index) << PAGE_SHIFT;
-	most = CHUNK_BYTES - ((most + within) & (CHUNK_BYTES - 1));
-	if (bytes > most)
-		bytes = most;
-	if (complete_part((__u64)folio, within, bytes))
+	most = index_of(part.folio) << PAGE_SHIFT;
+	most = CHUNK_BYTES - ((most + part.within) & (CHUNK_BYTES - 1));
+	if (part.bytes > most)
+		part.bytes = most;
+	if (complete_part((__u64)part.folio, part.within, part.bytes))
 		bpf_loop(MAX_OWNERS, gather, 0, 0);
-	walk->left -= bytes;
-	walk->done += bytes;
-	if (walk->done >= vector.bv_len) {
-		walk->vector++;
-		walk->done = 0;
-	}
+	go_on(&carrying->walk.at, part.bytes);
 	return 0;
 }
 
@@ -193,9 +166,7 @@ static __always_inline void carry(struct bio *bio, struct transfer *transfer,
 	__builtin_memset(&walk->submitter, 0, sizeof(walk->submitter));
 	if (submitter)
 		walk->submitter = *submitter;
-	walk->vector = BPF_CORE_READ(bio, bi_io_vec) + BPF_CORE_READ(bio, bi_iter.bi_idx);
-	walk->done = BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
-	walk->left = transfer->bytes;
+	begin_walk(&walk->at, bio, transfer->bytes);
 	bpf_loop(MAX_PARTS_OF_BIO, walk_part, 0, 0);
 	charge_gathered(carrying);
 	transfer->carried = walk->others;

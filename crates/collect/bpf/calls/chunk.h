@@ -10,7 +10,7 @@
 #define WEIGH_CALLS_CHUNK_H
 
 #include "causes.h"
-#include "folio.h"
+#include "../folio.h"
 
 #define CHUNK_SHIFT 16
 #define CHUNK_BYTES (1ULL << CHUNK_SHIFT)

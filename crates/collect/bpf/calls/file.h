@@ -6,7 +6,7 @@
 #define WEIGH_CALLS_FILE_H
 
 #include "account.h"
-#include "folio.h"
+#include "../folio.h"
 
 SEC("?tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(pagecache__add, struct folio *folio)

@@ -8,6 +8,7 @@
 #define WEIGH_IO_AIO_H
 
 #include "account.h"
+#include "ahead.h"
 
 #define MAX_REQUESTS 65536
 #define MAX_BATCH 4096
@@ -99,6 +100,9 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	request.flags = file->flags;
 	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY))
 		add(&tally.lost_requests, 1);
+	/* Whoever waits for it, or does not. */
+	if (!(file->flags & O_DIRECT_FLAG))
+		doubt_ahead(file);
 	/* So that it is known by name, whatever becomes of it. */
 	tell_name(file);
 	return 0;

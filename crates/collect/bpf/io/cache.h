@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Pages that come into the page cache, or become dirty. Under a call that reads or writes this very
+ * Pages that come into the page cache, become dirty, or leave it. Under a call that reads or writes this very
  * file they are what the cache did not have; else they are traffic of mapped memory.
  */
 #ifndef WEIGH_IO_CACHE_H
 #define WEIGH_IO_CACHE_H
 
 #include "calls.h"
-#include "../calls/folio.h"
+#include "owners.h"
 
 /* The files that the open call moves bytes of, or opens; of AIO and io_uring it is not known. */
 static __always_inline bool is_of_call(struct io_window *window, struct task_struct *task,
@@ -53,50 +53,154 @@ static __always_inline void name_by_program(struct io_file *file, struct task_st
 		file->file = program;
 }
 
-static __always_inline void pages_of_file(struct folio *folio, struct address_space *mapping,
-					  __u32 wrote)
+/* A folio of a file. */
+struct pages {
+	struct address_space *mapping;
+	struct inode *inode;
+	__u64 from, to; /* pages of the file */
+};
+
+static __always_inline bool know_pages(struct pages *pages, struct folio *folio,
+				       struct address_space *mapping)
+{
+	if (!mapping)
+		return false;
+	pages->mapping = mapping;
+	pages->inode = CAN_FOLLOW ? FOLLOW(address_space, mapping)->host : BPF_CORE_READ(mapping, host);
+	pages->from = index_of(folio);
+	pages->to = pages->from + pages_of(folio);
+	return pages->inode;
+}
+
+/* It becomes the owner's, or nobody's. */
+static __noinline int own_folio(struct pages *pages, __u64 owner)
+{
+	struct owning owning = {
+		.mapping = (__u64)pages->mapping,
+		.from = pages->from,
+		.to = pages->to,
+		.owner = owner,
+	};
+
+	own(&owning);
+	return 0;
+}
+
+/* What comes under a call that reads waits to be used: the call itself may use it. */
+static __noinline int comes(struct pages *pages, struct io_window *window, __u64 who)
+{
+	struct io_file file = {};
+	struct reach reach = {
+		.mapping = (__u64)pages->mapping,
+		.from = pages->from,
+		.to = pages->to,
+		.who = who,
+		.what = COMES,
+	};
+
+	know_inode(&file, pages->inode, 0, 0);
+	reach.key = file.key;
+	/* Whose file is mapped uses it unseen; of AIO and io_uring it is not known what they use. */
+	reach.is_doubtful = is_mapped(pages->mapping) || window->inside == CALL_AIO_SUBMIT ||
+			    window->inside == CALL_URING;
+	reach_all(&reach);
+	return 0;
+}
+
+/*
+ * True if it came in for the call that is open. What is done is described in the window, which has room for it
+ * until the call ends, and the stack has not.
+ */
+static __noinline int count_pages(struct pages *pages, struct io_window *window, __u32 wrote)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct io_window *window = member(task);
-	struct io_doing did = { .transfer = IO_MAPPED, .calls = 1, .number = -1 };
-	struct io_file file = {};
-	struct inode *inode;
+	struct io_doing *did = &window->did[1];
+	struct io_file *file = &window->file;
+	bool is_own = is_of_call(window, task, pages->inode);
 
-	if (!window || !mapping)
-		return;
-	inode = BPF_CORE_READ(mapping, host);
-	if (!inode)
-		return;
-	did.bytes = pages_of(folio) << PAGE_SHIFT;
-	did.from = BPF_CORE_READ(folio, index) << PAGE_SHIFT;
-	did.is_placed = 1;
-	did.wrote = wrote;
-	if (is_of_call(window, task, inode)) {
-		if (wrote)
-			return;
-		did.deed = DID_FILL;
-		window->fills++;
-	}
-	know_inode(&file, inode, task->tgid, task->pid);
+	if (is_own && wrote)
+		return false;
+	window->fills += is_own;
+	__builtin_memset(did, 0, sizeof(*did));
+	__builtin_memset(file, 0, sizeof(*file));
+	know_inode(file, pages->inode, task->tgid, task->pid);
 	/* A block device's own pages are the file system's maps: nobody has mapped them. */
-	if ((file.mode & S_IFMT) != S_IFREG)
-		return;
-	name_by_program(&file, task);
-	did.at = bpf_ktime_get_ns();
-	did_with(&file, &did);
+	if ((file->mode & S_IFMT) != S_IFREG)
+		return false;
+	name_by_program(file, task);
+	did->deed = is_own ? DID_FILL : DID_MOVE;
+	did->transfer = IO_MAPPED;
+	did->calls = 1;
+	did->number = -1;
+	did->wrote = wrote;
+	did->is_placed = 1;
+	did->bytes = (pages->to - pages->from) << PAGE_SHIFT;
+	did->from = pages->from << PAGE_SHIFT;
+	did->at = bpf_ktime_get_ns();
+	did_with(file, did);
+	return is_own;
 }
 
 SEC("?tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(cache__add, struct folio *folio)
 {
-	pages_of_file(folio, BPF_CORE_READ(folio, mapping), 0);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_window *window = member(task);
+	struct pages pages;
+	__u64 who;
+
+	if (!window || !know_pages(&pages, folio, mapping_of(folio)))
+		return 0;
+	if (!count_pages(&pages, window, 0) || is_write(window->inside))
+		return 0;
+	who = doer(task, window);
+	if (who)
+		comes(&pages, window, who);
 	return 0;
 }
 
 SEC("?tp_btf/writeback_dirty_folio")
 int BPF_PROG(cache__dirty, struct folio *folio, struct address_space *mapping)
 {
-	pages_of_file(folio, mapping, 1);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_window *window = member(task);
+	__u64 owner = doer(task, window);
+	bool concerns_nobody = !window;
+	struct pages pages;
+
+	/* Or the compiler makes a number of a pointer, to look at all three at once. */
+	barrier_var(concerns_nobody);
+	if (concerns_nobody && !owner && !live_owned)
+		return 0;
+	if (!know_pages(&pages, folio, mapping))
+		return 0;
+	if ((owner || live_owned) && has_device(pages.inode))
+		own_folio(&pages, owner);
+	if (window)
+		count_pages(&pages, window, 1);
+	return 0;
+}
+
+/* They are nobody's any more, and were used until now or never. */
+SEC("?tp_btf/mm_filemap_delete_from_page_cache")
+int BPF_PROG(cache__delete, struct folio *folio)
+{
+	struct address_space *mapping = mapping_of(folio);
+	struct reach reach = { .what = LEAVES };
+	struct pages pages;
+
+	if (!live_owned && !any_ahead((__u64)mapping))
+		return 0;
+	if (!know_pages(&pages, folio, mapping))
+		return 0;
+	if (live_owned)
+		own_folio(&pages, 0);
+	if (any_ahead((__u64)mapping)) {
+		reach.mapping = (__u64)mapping;
+		reach.from = pages.from;
+		reach.to = pages.to;
+		reach_all(&reach);
+	}
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #define WEIGH_IO_CALLS_H
 
 #include "describe.h"
+#include "ahead.h"
 
 /* When the call has ended nothing is known of the descriptor any more. */
 static __always_inline void closes(struct io_window *window, struct task_struct *task)
@@ -72,6 +73,7 @@ static __always_inline bool is_cached_read(struct io_doing *did, __u32 mode)
 static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 descriptor)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	bool is_past;
 
 	if (!know_file(file, file_at(task, descriptor), task->tgid, task->pid)) {
 		if (!did->failed) {
@@ -85,8 +87,12 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 	else if (did->is_placed == 2)
 		did->from = file->position - did->bytes;
 	did->is_direct = did->deed == DID_MOVE && file->flags & O_DIRECT_FLAG;
+	/* Past the page cache, unless the file system has made of it what goes through it. */
+	is_past = did->is_direct && did->is_cached;
 	did->is_cached = is_cached_read(did, file->mode);
 	did_with(file, did);
+	if (!is_past)
+		settle_ahead(file, did);
 	return 0;
 }
 

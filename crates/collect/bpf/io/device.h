@@ -11,12 +11,11 @@
 
 #include "owners.h"
 #include "kinds.h"
+#include "../bio.h"
 
 #define REQUEST_FLAG(name) (1U << (bpf_core_enum_value(enum req_flag_bits, __REQ_##name) & 31))
 #define MAX_BIOS 65536
 #define MAX_BIOS_IN_REQUEST 256
-#define MAX_PARTS_OF_BIO 8192
-#define MAX_DEVICE_USES 262144
 
 /* Who handed pages to the device. */
 enum hand {
@@ -42,30 +41,11 @@ struct {
 	__type(value, struct handed);
 } bios SEC(".maps");
 
-/* What devices did with a file: it may be done when its process is long gone. */
-struct io_device {
-	__u64 read, read_ns, written, write_ns;
-	__u64 by_itself, by_kernel, by_others; /* of what was written: who handed it in */
-	__u64 first_written, last_written;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MAX_DEVICE_USES);
-	__type(key, struct io_key);
-	__type(value, struct io_device);
-} devices SEC(".maps");
-
-const volatile struct io_device device_layout;
-
 /* The way through a request. Not on the stack: there is too little of it. */
 struct device_walk {
 	struct bio *bio;
 	__u64 left; /* of the request */
-	struct bio_vec *vector;
-	__u32 done; /* of the vector */
-	__u32 of_bio; /* bytes of the bio that are left */
+	struct bio_walk at;
 	__u32 writes, unused;
 	struct handed handed;
 	__u64 request_bytes, request_ns, now;
@@ -73,8 +53,7 @@ struct device_walk {
 	__u64 mapping, owner, bytes;
 	__u32 hand, is_known;
 	struct io_file file;
-	struct owning owning;
-	struct io_device blank;
+	struct disowned run;
 };
 
 struct {
@@ -146,7 +125,7 @@ static __always_inline int hand_in(struct bio *bio)
 	struct handed handed = {};
 	__u64 key = (__u64)bio;
 
-	handed.who = doer(task);
+	handed.who = doer(task, member(task));
 	/* Whoever had a bio of this address before must not be taken for this one. */
 	if (operation > REQ_OP_WRITE || !BPF_CORE_READ(bio, bi_iter.bi_size) ||
 	    (!handed.who && (operation == REQ_OP_READ || !live_owned))) {
@@ -196,14 +175,10 @@ __noinline int charge_device(void)
 	key = walk->file.key;
 	if (!is_wanted(key.device))
 		return 0;
-	device = bpf_map_lookup_elem(&devices, &key);
+	device = device_for(&key);
 	if (!device) {
-		bpf_map_update_elem(&devices, &key, &walk->blank, BPF_NOEXIST);
-		device = bpf_map_lookup_elem(&devices, &key);
-		if (!device) {
-			add(&tally.lost_pages, bytes >> PAGE_SHIFT);
-			return 0;
-		}
+		add(&tally.lost_pages, bytes >> PAGE_SHIFT);
+		return 0;
 	}
 	if (walk->request_bytes)
 		ns = walk->request_ns * bytes / walk->request_bytes;
@@ -257,70 +232,61 @@ static __always_inline void turn_to(struct device_walk *walk, __u64 mapping, __u
 		know_inode(&walk->file, inode, owner >> 32, owner);
 }
 
-/* A part of a bio, within one folio, and of what is written within one page. Global, as above. */
+/* Whose the first pages are of what was written, and of how many bytes that is said. */
+static __always_inline __u64 take_written(struct device_walk *walk, __u64 mapping, __u64 page,
+					  __u32 within, __u32 *bytes, bool is_dirty)
+{
+	struct disowned *run = &walk->run;
+	__u32 pages = OWNED_PAGES - page % OWNED_PAGES;
+	__u32 asked = (within + *bytes + PAGE_BYTES - 1) >> PAGE_SHIFT;
+
+	run->mapping = mapping;
+	run->page = page;
+	run->pages = asked < pages ? asked : pages;
+	run->is_kept = is_dirty;
+	run->owner = 0;
+	if (live_owned)
+		disown(run);
+	if (run->pages < asked)
+		*bytes = (run->pages << PAGE_SHIFT) - within;
+	return run->owner;
+}
+
+/* A part of a bio, within one folio; how much of it is one owner's. Global, as above. */
 __noinline int walk_folio(__u64 address, __u64 within, __u32 bytes)
 {
 	struct folio *folio = (struct folio *)address;
 	struct device_walk *walk = walk_now();
-	__u64 mapping = 0, owner, page;
-	bool is_cached;
+	__u64 mapping = 0, owner, flags;
+	__u32 cached_by;
 
 	if (!walk)
 		return 0;
 	owner = walk->handed.is_direct ? walk->handed.who : 0;
-	is_cached = walk->writes ? FOLIO_FLAG(folio, PG_writeback) : FOLIO_FLAG(folio, PG_locked);
-	if (is_cached) {
-		mapping = (__u64)BPF_CORE_READ(folio, mapping);
-		page = BPF_CORE_READ(folio, index) + (within >> PAGE_SHIFT);
+	flags = flags_of(folio);
+	cached_by = walk->writes ? PAGE_FLAG(PG_writeback) : PAGE_FLAG(PG_locked);
+	if (flags >> cached_by & 1) {
+		mapping = (__u64)mapping_of(folio);
 		owner = walk->handed.who;
 		if (walk->writes)
-			owner = live_owned ? owner_of(mapping, page) : 0;
-		/* Else it is dirty again, by then. */
-		if (walk->writes && owner && !FOLIO_FLAG(folio, PG_dirty)) {
-			walk->owning.mapping = mapping;
-			walk->owning.from = page;
-			walk->owning.to = page + 1;
-			walk->owning.owner = 0;
-			own_entry(&walk->owning, 0);
-		}
+			owner = take_written(walk, mapping, index_of(folio) + (within >> PAGE_SHIFT),
+					     within & (PAGE_BYTES - 1), &bytes,
+					     flags >> PAGE_FLAG(PG_dirty) & 1);
 	}
 	if (!walk->bytes || walk->mapping != mapping || walk->owner != owner)
 		turn_to(walk, mapping, owner);
 	walk->bytes += bytes;
-	return 0;
+	return bytes;
 }
 
 static long walk_part(__u32 number, void *unused)
 {
 	struct device_walk *walk = walk_now();
-	__u64 bytes, most, within, index;
-	struct bio_vec vector;
-	struct folio *folio;
+	struct bio_part part;
 
-	if (!walk || !walk->of_bio || bpf_probe_read_kernel(&vector, sizeof(vector), walk->vector))
+	if (!walk || !next_part(&walk->at, &part))
 		return 1;
-	bytes = vector.bv_len - walk->done;
-	if ((__s64)bytes <= 0)
-		return 1;
-	within = vector.bv_offset + walk->done;
-	folio = folio_of((__u64)vector.bv_page +
-				 (within >> PAGE_SHIFT) * bpf_core_type_size(struct page),
-			 &index);
-	within = (index << PAGE_SHIFT) + (within & (PAGE_BYTES - 1));
-	if (bytes > walk->of_bio)
-		bytes = walk->of_bio;
-	most = (pages_of(folio) << PAGE_SHIFT) - within;
-	if (walk->writes)
-		most = PAGE_BYTES - (within & (PAGE_BYTES - 1));
-	if (bytes > most)
-		bytes = most;
-	walk_folio((__u64)folio, within, bytes);
-	walk->of_bio -= bytes;
-	walk->done += bytes;
-	if (walk->done >= vector.bv_len) {
-		walk->vector++;
-		walk->done = 0;
-	}
+	go_on(&walk->at, walk_folio((__u64)part.folio, part.within, part.bytes));
 	return 0;
 }
 
@@ -329,6 +295,7 @@ static long walk_bio(__u32 number, void *unused)
 	struct device_walk *walk = walk_now();
 	struct handed *handed;
 	struct bio *bio;
+	__u32 bytes;
 	__u64 key;
 
 	if (!walk || !walk->bio || !walk->left)
@@ -336,10 +303,10 @@ static long walk_bio(__u32 number, void *unused)
 	bio = walk->bio;
 	key = (__u64)bio;
 	walk->bio = BPF_CORE_READ(bio, bi_next);
-	walk->of_bio = BPF_CORE_READ(bio, bi_iter.bi_size);
-	if (walk->of_bio > walk->left)
-		walk->of_bio = walk->left;
-	walk->left -= walk->of_bio;
+	bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	if (bytes > walk->left)
+		bytes = walk->left;
+	walk->left -= bytes;
 	handed = bpf_map_lookup_elem(&bios, &key);
 	__builtin_memset(&walk->handed, 0, sizeof(walk->handed));
 	if (handed) {
@@ -348,8 +315,7 @@ static long walk_bio(__u32 number, void *unused)
 	}
 	if (!handed && (!walk->writes || !live_owned))
 		return 0;
-	walk->vector = BPF_CORE_READ(bio, bi_io_vec) + BPF_CORE_READ(bio, bi_iter.bi_idx);
-	walk->done = BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
+	begin_walk(&walk->at, bio, bytes);
 	bpf_loop(MAX_PARTS_OF_BIO, walk_part, 0, 0);
 	charge_device();
 	if (handed)

@@ -251,6 +251,7 @@ struct io_tally {
 	__u64 threads, living;
 	__u64 lost_processes, lost_threads, lost_names, lost_requests, rest_calls, lost_calls;
 	__u64 lost_pages; /* what devices did with them is not known */
+	__u64 lost_ahead; /* pages of which it is not known whether they were used */
 	__u64 untold_calls, untold_bytes[2]; /* counted, but without room to tell them one by one */
 	__u64 apart_calls; /* of processes that are apart: in the rest, without their files */
 };

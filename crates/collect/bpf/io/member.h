@@ -7,6 +7,7 @@
 #define WEIGH_IO_MEMBER_H
 
 #include "account.h"
+#include "ahead.h"
 
 #define MAX_DESCRIPTORS (1 << 20)
 
@@ -31,6 +32,17 @@ static __always_inline bool is_dumpable(struct task_struct *task)
 static __always_inline bool is_closed(struct task_struct *task)
 {
 	return has_owner && (has_gained_rights(task) || !is_dumpable(task));
+}
+
+/* What a program is made of is mapped without a call. */
+static __always_inline void maps_program(struct task_struct *task)
+{
+	struct mm_struct___io *mm = (void *)task->mm;
+	struct file *program = mm ? BPF_CORE_READ(mm, exe_file) : 0;
+	struct io_file file = {};
+
+	if (know_file(&file, program, task->tgid, task->pid))
+		doubt_ahead(&file);
 }
 
 /* A thread more of its process, which may be new. */
@@ -91,6 +103,7 @@ int BPF_PROG(member__exec, struct task_struct *task)
 		process->is_apart = is_closed(task);
 		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
 	}
+	maps_program(task);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 
 #include "file.h"
 #include "pattern.h"
-#include "../calls/folio.h"
+#include "../folio.h"
 
 #define OWNED_PAGES 16
 #define MAX_OWNED 65536
@@ -25,6 +25,9 @@ struct owned_key {
 struct owned {
 	struct bpf_spin_lock lock;
 	__u32 dead; /* it leaves the table in a moment */
+	__u64 held; /* pages that somebody owns */
+	/* Kept here to be hidden from the verifier, which would follow each value they can have. */
+	__u32 from, to;
 	__u64 of[OWNED_PAGES]; /* process and thread; 0: nobody */
 };
 
@@ -47,28 +50,51 @@ struct owning {
 	__u64 owner;
 };
 
+#define HIDDEN(place) (*(volatile typeof(place) *)&(place))
+
+/* An entry's pages from one to before another become the owner's. The lock is held. */
+static __always_inline void own_pages(struct owned *owned, __u32 from, __u32 to, __u64 owner)
+{
+	__u64 owns = ~is_equal(owner, 0) & 1;
+
+	owned->from = from;
+	owned->to = to;
+#pragma clang loop unroll(disable)
+	for (__u32 page = 0; page < OWNED_PAGES; page++) {
+		if (page < HIDDEN(owned->from))
+			continue;
+		if (page >= HIDDEN(owned->to))
+			break;
+		owned->held += owns - (~is_equal(owned->of[page], 0) & 1);
+		owned->of[page] = owner;
+	}
+	owned->dead = !owned->held;
+}
+
+static __always_inline void drop_owned(struct owned_key *key)
+{
+	if (!bpf_map_delete_elem(&owned_pages, key))
+		add(&live_owned, -1);
+}
+
 /* What of an entry's pages lies in the range becomes the owner's. False if it is about to leave the table. */
 static __always_inline bool own_here(struct owned *owned, struct owned_key *key,
 				     struct owning *owning)
 {
-	__u64 page = key->number * OWNED_PAGES, any = 0, within;
+	__u64 start = key->number * OWNED_PAGES;
+	__u64 from = owning->from > start ? owning->from - start : 0;
+	__u64 to = owning->to - start;
 	bool alive, is_left = false;
 
 	bpf_spin_lock(&owned->lock);
 	alive = !owned->dead;
 	if (alive) {
-#pragma clang loop unroll(disable)
-		for (__u32 i = 0; i < OWNED_PAGES; i++) {
-			within = is_less(page + i, owning->to) & ~is_less(page + i, owning->from);
-			owned->of[i] = choose(within, owning->owner, owned->of[i]);
-			any |= owned->of[i];
-		}
-		is_left = !any;
-		owned->dead = is_left;
+		own_pages(owned, from, to < OWNED_PAGES ? to : OWNED_PAGES, owning->owner);
+		is_left = owned->dead;
 	}
 	bpf_spin_unlock(&owned->lock);
-	if (is_left && !bpf_map_delete_elem(&owned_pages, key))
-		add(&live_owned, -1);
+	if (is_left)
+		drop_owned(key);
 	return alive;
 }
 
@@ -116,78 +142,85 @@ static __always_inline void own(struct owning *owning)
 	bpf_loop(entries < MOST_OWNED ? entries : MOST_OWNED, own_one, owning, 0);
 }
 
-/* Whose a page is. */
-static __always_inline __u64 owner_of(__u64 mapping, __u64 page)
-{
-	struct owned_key key = { mapping, page / OWNED_PAGES };
-	struct owned *owned = bpf_map_lookup_elem(&owned_pages, &key);
+/* Pages in a row, within one entry, that a device is done with. */
+struct disowned {
+	__u64 mapping, page;
+	__u64 owner; /* found: of the first ones */
+	__u32 pages; /* so many there are; found: so many are the owner's */
+	__u32 is_kept; /* they are dirty again, and stay whose they are */
+};
 
-	return owned ? owned->of[page % OWNED_PAGES] : 0;
+/* Global, as above. */
+__noinline int disown(struct disowned *run)
+{
+	__u32 first, end = 0;
+	struct owned_key key;
+	struct owned *owned;
+	__u64 owner;
+	bool is_left;
+
+	if (!run)
+		return 0;
+	run->owner = 0;
+	key.mapping = run->mapping;
+	key.number = run->page / OWNED_PAGES;
+	owned = bpf_map_lookup_elem(&owned_pages, &key);
+	if (!owned)
+		return 0;
+	first = run->page % OWNED_PAGES;
+	bpf_spin_lock(&owned->lock);
+	owner = owned->of[first];
+	owned->from = first;
+	owned->to = first + run->pages;
+#pragma clang loop unroll(disable)
+	for (__u32 page = 0; page < OWNED_PAGES; page++) {
+		if (page < HIDDEN(owned->from))
+			continue;
+		if (page >= HIDDEN(owned->to) || HIDDEN(owned->of[page]) != owner)
+			break;
+		end = page + 1;
+	}
+	if (owner && !run->is_kept && !owned->dead)
+		own_pages(owned, first, end, 0);
+	is_left = owned->dead;
+	bpf_spin_unlock(&owned->lock);
+	run->owner = owner;
+	run->pages = end - first;
+	if (is_left)
+		drop_owned(&key);
+	return 0;
 }
 
 /*
  * Who is followed: process, and thread where they are told apart; 0 if this one is not, or is one whose files the
  * job's owner may not know of.
  */
-static __always_inline __u64 doer(struct task_struct *task)
+static __always_inline __u64 doer(struct task_struct *task, struct io_window *window)
 {
 	__u32 tid = by_thread ? task->pid : 0;
 
-	if (!member(task) && !(task->flags & PF_IO_WORKER && process_of(task->tgid)))
+	if (!window && !(task->flags & PF_IO_WORKER && process_of(task->tgid)))
 		return 0;
 	if (is_apart(task->tgid))
 		return 0;
 	return (__u64)task->tgid << 32 | tid;
 }
 
-static __always_inline void range_of(struct owning *owning, struct folio *folio,
-				     struct address_space *mapping)
-{
-	owning->mapping = (__u64)mapping;
-	owning->from = BPF_CORE_READ(folio, index);
-	owning->to = owning->from + pages_of(folio);
-}
-
 /* Whether its pages come to a block device from here. */
 static __always_inline bool has_device(struct inode *inode)
 {
-	struct super_block *super = BPF_CORE_READ(inode, i_sb);
+	struct super_block *super;
 
+	if (CAN_FOLLOW) {
+		inode = FOLLOW(inode, inode);
+		super = inode->i_sb;
+		return (inode->i_mode & S_IFMT) == S_IFREG &&
+		       (super->s_bdev || super->s_magic == BTRFS_SUPER_MAGIC);
+	}
+	super = BPF_CORE_READ(inode, i_sb);
 	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG &&
 	       (BPF_CORE_READ(super, s_bdev) ||
 		BPF_CORE_READ(super, s_magic) == BTRFS_SUPER_MAGIC);
-}
-
-SEC("?tp_btf/writeback_dirty_folio")
-int BPF_PROG(device__dirty, struct folio *folio, struct address_space *mapping)
-{
-	struct owning owning = {};
-	struct inode *inode;
-
-	if (!mapping)
-		return 0;
-	owning.owner = doer(bpf_get_current_task_btf());
-	if (!owning.owner && !live_owned)
-		return 0;
-	inode = BPF_CORE_READ(mapping, host);
-	if (!inode || !has_device(inode))
-		return 0;
-	range_of(&owning, folio, mapping);
-	own(&owning);
-	return 0;
-}
-
-/* Deleted, truncated, or just not needed any more. */
-SEC("?tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(device__forget, struct folio *folio)
-{
-	struct owning owning = {};
-
-	if (!live_owned)
-		return 0;
-	range_of(&owning, folio, BPF_CORE_READ(folio, mapping));
-	own(&owning);
-	return 0;
 }
 
 #endif

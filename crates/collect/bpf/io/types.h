@@ -7,6 +7,7 @@
 #define WEIGH_IO_TYPES_H
 
 #include "../kernel.h"
+#include "../follow.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -57,15 +58,19 @@ struct mm_struct___io {
 	struct file *exe_file;
 };
 
-#pragma clang attribute pop
+struct rb_root {
+	struct rb_node *rb_node;
+};
 
-/*
- * Since 6.2 a pointer of a known type can be followed by plain loads; a helper that copies takes some 9 ns for
- * each field, and a read looks at a dozen.
- */
-extern void *bpf_rdonly_cast(const void *pointer, __u32 type) __ksym __weak;
-#define CAN_FOLLOW bpf_ksym_exists(bpf_rdonly_cast)
-#define FOLLOW(type, pointer) ((struct type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(struct type)))
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
+
+struct address_space___io {
+	struct rb_root_cached i_mmap;
+};
+
+#pragma clang attribute pop
 
 #if defined(__TARGET_ARCH_x86)
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

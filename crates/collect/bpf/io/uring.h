@@ -7,6 +7,7 @@
 #define WEIGH_IO_URING_H
 
 #include "account.h"
+#include "ahead.h"
 #include "../uring_requests.h"
 
 #define ALL_READS                                                                                  \
@@ -54,9 +55,10 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	did.tid = BPF_CORE_READ(task, pid);
 	did.calls = !did.failed;
 	did.bytes = result < 0 ? 0 : result;
-	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid, did.tid))
+	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid, did.tid)) {
 		did_with(&file, &did);
-	else if (!did.failed) {
+		settle_ahead(&file, &did);
+	} else if (!did.failed) {
 		count_in_rest(&did);
 		tell_fileless(&did, pid);
 	}

@@ -96,6 +96,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         rest_calls: tally.rest_calls,
         lost_calls: tally.lost_calls,
         lost_pages: tally.lost_pages,
+        lost_ahead: tally.lost_ahead,
         untold: Untold {
             calls_total: tally.untold_calls,
             read_bytes: tally.untold_bytes[0],
@@ -189,6 +190,12 @@ pub(super) fn of_device(key: &[u8], value: &[u8], began_ns: u64) -> Option<Use> 
     put(Field::WrittenSelf, offset_of!(types::io_device, by_itself))?;
     put(Field::WrittenKernel, offset_of!(types::io_device, by_kernel))?;
     put(Field::WrittenOther, offset_of!(types::io_device, by_others))?;
+    put(Field::AheadUnused, offset_of!(types::io_device, ahead))?;
+    put(Field::AheadDoubts, offset_of!(types::io_device, doubts))?;
+    // All that was read ahead has been used since.
+    if !numbers.has_later() {
+        return None;
+    }
     let first = since(value.u64(offset_of!(types::io_device, first_written))?, began_ns);
     let last = since(value.u64(offset_of!(types::io_device, last_written))?, began_ns);
     numbers.set(Field::WrittenFirst, if first == 0 { u64::MAX } else { first });

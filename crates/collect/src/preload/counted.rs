@@ -173,6 +173,7 @@ fn qualities(known: &Known) -> BTreeMap<String, Trust> {
     let mut all = BTreeMap::from([
         (Transfer::Mapped.name().to_string(), unavailable(NO_MAPPED.to_string())),
         (Field::Filled.key(), unavailable(NO_CACHE.to_string())),
+        (Field::AheadUnused.key(), unavailable(NO_CACHE.to_string())),
         (Field::Cached.key(), unavailable(NO_CACHE.to_string())),
         (Field::DeviceRead.key(), unavailable(NO_CACHE.to_string())),
         (Field::DeviceWritten.key(), unavailable(NO_CACHE.to_string())),

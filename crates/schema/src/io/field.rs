@@ -79,6 +79,10 @@ fields! {
         "those of them whose offset or length is no multiple of 4096";
     Filled "filled" Bytes Sum
         "bytes of whole pages that came into the page cache under its calls: what the cache did not have";
+    AheadUnused "readahead_unused" Bytes Sum
+        "those of them that came in under its reads, for it or ahead of it, and that no call of the job has read or written since";
+    AheadDoubts "readahead_doubts" Count Sum
+        "times that pages of it may have been used unseen while they waited for that: mapped, or read at a place that is not known; with any, readahead_unused_bytes is an upper bound";
     Placed "placed" Count Sum "reads and writes whose offset in the file is known";
     Lowest "lowest" Bytes Least "where the first byte that was read or written lies";
     Highest "highest" Bytes Greatest "where the last byte that was read or written ends";

@@ -252,6 +252,9 @@ pub struct FileUse {
     pub write_strides: Vec<Stride>,
     /// How far the numbers of bytes read or written again can be trusted.
     pub again_quality: Quality,
+    /// How far it can be trusted what was read ahead in vain.
+    #[serde(default = "exact", skip_serializing_if = "is_exact")]
+    pub readahead_quality: Quality,
     /// The slowest call on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowest: Option<Slowest>,

@@ -168,6 +168,12 @@ impl Numbers {
         [self.get(Field::DeviceRead), self.get(Field::DeviceWritten)]
     }
 
+    /// Whether there is anything that is known later than calls: what devices did, what was read ahead.
+    pub fn has_later(&self) -> bool {
+        let ahead = self.get(Field::AheadUnused) | self.get(Field::AheadDoubts);
+        ahead > 0 || self.bytes_of_devices() != [0, 0]
+    }
+
     /// Time in all calls, in nanoseconds.
     pub fn time_ns(&self) -> u64 {
         let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
@@ -197,9 +203,10 @@ pub struct Use {
 }
 
 impl Use {
-    /// Whether nothing was done by the process itself: devices write later what it wrote.
-    pub fn is_of_device_alone(&self) -> bool {
-        self.numbers.known(Field::First).is_none() && self.numbers.bytes_of_devices() != [0, 0]
+    /// Whether nothing was done by the process itself: devices write later what it wrote, and what was read
+    /// ahead for it waits.
+    pub fn is_of_later_alone(&self) -> bool {
+        self.numbers.known(Field::First).is_none() && self.numbers.has_later()
     }
 }
 
@@ -271,6 +278,9 @@ pub struct Tally {
     pub lost_calls: u64,
     /// Pages of which it is not known whether, or for whom, a device read or wrote them.
     pub lost_pages: u64,
+    /// Pages that came into the page cache, of which it is not known whether they were used.
+    #[serde(default)]
+    pub lost_ahead: u64,
     /// Calls that were counted, and could not be told one by one.
     pub untold: Untold,
     /// Calls of processes that the job's owner may not look at: in the rest, without their files.

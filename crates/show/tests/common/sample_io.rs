@@ -47,6 +47,7 @@ pub fn follow(files: &mut [FileRow]) {
             read_strides: Vec::new(),
             write_strides: Vec::new(),
             again_quality: Quality::Exact,
+            readahead_quality: Quality::Exact,
             slowest: None,
         }));
     }

@@ -29,11 +29,12 @@ fn apply(file: &File) -> Option<Found> {
         && filled > 2 * read;
     is_so.then(|| Found {
         text: format!(
-            "{} % of {calls} reads go back or ahead irregularly; {} were read and {} came into the page cache for it; \
+            "{} % of {calls} reads go back or ahead irregularly; {} were read and {} came into the page cache for it{}; \
              reading took {}. Announce random reads (POSIX_FADV_RANDOM), or sort them by offset",
             percent(random, calls),
             show_size(read as f64),
             show_size(filled as f64),
+            in_vain(file),
             show_seconds(file.seconds(Field::ReadTime)),
         ),
         seconds: file.seconds(Field::ReadTime),
@@ -42,6 +43,17 @@ fn apply(file: &File) -> Option<Found> {
             ("irregular_reads_total", Number::Whole(random)),
             ("read_bytes", Number::Whole(read)),
             ("filled_bytes", Number::Whole(filled)),
+            ("readahead_unused_bytes", Number::Whole(file.get(Field::AheadUnused))),
         ],
     })
+}
+
+/// How much of it was never used, where nobody may have used it unseen.
+fn in_vain(file: &File) -> String {
+    match (file.get(Field::AheadUnused), file.get(Field::AheadDoubts)) {
+        (unused, 0) if unused > 0 => {
+            format!(", of which {} were never used", show_size(unused as f64))
+        }
+        _ => String::new(),
+    }
 }

@@ -20,7 +20,7 @@ const ALSO: &str = "the kernel answers most of these by itself; those that came 
 const ENDS: &str = "what a process has open when it ends is closed for it, and counted, too";
 
 /// Numbers that are not exact whatever is asked for.
-const ALWAYS: [(&str, Quality, &str); 7] = [
+const ALWAYS: [(&str, Quality, &str); 8] = [
     ("closes_total", Estimated, ENDS),
     ("maps_total", Unavailable, KERNELS),
     ("metadata_calls_total", Estimated, ALSO),
@@ -28,7 +28,10 @@ const ALWAYS: [(&str, Quality, &str); 7] = [
     ("path_calls_total", Estimated, ALSO),
     ("seeks_total", Estimated, ALSO),
     ("sync_seconds", Estimated, SERVED),
+    ("readahead_unused_bytes", Unavailable, AHEAD),
 ];
+
+const AHEAD: &str = "whether pages that the kernel asked for are used by anybody is not seen here: that takes --mechanism bpf";
 
 const READS: [&str; 3] = ["read_bytes", "read_calls", "read_seconds"];
 const WRITES: [&str; 3] = ["written_bytes", "write_calls", "write_seconds"];
