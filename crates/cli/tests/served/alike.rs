@@ -12,8 +12,8 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec,
-    Timestamps, XattrFlags,
+    AtFlags, CWD, FallocateFlags, FileType, FlockOperation, IFlags, Mode, OFlags, RenameFlags,
+    Timespec, Timestamps, XattrFlags,
 };
 
 use super::{Served, WAYS, can_mount, folders};
@@ -233,6 +233,30 @@ fn times(at: &Path, deeds: &mut Deeds) {
     deeds.did("owner", (came(std::os::unix::fs::chown(&path, Some(12), Some(34))), facts(&path)));
 }
 
+/// What `lsattr` shows and `chattr` changes.
+fn flags(at: &Path, deeds: &mut Deeds) {
+    let path = at.join("flagged");
+    std::fs::write(&path, "x").expect("written");
+    for path in [path.as_path(), at] {
+        let open = File::open(path).expect("opens");
+        let get = || rustix::fs::ioctl_getflags(&open);
+        deeds.did("at first", get());
+        let set = |flags: IFlags| rustix::fs::ioctl_setflags(&open, flags);
+        let own = get().unwrap_or(IFlags::empty());
+        deeds.did("not to be dumped", (set(own | IFlags::NODUMP), get()));
+        deeds.did("for good", (set(own | IFlags::IMMUTABLE), get()));
+        deeds.did("then", came(std::fs::set_permissions(path, Permissions::from_mode(0o750))));
+        deeds.did("as before", (set(own), get()));
+    }
+    let open = File::open(&path).expect("opens");
+    deeds.did("another's", rustix::termios::tcgetattr(&open).map(drop));
+    let mut shell = Command::new("bash");
+    let path = path.display();
+    shell.args(["-c", &format!("chattr +d {path} 2>&1 | grep -o '[A-Z][a-z]* not permitted'")]);
+    let output = shell.uid(65534).gid(65533).env("LC_ALL", "C").output().expect("it runs");
+    deeds.did("another user", String::from_utf8_lossy(&output.stdout));
+}
+
 /// What another user may, and whose his files are.
 fn others(at: &Path, deeds: &mut Deeds) {
     let shared = at.join("group");
@@ -268,6 +292,7 @@ fn all(at: &Path, is_direct_alike: bool) -> Vec<String> {
     part("contents", &|at, deeds| contents(at, deeds, is_direct_alike));
     part("notes", &notes);
     part("times", &times);
+    part("flags", &flags);
     part("others", &others);
     let totals = rustix::fs::statvfs(at).expect("totals");
     deeds.did("totals", (totals.f_bsize, totals.f_frsize, totals.f_blocks, totals.f_namemax));

@@ -3,6 +3,7 @@
 mod alike;
 mod amounts;
 mod ends;
+mod many;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
