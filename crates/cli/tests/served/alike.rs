@@ -16,7 +16,7 @@ use rustix::fs::{
     Timespec, Timestamps, XattrFlags,
 };
 
-use super::{Served, WAYS, can_mount, folders};
+use super::{Served, WAYS, can_mount, folders, is_kernel_from};
 
 /// What was done, and what came of it.
 #[derive(Default)]
@@ -318,7 +318,7 @@ fn a_mount_does_what_the_folder_does() {
     for way in WAYS {
         let scratch = folders();
         let served = Served::start(&scratch, way);
-        let is_direct_alike = way.is_empty() && is_new_kernel();
+        let is_direct_alike = way.is_empty() && is_kernel_from(6, 9);
         let there = all(&scratch.path("at"), is_direct_alike);
         let here = all(&scratch.path("bare"), is_direct_alike);
         for (mounted, bare) in there.iter().zip(&here) {
@@ -331,11 +331,4 @@ fn a_mount_does_what_the_folder_does() {
         // The device is not part of the tree: what is left lies in the source.
         assert_eq!(tree(&scratch.path("source")), tree(&scratch.path("bare")), "{way:?}");
     }
-}
-
-/// Whether the kernel can pass reads and writes through (6.9).
-fn is_new_kernel() -> bool {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(9))
 }

@@ -12,10 +12,10 @@ use rustix::thread::{CapabilitySets, set_capabilities};
 use super::{Served, can_mount, folders, mounting, rows};
 use crate::support::wait_until;
 
-const LIMIT: usize = 400;
-const FOLDERS: usize = 40;
-const FILES: usize = 50;
-const OPEN: usize = 60;
+const LIMIT: usize = 240;
+const FOLDERS: usize = 24;
+const FILES: usize = 25;
+const OPEN: usize = 30;
 
 /// A mount by a weigh that may have so many files open, and can not have that changed.
 fn limited<'s>(scratch: &'s crate::support::run::Scratch, options: &[&str]) -> Served<'s> {
@@ -86,12 +86,12 @@ fn more_files_than_descriptors_are_served() {
         assert!(files.is_some_and(|line| line.contains(&LIMIT.to_string())), "{files:?}");
 
         let mut open: Vec<File> = (0..OPEN)
-            .map(|file| File::open(at.join(name(file % 30, file / 30))).expect("opens"))
+            .map(|file| File::open(at.join(name(file % 20, file / 20))).expect("opens"))
             .collect();
         // Somebody stays where he is, however long it was that his place was looked up.
         let mut inside = Command::new("sh")
-            .args(["-c", "read go; cat f07 && cat ../d38/f08"])
-            .current_dir(at.join("d39"))
+            .args(["-c", "read go; cat f07 && cat ../d22/f08"])
+            .current_dir(at.join("d23"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -99,7 +99,7 @@ fn more_files_than_descriptors_are_served() {
         let before = at.join("d05/f06").metadata().expect("it is").ino();
         read_all(&at, FOLDERS);
         // Half are for the files that the kernel knows, and one each for those that are open.
-        let most = LIMIT / 2 + 2 * OPEN + 40;
+        let most = LIMIT / 2 + 2 * OPEN + 30;
         assert!(descriptors(process) <= most, "{way:?}: {}", descriptors(process));
         read_all(&at, FOLDERS);
         assert_eq!(at.join("d05/f06").metadata().expect("it is").ino(), before);
@@ -108,14 +108,14 @@ fn more_files_than_descriptors_are_served() {
         for (number, file) in open.iter_mut().enumerate() {
             let mut text = String::new();
             file.read_to_string(&mut text).expect("it is read");
-            assert_eq!(text, name(number % 30, number / 30));
+            assert_eq!(text, name(number % 20, number / 20));
         }
         // The place of who stays has another name now.
-        std::fs::rename(at.join("d39"), at.join("moved")).expect("renamed");
+        std::fs::rename(at.join("d23"), at.join("moved")).expect("renamed");
         read_all(&at, FOLDERS - 1);
         drop(inside.stdin.take());
         let output = inside.wait_with_output().expect("it ends");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "d39/f07d38/f08", "{way:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "d23/f07d22/f08", "{way:?}");
         drop(open);
         wait_until("they are closed", 20.0, || descriptors(process) <= LIMIT / 2 + OPEN + 30);
 
@@ -126,6 +126,6 @@ fn more_files_than_descriptors_are_served() {
             of.iter().filter_map(|row| row["numbers"]["opens_total"].as_u64()).sum::<u64>()
         };
         // Each was opened twice to be read, some once more to stay open, and most a third time to be read.
-        assert_eq!([opens("/d00/f00"), opens("/d31/f31")], [4, 3], "{way:?}");
+        assert_eq!([opens("/d00/f00"), opens("/d21/f21")], [4, 3], "{way:?}");
     }
 }
