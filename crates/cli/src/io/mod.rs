@@ -54,7 +54,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
 
 /// Where the JSON goes.
 fn open_json(telling: &IoTelling) -> anyhow::Result<Option<Destination>> {
-    Ok(telling.json.as_deref().map(Destination::open).transpose()?)
+    telling.json.as_deref().map(Destination::open).transpose()
 }
 
 /// The table that is shown meanwhile.
