@@ -67,6 +67,8 @@ export WEIGH_OWN_MACHINE=1
 export WEIGH_BIN=/usr/local/bin/weigh WEIGH_WORKLOADS=/workloads WEIGH_LIBWEIGH=/libweigh
 export TMPDIR=/var/tmp RUST_BACKTRACE=0
 chmod 1777 /var/tmp
+# For `weigh io mount`; without the kernel's package there is none.
+[[ ! -e /modules/fuse.ko ]] || insmod /modules/fuse.ko
 # Runs what has failed once more; fails if that does, or if it is much, or nothing that has a name.
 again() {
 	local names name status=0
@@ -111,7 +113,7 @@ bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)
 
 status=0
 "$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
-	--env WEIGH_TEST_KERNEL_IMAGE=1 --module sunrpc --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
+	--env WEIGH_TEST_KERNEL_IMAGE=1 --module sunrpc --module fuse --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
 	-- /suite ${filters[@]+"${filters[@]}"} | tee "$scratch/said" || status=$?
 
 # A program that ended without a result is a failure; so is a machine that did.

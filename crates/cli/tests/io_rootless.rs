@@ -9,7 +9,7 @@ use serde_json::Value;
 use support::run::{Scratch, weigh_as};
 use support::{wait_until, workload};
 use weigh_keep::Recording;
-use weigh_schema::io::IoFound;
+use weigh_schema::io::{IoFound, Unseen};
 
 const NOBODY: u32 = 65534;
 const BYTES: u64 = 1_000_003;
@@ -251,6 +251,16 @@ fn a_recording_has_what_can_be_had_and_says_what_not() {
     let (found, said) = run(&["--io-calls"]);
     assert_eq!(found, Some((BYTES, CALLS)), "{said}");
     assert!(said.contains("--io-calls: no row for each call, only sums by file: "), "{said}");
+    // What the library can not see is not nothing when it is read again.
+    let recording = Recording::open(&scratch.path("recording")).expect("it can be read");
+    let mut files = Vec::new();
+    recording.each_file(|row| files.push(row)).expect("rows");
+    let used = files.iter().find(|row| row.path == from).and_then(|row| row.used.as_deref());
+    let used = used.expect("the file was followed");
+    assert_eq!(used.totals.by_kind["plain"].read_bytes, BYTES);
+    let unseen = used.totals.by_kind.get("mapped").map(|kind| kind.unseen);
+    assert_eq!(unseen, Some(Unseen { reads: true, writes: true }), "{used:#?}");
+    assert!(!used.totals.by_kind.contains_key("vectored"), "this is seen, and did not happen");
     let (found, said) = run(&["--mechanism", "ptrace"]);
     assert_eq!(found, None, "{said}");
     assert!(said.contains("--io: nothing is told by file: "), "{said}");

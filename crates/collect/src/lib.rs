@@ -15,6 +15,7 @@ pub mod clock;
 mod complaints;
 pub mod delays;
 pub mod fanotify;
+pub mod file_flags;
 pub mod file_watch;
 pub mod follow;
 pub mod footprint;

@@ -166,6 +166,7 @@ impl<T: Stored> Stored for Option<T> {
 
 type Get<R> = Box<dyn Fn(&R) -> Option<Cell<'_>>>;
 type Set<R> = Box<dyn Fn(&mut R, Cell<'_>) -> Option<()>>;
+type SetAbsent<R> = Box<dyn Fn(&mut R)>;
 
 /// The declaration of one column of rows `R`.
 pub(crate) struct Column<R> {
@@ -176,6 +177,7 @@ pub(crate) struct Column<R> {
     pub(crate) optional: bool,
     get: Get<R>,
     set: Set<R>,
+    set_absent: Option<SetAbsent<R>>,
 }
 
 impl<R: 'static> Column<R> {
@@ -197,6 +199,7 @@ impl<R: 'static> Column<R> {
                 *get_mut(row) = T::from_cell(cell)?;
                 Some(())
             }),
+            set_absent: None,
         }
     }
 
@@ -225,7 +228,13 @@ impl<R: 'static> Column<R> {
                 set(row, T::from_cell(cell)?);
                 Some(())
             }),
+            set_absent: None,
         }
+    }
+
+    /// The same column; a row without a value is told so when it is read.
+    pub(crate) fn or_absent(self, set_absent: impl Fn(&mut R) + 'static) -> Column<R> {
+        Column { set_absent: Some(Box::new(set_absent)), ..self }
     }
 
     /// The same column, in the unit that its name ends with.
@@ -250,7 +259,7 @@ impl<R: 'static> Column<R> {
         part: fn(&W) -> Option<&R>,
         part_mut: fn(&mut W) -> &mut R,
     ) -> Column<W> {
-        let Column { name, help, unit, meaning, get, set, .. } = self;
+        let Column { name, help, unit, meaning, get, set, set_absent, .. } = self;
         Column {
             name,
             help,
@@ -259,6 +268,13 @@ impl<R: 'static> Column<R> {
             optional: true,
             get: Box::new(move |row| get(part(row)?)),
             set: Box::new(move |row, cell| set(part_mut(row), cell)),
+            set_absent: set_absent.map(|set| -> SetAbsent<W> {
+                Box::new(move |row| {
+                    if part(row).is_some() {
+                        set(part_mut(row));
+                    }
+                })
+            }),
         }
     }
 
@@ -270,6 +286,13 @@ impl<R: 'static> Column<R> {
     /// Puts a value into the row; false if the field cannot hold it.
     pub(crate) fn set(&self, row: &mut R, cell: Cell<'_>) -> bool {
         (self.set)(row, cell).is_some()
+    }
+
+    /// The row has no value in this column.
+    pub(crate) fn set_absent(&self, row: &mut R) {
+        if let Some(set) = &self.set_absent {
+            set(row);
+        }
     }
 
     /// The column's type in the file.

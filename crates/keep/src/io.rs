@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use weigh_schema::io::{FIELDS, FileUse, Object, Totals, Transfer, Transferred};
+use weigh_schema::io::{FIELDS, FileUse, Object, Totals, Transfer, Transferred, Unseen};
 use weigh_schema::{Number, Quality, Unit};
 
 use crate::column::{Column, column};
@@ -93,8 +93,7 @@ fn place(kind: &mut Transferred, place: usize) -> &mut u64 {
 
 /// A number, unless its direction is not seen.
 fn known(mut of: Transferred, at: usize) -> Option<u64> {
-    let is_unseen = if at < 2 { of.unseen.reads } else { of.unseen.writes };
-    (!is_unseen).then(|| *place(&mut of, at))
+    (!is_unseen(of.unseen, at)).then(|| *place(&mut of, at))
 }
 
 fn kind_column(column: &'static KindColumn) -> Column<FileUse> {
@@ -108,12 +107,37 @@ fn kind_column(column: &'static KindColumn) -> Column<FileUse> {
             known(row.totals.by_kind.get(column.kind).copied().unwrap_or(absent), column.place)
         },
         |row, number| {
-            if number > 0 {
-                let kind = row.totals.by_kind.entry(column.kind.to_string()).or_default();
-                *place(kind, column.place) = number;
+            // A kind that did not happen is not there; but where others are not seen it has to say that it is.
+            let is_odd = is_unseen(row.totals.by_calls.unseen, column.place);
+            if number > 0 || is_odd || row.totals.by_kind.contains_key(column.kind) {
+                *place(kind_of(row, column), column.place) = number;
             }
         },
     )
+    .or_absent(|row| {
+        // As with all kinds, where that is so.
+        let is_odd = !is_unseen(row.totals.by_calls.unseen, column.place);
+        if is_odd || row.totals.by_kind.contains_key(column.kind) {
+            *unseen(kind_of(row, column), column.place) = true;
+        }
+    })
+}
+
+/// What there is of a kind. Reads come before writes: if nothing is there yet when it comes to these, then all
+/// kinds were seen alike, or not.
+fn kind_of<'a>(row: &'a mut FileUse, column: &KindColumn) -> &'a mut Transferred {
+    let reads = column.place >= 2 && row.totals.by_calls.unseen.reads;
+    let unseen = Unseen { reads, writes: false };
+    let blank = Transferred { unseen, ..Transferred::default() };
+    row.totals.by_kind.entry(column.kind.to_string()).or_insert(blank)
+}
+
+fn is_unseen(of: Unseen, place: usize) -> bool {
+    if place < 2 { of.reads } else { of.writes }
+}
+
+fn unseen(of: &mut Transferred, place: usize) -> &mut bool {
+    if place < 2 { &mut of.unseen.reads } else { &mut of.unseen.writes }
 }
 
 /// A number of [`FIELDS`]; absent where it is nothing.
@@ -150,6 +174,7 @@ fn by_calls(name: &'static str, help: &'static str, unit: Unit, at: usize) -> Co
         move |row: &FileUse| known(row.totals.by_calls, at),
         move |row, number| *place(&mut row.totals.by_calls, at) = number,
     )
+    .or_absent(move |row| *unseen(&mut row.totals.by_calls, at) = true)
 }
 
 impl Row for FileUse {
@@ -233,6 +258,46 @@ mod tests {
             |name: &str| columns.iter().find(|column| column.name == name).unwrap().get(&row);
         assert_eq!(cell("mapped_read_bytes"), None);
         assert_eq!(cell("plain_read_bytes"), Some(crate::column::Cell::Int(0)));
+    }
+
+    fn read_back(rows: &[&FileUse]) -> Vec<FileUse> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("files.parquet");
+        let mut writer = IoWriter::create(&path).unwrap();
+        rows.iter().for_each(|row| writer.push(row).unwrap());
+        writer.finish("cat a").unwrap();
+        let mut read = Vec::new();
+        each_use(&path, |row| read.push(row)).unwrap();
+        read
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_seen_when_it_is_read() {
+        let of = |reads, writes, number| {
+            let unseen = Unseen { reads, writes };
+            let (mut of, [read, written]) = (Transferred::default(), [!reads, !writes]);
+            (of.unseen, of.read_bytes, of.read_calls) =
+                (unseen, u64::from(read) * number, u64::from(read) * number);
+            (of.written_bytes, of.write_calls) =
+                (u64::from(written) * number, u64::from(written) * number);
+            of
+        };
+        // A library in the programs: of some kinds nothing is known, of others all.
+        let mut by_library = FileUse::blank();
+        by_library.totals.by_calls = of(false, false, 7);
+        by_library.totals.by_kind.insert("plain".into(), of(false, false, 7));
+        by_library.totals.by_kind.insert("mapped".into(), of(true, true, 0));
+        // A mount: what it reads it does not see, but for copies.
+        let mut plain_mount = FileUse::blank();
+        plain_mount.totals.by_calls = of(true, false, 5);
+        plain_mount.totals.by_kind.insert("positioned".into(), of(true, false, 3));
+        plain_mount.totals.by_kind.insert("copied".into(), of(false, false, 2));
+        let mut passing_mount = FileUse::blank();
+        passing_mount.totals.by_calls = of(true, true, 0);
+        passing_mount.totals.by_kind.insert("copied".into(), of(false, false, 2));
+        let rows = [&by_library, &plain_mount, &passing_mount];
+        let read = read_back(&rows);
+        assert_eq!(read, rows.map(Clone::clone));
     }
 
     #[test]

@@ -166,6 +166,7 @@ fn fill_typed<R: Row, T: DataType>(
     for (index, row) in rows.iter_mut().enumerate() {
         // A column that is never absent comes without levels.
         if present.get(index).is_some_and(|level| *level == 0) {
+            column.set_absent(row);
             continue;
         }
         let Some(value) = values.next() else {

@@ -1,9 +1,5 @@
-//! The files that the kernel knows: each by a descriptor that refers to the file itself, never by a path.
-//!
-//! A descriptor (`O_PATH`) keeps the file's inode, and so its number, from being given to another file for
-//! as long as the kernel remembers it. So the number of the file below is the number above.
+//! A file that the kernel knows: by a descriptor that refers to the file itself, never by a path.
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,8 +11,6 @@ use weigh_schema::io::{FileId, Object};
 
 /// The number of the folder itself.
 pub const ROOT: u64 = 1;
-/// Files whose own number is taken, as in a subvolume, have one from here on.
-const OTHERS: u64 = 1 << 63;
 
 /// One file.
 #[derive(Debug)]
@@ -70,7 +64,8 @@ pub fn stat(fd: &OwnedFd) -> Result<Statx, Errno> {
     statx(fd.as_fd(), "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, what)
 }
 
-fn attributes(node: u64, stat: &Statx) -> FileAttr {
+/// The same as the kernel wants it, with its number for the file.
+pub fn attributes(node: u64, stat: &Statx) -> FileAttr {
     let kind = match Kind::from_raw_mode(stat.stx_mode.into()) {
         Kind::Directory => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
@@ -121,7 +116,7 @@ pub fn device(encoded: u32) -> rustix::fs::Dev {
 }
 
 /// Which file: inodes have no generation to ask for, but a time of birth.
-fn file_id(stat: &Statx) -> FileId {
+pub fn file_id(stat: &Statx) -> FileId {
     let born = (stat.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_007);
     let born = born.wrapping_add(stat.stx_btime.tv_nsec.into());
     FileId {
@@ -131,125 +126,17 @@ fn file_id(stat: &Statx) -> FileId {
     }
 }
 
-fn object(stat: &Statx) -> Object {
+/// What it is.
+pub fn object(stat: &Statx) -> Object {
     match Kind::from_raw_mode(stat.stx_mode.into()) {
         Kind::Symlink => Object::Unknown,
         _ => Object::of_mode(stat.stx_mode.into(), stat.stx_rdev_major << 20 | stat.stx_rdev_minor),
     }
 }
 
-/// All of them.
-#[derive(Debug)]
-pub struct Inodes {
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    by_node: HashMap<u64, (Arc<Inode>, u64)>,
-    by_file: HashMap<(u32, u64), u64>,
-    device: u32,
-    others: u64,
-}
-
-impl Inodes {
-    /// Nothing but the folder.
-    pub fn new(root: OwnedFd) -> Result<Inodes, Errno> {
-        let stat = stat(&root)?;
-        let mut known = Known { device: file_id(&stat).device, ..Known::default() };
-        known.add(ROOT, root, &stat, 1);
-        Ok(Inodes { known: Mutex::new(known) })
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A file that the kernel names.
-    pub fn get(&self, node: u64) -> Result<Arc<Inode>, Errno> {
-        let known = self.known();
-        known.by_node.get(&node).map(|(inode, _)| Arc::clone(inode)).ok_or(Errno::STALE)
-    }
-
-    /// A file that the kernel is told of now: once more than before.
-    pub fn told(&self, fd: OwnedFd) -> Result<(Arc<Inode>, FileAttr), Errno> {
-        let stat = stat(&fd)?;
-        let file = file_id(&stat);
-        let mut known = self.known();
-        if let Some(node) = known.by_file.get(&(file.device, file.inode)).copied()
-            && let Some((inode, told)) = known.by_node.get_mut(&node)
-        {
-            *told += 1;
-            return Ok((Arc::clone(inode), attributes(node, &stat)));
-        }
-        let node = known.free_number(file);
-        let inode = known.add(node, fd, &stat, 1);
-        Ok((inode, attributes(node, &stat)))
-    }
-
-    /// The kernel forgets that it was told so often.
-    pub fn forget(&self, node: u64, times: u64) {
-        let mut known = self.known();
-        let Some((inode, told)) = known.by_node.get_mut(&node) else { return };
-        *told = told.saturating_sub(times);
-        if *told > 0 || node == ROOT {
-            return;
-        }
-        let file = (inode.file.device, inode.file.inode);
-        let gone = known.by_node.remove(&node);
-        known.by_file.remove(&file);
-        // It may be closed, which can take its time.
-        drop(known);
-        drop(gone);
-    }
-}
-
-impl Known {
-    fn free_number(&mut self, file: FileId) -> u64 {
-        let own = file.inode;
-        if file.device == self.device && own > ROOT && !self.by_node.contains_key(&own) {
-            return own;
-        }
-        self.others += 1;
-        OTHERS | self.others
-    }
-
-    fn add(&mut self, node: u64, fd: OwnedFd, stat: &Statx, told: u64) -> Arc<Inode> {
-        let (file, object) = (file_id(stat), object(stat));
-        let inode = Arc::new(Inode { node, fd, file, object, open: Mutex::default() });
-        self.by_node.insert(node, (Arc::clone(&inode), told));
-        self.by_file.insert((file.device, file.inode), node);
-        inode
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{Mode, OFlags, open};
-
-    fn refer(path: &std::path::Path) -> OwnedFd {
-        open(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).expect("opens")
-    }
-
-    #[test]
-    fn a_file_is_one_by_all_of_its_names_until_it_is_forgotten() {
-        let scratch = tempfile::tempdir().expect("a folder");
-        let [one, two] = ["one", "two"].map(|name| scratch.path().join(name));
-        std::fs::write(&one, "x").expect("written");
-        std::fs::hard_link(&one, &two).expect("linked");
-        let inodes = Inodes::new(refer(scratch.path())).expect("a folder");
-        let (first, _) = inodes.told(refer(&one)).expect("told");
-        let (second, attributes) = inodes.told(refer(&two)).expect("told");
-        assert!(Arc::ptr_eq(&first, &second));
-        assert_eq!((attributes.nlink, attributes.ino.0), (2, first.file.inode));
-        inodes.forget(first.node, 1);
-        assert!(inodes.get(first.node).is_ok());
-        inodes.forget(first.node, 1);
-        assert_eq!(inodes.get(first.node).expect_err("forgotten"), Errno::STALE);
-        inodes.forget(ROOT, 1);
-        assert!(inodes.get(ROOT).is_ok());
-    }
 
     #[test]
     fn devices_come_out_as_they_went_in() {

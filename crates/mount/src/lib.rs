@@ -5,7 +5,9 @@
 //!
 //! * [`Mounted`]: a mount, from its making to its end.
 //! * `place`: what is refused before anything is mounted.
-//! * `inodes`: the files that the kernel knows, each by a descriptor, never by a path.
+//! * `inodes`: a file that the kernel knows: by a descriptor, never by a path.
+//! * `table`: all of them, and how many are held.
+//! * `forgetting`: the kernel is asked to forget some.
 //! * `caller`: files are made by whom they are made for.
 //! * `serve`: the requests.
 //! * `accounts`: what each process did with each file.
@@ -18,13 +20,15 @@
 mod accounts;
 mod caller;
 mod error;
+mod forgetting;
 mod inodes;
 mod mounted;
 mod place;
 mod serve;
+mod table;
 
 pub use accounts::call_name;
 pub use error::MountError;
-pub use mounted::{Mounted, Wish};
+pub use mounted::{Control, Mounted, Wish};
 pub use place::Place;
 pub use serve::Sight;

@@ -1,6 +1,7 @@
 //! A mount, from its making to its end.
 
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -14,13 +15,19 @@ use weigh_schema::io::{Event, FileId};
 
 use crate::accounts::Accounts;
 use crate::error::MountError;
+use crate::forgetting;
 use crate::place::{Place, check_means, is_privileged};
 use crate::serve::{Served, Sight, State};
+use crate::table::Inodes;
 
 /// At least and at most so many threads serve: one that waits for a disk keeps nobody else waiting.
 const THREADS: (usize, usize) = (4, 16);
 /// The most descriptors that the kernel allows anybody.
 const MOST_FILES: &str = "/proc/sys/fs/nr_open";
+
+/// ioctl(2) by its number, with room for what goes in and out, of which it says how much comes out. Whoever
+/// mounts brings it along: it takes a call that is not safe, and such there are none of here.
+pub type Control = fn(BorrowedFd<'_>, u32, &mut [u8; 32]) -> io::Result<usize>;
 
 /// What is asked of a mount.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +36,8 @@ pub struct Wish {
     pub exact: bool,
     /// The kernel may read and write by itself.
     pub may_pass: bool,
+    /// Asks a file for its flags, or sets them.
+    pub control: Control,
 }
 
 /// A folder that is served.
@@ -38,6 +47,7 @@ pub struct Mounted {
     place: Place,
     accounts: Arc<Accounts>,
     state: Arc<State>,
+    inodes: Arc<Inodes>,
 }
 
 impl Mounted {
@@ -60,16 +70,22 @@ impl Mounted {
         })?;
         let below = rustix::fs::fstatvfs(&root).map_err(|error| refused(error.into()))?;
         let (accounts, state) = (Arc::new(Accounts::new()), Arc::new(State::default()));
-        let served = Served::new(root, wish, Arc::clone(&accounts), Arc::clone(&state));
-        let served = served.map_err(|error| refused(error.into()))?;
+        let (inodes, crowd) = Inodes::new(root).map_err(|error| refused(error.into()))?;
+        let inodes = Arc::new(inodes);
+        let kept = (Arc::clone(&accounts), Arc::clone(&state));
+        let served = Served::new(Arc::clone(&inodes), wish, kept.0, kept.1);
         let config = config(&place.source, below.f_flag);
         let session = Session::new(served, &place.mountpoint, &config).map_err(refused)?;
+        let (kernel, known) = (session.as_fd().try_clone_to_owned(), Arc::downgrade(&inodes));
+        let kernel = kernel.map_err(refused)?;
+        let asking = std::thread::Builder::new().name("weigh-forget".to_string());
+        asking.spawn(move || forgetting::run(&known, &kernel, &crowd)).map_err(refused)?;
         let session = session.spawn().map_err(refused)?;
-        Ok(Mounted { session, place, accounts, state })
+        Ok(Mounted { session, place, accounts, state, inodes })
     }
 
-    /// Lets this process have as many files open as it may: the kernel's memory of a file is one here. What
-    /// is started afterwards inherits it.
+    /// Lets this process have as many files open as it may: what is open is one here, and so is what the kernel
+    /// remembers, as far as there is room. What is started afterwards inherits it.
     pub fn widen(&self) {
         let own = getrlimit(Resource::Nofile);
         let most = std::fs::read_to_string(MOST_FILES).ok().and_then(|n| n.trim().parse().ok());
@@ -78,6 +94,7 @@ impl Mounted {
             // Up to what is allowed it may always go.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, ..own });
         }
+        self.inodes.fit(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX));
     }
 
     /// What is seen of reads and writes.
@@ -99,6 +116,11 @@ impl Mounted {
     /// Everything that was done and not handed over.
     pub fn rest(&self) -> Vec<Event> {
         self.accounts.rest()
+    }
+
+    /// The same, and it is kept.
+    pub fn so_far(&self) -> Vec<Event> {
+        self.accounts.so_far()
     }
 
     /// Has the names of these files told again when they are used again.

@@ -121,6 +121,9 @@ fn counters(totals: &Totals) -> [(&'static str, i64); 14] {
     let of = |key: &str| totals.numbers.get(key).map_or(0, |number| number.as_f64() as i64);
     let by = &totals.by_calls;
     let highest = of("highest_bytes") - 1;
+    // Of whom reads or writes are not seen nothing is known that follows from them.
+    let unless = |is_unseen: bool, value: i64| if is_unseen { -1 } else { value };
+    let (reads, writes) = (by.unseen.reads, by.unseen.writes);
     let only = |mine: u64, other: u64| match (mine, other) {
         (0, _) => 0,
         (_, 0) if of("placed_total") > 0 => highest,
@@ -132,19 +135,19 @@ fn counters(totals: &Totals) -> [(&'static str, i64); 14] {
     };
     [
         ("POSIX_OPENS", of("opens_total")),
-        ("POSIX_READS", by.read_calls as i64),
-        ("POSIX_WRITES", by.write_calls as i64),
+        ("POSIX_READS", unless(reads, by.read_calls as i64)),
+        ("POSIX_WRITES", unless(writes, by.write_calls as i64)),
         ("POSIX_SEEKS", of("seeks_total")),
         ("POSIX_MMAPS", of("maps_total")),
         ("POSIX_FSYNCS", of("syncs_total")),
-        ("POSIX_BYTES_READ", by.read_bytes as i64),
-        ("POSIX_BYTES_WRITTEN", by.written_bytes as i64),
-        ("POSIX_MAX_BYTE_READ", only(by.read_bytes, by.written_bytes)),
-        ("POSIX_MAX_BYTE_WRITTEN", only(by.written_bytes, by.read_bytes)),
-        ("POSIX_CONSEC_READS", of("consecutive_reads_total")),
-        ("POSIX_CONSEC_WRITES", of("consecutive_writes_total")),
-        ("POSIX_SEQ_READS", in_order("reads")),
-        ("POSIX_SEQ_WRITES", in_order("writes")),
+        ("POSIX_BYTES_READ", unless(reads, by.read_bytes as i64)),
+        ("POSIX_BYTES_WRITTEN", unless(writes, by.written_bytes as i64)),
+        ("POSIX_MAX_BYTE_READ", unless(by.unseen.any(), only(by.read_bytes, by.written_bytes))),
+        ("POSIX_MAX_BYTE_WRITTEN", unless(by.unseen.any(), only(by.written_bytes, by.read_bytes))),
+        ("POSIX_CONSEC_READS", unless(reads, of("consecutive_reads_total"))),
+        ("POSIX_CONSEC_WRITES", unless(writes, of("consecutive_writes_total"))),
+        ("POSIX_SEQ_READS", unless(reads, in_order("reads"))),
+        ("POSIX_SEQ_WRITES", unless(writes, in_order("writes"))),
     ]
 }
 

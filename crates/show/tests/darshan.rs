@@ -1,4 +1,4 @@
-//! The text of `darshan-parser` says what is not in its numbers.
+//! The text of `darshan-parser`, and the table, say what is not in their numbers.
 #![allow(clippy::unwrap_used)]
 
 mod common {
@@ -7,8 +7,8 @@ mod common {
 
 use common::sample;
 use weigh_schema::Quality;
-use weigh_schema::io::Trust;
-use weigh_show::darshan::{Ranks, head};
+use weigh_schema::io::{FileUse, Object, Totals, Transferred, Trust, Unseen};
+use weigh_show::darshan::{Ranks, head, record};
 
 #[test]
 fn what_was_not_seen_stands_at_the_head() {
@@ -28,4 +28,55 @@ fn what_was_not_seen_stands_at_the_head() {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
     assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')));
+}
+
+fn used(totals: Totals) -> FileUse {
+    FileUse {
+        name: "/a".to_string(),
+        object: Object::Regular,
+        pid: 7,
+        tid: None,
+        process: "cat".to_string(),
+        device: 1,
+        inode: 2,
+        is_deleted: false,
+        totals,
+        read_strides: Vec::new(),
+        write_strides: Vec::new(),
+        again_quality: Quality::Unavailable,
+        slowest: None,
+    }
+}
+
+#[test]
+fn what_was_not_seen_of_a_file_is_minus_one() {
+    let unseen = Unseen { reads: true, writes: false };
+    let by_calls =
+        Transferred { written_bytes: 70, write_calls: 7, unseen, ..Transferred::default() };
+    let used = used(Totals { by_calls, ..Totals::default() });
+    let text = record(&used, &Ranks::default());
+    let value = |counter: &str| {
+        let line = text.lines().find(|line| line.split('\t').nth(3) == Some(counter));
+        line.and_then(|line| line.split('\t').nth(4)).unwrap().to_string()
+    };
+    for counter in ["READS", "BYTES_READ", "CONSEC_READS", "SEQ_READS", "MAX_BYTE_WRITTEN"] {
+        assert_eq!(value(&format!("POSIX_{counter}")), "-1", "{counter}");
+    }
+    assert_eq!([value("POSIX_WRITES"), value("POSIX_BYTES_WRITTEN")], ["7", "70"]);
+}
+
+#[test]
+fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
+    let found = sample::limited(4).summary.io.unwrap();
+    let questions = |unseen| {
+        let mapped = Transferred { unseen, ..Transferred::default() };
+        let by_kind = [("mapped".to_string(), mapped)].into();
+        let shown = [used(Totals { by_kind, ..Totals::default() })];
+        let text = weigh_show::io::render_recorded(&found, &shown, 200, false);
+        let row = text.lines().find(|line| line.ends_with("/a  cat 7")).unwrap().to_string();
+        row.matches('?').count()
+    };
+    assert_eq!(questions(Unseen::default()), 0);
+    // What it had devices do is not known either.
+    assert_eq!(questions(Unseen { reads: true, writes: true }), 3);
 }

@@ -67,7 +67,20 @@ pub struct IoArguments {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// Show the table on the terminal while the command runs, anew four times a second.
+    /// What is told, and where.
+    #[command(flatten)]
+    pub telling: IoTelling,
+
+    /// Write a row for each call to a Parquet file: when, how long, who, which file, where in it, bytes asked
+    /// for and moved, error. It takes root, or a `weigh agent` that runs.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub calls: Option<PathBuf>,
+}
+
+/// What is told of files, and where: the same however it was seen.
+#[derive(Args, Debug)]
+pub struct IoTelling {
+    /// Show the table on the terminal while it goes on, anew four times a second.
     #[arg(long)]
     pub live: bool,
 
@@ -86,11 +99,6 @@ pub struct IoArguments {
     /// Write a row for each file and process to a Parquet file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub parquet: Option<PathBuf>,
-
-    /// Write a row for each call to a Parquet file: when, how long, who, which file, where in it, bytes asked
-    /// for and moved, error. It takes root, or a `weigh agent` that runs.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub calls: Option<PathBuf>,
 }
 
 impl IoArguments {
@@ -144,6 +152,7 @@ Exit status:
 
 Examples:
   weigh io mount data seen                      until Ctrl-C, or umount seen
+  weigh io mount --live data seen               with a table meanwhile
   weigh io mount data seen -- sort seen/names -o seen/sorted
   weigh io mount --exact --json - -q data seen -- ./simulate seen/input.nc
 
@@ -174,19 +183,7 @@ pub struct MountArguments {
     #[arg(long, conflicts_with = "exact")]
     pub no_passthrough: bool,
 
-    /// Show so many files.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub rows: usize,
-
-    /// Print no table.
-    #[arg(short, long)]
-    pub quiet: bool,
-
-    /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
-    #[arg(long, value_name = "DEST")]
-    pub json: Option<String>,
-
-    /// Write a row for each file and process to a Parquet file.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub parquet: Option<PathBuf>,
+    /// What is told, and where.
+    #[command(flatten)]
+    pub telling: IoTelling,
 }

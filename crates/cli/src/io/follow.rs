@@ -31,8 +31,11 @@ pub struct Followed {
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
-pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let parquet = arguments.parquet.as_deref().map(IoWriter::create).transpose()?;
+pub fn follow(
+    arguments: &IoArguments,
+    live: Option<Live>,
+) -> anyhow::Result<Result<Followed, SpawnError>> {
+    let parquet = arguments.telling.parquet.as_deref().map(IoWriter::create).transpose()?;
     let calls = arguments.calls.as_deref().map(IoCallsWriter::create).transpose()?;
     let mut gather = Gather::new(mechanism::open(arguments)?);
     let foreground = Foreground::prepare()?;
@@ -59,7 +62,7 @@ pub fn follow(arguments: &IoArguments) -> anyhow::Result<Result<Followed, SpawnE
         arguments,
         gather,
         sinks: Sinks { parquet: parquet.map(Ok), calls: calls.map(Ok) },
-        live: arguments.live.then(Live::new),
+        live,
         began,
     };
     let status = following.until_over(started)?;
@@ -110,7 +113,7 @@ impl Following<'_> {
         let run = self.run();
         let report = report(&book, &run, &name);
         if let Some(live) = &mut self.live {
-            let rows = self.arguments.rows;
+            let rows = self.arguments.telling.rows;
             live.draw(|columns, color| super::text(&report, rows, columns, color));
         }
         Ok(())

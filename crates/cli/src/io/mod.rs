@@ -16,9 +16,10 @@ use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
 use weigh_schema::io::{FileUse, IoReport};
 
-use crate::arguments::{IoArguments, IoSubject};
+use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
 use crate::foreground;
+use crate::live::Live;
 use crate::show::{color, print, width};
 
 /// Where nobody's terminal has to hold it.
@@ -34,11 +35,9 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
             "expected a command (weigh io -- COMMAND), a process (--pid PID) or a file system (--mount FOLDER)"
         );
     }
-    if arguments.live && !std::io::stderr().is_terminal() {
-        bail!("--live: standard error is no terminal");
-    }
-    let json = arguments.json.as_deref().map(Destination::open).transpose()?;
-    let followed = match follow::follow(arguments)? {
+    let telling = &arguments.telling;
+    let (json, live) = (open_json(telling)?, live(telling)?);
+    let followed = match follow::follow(arguments, live)? {
         Ok(followed) => followed,
         Err(error) => {
             eprintln!("weigh: {error}");
@@ -46,7 +45,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
         }
     };
     let report = report(&followed.book, &followed.run, &name);
-    if !arguments.quiet {
+    if !telling.quiet {
         tell(&report, arguments)?;
     }
     if let Some(json) = json {
@@ -55,16 +54,35 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
     Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
 
+/// Where the JSON goes.
+fn open_json(telling: &IoTelling) -> anyhow::Result<Option<Destination>> {
+    telling.json.as_deref().map(Destination::open).transpose()
+}
+
+/// The table that is shown meanwhile.
+fn live(telling: &IoTelling) -> anyhow::Result<Option<Live>> {
+    if telling.live && !std::io::stderr().is_terminal() {
+        bail!("--live: standard error is no terminal");
+    }
+    Ok(telling.live.then(Live::new))
+}
+
 /// The table: where the command can not have anything to do with it.
 fn tell(report: &IoReport<Files<'_>>, arguments: &IoArguments) -> anyhow::Result<()> {
-    let (err, out) = (std::io::stderr(), std::io::stdout());
+    let out = std::io::stdout();
     if arguments.runs_already() {
         let columns = if out.is_terminal() { width(&out) } else { WIDE };
-        return print(&text(report, arguments.rows, columns, color(&out)));
+        return print(&text(report, arguments.telling.rows, columns, color(&out)));
     }
-    let columns = if err.is_terminal() { width(&err) } else { WIDE };
-    eprint!("{}", text(report, arguments.rows, columns, color(&err)));
+    tell_beside(report, &arguments.telling);
     Ok(())
+}
+
+/// The table on standard error: standard output is the command's.
+fn tell_beside(report: &IoReport<Files<'_>>, telling: &IoTelling) {
+    let err = std::io::stderr();
+    let columns = if err.is_terminal() { width(&err) } else { WIDE };
+    eprint!("{}", text(report, telling.rows, columns, color(&err)));
 }
 
 /// The table, with so many files.

@@ -12,11 +12,11 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec,
-    Timestamps, XattrFlags,
+    AtFlags, CWD, FallocateFlags, FileType, FlockOperation, IFlags, Mode, OFlags, RenameFlags,
+    Timespec, Timestamps, XattrFlags,
 };
 
-use super::{Served, WAYS, can_mount, folders};
+use super::{Served, WAYS, can_mount, folders, is_kernel_from};
 
 /// What was done, and what came of it.
 #[derive(Default)]
@@ -233,6 +233,30 @@ fn times(at: &Path, deeds: &mut Deeds) {
     deeds.did("owner", (came(std::os::unix::fs::chown(&path, Some(12), Some(34))), facts(&path)));
 }
 
+/// What `lsattr` shows and `chattr` changes.
+fn flags(at: &Path, deeds: &mut Deeds) {
+    let path = at.join("flagged");
+    std::fs::write(&path, "x").expect("written");
+    for path in [path.as_path(), at] {
+        let open = File::open(path).expect("opens");
+        let get = || rustix::fs::ioctl_getflags(&open);
+        deeds.did("at first", get());
+        let set = |flags: IFlags| rustix::fs::ioctl_setflags(&open, flags);
+        let own = get().unwrap_or(IFlags::empty());
+        deeds.did("not to be dumped", (set(own | IFlags::NODUMP), get()));
+        deeds.did("for good", (set(own | IFlags::IMMUTABLE), get()));
+        deeds.did("then", came(std::fs::set_permissions(path, Permissions::from_mode(0o750))));
+        deeds.did("as before", (set(own), get()));
+    }
+    let open = File::open(&path).expect("opens");
+    deeds.did("another's", rustix::termios::tcgetattr(&open).map(drop));
+    let mut shell = Command::new("bash");
+    let path = path.display();
+    shell.args(["-c", &format!("chattr +d {path} 2>&1 | grep -o '[A-Z][a-z]* not permitted'")]);
+    let output = shell.uid(65534).gid(65533).env("LC_ALL", "C").output().expect("it runs");
+    deeds.did("another user", String::from_utf8_lossy(&output.stdout));
+}
+
 /// What another user may, and whose his files are.
 fn others(at: &Path, deeds: &mut Deeds) {
     let shared = at.join("group");
@@ -268,6 +292,7 @@ fn all(at: &Path, is_direct_alike: bool) -> Vec<String> {
     part("contents", &|at, deeds| contents(at, deeds, is_direct_alike));
     part("notes", &notes);
     part("times", &times);
+    part("flags", &flags);
     part("others", &others);
     let totals = rustix::fs::statvfs(at).expect("totals");
     deeds.did("totals", (totals.f_bsize, totals.f_frsize, totals.f_blocks, totals.f_namemax));
@@ -293,7 +318,7 @@ fn a_mount_does_what_the_folder_does() {
     for way in WAYS {
         let scratch = folders();
         let served = Served::start(&scratch, way);
-        let is_direct_alike = way.is_empty() && is_new_kernel();
+        let is_direct_alike = way.is_empty() && is_kernel_from(6, 9);
         let there = all(&scratch.path("at"), is_direct_alike);
         let here = all(&scratch.path("bare"), is_direct_alike);
         for (mounted, bare) in there.iter().zip(&here) {
@@ -306,11 +331,4 @@ fn a_mount_does_what_the_folder_does() {
         // The device is not part of the tree: what is left lies in the source.
         assert_eq!(tree(&scratch.path("source")), tree(&scratch.path("bare")), "{way:?}");
     }
-}
-
-/// Whether the kernel can pass reads and writes through (6.9).
-fn is_new_kernel() -> bool {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(9))
 }

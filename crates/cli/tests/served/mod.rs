@@ -3,6 +3,7 @@
 mod alike;
 mod amounts;
 mod ends;
+mod many;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -134,4 +135,11 @@ pub fn is_mounted(at: &str) -> bool {
 pub fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
     let files = report["files"].as_array().expect("files").iter();
     files.filter(|row| row["name"].as_str().is_some_and(|n| n.ends_with(name))).collect()
+}
+
+/// Whether the kernel is that or a later one: 6.9 can pass reads and writes through, 6.6 map what it does not cache.
+pub fn is_kernel_from(major: u32, minor: u32) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
 }

@@ -111,6 +111,12 @@ impl Kept {
         }
     }
 
+    /// The last open was the kernel's own.
+    pub fn is_no_open(&mut self) {
+        let opens = self.used.numbers.get(Field::Opens);
+        self.used.numbers.set(Field::Opens, opens.saturating_sub(1));
+    }
+
     /// What was written is on its way to the device.
     pub fn sync(&mut self) {
         self.count(Field::Syncs);
@@ -250,6 +256,15 @@ impl Accounts {
         let mut all = self.kept();
         let uses = all.uses.drain().map(|(_, kept)| kept.used).collect();
         let names = std::mem::take(&mut all.names);
+        drop(all);
+        self.told(uses, names)
+    }
+
+    /// The same, and it is kept.
+    pub fn so_far(&self) -> Vec<Event> {
+        let all = self.kept();
+        let uses = all.uses.values().map(|kept| kept.used.clone()).collect();
+        let names = all.names.clone();
         drop(all);
         self.told(uses, names)
     }

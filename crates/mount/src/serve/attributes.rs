@@ -138,6 +138,39 @@ impl Served {
     }
 }
 
+/// Of `lsattr` and `chattr`. For these the kernel opens the file by itself, and looks at the caller's rights.
+const FLAGS: [u32; 4] = [0x8008_6601, 0x4008_6602, 0x801c_581f, 0x401c_5820];
+
+impl Served {
+    /// ioctl(2), as far as its numbers are known.
+    pub(super) fn control(
+        &self,
+        request: &Request,
+        (node, handle): (u64, u64),
+        number: u32,
+        given: &[u8],
+    ) -> Outcome<Vec<u8>> {
+        let since = Instant::now();
+        let mut data = [0; 32];
+        let begin = data.get_mut(..given.len()).ok_or(Errno::INVAL)?;
+        begin.copy_from_slice(given);
+        let size = self.handle(handle)?.with_fd(|fd| {
+            let answer = (self.wish.control)(fd, number, &mut data);
+            answer.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        });
+        let (pid, inode) = (self.accounts.process(request.pid()), self.inodes.get(node)?);
+        self.accounts.did(pid, &inode, Call::Attributes, since, |kept| {
+            kept.count(Field::Metadata);
+            if FLAGS.contains(&number) {
+                kept.is_no_open();
+            }
+        });
+        // What was given is not wanted back.
+        let size = if given.is_empty() { size? } else { size.map(|_| 0)? };
+        Ok(data[..size.min(data.len())].to_vec())
+    }
+}
+
 /// What was noted of a file, or how much room that takes.
 pub(super) enum Noted {
     Size(usize),

@@ -1,6 +1,7 @@
 //! Requests about what is in a directory.
 
 use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -9,9 +10,10 @@ use fuser::{FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use rustix::fs::{Dir, DirEntry, FileType as Kind, OFlags, fdatasync, fsync};
 use weigh_schema::io::Field;
 
-use super::{BELIEVED, GENERATION, Handle, Outcome, Served, believed, refer, reopen};
+use super::{BELIEVED, GENERATION, Handle, Outcome, Served, believed, reopen};
 use crate::accounts::Call;
 use crate::inodes::Inode;
+use crate::table::{Place, refer};
 
 /// A directory that is being read.
 #[derive(Debug)]
@@ -32,6 +34,11 @@ impl Listing {
             self.next = offset;
         }
         Ok(())
+    }
+
+    /// The directory itself.
+    pub(super) fn fd(&self) -> Outcome<BorrowedFd<'_>> {
+        self.directory.fd()
     }
 
     fn entry(&mut self) -> Outcome<Option<DirEntry>> {
@@ -135,7 +142,8 @@ impl Served {
             attributes.ino = INodeNo(entry.ino());
             return !reply.add(attributes.ino, next, name, &BELIEVED, &attributes, GENERATION);
         }
-        let told = refer(directory, name).and_then(|fd| self.inodes.told(fd));
+        let told = refer(directory, name)
+            .and_then(|fd| self.inodes.told(fd, Place { parent: directory, name }));
         let Ok((inode, attributes)) = told else { return true };
         let ttl = believed(&attributes);
         let is_full = reply.add(attributes.ino, next, name, &ttl, &attributes, GENERATION);

@@ -483,17 +483,19 @@ impl Filesystem for Served {
 
     fn ioctl(
         &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
         _: IoctlFlags,
-        _: u32,
-        _: &[u8],
+        number: u32,
+        given: &[u8],
         _: u32,
         reply: ReplyIoctl,
     ) {
-        // What a number means is the file system's below, and its memory the caller's.
-        reply.error(Errno::ENOTTY);
+        match self.control(request, (node.0, handle.0), number, given) {
+            Ok(answer) => reply.ioctl(0, &answer),
+            Err(error) => reply.error(errno(error)),
+        }
     }
 
     fn fallocate(

@@ -16,12 +16,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use fuser::{BackingId, FileAttr, FileType, FopenFlags, Generation};
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::accounts::Accounts;
-use crate::inodes::{Inode, Inodes};
+use crate::inodes::Inode;
 use crate::mounted::Wish;
+use crate::table::Inodes;
 use directories::Listing;
 
 /// So long the kernel may believe what it was told of a file, without asking again: what is changed in the
@@ -58,7 +59,7 @@ pub struct State {
 /// The file system.
 #[derive(Debug)]
 pub struct Served {
-    inodes: Inodes,
+    inodes: Arc<Inodes>,
     handles: RwLock<HashMap<u64, Arc<Handle>>>,
     next: AtomicU64,
     accounts: Arc<Accounts>,
@@ -94,19 +95,13 @@ type Back<'a> = &'a dyn Fn(BorrowedFd<'_>) -> std::io::Result<BackingId>;
 impl Served {
     /// Serves a folder.
     pub fn new(
-        root: OwnedFd,
+        inodes: Arc<Inodes>,
         wish: Wish,
         accounts: Arc<Accounts>,
         state: Arc<State>,
-    ) -> Outcome<Served> {
-        Ok(Served {
-            inodes: Inodes::new(root)?,
-            handles: RwLock::default(),
-            next: AtomicU64::new(1),
-            accounts,
-            state,
-            wish,
-        })
+    ) -> Served {
+        let (handles, next) = (RwLock::default(), AtomicU64::new(1));
+        Served { inodes, handles, next, accounts, state, wish }
     }
 
     fn sight(&self) -> Sight {
@@ -135,6 +130,18 @@ impl Served {
 }
 
 impl Handle {
+    /// Does something with what is open, whatever it is.
+    fn with_fd<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Outcome<T>) -> Outcome<T> {
+        use std::os::fd::AsFd as _;
+        match self {
+            Handle::File(file) => work(file.fd.as_fd()),
+            Handle::Directory(listing, _) => {
+                let listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
+                work(listing.fd()?)
+            }
+        }
+    }
+
     fn file(&self) -> Outcome<&OpenFile> {
         match self {
             Handle::File(file) => Ok(file),
@@ -148,13 +155,6 @@ impl Handle {
 fn believed(known: &FileAttr) -> Duration {
     let is_program = known.kind == FileType::RegularFile && known.perm & 0o6000 != 0;
     if is_program { Duration::ZERO } else { BELIEVED }
-}
-
-/// A descriptor that refers to what a name in a directory means, whatever that is. What is mounted there is
-/// of another file system, whose numbers would be mixed up with this one's.
-fn refer(parent: &Inode, name: &std::ffi::OsStr) -> Outcome<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(&parent.fd, name, flags, Mode::empty(), ResolveFlags::NO_XDEV)
 }
 
 /// Opens a file that is referred to.

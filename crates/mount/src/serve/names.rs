@@ -9,10 +9,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, 
 use rustix::fs::{openat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 
-use super::{Back, Handle, HowOpen, ITSELF, OpenFile, Outcome, Served, Sight, refer, reopen};
+use super::{Back, Handle, HowOpen, ITSELF, OpenFile, Outcome, Served, Sight, reopen};
 use crate::caller::{self, Caller};
 use crate::inodes::{Inode, Opened, device};
 use crate::place::is_privileged;
+use crate::table::{Place, refer};
 
 /// What of the caller's flags is meant for the file below: where to write the kernel above has worked out,
 /// and what goes past its page cache need not go past the one below, whose memory has to be aligned.
@@ -37,7 +38,7 @@ impl Served {
     }
 
     fn found(&self, parent: &Inode, name: &OsStr) -> Outcome<(Arc<Inode>, FileAttr)> {
-        self.inodes.told(refer(parent, name)?)
+        self.inodes.told(refer(parent, name)?, Place { parent, name })
     }
 
     /// Makes something by a call, and tells the kernel of it.
@@ -85,7 +86,19 @@ impl Served {
         flags: u32,
     ) -> Outcome<()> {
         let (parent, to) = (self.inodes.get(parent)?, self.inodes.get(to)?);
-        renameat_with(&parent.fd, name, &to.fd, new, RenameFlags::from_bits_retain(flags))
+        let flags = RenameFlags::from_bits_retain(flags);
+        renameat_with(&parent.fd, name, &to.fd, new, flags)?;
+        self.has_moved(&to, new);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.has_moved(&parent, name);
+        }
+        Ok(())
+    }
+
+    fn has_moved(&self, parent: &Inode, name: &OsStr) {
+        if let Ok(fd) = refer(parent, name) {
+            self.inodes.renamed(fd, Place { parent, name });
+        }
     }
 
     pub(super) fn open_file(
@@ -131,7 +144,8 @@ impl Served {
         // What was opened, whatever the name means by now.
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
         let refer = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let (inode, attributes) = self.inodes.told(refer)?;
+        let (inode, attributes) =
+            self.inodes.told(refer, Place { parent: &parent, name: new.name })?;
         Ok((self.opened(OpenFile { fd, inode, opener }, back), attributes))
     }
 

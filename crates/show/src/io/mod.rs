@@ -180,6 +180,9 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
     let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
     let (by, unseen) = (&file.totals.by_calls, file.totals.by_calls.unseen);
     let known = |is_unseen: bool, text: String| if is_unseen { "?".to_string() } else { text };
+    // Who does not see mapped memory does not see what it makes devices do either.
+    let hidden = file.totals.by_kind.get(Transfer::Mapped.name());
+    let is_hidden = unseen.any() || hidden.is_some_and(|kind| kind.unseen.any());
     let opens = file.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64);
     let cells = [
         show_amount(file.totals.seconds(), Unit::Seconds),
@@ -187,11 +190,11 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
         known(unseen.reads, count(by.read_calls)),
         known(unseen.writes, amount(by.written_bytes)),
         known(unseen.writes, count(by.write_calls)),
-        known(unseen.any(), amount(mapped(&file.totals))),
+        known(is_hidden, amount(mapped(&file.totals))),
         count(opens),
         pattern(&file.totals),
-        amount(device(&file.totals)[0]),
-        amount(device(&file.totals)[1]),
+        known(is_hidden, amount(device(&file.totals)[0])),
+        known(is_hidden, amount(device(&file.totals)[1])),
     ];
     let columns = COLUMNS[..columns_in(width)].iter();
     let cells = cells.iter().zip(columns).map(|(text, (_, width))| format!("{text:>width$}"));
