@@ -6,17 +6,18 @@
 use anyhow::{Context as _, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::{Apart, FollowIo, KernelIo, LibraryIo, Telling};
+use weigh_collect::io::{Apart, FollowIo, KernelIo, LibraryIo, Telling, TracedIo};
 use weigh_collect::job::JobError;
 use weigh_collect::preload::why_blind_in;
+use weigh_collect::ptrace::Stops;
 
 use crate::arguments::{IoArguments, IoBy, IoMechanism};
 
 /// The library adds up in memory that it shares with weigh: there is no room in it for each call.
-const ONLY_BPF: &str = "--calls: only --mechanism bpf tells of each call";
+const ONLY_BPF: &str = "--calls: only --mechanism bpf and ptrace tell of each call";
 
 /// It keeps one place for each file and process: threads that share a file share it.
-const NO_THREADS: &str = "--by thread: only --mechanism bpf tells threads apart";
+const NO_THREADS: &str = "--by thread: only --mechanism bpf and ptrace tell threads apart";
 
 impl IoBy {
     /// The same for who tells.
@@ -38,6 +39,16 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
             by_library(arguments).context("--mechanism preload does not work here")
+        }
+        IoMechanism::Ptrace => {
+            // A filter stays where it is when weigh goes: who is to outlive weigh gets none.
+            let outlives = arguments.pid.is_some() || arguments.duration.is_some();
+            let stops = match arguments.no_seccomp || outlives {
+                true => Stops::All,
+                false => Stops::Filtered,
+            };
+            let traced = TracedIo::open(stops, telling, apart);
+            Ok(Box::new(traced.context("--mechanism ptrace does not work here")?))
         }
         IoMechanism::Auto => match by_kernel(telling, apart) {
             Ok(kernel) => Ok(kernel),
@@ -82,7 +93,11 @@ fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         bail!("a process that runs already takes --mechanism bpf");
     };
     if let Some(why) = why_blind_in(command) {
-        eprintln!("weigh: the library can not be in {}: {why}.", command.display());
+        eprintln!(
+            "weigh: the library can not be in {}: {why}. --mechanism ptrace sees all programs; each call takes \
+             some 40 us more by it, and what that came to is told.",
+            command.display()
+        );
     }
     Ok(Box::new(LibraryIo::open(command)?))
 }

@@ -132,6 +132,7 @@ impl Counted {
             mechanism: Mechanism::Preload,
             quality: if is_all { Quality::Exact } else { Quality::Estimated },
             witness,
+            price: None,
             qualities: qualities(&known),
             notes,
         }

@@ -29,16 +29,30 @@ pub enum TraceError {
     },
 }
 
+/// Finds out who forbids it, of a process that runs already.
+pub fn why_not_join(pid: u32, error: io::Error) -> TraceError {
+    if error.raw_os_error() != Some(libc::EPERM) || scope() != Some(1) {
+        return why(Some(pid), error);
+    }
+    let why = "kernel.yama.ptrace_scope is 1, which lets a process be traced by those who started it alone: \
+               start it by weigh (weigh io --mechanism ptrace -- COMMAND), as root use --mechanism bpf, \
+               or `sysctl kernel.yama.ptrace_scope=0`";
+    TraceError::Refused { process: format!("process {pid}"), error, why: why.to_owned() }
+}
+
+fn scope() -> Option<u32> {
+    let scope = procfs::read("/proc/sys/kernel/yama/ptrace_scope").ok();
+    scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok())
+}
+
 /// Finds out who forbids it.
 pub fn why(pid: Option<u32>, error: io::Error) -> TraceError {
     let traced_by = pid.and_then(|pid| {
         let status = procfs::parse_status(&procfs::read_of(pid, "status").ok()?);
         status.tracer.filter(|tracer| *tracer != 0)
     });
-    let scope = procfs::read("/proc/sys/kernel/yama/ptrace_scope").ok();
-    let scope = scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok());
     let own = procfs::read("/proc/self/status").unwrap_or_default();
-    let why = reason(traced_by, scope, String::from_utf8_lossy(&own).contains("Seccomp:\t2"));
+    let why = reason(traced_by, scope(), String::from_utf8_lossy(&own).contains("Seccomp:\t2"));
     let process = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
     TraceError::Refused { process, error, why }
 }
@@ -47,11 +61,11 @@ fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> Strin
     match (traced_by, scope, has_filter) {
         (Some(tracer), ..) => format!(
             "process {tracer} traces it already, and there can be but one tracer: leave that one \
-             out, or use --mechanism poll"
+             out, or use --mechanism poll (of weigh io, preload)"
         ),
         (_, Some(scope @ 2..), _) => format!(
-            "kernel.yama.ptrace_scope is {scope}, which forbids tracing{}; --mechanism poll needs \
-             no tracing",
+            "kernel.yama.ptrace_scope is {scope}, which forbids tracing{}; --mechanism poll (of \
+             weigh io, preload) needs no tracing",
             if scope == 2 {
                 " without CAP_SYS_PTRACE: `sysctl kernel.yama.ptrace_scope=1` allows it for a \
                  process's own descendants"
@@ -61,9 +75,9 @@ fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> Strin
         ),
         (.., true) => "a seccomp filter is in force, as in some containers, and may forbid \
                        ptrace(2): allow it there (docker run --cap-add SYS_PTRACE), or use \
-                       --mechanism poll"
+                       --mechanism poll (of weigh io, preload)"
             .to_owned(),
-        _ => "a security module may forbid it; --mechanism poll needs no tracing".to_owned(),
+        _ => "a security module may forbid it; --mechanism poll (of weigh io, preload) needs no tracing".to_owned(),
     }
 }
 
