@@ -227,6 +227,11 @@ impl TracedJob {
         self.shared.job().threads.len() as u64
     }
 
+    /// What happened to programs because they are traced.
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared.job().warnings.clone()
+    }
+
     /// What is counted by file, if that is wanted.
     pub(crate) fn counts(&self) -> Option<SharedCounts> {
         self.counts.clone()

@@ -33,6 +33,9 @@ impl IoBy {
 pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
     let apart = arguments.by.apart();
+    if arguments.no_seccomp && arguments.mechanism != IoMechanism::Ptrace {
+        bail!("--no-seccomp is for --mechanism ptrace only: no other puts a filter into the job");
+    }
     match arguments.mechanism {
         IoMechanism::Bpf => Ok(by_kernel(telling, apart)?),
         IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),

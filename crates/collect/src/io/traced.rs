@@ -26,6 +26,8 @@ const STOPPED: &str =
 pub struct TracedIo {
     counts: SharedCounts,
     job: Option<TracedJob>,
+    /// What happened to programs because they were traced.
+    warnings: Vec<String>,
 }
 
 impl TracedIo {
@@ -36,12 +38,12 @@ impl TracedIo {
         let nothing = || std::io::ErrorKind::NotFound.into();
         let counts =
             job.counts().ok_or_else(|| TraceError::Call { call: "count", error: nothing() })?;
-        Ok(TracedIo { counts, job: Some(job) })
+        Ok(TracedIo { counts, job: Some(job), warnings: Vec::new() })
     }
 
     /// Of a job that somebody else follows.
     pub(crate) fn of(counts: SharedCounts) -> TracedIo {
-        TracedIo { counts, job: None }
+        TracedIo { counts, job: None, warnings: Vec::new() }
     }
 }
 
@@ -106,6 +108,8 @@ impl FollowIo for TracedIo {
     }
 
     fn grounds(&self) -> Grounds {
+        // First: who traces holds the job while he takes the counts.
+        let warnings = self.job.as_ref().map_or_else(|| self.warnings.clone(), TracedJob::warnings);
         let counts = self.counts.get();
         let mut notes = Vec::new();
         let mut note = |programs: &BTreeSet<String>, what: &str| {
@@ -147,6 +151,7 @@ impl FollowIo for TracedIo {
         }
         let unseen = counts.by_uring.len() + counts.by_aio.len();
         let is_all = notes.is_empty() && unseen == 0;
+        notes.extend(warnings);
         let mut price = counts.price;
         price.seconds = price.stops_total as f64 * price.stop_seconds + price.look_seconds;
         Grounds {
@@ -161,7 +166,9 @@ impl FollowIo for TracedIo {
 
     fn detach(&mut self) {
         // The kernel lets everybody go when the thread that traces ends.
-        self.job = None;
+        if let Some(job) = self.job.take() {
+            self.warnings = job.warnings();
+        }
     }
 }
 

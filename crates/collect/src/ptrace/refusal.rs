@@ -31,13 +31,23 @@ pub enum TraceError {
 
 /// Finds out who forbids it, of a process that runs already.
 pub fn why_not_join(pid: u32, error: io::Error) -> TraceError {
-    if error.raw_os_error() != Some(libc::EPERM) || scope() != Some(1) {
-        return why(Some(pid), error);
-    }
-    let why = "kernel.yama.ptrace_scope is 1, which lets a process be traced by those who started it alone: \
-               start it by weigh (weigh io --mechanism ptrace -- COMMAND), as root use --mechanism bpf, \
-               or `sysctl kernel.yama.ptrace_scope=0`";
-    TraceError::Refused { process: format!("process {pid}"), error, why: why.to_owned() }
+    let status = procfs::read_of(pid, "status").map(|text| procfs::parse_status(&text));
+    let owner = status.ok().and_then(|status| status.uid);
+    let own = rustix::process::getuid();
+    let why = match (error.raw_os_error(), owner, scope()) {
+        (Some(libc::ESRCH), ..) => "there is none".to_owned(),
+        (Some(libc::EPERM), Some(owner), _) if !own.is_root() && owner != own.as_raw() => {
+            format!("it is user {owner}'s: as root, --mechanism bpf follows everybody's")
+        }
+        (Some(libc::EPERM), _, Some(1)) if !own.is_root() => {
+            "kernel.yama.ptrace_scope is 1, which lets only who started a process trace it: start it by \
+             weigh (weigh io --mechanism ptrace -- COMMAND), follow it as root, or \
+             `sysctl kernel.yama.ptrace_scope=0`"
+                .to_owned()
+        }
+        _ => return why(Some(pid), error),
+    };
+    TraceError::Refused { process: format!("process {pid}"), error, why }
 }
 
 fn scope() -> Option<u32> {

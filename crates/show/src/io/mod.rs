@@ -156,7 +156,7 @@ pub(crate) fn sums(found: &IoFound) -> String {
 fn price(price: &Price) -> String {
     let time = |seconds: f64| show_amount(seconds, Unit::Seconds);
     format!(
-        "; seeing them took {} stops, some {} of the job's time ({} a stop, {} of looks)",
+        "; seeing them took {} stops, at least {} of the job's time ({} for each stop, {} for looks)",
         price.stops_total,
         time(price.seconds),
         time(price.stop_seconds),
