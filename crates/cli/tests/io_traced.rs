@@ -221,13 +221,13 @@ fn each_row_is_the_one_that_the_kernel_side_tells() {
     for kind in ["", "-static"] {
         let (io, access) = (workload(&format!("io{kind}")), workload(&format!("access{kind}")));
         for way in ["read", "pread", "readv", "preadv", "preadv2"] {
-            script += &format!("{io} {way} {BYTES} {CHUNK} {from}; ");
+            script += &format!("{io} {way} {BYTES} 10007 {from}; ");
         }
         for way in ["write", "pwrite", "writev", "pwritev", "pwritev2"] {
-            script += &format!("{io} {way} {BYTES} {CHUNK} {}; ", to(way));
+            script += &format!("{io} {way} {BYTES} 10007 {}; ", to(way));
         }
         for way in ["sendfile", "splice", "copy_file_range"] {
-            script += &format!("{io} {way} {BYTES} {CHUNK} {from} {}; ", to(way));
+            script += &format!("{io} {way} {BYTES} 10007 {from} {}; ", to(way));
         }
         script += &format!(
             "{access} opens {from} 23; {access} strided {from} 101 5003; {access} again {from} 3; \
@@ -390,11 +390,12 @@ fn a_process_that_runs_is_followed_from_then_on() {
     let scratch = Scratch::new();
     let from = source(&scratch);
     let script = format!("while :; do head -c 101 {from} >/dev/null; sleep 0.05; done");
-    let mut job = std::process::Command::new("bash");
+    let mut job = std::process::Command::new("sh");
     support::run::set_surroundings(&mut job, &scratch);
-    let mut job = job.args(["-c", &script]).spawn().expect("bash");
+    let mut job = job.args(["-c", &script]).spawn().expect("sh");
     let (pid, json) = (job.id().to_string(), text(&scratch.path("io.json")));
-    let own = ["io", "-q", "--mechanism", "ptrace", "--pid", &pid, "--for", "2s", "--json", &json];
+    let long = format!("{}s", 2 * support::slowness());
+    let own = ["io", "-q", "--mechanism", "ptrace", "--pid", &pid, "--for", &long, "--json", &json];
     let output = weigh_as(None, &scratch, &own);
     let still_runs = job.try_wait().expect("a child").is_none();
     job.kill().expect("it ends");
