@@ -97,8 +97,8 @@ fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     };
     if let Some(why) = why_blind_in(command) {
         eprintln!(
-            "weigh: the library can not be in {}: {why}. --mechanism ptrace sees all programs; each call takes \
-             some 40 us more by it, and what that came to is told.",
+            "weigh: the library can not be in {}: {why}. --mechanism ptrace sees all programs; a call takes \
+             some 10 us more by it at least, and what that came to is told.",
             command.display()
         );
     }
