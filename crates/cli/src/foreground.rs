@@ -58,8 +58,17 @@ impl Foreground {
         variables: &[(OsString, OsString)],
         arm: impl FnOnce(&Waiting) -> anyhow::Result<()>,
     ) -> anyhow::Result<Result<Started, SpawnError>> {
-        let with = With { variables, ..With::default() };
-        let waiting = match spawn_with(command, &self.mask, &with) {
+        self.start_with(command, &With { variables, ..With::default() }, arm)
+    }
+
+    /// The same, with all that it can be given.
+    pub fn start_with(
+        self,
+        command: &[OsString],
+        with: &With<'_>,
+        arm: impl FnOnce(&Waiting) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Result<Started, SpawnError>> {
+        let waiting = match spawn_with(command, &self.mask, with) {
             Ok(waiting) => waiting,
             Err(error) => return Ok(Err(error)),
         };
@@ -96,9 +105,7 @@ impl Started {
     /// Passes on what was sent to weigh, and takes note of how the command does. `is_of_job` says
     /// whether a process is the job's: what it sends to its own group has reached the command.
     pub fn attend(&mut self, is_of_job: &dyn Fn(u32) -> bool) -> anyhow::Result<()> {
-        while let Some(received) = self.signals.receive() {
-            self.pass_on(received, is_of_job);
-        }
+        self.pass_signals_on(is_of_job);
         let Some(pid) = self.child.as_ref().map(|(pid, _)| *pid) else { return Ok(()) };
         while self.status.is_none() {
             let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
@@ -110,6 +117,20 @@ impl Started {
             }
         }
         Ok(())
+    }
+
+    /// Passes on what was sent to weigh, and nothing else: whoever follows the job waits for the command.
+    pub fn pass_signals_on(&mut self, is_of_job: &dyn Fn(u32) -> bool) {
+        while let Some(received) = self.signals.receive() {
+            self.pass_on(received, is_of_job);
+        }
+    }
+
+    /// A child has ended or stopped, as whoever follows the job was told.
+    pub fn child_changed(&mut self, pid: Pid, status: ExitStatus) {
+        if self.child.as_ref().is_some_and(|(child, _)| *child == pid) && self.status.is_none() {
+            self.changed(status);
+        }
     }
 
     fn changed(&mut self, status: ExitStatus) {

@@ -80,7 +80,10 @@ fn threads_are_refused_where_they_are_not_told_apart() {
         let output = weigh_as(None, &scratch, arguments);
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("thread: only --mechanism bpf tells threads apart"), "{said}");
+        assert!(
+            said.contains("thread: only --mechanism bpf and ptrace tell threads apart"),
+            "{said}"
+        );
     };
     refused(&["io", "--by", "thread", "--mechanism", "preload", "--", "true"]);
     refused(&["run", "--io", "--io-by", "thread", "--mechanism", "preload", "--", "true"]);
@@ -261,7 +264,7 @@ fn a_recording_has_what_can_be_had_and_says_what_not() {
     let unseen = used.totals.by_kind.get("mapped").map(|kind| kind.unseen);
     assert_eq!(unseen, Some(Unseen { reads: true, writes: true }), "{used:#?}");
     assert!(!used.totals.by_kind.contains_key("vectored"), "this is seen, and did not happen");
-    let (found, said) = run(&["--mechanism", "ptrace"]);
+    let (found, said) = run(&["--mechanism", "poll"]);
     assert_eq!(found, None, "{said}");
     assert!(said.contains("--io: nothing is told by file: "), "{said}");
 }

@@ -329,7 +329,7 @@ fn a_filter_is_put_into_a_job_only_where_it_is_of_use() {
     for options in ["--seccomp", "--seccomp --level 3", "--seccomp --mechanism ptrace"] {
         let refused = Weigh::workload("open 1 opened").run_by(NOBODY).options(options).end();
         refused.check(refused.status.code() == Some(125), || "expected 125".to_string());
-        refused.said("--seccomp is for --mechanism ptrace --level 3 only");
+        refused.said("--seccomp is for --mechanism ptrace, with --level 3 or --io, only");
     }
 }
 

@@ -6,10 +6,19 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
+use crate::host;
+
 /// `FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS`, `FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`, `FS_IOC_GETVERSION`, and how
 /// many bytes each moves, whatever its number says.
 const KNOWN: [(u32, usize); 5] =
     [(0x8008_6601, 4), (0x4008_6602, 4), (0x801c_581f, 28), (0x401c_5820, 28), (0x8008_7601, 4)];
+
+/// Those that change something.
+const CHANGES: [u32; 2] = [0x4008_6602, 0x401c_5820];
+
+/// Since then the kernel looks at the caller's rights itself before it asks a file system in user space; who asked
+/// one before it would have that one's rights.
+const CHECKED_SINCE: (u32, u32) = (5, 13);
 
 /// Room for any of them.
 pub type Data = [u8; 32];
@@ -19,6 +28,9 @@ pub fn control(file: BorrowedFd<'_>, number: u32, data: &mut Data) -> io::Result
     let Some((_, size)) = KNOWN.iter().find(|(known, _)| *known == number) else {
         return Err(io::Error::from_raw_os_error(libc::ENOTTY));
     };
+    if CHANGES.contains(&number) && !host::kernel_is_at_least(CHECKED_SINCE) {
+        return Err(io::Error::from_raw_os_error(libc::ENOTTY));
+    }
     // SAFETY: the file is open for as long as it is borrowed, and none of these calls reads or writes more than
     // 28 bytes of the 32 that are ours.
     let outcome =

@@ -16,9 +16,10 @@ use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 
 use crate::call_filter::CallFilter;
+use crate::io::FollowIo;
 use crate::job::JobError;
 use crate::poll::PollError;
-use crate::preload::{Counted, PreloadError};
+use crate::preload::PreloadError;
 use crate::ptrace::TraceError;
 
 /// What the kernel's own sums of I/O leave out, wherever nothing else counts it.
@@ -186,7 +187,7 @@ pub trait Follow {
     fn notes(&mut self) -> Vec<Note>;
 
     /// What is counted by file, where that is done by who follows the job.
-    fn counted(&self) -> Option<Counted> {
+    fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
         None
     }
 

@@ -157,6 +157,17 @@ fn machine(traces: &Traces) -> Option<String> {
     Some(if in_vm { "vm" } else { "none" }.to_owned())
 }
 
+/// Whether the kernel that runs is of this release or a later one; one that says nothing that can be read is not.
+pub fn kernel_is_at_least(wanted: (u32, u32)) -> bool {
+    let names = rustix::system::uname();
+    release_of(&names.release().to_string_lossy()).is_some_and(|found| found >= wanted)
+}
+
+fn release_of(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +179,14 @@ mod tests {
         assert!(!host.node.is_empty() && host.kernel.contains('.'));
         assert!(["v1", "v2", "hybrid", "none"].contains(&host.cgroup_version.as_str()));
         assert_eq!(host.weigh, env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
+    fn releases_have_an_order() {
+        assert_eq!(release_of("6.1.0-42-amd64"), Some((6, 1)));
+        assert_eq!(release_of("5.13-rc1"), Some((5, 13)));
+        assert_eq!(release_of("Linux"), None);
+        assert!(kernel_is_at_least((2, 6)) && !kernel_is_at_least((99, 0)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod follow;
 mod layout;
 mod library;
 mod told;
+mod traced;
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -26,12 +27,15 @@ use crate::optional::Offers;
 use crate::table::{READING, each_entry};
 use crate::{clock, complaints, requirements};
 use layout::skeleton;
+pub(crate) use layout::skeleton::types::io_call as CallKind;
 
 pub use calls::name;
+pub(crate) use calls::{NUMBERS, kind as call_kind};
 pub use file_system::{FileSystem, FileSystemError};
 pub use follow::FollowIo;
 pub use library::LibraryIo;
 pub use told::{Kept, Told};
+pub use traced::TracedIo;
 
 /// Run on request, not attached.
 const JOIN: &str = "member__join";

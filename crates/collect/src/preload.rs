@@ -44,6 +44,7 @@ use weigh_schema::{CounterValues, Mechanism};
 
 use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
+use crate::io::{FollowIo, LibraryIo};
 use crate::poll::JobPoller;
 use crate::rusage::has_no_children;
 use crate::sentry::{self, Line, Sentry};
@@ -122,6 +123,11 @@ pub struct PreloadedJob {
 }
 
 impl PreloadedJob {
+    /// What is counted by file.
+    pub(crate) fn counted(&self) -> Option<Counted> {
+        self.uses.clone()
+    }
+
     /// Makes the shared file and puts the library beside it. `command` is what will be executed,
     /// with the variables of [`Follow::variables`] in its environment; `last_resort` a directory
     /// for the file where no temporary one can be written.
@@ -430,8 +436,8 @@ impl Follow for PreloadedJob {
         self.files.take(key)
     }
 
-    fn counted(&self) -> Option<Counted> {
-        self.uses.clone()
+    fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
+        Some(Box::new(LibraryIo::of(self.uses.clone()?)))
     }
 
     fn counts_opens(&self) -> Result<(), String> {

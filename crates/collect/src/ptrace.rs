@@ -23,6 +23,7 @@
 mod calls;
 mod files;
 mod guard;
+mod io;
 mod job;
 mod looks;
 mod notes;
@@ -35,7 +36,6 @@ mod tracer;
 mod untraced;
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::os::unix::thread::JoinHandleExt as _;
@@ -52,11 +52,14 @@ use weigh_schema::event::{
 };
 use weigh_schema::{CounterValues, Mechanism};
 
+use self::io::IoCalls;
+pub(crate) use self::io::{Counts, SharedCounts};
 use crate::call_filter::CallFilter;
 use crate::follow::{Follow, FollowError, Hold, Wanted};
-use crate::{host, rusage, signals};
-use calls::Calls;
+use crate::io::{Apart, FollowIo, Telling, TracedIo};
+use crate::{clock, host, rusage, signals};
 pub use calls::Stops;
+use calls::{Calls, Stopping};
 use files::Files;
 use guard::Guard;
 use job::{Birth, Job};
@@ -75,6 +78,8 @@ const STALE: Duration = Duration::from_millis(10);
 pub struct TracedJob {
     shared: Arc<Shared>,
     wanted: Wanted,
+    stops: Stops,
+    counts: Option<SharedCounts>,
     filter: Option<CallFilter>,
     tracer: Option<JoinHandle<()>>,
     files: Files,
@@ -99,7 +104,31 @@ impl TracedJob {
 
     /// The same; system calls are looked at too if that is wanted.
     pub fn that_sees(wanted: Wanted, stops: Stops) -> Result<TracedJob, TraceError> {
-        let filter = (wanted.calls && stops == Stops::Filtered).then(|| calls::filter(wanted));
+        TracedJob::open(wanted, stops, None)
+    }
+
+    /// The same; what is read and written is counted by file, too.
+    pub fn that_counts(
+        wanted: Wanted,
+        stops: Stops,
+        telling: Telling,
+        apart: Apart,
+    ) -> Result<TracedJob, TraceError> {
+        let stop_seconds = sys::stop_seconds().map_err(|error| refusal::why(None, error))?;
+        let counts = SharedCounts::new(Counts::new(telling, apart, stop_seconds));
+        TracedJob::open(wanted, stops, Some(counts))
+    }
+
+    fn open(
+        wanted: Wanted,
+        stops: Stops,
+        counts: Option<SharedCounts>,
+    ) -> Result<TracedJob, TraceError> {
+        let stopping = Stopping { wanted: wanted.calls.then_some(wanted), files: counts.is_some() };
+        let are_calls_looked_at = wanted.calls || counts.is_some();
+        // Without any such look nothing stops that a filter could spare.
+        let stops = if are_calls_looked_at { stops } else { Stops::All };
+        let filter = (stops == Stops::Filtered).then(|| calls::filter(stopping));
         if let Some(filter) = &filter {
             let call = "put a filter of system calls into force";
             filter.try_out().map_err(|error| TraceError::Call { call, error })?;
@@ -111,6 +140,8 @@ impl TracedJob {
         Ok(TracedJob {
             shared: Arc::new(Shared::new(Job::new(0, 0), wake)),
             wanted,
+            stops,
+            counts,
             filter,
             tracer: None,
             files,
@@ -157,6 +188,61 @@ impl TracedJob {
             }
         }
         sum
+    }
+
+    /// Has a thread of its own begin to trace, and go on.
+    fn start(
+        &mut self,
+        begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError> + Send + 'static,
+    ) -> Result<(), TraceError> {
+        let (say, said) = mpsc::channel();
+        let calls = self.wanted.calls.then(|| Calls::new(self.wanted, self.stops));
+        let io = self.counts.clone().map(|counts| IoCalls::new(counts, self.stops));
+        let tracer = Tracer::new(Arc::clone(&self.shared), open_proc()?, self.stops, (calls, io));
+        if let Some(counts) = &self.counts {
+            counts.get().begin(clock::monotonic_ns());
+        }
+        let thread = std::thread::Builder::new()
+            .name("tracer".into())
+            .spawn(move || trace(tracer, begin, say))
+            .map_err(|error| TraceError::Call { call: "create a thread", error })?;
+        self.tracer = Some(thread);
+        let error = || std::io::ErrorKind::BrokenPipe.into();
+        said.recv().map_err(|_| TraceError::Call { call: "trace", error: error() })?
+    }
+
+    /// All threads of a process that runs are traced from now on.
+    pub fn join(&mut self, pid: u32) -> Result<(), TraceError> {
+        sys::hear_of_ends_only();
+        self.start(move |tracer| tracer.join(pid))
+    }
+
+    /// Whether a process is traced.
+    pub fn is_member(&self, pid: u32) -> bool {
+        self.shared.job().processes.contains_key(&pid)
+    }
+
+    /// How many threads are traced.
+    pub fn threads(&self) -> u64 {
+        self.shared.job().threads.len() as u64
+    }
+
+    /// What happened to programs because they are traced.
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared.job().warnings.clone()
+    }
+
+    /// What is counted by file, if that is wanted.
+    pub(crate) fn counts(&self) -> Option<SharedCounts> {
+        self.counts.clone()
+    }
+
+    /// Forgets what there is to tell of processes: who asks for files alone is not told.
+    pub fn forget_events(&mut self) {
+        let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
+        let mut job = self.shared.job();
+        job.events.clear();
+        job.let_go.clear();
     }
 
     /// The job as it is known without looking again.
@@ -236,12 +322,11 @@ fn open_proc() -> Result<Files, TraceError> {
 /// Begins to trace; says so, or why not, and then follows until nobody is left.
 fn trace(
     mut tracer: Tracer,
-    pid: u32,
-    is_filtered: bool,
+    begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError>,
     said: mpsc::Sender<Result<(), TraceError>>,
 ) {
     sys::be_interruptible();
-    let outcome = seize(tracer.shared(), pid, is_filtered);
+    let outcome = begin(&mut tracer);
     let is_traced = outcome.is_ok();
     let _ = said.send(outcome);
     if is_traced {
@@ -273,20 +358,14 @@ impl Follow for TracedJob {
 
     fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
         sys::hear_of_ends_only();
-        let (say, said) = mpsc::channel();
         let is_filtered = self.filter.is_some();
-        let stops = if is_filtered { Stops::Filtered } else { Stops::All };
-        let calls = self.wanted.calls.then(|| Calls::new(self.wanted, stops));
-        let tracer = Tracer::new(Arc::clone(&self.shared), open_proc()?, calls);
-        let thread = std::thread::Builder::new()
-            .name("tracer".into())
-            .spawn(move || trace(tracer, pid, is_filtered, say))
-            .map_err(|error| TraceError::Call { call: "create a thread", error })?;
-        self.tracer = Some(thread);
-        let lost = || TraceError::Call { call: "trace", error: io::ErrorKind::BrokenPipe.into() };
-        said.recv().map_err(|_| lost())??;
+        self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
         self.looks = Looks::new();
         Ok(())
+    }
+
+    fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
+        Some(Box::new(TracedIo::of(self.counts.clone()?)))
     }
 
     fn filter(&self) -> Option<&CallFilter> {
@@ -305,7 +384,7 @@ impl Follow for TracedJob {
         Some(self.looks.next().min(self.untraced.next()))
     }
 
-    fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
+    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
         let change = self.shared.job().changes.pop_front();
         if let Some((pid, status)) = change
             && ExitStatus::from_raw(status).stopped_signal().is_some()

@@ -6,23 +6,27 @@
 //! * [`Transfer`]: the ways in which bytes are moved.
 //! * [`Field`]: what else is counted.
 //! * [`Numbers`]: all of it, of one file and process.
+//! * [`Counting`]: how it is counted, where that is done in user space.
 //! * [`Use`], [`Event`]: what `collect` hands to `account`.
 //! * [`IoReport`]: what `account` hands to `show` and `keep`; [`Moment`], [`PlaceMoment`]: the same over time.
 
 mod called;
+mod counting;
 mod field;
 mod grounds;
 mod header;
 mod moment;
 mod object;
+mod pattern;
 mod places;
 mod report;
 mod transfer;
 mod uses;
 
 pub use called::{Called, Deed, IoCall, Untold};
+pub use counting::{Counting, Moved, Span};
 pub use field::{FIELDS, Field, Fold, bucket_start};
-pub use grounds::{Grounds, Witness};
+pub use grounds::{Grounds, Price, Witness};
 pub use header::c_header;
 pub use moment::{Moment, PlaceMoment};
 pub use object::Object;

@@ -44,6 +44,7 @@ fn used(totals: Totals) -> FileUse {
         read_strides: Vec::new(),
         write_strides: Vec::new(),
         again_quality: Quality::Unavailable,
+        readahead_quality: Quality::Exact,
         slowest: None,
     }
 }

@@ -103,6 +103,7 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
         mechanism: run.grounds.mechanism,
         quality: run.grounds.quality,
         witness: run.grounds.witness,
+        price: run.grounds.price,
         totals: totals(&all, book.unseen, &book.unseen_kinds),
         uses_total: book.rows.len() as u64 + book.rest_uses,
         flows: Vec::new(),

@@ -29,6 +29,7 @@ Examples:
   weigh io --mount /scratch --for 1m --live
   weigh io -q --parquet files.parquet -- python train.py
   weigh io --calls calls.parquet -- ./simulate input.nc
+  weigh io --mechanism ptrace -- ./static-program
   weigh io mount --exact data seen -- python train.py seen/input
 
 docs/io.md says what each number is, what advice follows from what, and what can not be seen.";
@@ -59,9 +60,15 @@ pub struct IoArguments {
     pub mechanism: IoMechanism,
 
     /// Whose numbers are kept apart: a row for each file and process, or for each file and thread. Threads take
-    /// root (--mechanism bpf).
+    /// --mechanism bpf or ptrace.
     #[arg(long, value_enum, default_value_t = IoBy::Process)]
     pub by: IoBy,
+
+    /// By ptrace, stop at every call, not only at those that a filter in the job picks out: a filter stays in the
+    /// job, and if weigh is killed the calls that it picks out fail. Without it the job goes on unharmed. So it is
+    /// with --pid and --for.
+    #[arg(long)]
+    pub no_seccomp: bool,
 
     /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
@@ -72,7 +79,7 @@ pub struct IoArguments {
     pub telling: IoTelling,
 
     /// Write a row for each call to a Parquet file: when, how long, who, which file, where in it, bytes asked
-    /// for and moved, error. It takes root, or a `weigh agent` that runs.
+    /// for and moved, error. It takes root, a `weigh agent` that runs, or --mechanism ptrace.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calls: Option<PathBuf>,
 }
@@ -118,6 +125,8 @@ pub enum IoMechanism {
     Bpf,
     /// A library in dynamic programs: calls of the C library, without any rights. What it can not see is named.
     Preload,
+    /// A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is told.
+    Ptrace,
 }
 
 /// Whose numbers are kept apart.

@@ -117,7 +117,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "LEVEL", value_parser = level, help_heading = "Mechanisms")]
     pub level: Option<Level>,
 
-    /// With --mechanism ptrace --level 3: let only the calls of interest stop, by a seccomp filter
+    /// With --mechanism ptrace and --level 3 or --io: let only the calls of interest stop, by a seccomp filter
     /// in the job. Cheaper, but the filter stays in the job: if weigh is killed, these calls fail
     /// there with ENOSYS; programs that trace others fail; set-user-ID programs get no rights.
     #[arg(long, help_heading = "Mechanisms")]

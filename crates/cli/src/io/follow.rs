@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use weigh_account::io::{Files, IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
-use weigh_collect::spawn::{SpawnError, Waiting};
+use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
 
 use super::gather::{Gather, LOOK, Told};
@@ -49,10 +49,12 @@ pub fn follow(
         None if arguments.runs_already() => foreground.stay(),
         None => {
             let variables = gather.io.variables();
+            let filter = gather.io.filter().cloned();
+            let with = With { variables: &variables, filter: filter.as_ref(), group: None };
             let arm = |waiting: &Waiting| {
                 Ok(gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?)
             };
-            match foreground.start(&arguments.command, &variables, arm)? {
+            match foreground.start_with(&arguments.command, &with, arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),
             }
@@ -64,6 +66,7 @@ pub fn follow(
         sinks: Sinks { parquet: parquet.map(Ok), calls: calls.map(Ok) },
         live,
         began,
+        is_warned: false,
     };
     let status = following.until_over(started)?;
     let (book, run) = following.finish()?;
@@ -77,6 +80,8 @@ struct Following<'a> {
     sinks: Sinks,
     live: Option<Live>,
     began: Instant,
+    /// Of what happens to the job if weigh ends before it.
+    is_warned: bool,
 }
 
 impl Following<'_> {
@@ -85,7 +90,7 @@ impl Following<'_> {
         loop {
             let look = Instant::now() + LOOK;
             started.wait(end.map_or(look, |end| end.min(look)), &self.gather.io.wake_fds())?;
-            started.attend(&|pid| self.gather.io.is_member(pid))?;
+            self.attend(&mut started)?;
             if started.is_reaped() {
                 self.gather.io.reap();
             }
@@ -93,10 +98,38 @@ impl Following<'_> {
             self.draw()?;
             let is_time = end.is_some_and(|end| Instant::now() >= end);
             let is_over = self.gather.io.tally().living == 0 && started.is_reaped();
-            if is_over || started.is_interrupted() || is_time {
+            if is_over || is_time || started.is_interrupted() && self.may_leave(&mut started) {
                 return Ok(started.status());
             }
         }
+    }
+
+    /// Takes note of signals and of how the command does: where a tracer waits for children, it tells.
+    fn attend(&mut self, started: &mut Started) -> anyhow::Result<()> {
+        if !self.gather.io.waits_for_children() {
+            return started.attend(&|pid| self.gather.io.is_member(pid));
+        }
+        started.pass_signals_on(&|pid| self.gather.io.is_member(pid));
+        while let Some((pid, status)) = self.gather.io.next_child()? {
+            started.child_changed(pid, status);
+        }
+        Ok(())
+    }
+
+    /// Whether weigh may end while processes of the job are left: under a filter their calls would fail, so
+    /// that has to be asked for once more.
+    fn may_leave(&mut self, started: &mut Started) -> bool {
+        let living = self.gather.io.tally().living;
+        if self.gather.io.filter().is_none() || living == 0 || self.is_warned {
+            return true;
+        }
+        self.is_warned = true;
+        started.heed();
+        eprintln!(
+            "weigh: {living} threads of the job are left. Without weigh their reads and writes fail (ENOSYS): \
+             Ctrl-C again ends weigh all the same; --no-seccomp does not have this."
+        );
+        false
     }
 
     /// Takes in what has come; what leaves the book to make room has its row in the file now.

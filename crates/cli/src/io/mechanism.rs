@@ -8,17 +8,18 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::{Apart, FileSystem, FollowIo, KernelIo, LibraryIo, Telling};
+use weigh_collect::io::{Apart, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo};
 use weigh_collect::job::JobError;
 use weigh_collect::preload::why_blind_in;
+use weigh_collect::ptrace::Stops;
 
 use crate::arguments::{IoArguments, IoBy, IoMechanism};
 
 /// The library adds up in memory that it shares with weigh: there is no room in it for each call.
-const ONLY_BPF: &str = "--calls: only --mechanism bpf tells of each call";
+const ONLY_BPF: &str = "--calls: only --mechanism bpf and ptrace tell of each call";
 
 /// It keeps one place for each file and process: threads that share a file share it.
-const NO_THREADS: &str = "--by thread: only --mechanism bpf tells threads apart";
+const NO_THREADS: &str = "--by thread: only --mechanism bpf and ptrace tell threads apart";
 
 impl IoBy {
     /// The same for who tells.
@@ -34,6 +35,9 @@ impl IoBy {
 pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
     let apart = arguments.by.apart();
+    if arguments.no_seccomp && arguments.mechanism != IoMechanism::Ptrace {
+        bail!("--no-seccomp is for --mechanism ptrace only: no other puts a filter into the job");
+    }
     if let Some(folder) = &arguments.mount {
         return by_file_system(arguments.mechanism, folder, telling, apart);
     }
@@ -43,6 +47,16 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
             by_library(arguments).context("--mechanism preload does not work here")
+        }
+        IoMechanism::Ptrace => {
+            // A filter stays where it is when weigh goes: who is to outlive weigh gets none.
+            let outlives = arguments.pid.is_some() || arguments.duration.is_some();
+            let stops = match arguments.no_seccomp || outlives {
+                true => Stops::All,
+                false => Stops::Filtered,
+            };
+            let traced = TracedIo::open(stops, telling, apart);
+            Ok(Box::new(traced.context("--mechanism ptrace does not work here")?))
         }
         IoMechanism::Auto => match by_kernel(telling, apart) {
             Ok(kernel) => Ok(kernel),
@@ -104,7 +118,11 @@ fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         bail!("a process that runs already takes --mechanism bpf");
     };
     if let Some(why) = why_blind_in(command) {
-        eprintln!("weigh: the library can not be in {}: {why}.", command.display());
+        eprintln!(
+            "weigh: the library can not be in {}: {why}. --mechanism ptrace sees all programs; a call takes \
+             some 10 us more by it at least, and what that came to is told.",
+            command.display()
+        );
     }
     Ok(Box::new(LibraryIo::open(command)?))
 }

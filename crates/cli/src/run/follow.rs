@@ -6,6 +6,7 @@
 use anyhow::Context as _;
 use weigh_agent::{RemoteError, RemoteJob};
 use weigh_collect::follow::{Follow, Wanted};
+use weigh_collect::io::Telling;
 use weigh_collect::job::{JobError, KernelJob};
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
@@ -77,7 +78,12 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
                 true => Stops::Filtered,
                 false => Stops::All,
             };
-            Box::new(TracedJob::that_sees(wanted, stops)?)
+            let arguments = &settings.arguments;
+            let telling = if arguments.io_calls { Telling::Each } else { Telling::Sums };
+            Box::new(match arguments.io {
+                true => TracedJob::that_counts(wanted, stops, telling, arguments.io_by.apart())?,
+                false => TracedJob::that_sees(wanted, stops)?,
+            })
         }
         Mechanism::Preload => {
             let level = match way.level {

@@ -81,10 +81,11 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
         );
     }
     let has_calls = |way: &Way| {
-        way.following.mechanism == Mechanism::Ptrace && way.level == Level::Interposition
+        way.following.mechanism == Mechanism::Ptrace
+            && (arguments.io || way.level == Level::Interposition)
     };
     if arguments.seccomp && !(is_asked_for && ways.iter().all(has_calls)) {
-        bail!("--seccomp is for --mechanism ptrace --level 3 only");
+        bail!("--seccomp is for --mechanism ptrace, with --level 3 or --io, only");
     }
     Ok(ways)
 }
@@ -109,12 +110,12 @@ impl Settings {
         let ways = ways(&arguments)?;
         if arguments.io_calls && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
         {
-            bail!("--io-calls: only --mechanism bpf tells of each call");
+            bail!("--io-calls: only --mechanism bpf and ptrace tell of each call");
         }
         if arguments.io_by == IoBy::Thread
             && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
         {
-            bail!("--io-by thread: only --mechanism bpf tells threads apart");
+            bail!("--io-by thread: only --mechanism bpf and ptrace tell threads apart");
         }
         let mut watched = arguments.snapshots.clone();
         if let Some(path) = &arguments.snapshot_events {

@@ -1,6 +1,8 @@
 //! Which calls are about files, and what each does: what the kernel side is to know of them by their
 //! numbers.
 
+use std::sync::LazyLock;
+
 use super::layout::skeleton::types::io_call;
 
 /// Stands for a call where there was none: mapped memory, io_uring.
@@ -100,12 +102,25 @@ pub fn name(number: u64) -> String {
     }
 }
 
+/// More numbers of calls than there are.
+pub(crate) const NUMBERS: usize = 512;
+
+/// What a call does, by its number.
+pub(crate) fn kind(number: u64) -> Option<io_call> {
+    static KINDS: LazyLock<[Option<io_call>; NUMBERS]> = LazyLock::new(|| {
+        std::array::from_fn(|number| {
+            let name = crate::calls::name(number as u64);
+            let known = CALLS.iter().find(|(_, names)| names.contains(&name.as_str()));
+            known.map(|(what, _)| *what)
+        })
+    });
+    KINDS.get(usize::try_from(number).ok()?).copied().flatten()
+}
+
 /// What the kernel side is to know of each call.
 pub(super) fn fill(calls: &mut [u8]) {
     for (number, call) in calls.iter_mut().enumerate() {
-        let name = crate::calls::name(number as u64);
-        let known = CALLS.iter().find(|(_, names)| names.contains(&name.as_str()));
-        *call = known.map_or(0, |(what, _)| what.0 as u8);
+        *call = kind(number as u64).map_or(0, |what| what.0 as u8);
     }
 }
 

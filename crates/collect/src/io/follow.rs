@@ -2,10 +2,13 @@
 
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
+use std::process::ExitStatus;
 
+use rustix::process::Pid;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::KernelIo;
+use crate::call_filter::CallFilter;
 use crate::follow::FollowError;
 
 /// One who tells of them.
@@ -19,6 +22,21 @@ pub trait FollowIo {
     /// Variables that the command's environment has to hold.
     fn variables(&self) -> Vec<(OsString, OsString)> {
         Vec::new()
+    }
+
+    /// A filter of system calls that the command has to put into force before its exec.
+    fn filter(&self) -> Option<&CallFilter> {
+        None
+    }
+
+    /// Whether it waits for weigh's children by itself: then nobody else may.
+    fn waits_for_children(&self) -> bool {
+        false
+    }
+
+    /// Of one that does: the next child of weigh that has ended or stopped.
+    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
+        Ok(None)
     }
 
     /// Whether a process is one that is followed.

@@ -116,7 +116,10 @@ impl Counted {
             )),
         }
         if !known.blind.is_empty() {
-            notes.push(format!("the library was not in {}", known.blind));
+            notes.push(format!(
+                "the library was not in {}; weigh io --mechanism ptrace sees all programs, and tells what that costs",
+                known.blind
+            ));
         }
         if refused > 0 {
             notes
@@ -132,6 +135,7 @@ impl Counted {
             mechanism: Mechanism::Preload,
             quality: if is_all { Quality::Exact } else { Quality::Estimated },
             witness,
+            price: None,
             qualities: qualities(&known),
             notes,
         }

@@ -6,11 +6,11 @@
 //! by unseen is named: requests that the kernel serves by itself (io_uring, AIO), programs whose
 //! calls have unknown numbers, and those that the kernel hides from weigh.
 
-mod descriptor;
+pub mod descriptor;
 mod executed;
 mod filter;
 mod opens;
-mod table;
+pub mod table;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use super::job::Job;
 use super::sys;
 use crate::follow::Wanted;
 use descriptor::{Connection, Protocol, Referred, connection, referred};
-pub use filter::filter;
+pub use filter::{Stopping, filter};
 pub use opens::Opens;
 use table::Kind;
 
@@ -94,11 +94,6 @@ impl Calls {
     pub fn is_next_wanted(&self, job: &Job, tid: u32) -> bool {
         let is_inside = || job.threads.get(&tid).is_some_and(|thread| thread.call.is_some());
         self.stops == Stops::All || is_inside()
-    }
-
-    /// Whether a process can do without its tracer.
-    pub fn can_let_go(&self) -> bool {
-        self.stops == Stops::All
     }
 
     /// A thread enters a call.

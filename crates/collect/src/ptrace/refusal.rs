@@ -29,16 +29,40 @@ pub enum TraceError {
     },
 }
 
+/// Finds out who forbids it, of a process that runs already.
+pub fn why_not_join(pid: u32, error: io::Error) -> TraceError {
+    let status = procfs::read_of(pid, "status").map(|text| procfs::parse_status(&text));
+    let owner = status.ok().and_then(|status| status.uid);
+    let own = rustix::process::getuid();
+    let why = match (error.raw_os_error(), owner, scope()) {
+        (Some(libc::ESRCH), ..) => "there is none".to_owned(),
+        (Some(libc::EPERM), Some(owner), _) if !own.is_root() && owner != own.as_raw() => {
+            format!("it is user {owner}'s: as root, --mechanism bpf follows everybody's")
+        }
+        (Some(libc::EPERM), _, Some(1)) if !own.is_root() => {
+            "kernel.yama.ptrace_scope is 1, which lets only who started a process trace it: start it by \
+             weigh (weigh io --mechanism ptrace -- COMMAND), follow it as root, or \
+             `sysctl kernel.yama.ptrace_scope=0`"
+                .to_owned()
+        }
+        _ => return why(Some(pid), error),
+    };
+    TraceError::Refused { process: format!("process {pid}"), error, why }
+}
+
+fn scope() -> Option<u32> {
+    let scope = procfs::read("/proc/sys/kernel/yama/ptrace_scope").ok();
+    scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok())
+}
+
 /// Finds out who forbids it.
 pub fn why(pid: Option<u32>, error: io::Error) -> TraceError {
     let traced_by = pid.and_then(|pid| {
         let status = procfs::parse_status(&procfs::read_of(pid, "status").ok()?);
         status.tracer.filter(|tracer| *tracer != 0)
     });
-    let scope = procfs::read("/proc/sys/kernel/yama/ptrace_scope").ok();
-    let scope = scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok());
     let own = procfs::read("/proc/self/status").unwrap_or_default();
-    let why = reason(traced_by, scope, String::from_utf8_lossy(&own).contains("Seccomp:\t2"));
+    let why = reason(traced_by, scope(), String::from_utf8_lossy(&own).contains("Seccomp:\t2"));
     let process = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
     TraceError::Refused { process, error, why }
 }
@@ -47,11 +71,11 @@ fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> Strin
     match (traced_by, scope, has_filter) {
         (Some(tracer), ..) => format!(
             "process {tracer} traces it already, and there can be but one tracer: leave that one \
-             out, or use --mechanism poll"
+             out, or use --mechanism poll (of weigh io, preload)"
         ),
         (_, Some(scope @ 2..), _) => format!(
-            "kernel.yama.ptrace_scope is {scope}, which forbids tracing{}; --mechanism poll needs \
-             no tracing",
+            "kernel.yama.ptrace_scope is {scope}, which forbids tracing{}; --mechanism poll (of \
+             weigh io, preload) needs no tracing",
             if scope == 2 {
                 " without CAP_SYS_PTRACE: `sysctl kernel.yama.ptrace_scope=1` allows it for a \
                  process's own descendants"
@@ -61,9 +85,9 @@ fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> Strin
         ),
         (.., true) => "a seccomp filter is in force, as in some containers, and may forbid \
                        ptrace(2): allow it there (docker run --cap-add SYS_PTRACE), or use \
-                       --mechanism poll"
+                       --mechanism poll (of weigh io, preload)"
             .to_owned(),
-        _ => "a security module may forbid it; --mechanism poll needs no tracing".to_owned(),
+        _ => "a security module may forbid it; --mechanism poll (of weigh io, preload) needs no tracing".to_owned(),
     }
 }
 

@@ -75,6 +75,50 @@ pub fn try_out() -> io::Result<()> {
     }
 }
 
+/// So many stops are made to learn what one takes.
+const TRIED_STOPS: usize = 200;
+
+/// How long a thread is stopped at a call at least, tried with a process that does nothing else: from one stop to
+/// the next, with no look in between. The middle one of many.
+pub fn stop_seconds() -> io::Result<f64> {
+    // SAFETY: the child calls only functions that are safe after a fork, and is ended here.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            loop {
+                libc::syscall(libc::SYS_getppid);
+            }
+        }
+        checked(child.into())?;
+        let outcome = seize(child as u32, false).map(|()| time_stops(child));
+        libc::kill(child, libc::SIGKILL);
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, libc::__WALL) == child && libc::WIFSTOPPED(status) {
+            resume(child as u32, 0);
+        }
+        outcome
+    }
+}
+
+fn time_stops(child: pid_t) -> f64 {
+    let (mut times, mut before, mut status) = (Vec::new(), None, 0);
+    stop(child as u32);
+    while times.len() < TRIED_STOPS {
+        // SAFETY: the status is plain data, filled by the call.
+        let changed = unsafe { libc::waitpid(child, &mut status, libc::__WALL) };
+        if changed != child || !libc::WIFSTOPPED(status) {
+            break;
+        }
+        at_call(child as u32);
+        let now = crate::clock::monotonic_ns();
+        times.extend(before.map(|before| now - before));
+        before = Some(now);
+        resume_to_call(child as u32, 0);
+    }
+    times.sort_unstable();
+    times.get(times.len() / 2).map_or(0.0, |ns| *ns as f64 / 1e9)
+}
+
 /// Lets a stopped thread go on, with a signal or none. One that was killed meanwhile is on its way
 /// to its end, and will be heard of there.
 pub fn resume(tid: u32, signal: c_int) {

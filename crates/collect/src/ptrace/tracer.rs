@@ -4,7 +4,7 @@
 //! Signals pass through as they came, and a stopped group stays stopped. It alone waits for
 //! children: a wait by another thread would take stops away from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,13 @@ use libc::c_int;
 use weigh_schema::Counter;
 use weigh_schema::event::{Crossing, Event};
 
-use super::calls::{Calls, Next};
+use super::calls::{Calls, Next, Stops};
 use super::files::Files;
-use super::guard::Verdict;
+use super::guard::{Guard, Verdict};
+use super::io::IoCalls;
 use super::job::{Birth, Job};
 use super::program::Programs;
+use super::refusal::{self, TraceError};
 use super::sys::{self, AtCall, Change, What};
 use crate::procfs;
 
@@ -59,6 +61,10 @@ pub struct Tracer {
     programs: Programs,
     /// Looks at system calls, if they are wanted.
     calls: Option<Calls>,
+    /// Looks at what is read and written by file, if that is wanted.
+    io: Option<IoCalls>,
+    /// Which calls stop.
+    stops: Stops,
     /// Stopped at their birth, of which their parents have not told yet; with the signal.
     unplaced: Vec<(u32, c_int)>,
     /// Placed before their parents have told of them.
@@ -71,12 +77,19 @@ pub struct Tracer {
 
 impl Tracer {
     /// One that has seized nobody yet.
-    pub fn new(shared: Arc<Shared>, files: Files, calls: Option<Calls>) -> Tracer {
+    pub fn new(
+        shared: Arc<Shared>,
+        files: Files,
+        stops: Stops,
+        (calls, io): (Option<Calls>, Option<IoCalls>),
+    ) -> Tracer {
         Tracer {
             shared,
             files,
             programs: Programs::default(),
             calls,
+            io,
+            stops,
             unplaced: Vec::new(),
             placed_early: Vec::new(),
             coveted: Vec::new(),
@@ -87,6 +100,34 @@ impl Tracer {
     /// What it shares with the rest of weigh.
     pub fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Begins to trace all threads of a process that runs. Those that they start meanwhile are told of by them.
+    pub fn join(&mut self, pid: u32) -> Result<(), TraceError> {
+        sys::seize(pid, false).map_err(|error| refusal::why_not_join(pid, error))?;
+        let mut seized = vec![pid];
+        let mut tried: HashSet<u32> = seized.iter().copied().collect();
+        loop {
+            let new: Vec<u32> = threads_of(pid).filter(|tid| tried.insert(*tid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            // One that was started by one of these is traced by now.
+            seized.extend(new.into_iter().filter(|tid| sys::seize(*tid, false).is_ok()));
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut job = shared.job();
+        let guard = std::mem::replace(&mut job.guard, Guard::new());
+        *job = Job::new(pid, 0);
+        job.guard = guard;
+        for tid in &seized {
+            let birth = if *tid == pid { Birth::Own(0, 0) } else { Birth::Thread };
+            job.born(*tid, pid, birth);
+        }
+        self.io.iter_mut().for_each(|io| io.joins(pid, seized.len()));
+        // From this stop on they stop at their calls.
+        seized.iter().for_each(|tid| sys::stop(*tid));
+        Ok(())
     }
 
     /// Follows until no child is left, or it is told to let go: the kernel detaches what a thread
@@ -109,6 +150,7 @@ impl Tracer {
                     let mut job = self.shared.job();
                     let left: Vec<u32> = job.processes.keys().copied().collect();
                     for pid in left {
+                        self.io.iter_mut().for_each(|io| io.ends(pid));
                         job.process_ends(pid, None, None);
                     }
                     break;
@@ -147,7 +189,8 @@ impl Tracer {
 
     /// Lets a stopped thread go on, to its next system call if those are looked at.
     fn resume(&self, job: &Job, tid: u32, signal: c_int) {
-        match self.calls.as_ref().is_some_and(|calls| calls.is_next_wanted(job, tid)) {
+        let for_counters = self.calls.as_ref().is_some_and(|calls| calls.is_next_wanted(job, tid));
+        match for_counters || self.io.as_ref().is_some_and(|io| io.is_next_wanted(tid)) {
             true => sys::resume_to_call(tid, signal),
             false => sys::resume(tid, signal),
         }
@@ -155,7 +198,7 @@ impl Tracer {
 
     /// Whether a process can do without its tracer.
     fn can_let_go(&self) -> bool {
-        self.calls.as_ref().is_none_or(Calls::can_let_go)
+        self.stops == Stops::All
     }
 
     /// Ends a stop of a whole process as it has to be: a stopped group stays so until SIGCONT.
@@ -172,6 +215,14 @@ impl Tracer {
     fn at_call(&mut self, job: &mut Job, tid: u32) {
         let at = sys::at_call(tid);
         let mut next = Next::Pass;
+        let pid = job.threads.get(&tid).map(|thread| thread.process);
+        if let (Some(io), Some(pid)) = (&mut self.io, pid) {
+            match at {
+                Some(AtCall::Enters(call)) => io.enters(tid, pid, &call),
+                Some(AtCall::Leaves(result)) => io.leaves(tid, pid, result),
+                None => {}
+            }
+        }
         if let Some(calls) = &mut self.calls {
             match at {
                 Some(AtCall::Enters(call)) => next = calls.enters(job, tid, &call),
@@ -240,6 +291,7 @@ impl Tracer {
     fn let_go(&mut self, job: &mut Job, tid: u32, program: PathBuf, why: &'static str) {
         let mut seen = job.threads.get(&tid).map(|thread| thread.seen.clone()).unwrap_or_default();
         self.files.all(tid, tid, &mut seen);
+        self.io.iter_mut().for_each(|io| io.lets_go(tid, program.display().to_string()));
         job.let_go(tid, program, why, seen);
         self.shared.wake();
     }
@@ -383,6 +435,7 @@ impl Tracer {
             }
         };
         job.born(tid, parent, birth);
+        self.io.iter_mut().for_each(|io| io.born(tid, parent, is_thread));
         let verdict = self.judge(job, tid, parent, is_thread);
         if verdict == Verdict::Hold {
             self.held.insert(tid, None);
@@ -432,6 +485,7 @@ impl Tracer {
         if let Some(calls) = &mut self.calls {
             calls.executes(job, tid);
         }
+        self.io.iter_mut().for_each(|io| io.executes(tid, former));
         let program = self.programs.of(tid);
         if let Some(program) = program {
             if program.traces.is_some() && !self.can_let_go() {
@@ -470,6 +524,9 @@ impl Tracer {
         let running = job.processes.get(&pid).map_or(0, |process| process.running);
         if let Some(calls) = self.calls.as_mut().filter(|_| running == 1) {
             calls.ends(job, pid, tid);
+        }
+        if let Some(io) = self.io.as_mut().filter(|_| running == 1) {
+            io.leaves_for_good(tid, pid);
         }
         let Some(thread) = job.threads.get_mut(&tid) else { return };
         thread.is_leaving = true;
@@ -530,7 +587,9 @@ impl Tracer {
             job.cpu_by_ticks = true;
         }
         job.thread_ends(tid);
+        self.io.iter_mut().for_each(|io| io.thread_ends(tid));
         if tid == pid {
+            self.io.iter_mut().for_each(|io| io.ends(pid));
             let status = end.map(|end| end.status);
             job.process_ends(pid, status, end.map(|end| end.rss_peak_bytes));
             if pid == job.main {
@@ -575,6 +634,11 @@ impl Tracer {
             self.shared.wake();
         }
     }
+}
+
+fn threads_of(pid: u32) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// One that wants to trace, and can not, because its calls fail without weigh.

@@ -3,25 +3,19 @@
 //! Reads what the file system served; emits [`Event`]s, which are added up where those of `weigh io` are.
 //! Keeps no more files and processes than are in use, once it has handed over what it had.
 
-mod pattern;
 mod processes;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use weigh_schema::io::{Event, Field, FileId, Named, SIZES, Transfer, Use};
+use weigh_schema::io::{Counting, Event, Field, FileId, Moved, Named, Span, Transfer, Use};
 
 use crate::inodes::Inode;
-use pattern::Cursor;
 use processes::Processes;
 
 /// So many files and processes are kept before those that nobody has open are handed over.
 const MANY: usize = 4096;
-/// A sync after less than this is a small one.
-const SMALL_SYNC: u64 = 64 << 10;
-/// What O_DIRECT wants its places and sizes to be multiples of.
-const DIRECT_BLOCK: u64 = 4096;
 
 macro_rules! calls {
     ($($call:ident $name:literal $field:ident;)*) => {
@@ -84,22 +78,19 @@ pub struct Piece {
 /// What is kept of a file and process while it is in use.
 #[derive(Debug, Default)]
 pub struct Kept {
-    used: Use,
-    cursors: [Cursor; 2],
-    unsynced: u64,
+    counting: Counting,
     opened: u32,
 }
 
 impl Kept {
     /// Counts one more.
     pub fn count(&mut self, field: Field) {
-        self.add(field, 1);
+        self.counting.count(field);
     }
 
     /// Adds to a number.
     pub fn add(&mut self, field: Field, more: u64) {
-        let numbers = &mut self.used.numbers;
-        numbers.set(field, numbers.get(field) + more);
+        self.counting.add(field, more);
     }
 
     /// It was opened.
@@ -113,45 +104,26 @@ impl Kept {
 
     /// The last open was the kernel's own.
     pub fn is_no_open(&mut self) {
-        let opens = self.used.numbers.get(Field::Opens);
-        self.used.numbers.set(Field::Opens, opens.saturating_sub(1));
+        let opens = self.counting.used.numbers.get(Field::Opens);
+        self.counting.used.numbers.set(Field::Opens, opens.saturating_sub(1));
     }
 
     /// What was written is on its way to the device.
     pub fn sync(&mut self) {
-        self.count(Field::Syncs);
-        if (1..SMALL_SYNC).contains(&self.unsynced) {
-            self.count(Field::SmallSyncs);
-        }
-        self.unsynced = 0;
+        self.counting.synced();
     }
 
     /// A piece was read or written by a call.
     pub fn piece(&mut self, piece: &Piece) {
-        let (kind, which) = (piece.kind as usize, piece.direction);
-        let numbers = &mut self.used.numbers;
-        numbers.bytes[kind][which] += piece.bytes;
-        numbers.calls[kind][which] += 1;
-        if which == 1 {
-            self.unsynced += piece.bytes;
-        }
-        if piece.kind == Transfer::Mapped {
-            return;
-        }
-        numbers.sizes[which][bucket(piece.bytes)] += 1;
-        let direction = &mut self.used.directions[which];
-        self.cursors[which].place(numbers, direction, which, piece.from, piece.bytes);
-        if piece.is_direct {
-            self.count(Field::Direct);
-            if !(piece.from | piece.asked).is_multiple_of(DIRECT_BLOCK) {
-                self.count(Field::Unaligned);
-            }
-        }
+        self.counting.moved(&Moved {
+            transfer: piece.kind,
+            direction: piece.direction,
+            calls: 1,
+            bytes: piece.bytes,
+            from: Some(piece.from),
+            direct: piece.is_direct.then_some(piece.asked),
+        });
     }
-}
-
-fn bucket(bytes: u64) -> usize {
-    ((u64::BITS - bytes.leading_zeros()) as usize).min(SIZES - 1)
 }
 
 /// All of it.
@@ -218,14 +190,11 @@ impl Accounts {
         let mut all = self.kept();
         all.name(inode);
         let kept = all.uses.entry((inode.file, pid)).or_default();
-        let used = &mut kept.used;
+        let used = &mut kept.counting.used;
         (used.file, used.who.pid, used.object) = (inode.file, pid, inode.object);
-        if used.numbers.known(Field::First).is_none() {
-            used.numbers.set(Field::First, now.saturating_sub(took).max(1));
-        }
-        used.numbers.set(Field::Last, now);
-        used.slowest = used.slowest.max((took, call as u64, now));
-        kept.add(call.time(), took);
+        let began_ns = now.saturating_sub(took);
+        kept.counting.timed(&Span { began_ns, ended_ns: now, number: call as u64 });
+        kept.counting.add(call.time(), took);
         what(kept);
     }
 
@@ -233,7 +202,7 @@ impl Accounts {
     pub fn released(&self, pid: u32, file: FileId, is_deleted: bool) {
         if let Some(kept) = self.kept().uses.get_mut(&(file, pid)) {
             kept.opened = kept.opened.saturating_sub(1);
-            kept.used.is_deleted = is_deleted;
+            kept.counting.used.is_deleted = is_deleted;
         }
     }
 
@@ -245,7 +214,7 @@ impl Accounts {
             return Vec::new();
         }
         let done = all.uses.extract_if(|_, kept| kept.opened == 0);
-        let done: Vec<Use> = done.map(|(_, kept)| kept.used).collect();
+        let done: Vec<Use> = done.map(|(_, kept)| kept.counting.used).collect();
         let names = std::mem::take(&mut all.names);
         drop(all);
         self.told(done, names)
@@ -254,7 +223,7 @@ impl Accounts {
     /// Everything that is known and was not handed over.
     pub fn rest(&self) -> Vec<Event> {
         let mut all = self.kept();
-        let uses = all.uses.drain().map(|(_, kept)| kept.used).collect();
+        let uses = all.uses.drain().map(|(_, kept)| kept.counting.used).collect();
         let names = std::mem::take(&mut all.names);
         drop(all);
         self.told(uses, names)
@@ -263,7 +232,7 @@ impl Accounts {
     /// The same, and it is kept.
     pub fn so_far(&self) -> Vec<Event> {
         let all = self.kept();
-        let uses = all.uses.values().map(|kept| kept.used.clone()).collect();
+        let uses = all.uses.values().map(|kept| kept.counting.used.clone()).collect();
         let names = all.names.clone();
         drop(all);
         self.told(uses, names)
@@ -298,37 +267,6 @@ impl All {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_in_the_buckets_of_the_schema() {
-        use weigh_schema::io::bucket_start;
-        for bytes in [0, 1, 2, 3, 4, 1023, 1024, 1 << 40] {
-            let found = bucket(bytes);
-            assert!(bucket_start(found) <= bytes, "{bytes}");
-            assert!(found == SIZES - 1 || bytes < bucket_start(found + 1), "{bytes}");
-        }
-    }
-
-    #[test]
-    fn a_small_sync_is_one_after_little() {
-        let mut kept = Kept::default();
-        let written = |bytes| Piece {
-            direction: 1,
-            kind: Transfer::Positioned,
-            from: 0,
-            bytes,
-            asked: bytes,
-            is_direct: true,
-        };
-        kept.sync();
-        kept.piece(&written(4096));
-        kept.sync();
-        kept.piece(&written(SMALL_SYNC));
-        kept.sync();
-        let numbers = &kept.used.numbers;
-        assert_eq!((numbers.get(Field::Syncs), numbers.get(Field::SmallSyncs)), (3, 1));
-        assert_eq!((numbers.get(Field::Direct), numbers.get(Field::Unaligned)), (2, 0));
-    }
 
     #[test]
     fn calls_have_their_names() {

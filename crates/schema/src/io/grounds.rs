@@ -35,6 +35,19 @@ impl Witness {
     }
 }
 
+/// What the job was made to wait for, so that its calls could be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    /// How often a thread was stopped at a call.
+    pub stops_total: u64,
+    /// What one stop takes without a look: measured with a process that does nothing else, before the command began.
+    pub stop_seconds: f64,
+    /// What all looks at stopped threads took, by weigh's own clock.
+    pub look_seconds: f64,
+    /// All together: stops times what one takes, and the looks.
+    pub seconds: f64,
+}
+
 /// What a report stands on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grounds {
@@ -44,6 +57,8 @@ pub struct Grounds {
     pub quality: Quality,
     /// The kernel's own count, where it is needed as a witness.
     pub witness: Option<Witness>,
+    /// What seeing cost the job, where that is known call by call.
+    pub price: Option<Price>,
     /// Kinds of transfer, and numbers, that are not exact, and why.
     pub qualities: BTreeMap<String, Trust>,
     /// What else is missing.
@@ -56,6 +71,7 @@ impl Default for Grounds {
             mechanism: Mechanism::Bpf,
             quality: Quality::Exact,
             witness: None,
+            price: None,
             qualities: BTreeMap::new(),
             notes: Vec::new(),
         }

@@ -30,6 +30,19 @@ impl Places {
         self.shift = shift;
     }
 
+    /// Bytes were read (0) or written (1) from there on; as `collect/bpf/io/places.h` has it.
+    pub fn add(&mut self, direction: usize, from: u64, bytes: u64) {
+        let Some(last) = bytes.checked_sub(1).map(|more| from.saturating_add(more)) else { return };
+        let needed = u64::BITS - (last / PLACES as u64).leading_zeros();
+        self.widen(needed.max(PLACE_SHIFT as u32));
+        let (first, width) = ((from >> self.shift) as usize, 1u64 << self.shift);
+        for place in first..=(last >> self.shift) as usize {
+            let start = (place as u64) << self.shift;
+            let end = (start + (width - 1)).min(last);
+            self.bytes[direction & 1][place % PLACES] += end - start.max(from) + 1;
+        }
+    }
+
     /// Takes in what was done elsewhere, or later.
     pub fn fold(&mut self, other: &Places) {
         self.combine(other, u64::saturating_add);
@@ -70,6 +83,23 @@ mod tests {
         let mut places = Places { shift, ..Places::default() };
         places.bytes[0][..read.len()].copy_from_slice(read);
         places
+    }
+
+    #[test]
+    fn an_access_lies_in_as_many_places_as_it_reaches() {
+        let mut found = Places::default();
+        found.add(0, 4000, 200);
+        assert_eq!(found, places(12, &[96, 104]));
+        found.add(0, 0, 0);
+        found.add(0, 32 * 4096 - 1, 1);
+        assert_eq!((found.shift, found.bytes[0][31]), (12, 1));
+        found.add(0, 32 * 4096 - 1, 2);
+        assert_eq!((found.shift, found.bytes[0][15], found.bytes[0][16]), (13, 2, 1));
+        let sum: u64 = found.bytes[0].iter().sum();
+        assert_eq!(sum, 203);
+        // Beyond where any file reaches.
+        found.add(1, u64::MAX - 5, 100);
+        assert_eq!((found.shift, found.bytes[1][31]), (59, 6));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Object, Untold, Witness};
+use super::{Object, Price, Untold, Witness};
 use crate::quality::{Mechanism, Number, Quality};
 
 /// The schema of a report.
@@ -70,6 +70,9 @@ pub struct IoFound {
     /// The kernel's own count, where it is needed as a witness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<Witness>,
+    /// What seeing cost the job, where that is known call by call: it is in the time of the calls, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     /// Of all files together.
     pub totals: Totals,
     /// How many files and processes there are.

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
-use weigh_schema::io::{Advice, FileUse, Flow, IoFound, Rest, Totals, Transfer};
+use weigh_schema::io::{Advice, FileUse, Flow, IoFound, Price, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
 use crate::text::{Line, Paint, cut, wrap};
@@ -145,9 +145,22 @@ pub(crate) fn sums(found: &IoFound) -> String {
         [from, to] => format!(", {} from devices, {} to them", size(from), size(to)),
     };
     format!(
-        "{read}, {written}{mapped}{devices}; {} in them, of {}",
+        "{read}, {written}{mapped}{devices}; {} in them, of {}{}",
         show_amount(found.totals.seconds(), Unit::Seconds),
         show_amount(found.wall_seconds, Unit::Seconds),
+        found.price.as_ref().map(price).unwrap_or_default(),
+    )
+}
+
+/// What seeing cost the job.
+fn price(price: &Price) -> String {
+    let time = |seconds: f64| show_amount(seconds, Unit::Seconds);
+    format!(
+        "; seeing them took {} stops, at least {} of the job's time ({} for each stop, {} for looks)",
+        price.stops_total,
+        time(price.seconds),
+        time(price.stop_seconds),
+        time(price.look_seconds),
     )
 }
 

@@ -82,6 +82,7 @@ pub fn found(uses_total: u64) -> IoFound {
         mechanism: Mechanism::Bpf,
         quality: Quality::Exact,
         witness: None,
+        price: None,
         totals: totals(4000),
         uses_total,
         flows: flows(),

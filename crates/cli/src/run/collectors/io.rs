@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, LibraryIo, Telling, name};
+use weigh_collect::io::{Apart, Telling, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -30,10 +30,10 @@ const ROWS_AT_A_TICK: usize = 1024;
 /// What is known so far is put together and written for no more than a fifth of the time.
 const REST_PER_RECORD: u32 = 4;
 
-const WITHOUT_ROOT: &str = "; without root, --mechanism preload counts calls by file";
+const WITHOUT_ROOT: &str = "; without root, --mechanism preload and ptrace count calls by file";
 
 /// Starts it on the command, which is created but not yet executed. Where the job is followed by a library
-/// in its programs, that counts by file, too.
+/// in its programs or by a tracer, that counts by file, too.
 pub(super) fn start(
     waiting: &Waiting,
     follower: &dyn Follow,
@@ -46,12 +46,13 @@ pub(super) fn start(
         Ok(gather)
     };
     let open = || {
-        let by_library = || {
-            let counted = follower.counted()?;
-            Some(Gather::new(Box::new(LibraryIo::of(counted))))
-        };
+        let by_follower = || Some(Gather::new(follower.counted_io()?));
         let without = match (telling, apart) {
-            (Telling::Sums, Apart::Processes) => return by_library().map_or_else(by_kernel, Ok),
+            // It sees each call by itself.
+            _ if follower.mechanism() == Mechanism::Ptrace => {
+                return by_follower().map_or_else(by_kernel, Ok);
+            }
+            (Telling::Sums, Apart::Processes) => return by_follower().map_or_else(by_kernel, Ok),
             (Telling::Sums, Apart::Threads) => "--io-by thread: rows are each process's",
             (Telling::Each, Apart::Processes) => {
                 "--io-calls: no row for each call, only sums by file"
@@ -62,7 +63,7 @@ pub(super) fn start(
         };
         // Sums by file are better than neither.
         by_kernel().or_else(|error| {
-            let Some(gather) = by_library() else { return Err(error) };
+            let Some(gather) = by_follower() else { return Err(error) };
             eprintln!("weigh: {without}: {error}");
             Ok(gather)
         })

@@ -43,17 +43,19 @@ pub enum Protocol {
 }
 
 /// A path under `/proc`, without allocating.
-struct Name([u8; 64]);
+pub struct Name([u8; 64]);
 
 impl Name {
-    fn of(tid: u32, fd: i32) -> Name {
+    /// Of a descriptor, in one of the folders that have an entry for each.
+    pub fn of(folder: &str, tid: u32, fd: i32) -> Name {
         let mut name = [0; 64];
-        // Always fits: two numbers of ten digits at most.
-        let _ = write!(&mut name[..63], "/proc/{tid}/fd/{fd}");
+        // Always fits: two numbers of ten digits at most, and a short word.
+        let _ = write!(&mut name[..63], "/proc/{tid}/{folder}/{fd}");
         Name(name)
     }
 
-    fn text(&self) -> &CStr {
+    /// To be handed to the kernel.
+    pub fn text(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
 }
@@ -63,7 +65,7 @@ pub fn referred(tid: u32, fd: i32) -> Referred {
     if fd < 0 {
         return Referred::Nothing;
     }
-    let name = Name::of(tid, fd);
+    let name = Name::of("fd", tid, fd);
     let mut target = [0; 64];
     let length = match link(name.text(), &mut target) {
         Ok(length) => length,
@@ -87,7 +89,7 @@ fn inode_of(target: &[u8]) -> Option<u64> {
 
 /// Whether a descriptor that is of no nameless pipe is of one with a name.
 pub fn is_named_pipe(tid: u32, fd: i32) -> bool {
-    let name = Name::of(tid, fd);
+    let name = Name::of("fd", tid, fd);
     // Not synchronised: so the file system is not asked.
     let stat =
         rustix::fs::statx(rustix::fs::CWD, name.text(), AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE);
@@ -97,7 +99,7 @@ pub fn is_named_pipe(tid: u32, fd: i32) -> bool {
 /// Whether a descriptor may be read, and written; neither for one that was opened as a mere place
 /// (`O_PATH`).
 pub fn modes(tid: u32, fd: i32) -> (bool, bool) {
-    let name = Name::of(tid, fd);
+    let name = Name::of("fd", tid, fd);
     let stat = rustix::fs::lstat(name.text());
     let mode = stat.map(|stat| stat.st_mode).unwrap_or_default();
     (mode & libc::S_IRUSR != 0, mode & libc::S_IWUSR != 0)
@@ -106,7 +108,7 @@ pub fn modes(tid: u32, fd: i32) -> (bool, bool) {
 /// The path behind a descriptor, as far as the kernel knows one.
 pub fn path(tid: u32, fd: i32) -> Option<Vec<u8>> {
     let mut path = vec![0; libc::PATH_MAX as usize];
-    let length = link(Name::of(tid, fd).text(), &mut path).ok()?;
+    let length = link(Name::of("fd", tid, fd).text(), &mut path).ok()?;
     path.truncate(length);
     Some(path)
 }
@@ -178,7 +180,8 @@ pub fn connection(pid: u32, fd: i32) -> io::Result<Connection> {
     })
 }
 
-fn copy_of(pid: u32, fd: i32) -> io::Result<OwnedFd> {
+/// A copy of a process's descriptor.
+pub fn copy_of(pid: u32, fd: i32) -> io::Result<OwnedFd> {
     // SAFETY: neither call reads memory of ours; what they return is owned here.
     unsafe {
         let process = libc::syscall(libc::SYS_pidfd_open, pid, 0);

@@ -1,10 +1,13 @@
-//! The filter that lets only calls of interest stop, from the table of calls.
+//! The filter that lets only calls of interest stop, from the tables of calls.
+
+use std::collections::BTreeSet;
 
 use libc::sock_filter;
 
 use super::table::{ABIS, Abi, Kind, X32};
 use crate::call_filter::CallFilter;
 use crate::follow::Wanted;
+use crate::ptrace::io::table as files;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -14,13 +17,26 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Where the number, and whose it is, lie in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const AUDIT_ARCH: u32 = 4;
+/// Where the lower half of an argument lies, in the order of bytes of x86 and ARM.
+const fn argument(number: u32) -> u32 {
+    16 + 8 * number
+}
+
+/// Which calls are to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopping {
+    /// For counters, connections and opened files, if calls are wanted.
+    pub wanted: Option<Wanted>,
+    /// For what is read and written by file.
+    pub files: bool,
+}
 
 /// Picks out the calls that are wanted, of every kind of program that is known; of others all, so
 /// that they can be named.
-pub fn filter(wanted: Wanted) -> CallFilter {
+pub fn filter(stopping: Stopping) -> CallFilter {
     let mut program = vec![step(LOAD, AUDIT_ARCH)];
     for abi in ABIS {
-        let part = part(abi, wanted);
+        let part = part(abi, stopping);
         program.push(jump(IF_EQUAL, abi.audit_arch, 0, part.len() as u8));
         program.extend(part);
     }
@@ -28,14 +44,20 @@ pub fn filter(wanted: Wanted) -> CallFilter {
     CallFilter::new(program)
 }
 
-fn part(abi: &Abi, wanted: Wanted) -> Vec<sock_filter> {
-    let numbers: Vec<u32> = abi
-        .calls
-        .iter()
-        .filter(|(_, kind)| is_wanted(*kind, wanted))
-        .map(|(number, _)| *number as u32)
-        .collect();
+fn part(abi: &Abi, stopping: Stopping) -> Vec<sock_filter> {
+    let wanted = |kind| stopping.wanted.is_some_and(|wanted| is_wanted(kind, wanted));
+    let counted = abi.calls.iter().filter(|(_, kind)| wanted(*kind));
+    let mut numbers: BTreeSet<u32> = counted.map(|(number, _)| *number as u32).collect();
     let mut part = vec![step(LOAD, NUMBER)];
+    if stopping.files && !abi.is_32_bit {
+        numbers.extend(files::numbers().filter(|number| !files::is_by_argument(*number)));
+        part.extend(by_argument());
+    } else if stopping.files {
+        // Theirs are not told apart, but counted.
+        let moves = |kind| matches!(kind, Kind::Read | Kind::Write);
+        let calls = abi.calls.iter().filter(|(_, kind)| moves(*kind));
+        numbers.extend(calls.map(|(number, _)| *number as u32));
+    }
     let mut left = numbers.len() as u8;
     if !abi.is_32_bit {
         part.push(jump(IF_AT_LEAST, X32 as u32, left + 1, 0));
@@ -47,6 +69,25 @@ fn part(abi: &Abi, wanted: Wanted) -> Vec<sock_filter> {
     part.push(step(RETURN, libc::SECCOMP_RET_ALLOW));
     part.push(step(RETURN, libc::SECCOMP_RET_TRACE));
     part
+}
+
+/// Calls that are looked at only with some arguments: most of them have others.
+fn by_argument() -> Vec<sock_filter> {
+    vec![
+        // Memory that is no file's.
+        jump(IF_EQUAL, libc::SYS_mmap as u32, 0, 4),
+        step(LOAD, argument(4)),
+        jump(IF_EQUAL, u32::MAX, 0, 1),
+        step(RETURN, libc::SECCOMP_RET_ALLOW),
+        step(RETURN, libc::SECCOMP_RET_TRACE),
+        // What does not copy a descriptor.
+        jump(IF_EQUAL, libc::SYS_fcntl as u32, 0, 5),
+        step(LOAD, argument(1)),
+        jump(IF_EQUAL, libc::F_DUPFD as u32, 2, 0),
+        jump(IF_EQUAL, libc::F_DUPFD_CLOEXEC as u32, 1, 0),
+        step(RETURN, libc::SECCOMP_RET_ALLOW),
+        step(RETURN, libc::SECCOMP_RET_TRACE),
+    ]
 }
 
 fn is_wanted(kind: Kind, wanted: Wanted) -> bool {
@@ -71,14 +112,18 @@ mod tests {
     use super::*;
 
     /// What the kernel would do with a call.
-    fn verdict(program: &[sock_filter], audit_arch: u32, number: u32) -> u32 {
+    fn verdict(program: &[sock_filter], audit_arch: u32, number: u32, arguments: [u32; 6]) -> u32 {
         let (mut at, mut held) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
             at += 1;
             let taken = match code {
                 LOAD => {
-                    held = if k == NUMBER { number } else { audit_arch };
+                    held = match k {
+                        NUMBER => number,
+                        AUDIT_ARCH => audit_arch,
+                        other => arguments[(other as usize - 16) / 8],
+                    };
                     continue;
                 }
                 IF_EQUAL => held == k,
@@ -93,27 +138,49 @@ mod tests {
     #[test]
     fn the_filter_stops_what_the_table_knows_and_nothing_else() {
         let all = Wanted { calls: true, network: true, files: true };
-        let program = filter(all).program();
+        let program = filter(Stopping { wanted: Some(all), files: false }).program();
         for abi in ABIS {
             for number in 0..500 {
                 let is_known = matches!(table::kind(abi.audit_arch, number.into()), Ok(Some(_)));
                 let expected =
                     if is_known { libc::SECCOMP_RET_TRACE } else { libc::SECCOMP_RET_ALLOW };
-                assert_eq!(verdict(&program, abi.audit_arch, number), expected, "{number}");
+                let found = verdict(&program, abi.audit_arch, number, [0; 6]);
+                assert_eq!(found, expected, "{number}");
             }
         }
-        let unknown = verdict(&program, 0x8000_0016, 4);
+        let unknown = verdict(&program, 0x8000_0016, 4, [0; 6]);
         assert_eq!(unknown, libc::SECCOMP_RET_TRACE, "another machine's");
         let native = ABIS[0].audit_arch;
-        assert_eq!(verdict(&program, native, X32 as u32 + 5), libc::SECCOMP_RET_TRACE);
+        let x32 = verdict(&program, native, X32 as u32 + 5, [0; 6]);
+        assert_eq!(x32, libc::SECCOMP_RET_TRACE);
     }
 
     #[test]
     fn what_is_not_wanted_does_not_stop() {
         let files = Wanted { calls: true, network: false, files: true };
-        let program = filter(files).program();
-        let of = |number: libc::c_long| verdict(&program, ABIS[0].audit_arch, number as u32);
+        let program = filter(Stopping { wanted: Some(files), files: false }).program();
+        let of =
+            |number: libc::c_long| verdict(&program, ABIS[0].audit_arch, number as u32, [0; 6]);
         assert_eq!(of(libc::SYS_openat), libc::SECCOMP_RET_TRACE);
         assert_eq!(of(libc::SYS_read), libc::SECCOMP_RET_ALLOW);
+    }
+
+    #[test]
+    fn for_files_calls_stop_that_are_about_them() {
+        let program = filter(Stopping { wanted: None, files: true }).program();
+        let of = |number: libc::c_long, arguments| {
+            let found = verdict(&program, ABIS[0].audit_arch, number as u32, arguments);
+            found == libc::SECCOMP_RET_TRACE
+        };
+        let stops = [libc::SYS_read, libc::SYS_pwritev2, libc::SYS_close, libc::SYS_io_uring_setup];
+        assert!(stops.iter().all(|number| of(*number, [0; 6])));
+        let goes_on = [libc::SYS_futex, libc::SYS_brk, libc::SYS_io_uring_enter, libc::SYS_execve];
+        assert!(goes_on.iter().all(|number| !of(*number, [0; 6])));
+        assert!(of(libc::SYS_mmap, [0, 0, 0, 0, 3, 0]));
+        assert!(!of(libc::SYS_mmap, [0, 0, 0, 0, u32::MAX, 0]));
+        assert!(of(libc::SYS_fcntl, [3, libc::F_DUPFD as u32, 0, 0, 0, 0]));
+        assert!(!of(libc::SYS_fcntl, [3, libc::F_SETFL as u32, 0, 0, 0, 0]));
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(verdict(&program, 0x4000_0003, 3, [0; 6]), libc::SECCOMP_RET_TRACE);
     }
 }

@@ -1,6 +1,7 @@
-//! How a process goes through a file in one direction: as `collect/bpf/io/pattern.h` has it for calls.
+//! How a process goes through a file in one direction, for who counts it in user space: as
+//! `collect/bpf/io/pattern.h` has it for the BPF programs.
 
-use weigh_schema::io::{Direction, Field, Numbers, SEEN, STRIDES, Stretch};
+use super::{Direction, Field, Numbers, SEEN, STRIDES, Stretch};
 
 /// On from the last one, at the same distance as before, ahead, elsewhere: of reads, and of writes.
 const PATTERNS: [[Field; 4]; 2] = [

@@ -1,0 +1,307 @@
+//! What threads read and write, by file: looked at where they enter a call and where they leave it.
+//!
+//! Reads the call, what its descriptors refer to, and what came of it; emits what is counted by the rules
+//! that the BPF programs count by. What is done without a call is not seen and is named: mapped memory,
+//! requests of io_uring and AIO.
+
+mod counts;
+mod describe;
+mod files;
+pub(super) mod table;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weigh_schema::io::{Deed, Span, Who};
+
+use super::calls::Stops;
+use super::calls::table::{ABIS, X32};
+use super::sys::Call;
+use crate::clock::monotonic_ns;
+use crate::host;
+use crate::io::CallKind;
+pub use counts::Counts;
+use counts::Done;
+use describe::{End, Place};
+use files::{Referred, Unknown};
+use table::Does;
+
+/// What is counted, for the thread that traces and for who tells of it.
+#[derive(Clone)]
+pub struct SharedCounts(Arc<Mutex<Counts>>);
+
+impl SharedCounts {
+    /// Of these.
+    pub fn new(counts: Counts) -> SharedCounts {
+        SharedCounts(Arc::new(Mutex::new(counts)))
+    }
+
+    /// Nothing can be left half done there but by a panic, which keeps the numbers.
+    pub fn get(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that a thread is in.
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    does: Does,
+    number: u64,
+    arguments: [u64; 6],
+    began_ns: u64,
+}
+
+/// Follows them.
+pub struct IoCalls {
+    counts: SharedCounts,
+    stops: Stops,
+    inside: HashMap<u32, Inside>,
+}
+
+impl IoCalls {
+    /// Of none so far.
+    pub fn new(counts: SharedCounts, stops: Stops) -> IoCalls {
+        IoCalls { counts, stops, inside: HashMap::new() }
+    }
+
+    /// Whether a thread that goes on is to stop again where it next enters or leaves a call.
+    pub fn is_next_wanted(&self, tid: u32) -> bool {
+        self.stops == Stops::All || self.inside.contains_key(&tid)
+    }
+
+    /// A thread enters a call.
+    pub fn enters(&mut self, tid: u32, pid: u32, call: &Call) {
+        let looked_ns = monotonic_ns();
+        let counts = self.counts.clone();
+        let mut counts = counts.get();
+        self.inside.remove(&tid);
+        counts.price.stops_total += 1;
+        if counts.is_member(pid) {
+            self.looks(&mut counts, tid, pid, call);
+        }
+        let now_ns = monotonic_ns();
+        counts.price.look_seconds += (now_ns - looked_ns) as f64 / 1e9;
+        if let Some(inside) = self.inside.get_mut(&tid) {
+            inside.began_ns = now_ns;
+        }
+    }
+
+    fn looks(&mut self, counts: &mut Counts, tid: u32, pid: u32, call: &Call) {
+        let native = ABIS.first().map(|abi| abi.audit_arch);
+        if native != Some(call.audit_arch) || call.number >= X32 {
+            match ABIS.iter().any(|abi| abi.audit_arch == call.audit_arch) && call.number < X32 {
+                true => counts.foreign(pid),
+                false => {
+                    let name = counts.name_of(pid);
+                    counts.unknown.insert(name);
+                }
+            }
+            return;
+        }
+        let Some(does) = table::of(call.number) else { return };
+        let [first, second, ..] = call.arguments;
+        match does {
+            // When it has ended nothing is known of the descriptor any more.
+            Does::Call(CallKind::CALL_CLOSE) => {
+                return closes(counts, Who { pid, tid }, first as i32, call.number);
+            }
+            Does::ClosesRange => {
+                let range = first as u32..=second as u32;
+                let is_meant = |fd: &i32| u32::try_from(*fd).is_ok_and(|fd| range.contains(&fd));
+                // They may be marked to be closed at exec, or be copied first: what is there is asked when it is over.
+                if !counts.descriptors(pid).iter().any(is_meant) {
+                    return;
+                }
+            }
+            Does::Call(CallKind::CALL_MMAP) if call.arguments[4] as i32 == -1 => return,
+            Does::Duplicates if !describe::is_copy(call.number, second) => return,
+            _ => {}
+        }
+        let Call { number, arguments, .. } = *call;
+        self.inside.insert(tid, Inside { does, number, arguments, began_ns: 0 });
+    }
+
+    /// A thread leaves a call.
+    pub fn leaves(&mut self, tid: u32, pid: u32, result: Result<u64, i32>) {
+        let ended_ns = monotonic_ns();
+        let counts = self.counts.clone();
+        let mut counts = counts.get();
+        counts.price.stops_total += 1;
+        if let Some(inside) = self.inside.remove(&tid)
+            && counts.is_member(pid)
+        {
+            let span = Span {
+                began_ns: counts.since(inside.began_ns),
+                ended_ns: counts.since(ended_ns),
+                number: inside.number,
+            };
+            left(&mut counts, Who { pid, tid }, &inside, span, result);
+        }
+        counts.price.look_seconds += (monotonic_ns() - ended_ns) as f64 / 1e9;
+    }
+
+    /// A thread begins; it may be a process of its own.
+    pub fn born(&mut self, tid: u32, parent: u32, is_thread: bool) {
+        let mut counts = self.counts.get();
+        let is_counted = counts.is_member(parent);
+        if is_counted && !is_thread {
+            counts.born(tid, parent, None, monotonic_ns());
+        }
+        if is_counted {
+            counts.thread_begins();
+        }
+    }
+
+    /// A process that runs is followed from now on.
+    pub fn joins(&mut self, pid: u32, threads: usize) {
+        let mut counts = self.counts.get();
+        counts.born(pid, 0, host::process_name(pid), monotonic_ns());
+        (0..threads).for_each(|_| counts.thread_begins());
+    }
+
+    /// A process executes a program: some of its descriptors may be closed by that. The command is followed from here on.
+    pub fn executes(&mut self, tid: u32, former: u32) {
+        self.inside.remove(&tid);
+        self.inside.remove(&former);
+        let name = host::process_name(tid);
+        let mut counts = self.counts.get();
+        if counts.is_member(tid) {
+            counts.rename(tid, name);
+            return look_again(&mut counts, tid, tid);
+        }
+        counts.born(tid, 0, name, monotonic_ns());
+        counts.thread_begins();
+    }
+
+    /// The last thread of a process is about to end; its descriptors are still there.
+    pub fn leaves_for_good(&mut self, tid: u32, pid: u32) {
+        let mut counts = self.counts.get();
+        counts.rename(pid, host::process_name(pid));
+        look_again(&mut counts, pid, tid);
+    }
+
+    /// A thread is no more.
+    pub fn thread_ends(&mut self, tid: u32) {
+        self.inside.remove(&tid);
+    }
+
+    /// A process is no more.
+    pub fn ends(&mut self, pid: u32) {
+        self.counts.get().ends(pid, monotonic_ns());
+    }
+
+    /// A process is traced by another from now on.
+    pub fn lets_go(&mut self, pid: u32, program: String) {
+        let mut counts = self.counts.get();
+        counts.untraced.insert(program);
+        counts.ends(pid, monotonic_ns());
+    }
+}
+
+/// What descriptors refer to now that were used before.
+fn look_again(counts: &mut Counts, pid: u32, tid: u32) {
+    for fd in counts.descriptors(pid) {
+        counts.refers(pid, fd, files::referred(tid, fd).ok());
+    }
+}
+
+fn closes(counts: &mut Counts, who: Who, fd: i32, number: u64) {
+    let Ok(referred) = files::referred(who.tid, fd) else { return };
+    give_name(counts, who, fd, &referred);
+    let at_ns = counts.since(monotonic_ns());
+    let done = Done {
+        deed: Deed::Close,
+        calls: 1,
+        bytes: 0,
+        from: None,
+        is_direct: false,
+        truncates: false,
+        error: 0,
+        asked: None,
+        span: Span { began_ns: at_ns, ended_ns: at_ns, number },
+        is_timed: true,
+    };
+    counts.did(who, Some(&referred), &done);
+    counts.refers(who.pid, fd, Some(referred));
+    counts.refers(who.pid, fd, None);
+}
+
+fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Result<u64, i32>) {
+    let kind = match inside.does {
+        Does::Call(kind) => kind,
+        Does::Duplicates => {
+            if let Ok(fd) = result {
+                let referred = files::referred(who.tid, fd as i32);
+                counts.refers(who.pid, fd as i32, referred.ok());
+            }
+            return;
+        }
+        Does::ClosesRange => return look_again(counts, who.pid, who.tid),
+        Does::Uring | Does::Aio => {
+            let name = counts.name_of(who.pid);
+            match (result, inside.does) {
+                (Err(_), _) => false,
+                (_, Does::Uring) => counts.by_uring.insert(name),
+                _ => counts.by_aio.insert(name),
+            };
+            return;
+        }
+    };
+    for end in describe::ends(who.tid, kind, &inside.arguments, result) {
+        let End { fd, deed, calls, bytes, place, truncates, is_timed, asked } = end;
+        let mut done = Done {
+            deed,
+            calls,
+            bytes,
+            from: None,
+            is_direct: false,
+            truncates,
+            error: result.err().unwrap_or(0),
+            asked,
+            span,
+            is_timed,
+        };
+        let Some(fd) = fd else {
+            counts.by_path(who, &done);
+            continue;
+        };
+        let referred = files::referred(who.tid, fd);
+        match &referred {
+            Ok(referred) => {
+                place_it(&mut done, who.tid, fd, referred, place);
+                give_name(counts, who, fd, referred);
+            }
+            Err(Unknown::Hidden) => {
+                let name = counts.name_of(who.pid);
+                counts.hidden.insert(name);
+            }
+            Err(Unknown::Nothing) => {}
+        }
+        let referred = referred.ok();
+        counts.refers(who.pid, fd, referred);
+        counts.did(who, referred.as_ref(), &done);
+    }
+}
+
+/// Where it was done, and whether past the page cache.
+fn place_it(done: &mut Done, tid: u32, fd: i32, referred: &Referred, place: Place) {
+    let is_move = matches!(done.deed, Deed::Read(_) | Deed::Write(_));
+    if !is_move || !referred.has_offsets() {
+        return;
+    }
+    let opened = files::opened(tid, fd);
+    done.is_direct = opened.flags & libc::O_DIRECT as u32 != 0;
+    if done.error == 0 {
+        done.from = match place {
+            Place::Nowhere => None,
+            Place::At(from) => Some(from),
+            Place::BeforePosition => opened.position.and_then(|at| at.checked_sub(done.bytes)),
+        };
+    }
+}
+
+fn give_name(counts: &mut Counts, who: Who, fd: i32, referred: &Referred) {
+    if !counts.is_named(&referred.file) {
+        counts.set_name(referred, files::name(who.pid, who.tid, fd, referred));
+    }
+}
