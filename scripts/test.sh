@@ -168,10 +168,11 @@ vm() {
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
 	mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$elsewhere")
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
-	# Those that attach to page faults, over and over, stop a guest whose processors do not take turns. As that
+	# Those that attach to page faults, over and over, or to what opens files, stop a guest whose processors do not take
+	# turns: one of them executes an instruction for ever that the other has just written over. As that
 	# guest leaves a processor of this machine idle, the others have theirs beside it; one goes there so that both
 	# end together.
-	local in_turns libweigh beside status=0 patient='/((calls|libweigh|limits)[a-z_]*|network)-[0-9a-f]+$'
+	local in_turns libweigh beside status=0 patient='/((calls|libweigh|limits)[a-z_]*|network|files)-[0-9a-f]+$'
 	mapfile -t libweigh < <(printf '%s\n' "${all[@]}" | grep -E '/libweigh(_parts)?-[0-9a-f]+$')
 	mapfile -t in_turns < <(printf '%s\n' "${tests[@]}" | grep -E "$patient")
 	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE "$patient")

@@ -16,7 +16,9 @@ const CHUNK: u64 = 1021;
 const CALLS: u64 = 980;
 
 /// What only the kernel side knows, and times.
-const NOT_BY_CALLS: [&str; 9] = [
+const NOT_BY_CALLS: [&str; 11] = [
+    "readahead_unused_bytes",
+    "readahead_doubts_total",
     "cached_reads_total",
     "filled_bytes",
     "device_read_bytes",
@@ -91,7 +93,7 @@ fn is_whole(report: &Value) {
     for key in ["quality", "notes", "rest"] {
         assert!(report.get(key).is_none(), "{key}: {}", report[key]);
     }
-    for key in ["mapped", "filled_bytes", "device_read_bytes"] {
+    for key in ["mapped", "filled_bytes", "device_read_bytes", "readahead_unused_bytes"] {
         assert_eq!(report["qualities"][key]["quality"], "unavailable", "{key}");
     }
     assert_eq!(report["qualities"]["read_seconds"]["quality"], "estimated");
@@ -186,7 +188,7 @@ fn a_recording_has_the_files_and_the_kernels_count_beside_them() {
 fn comparable(row: &Value) -> Option<String> {
     let mut row = row.clone();
     let fields = row.as_object_mut()?;
-    for key in ["pid", "slowest", "device", "inode"] {
+    for key in ["pid", "slowest", "device", "inode", "readahead_quality"] {
         fields.remove(key);
     }
     fields.get_mut("by_kind")?.as_object_mut()?.remove("mapped");

@@ -41,4 +41,5 @@ pub mod signals;
 pub mod spawn;
 mod table;
 pub mod trace;
+pub mod tracefs;
 mod waited_io;

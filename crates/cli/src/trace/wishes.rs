@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use weigh_collect::tracefs;
 use weigh_trace::btf::Btf;
 use weigh_trace::error::{Refusal, Wrong};
 use weigh_trace::event::{Event, Field, Point};
@@ -219,10 +220,6 @@ fn is_lacking(refusal: &Refusal) -> bool {
     )
 }
 
-/// Where the kernel lists its tracepoints by groups; both places are the same, older kernels have the
-/// second.
-const GROUPS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
-
 /// The groups of tracepoints, if they can be read.
 pub fn groups() -> Vec<(String, Vec<String>)> {
     let names = |path: &Path| -> Vec<String> {
@@ -230,8 +227,7 @@ pub fn groups() -> Vec<(String, Vec<String>)> {
         let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     };
-    let root = GROUPS.iter().map(Path::new).find(|root| root.is_dir());
-    let Some(root) = root else { return Vec::new() };
+    let Some(root) = tracefs::events() else { return Vec::new() };
     names(root).into_iter().map(|group| (group.clone(), names(&root.join(group)))).collect()
 }
 
@@ -242,7 +238,7 @@ const OTHERS: [&str; 6] = ["syscalls", "ftrace", "kprobes", "uprobes", "eprobes"
 pub fn is_listed(group: Option<&str>, name: &str) -> bool {
     let is_it = |group: &str| {
         !OTHERS.contains(&group)
-            && GROUPS.iter().any(|root| Path::new(root).join(group).join(name).is_dir())
+            && tracefs::events().is_some_and(|root| root.join(group).join(name).is_dir())
     };
     match group {
         Some(group) => is_it(group),
@@ -253,7 +249,7 @@ pub fn is_listed(group: Option<&str>, name: &str) -> bool {
 /// Types have no groups: whether a tracepoint is in the one that was said, only the kernel's list knows.
 fn check_group(event: &Event) -> Result<(), Refusal> {
     let Point::Tracepoint { group: Some(group), name } = &event.point else { return Ok(()) };
-    if GROUPS.iter().any(|root| Path::new(root).join(group).join(name).is_dir()) {
+    if tracefs::events().is_some_and(|root| root.join(group).join(name).is_dir()) {
         return Ok(());
     }
     let groups = groups();

@@ -128,6 +128,7 @@ impl FollowIo for TracedIo {
             (Transfer::Mapped.name().to_string(), unavailable(NO_CALL)),
             (Field::Filled.key(), unavailable(NO_CACHE)),
             (Field::Cached.key(), unavailable(NO_CACHE)),
+            (Field::AheadUnused.key(), unavailable(NO_CACHE)),
             (Field::DeviceRead.key(), unavailable(NO_CACHE)),
             (Field::DeviceWritten.key(), unavailable(NO_CACHE)),
         ]);
