@@ -198,15 +198,21 @@ impl IoCalls {
     }
 }
 
+/// What a descriptor refers to, kept apart from all that was there before.
+fn referred(counts: &mut Counts, tid: u32, fd: i32) -> Result<Referred, Unknown> {
+    files::referred(tid, fd).map(|found| counts.kept_apart(found))
+}
+
 /// What descriptors refer to now that were used before.
 fn look_again(counts: &mut Counts, pid: u32, tid: u32) {
     for fd in counts.descriptors(pid) {
-        counts.refers(pid, fd, files::referred(tid, fd).ok());
+        let now = referred(counts, tid, fd).ok();
+        counts.refers(pid, fd, now);
     }
 }
 
 fn closes(counts: &mut Counts, who: Who, fd: i32, number: u64) {
-    let Ok(referred) = files::referred(who.tid, fd) else { return };
+    let Ok(referred) = referred(counts, who.tid, fd) else { return };
     give_name(counts, who, fd, &referred);
     let at_ns = counts.since(monotonic_ns());
     let done = Done {
@@ -231,7 +237,7 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
         Does::Call(kind) => kind,
         Does::Duplicates => {
             if let Ok(fd) = result {
-                let referred = files::referred(who.tid, fd as i32);
+                let referred = referred(counts, who.tid, fd as i32);
                 counts.refers(who.pid, fd as i32, referred.ok());
             }
             return;
@@ -265,7 +271,7 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
             counts.by_path(who, &done);
             continue;
         };
-        let referred = files::referred(who.tid, fd);
+        let referred = referred(counts, who.tid, fd);
         match &referred {
             Ok(referred) => {
                 place_it(&mut done, who.tid, fd, referred, place);

@@ -87,6 +87,8 @@ pub struct Counts {
     uses: HashMap<(FileId, Who), Counting>,
     rest: Counting,
     named: HashSet<FileId>,
+    gone: HashSet<FileId>,
+    given_again: HashMap<FileId, u32>,
     events: Vec<Event>,
     tally: Tally,
     /// What it costs the job.
@@ -114,6 +116,8 @@ impl Counts {
             uses: HashMap::new(),
             rest: Counting::default(),
             named: HashSet::new(),
+            gone: HashSet::new(),
+            given_again: HashMap::new(),
             events: Vec::new(),
             tally: Tally::default(),
             price: Price { stop_seconds, ..Price::default() },
@@ -177,6 +181,23 @@ impl Counts {
     pub fn descriptors(&self, pid: u32) -> Vec<i32> {
         let of = |member: &Member| member.descriptors.keys().copied().collect();
         self.members.get(&pid).map(of).unwrap_or_default()
+    }
+
+    /// A file that has the number of one that is gone is another one. When both were made does not always tell: file
+    /// systems have times by ticks of milliseconds.
+    pub fn kept_apart(&mut self, mut found: Referred) -> Referred {
+        let number = found.file;
+        if found.is_deleted {
+            if self.gone.len() == MOST_USES {
+                self.gone.clear();
+            }
+            self.gone.insert(number);
+        } else if self.gone.remove(&number) {
+            *self.given_again.entry(number).or_default() += 1;
+        }
+        let times = self.given_again.get(&number).copied().unwrap_or(0);
+        found.file.generation = number.generation.wrapping_add(times);
+        found
     }
 
     /// What a descriptor refers to now.
@@ -337,5 +358,24 @@ impl Counts {
     /// How much was seen.
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_given_again_is_of_another_file() {
+        let mut counts = Counts::new(Telling::Sums, Apart::Processes, 0.0);
+        let file = FileId { device: 1, inode: 7, generation: 5 };
+        let mut seen = |is_deleted| {
+            counts.kept_apart(Referred { file, object: Object::Regular, is_deleted }).file
+        };
+        let first = seen(false);
+        assert_eq!((first, seen(false), seen(true), seen(true)), (file, file, file, file));
+        let second = seen(false);
+        assert!(second != first && seen(false) == second && seen(true) == second);
+        assert!(![first, second].contains(&seen(false)));
     }
 }
