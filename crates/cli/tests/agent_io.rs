@@ -5,19 +5,18 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use support::agent::{Agent, NOBODY, root_for_everybody};
 use support::run::{Scratch, Weigh};
+use support::told::{BYTES, moved, row, rows, source, text};
 use support::{patience, wait_until, workload};
 use weigh_agent::RemoteIo;
 use weigh_collect::io::{Apart, Telling};
 use weigh_schema::io::IoCall;
 use weigh_schema::{Mechanism, Quality};
 
-const BYTES: u64 = 1_000_003;
 const CHUNK: u64 = 1021;
 const CALLS: u64 = 980;
 const PAGE: u64 = 4096;
@@ -41,33 +40,6 @@ fn is_whole(report: &Value) {
     for key in ["notes", "rest", "quality"] {
         assert!(report.get(key).is_none(), "{key}: {}", report[key]);
     }
-}
-
-fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
-    report["files"].as_array().expect("files").iter().filter(|row| row["name"] == name).collect()
-}
-
-#[track_caller]
-fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let rows = rows(report, name);
-    assert_eq!(rows.len(), 1, "{name} in {report}");
-    rows[0]
-}
-
-/// Read bytes and calls, written bytes and calls, of a kind.
-fn moved(row: &Value, kind: &str) -> [u64; 4] {
-    let of = |key: &str| row["by_kind"][kind][key].as_u64().unwrap_or(0);
-    [of("read_bytes"), of("read_calls"), of("written_bytes"), of("write_calls")]
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn source(scratch: &Scratch) -> String {
-    let path = scratch.path("work/source");
-    std::fs::write(&path, vec![7; BYTES as usize]).expect("a file");
-    text(&path)
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use support::run::{Scratch, set_surroundings, weigh};
 use support::terminal::Terminal;
+use support::told::{moved, number, row, rows, text};
 use support::{wait_until, weigh_binary, workload};
 
 const BYTES: u64 = 1_000_003;
@@ -29,32 +30,6 @@ fn io(scratch: &Scratch, options: &[&str], command: &[&str]) -> (Output, Value) 
     assert!(report.get("notes").is_none(), "{}", report["notes"]);
     assert!(report.get("rest").is_none(), "{}", report["rest"]);
     (output, report)
-}
-
-/// The rows of the file of that name.
-fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
-    report["files"].as_array().expect("files").iter().filter(|row| row["name"] == name).collect()
-}
-
-#[track_caller]
-fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let rows = rows(report, name);
-    assert_eq!(rows.len(), 1, "{name} in {report}");
-    rows[0]
-}
-
-fn number(row: &Value, key: &str) -> u64 {
-    row["numbers"][key].as_u64().unwrap_or(0)
-}
-
-/// Read bytes and calls, written bytes and calls, of a kind.
-fn moved(row: &Value, kind: &str) -> [u64; 4] {
-    let of = |key: &str| row["by_kind"][kind][key].as_u64().unwrap_or(0);
-    [of("read_bytes"), of("read_calls"), of("written_bytes"), of("write_calls")]
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
 }
 
 /// A file to read, of odd length, of which the page cache holds nothing.

@@ -3,16 +3,14 @@
 
 mod support;
 
-use std::path::Path;
-
 use serde_json::Value;
 use support::run::{Scratch, weigh_as};
+use support::told::{BYTES, moved, number, row, rows, source, text};
 use support::{wait_until, workload};
 use weigh_keep::Recording;
 use weigh_schema::io::{IoFound, Unseen};
 
 const NOBODY: u32 = 65534;
-const BYTES: u64 = 1_000_003;
 const CHUNK: u64 = 1021;
 const CALLS: u64 = 980;
 
@@ -39,37 +37,6 @@ fn is_whole(report: &Value) {
     }
     assert!(report.get("notes").is_none(), "{}", report["notes"]);
     assert!(report.get("rest").is_none(), "{}", report["rest"]);
-}
-
-fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
-    report["files"].as_array().expect("files").iter().filter(|row| row["name"] == name).collect()
-}
-
-#[track_caller]
-fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let rows = rows(report, name);
-    assert_eq!(rows.len(), 1, "{name} in {report}");
-    rows[0]
-}
-
-fn number(row: &Value, key: &str) -> u64 {
-    row["numbers"][key].as_u64().unwrap_or(0)
-}
-
-/// Read bytes and calls, written bytes and calls, of a kind.
-fn moved(row: &Value, kind: &str) -> [u64; 4] {
-    let of = |key: &str| row["by_kind"][kind][key].as_u64().unwrap_or(0);
-    [of("read_bytes"), of("read_calls"), of("written_bytes"), of("write_calls")]
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn source(scratch: &Scratch) -> String {
-    let path = scratch.path("work/source");
-    std::fs::write(&path, vec![7; BYTES as usize]).expect("a file");
-    text(&path)
 }
 
 /// The library keeps a place for each file and process: who asks for threads is told, before anything runs.

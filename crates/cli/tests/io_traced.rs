@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use support::run::{Scratch, weigh_as};
+use support::told::{BYTES, moved, number, row, rows, source, text};
 use support::{is_root, wait_until, workload};
 use weigh_keep::Recording;
 
 const NOBODY: u32 = 65534;
-const BYTES: u64 = 1_000_003;
 const CHUNK: u64 = 1021;
 const CALLS: u64 = 980;
 
@@ -54,37 +54,6 @@ fn traced(scratch: &Scratch, command: &[&str]) -> (std::process::Output, Value) 
     let (output, report) = io_as(Some(NOBODY), scratch, &["--mechanism", "ptrace"], command);
     assert_eq!(report["mechanism"], "ptrace", "{report}");
     (output, report)
-}
-
-fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
-    report["files"].as_array().expect("files").iter().filter(|row| row["name"] == name).collect()
-}
-
-#[track_caller]
-fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let rows = rows(report, name);
-    assert_eq!(rows.len(), 1, "{name} in {report}");
-    rows[0]
-}
-
-fn number(row: &Value, key: &str) -> u64 {
-    row["numbers"][key].as_u64().unwrap_or(0)
-}
-
-/// Read bytes and calls, written bytes and calls, of a kind.
-fn moved(row: &Value, kind: &str) -> [u64; 4] {
-    let of = |key: &str| row["by_kind"][kind][key].as_u64().unwrap_or(0);
-    [of("read_bytes"), of("read_calls"), of("written_bytes"), of("write_calls")]
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn source(scratch: &Scratch) -> String {
-    let path = scratch.path("work/source");
-    std::fs::write(&path, vec![7; BYTES as usize]).expect("a file");
-    text(&path)
 }
 
 /// Nothing is wrong with it but what no tracer sees.

@@ -18,6 +18,7 @@ pub mod mortal;
 pub mod processes;
 pub mod run;
 pub mod terminal;
+pub mod told;
 pub mod trace;
 
 use std::path::PathBuf;

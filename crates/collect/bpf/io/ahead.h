@@ -161,7 +161,7 @@ static __always_inline void drop_ahead(struct ahead_key *key)
 		add(&live_ahead[place], -1);
 }
 
-/* Pages that were there, or are no longer. Global, as above. False where it should be tried again. */
+/* Pages that were there, or are no longer. Global, as above. */
 __noinline int pass_ahead(struct reach *reach, __u32 number)
 {
 	struct ahead_of taken[AHEAD_READERS];

@@ -1,0 +1,46 @@
+//! What a report of `weigh io` says of a file, for tests that hold it to what was done.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::run::Scratch;
+
+/// Bytes of [`source`].
+pub const BYTES: u64 = 1_000_003;
+
+/// The rows of the file of that name.
+pub fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
+    report["files"].as_array().expect("files").iter().filter(|row| row["name"] == name).collect()
+}
+
+/// The only one.
+#[track_caller]
+pub fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let rows = rows(report, name);
+    assert_eq!(rows.len(), 1, "{name} in {report}");
+    rows[0]
+}
+
+/// A number of a row, 0 if it is not there.
+pub fn number(row: &Value, key: &str) -> u64 {
+    row["numbers"][key].as_u64().unwrap_or(0)
+}
+
+/// Read bytes and calls, written bytes and calls, of a kind.
+pub fn moved(row: &Value, kind: &str) -> [u64; 4] {
+    let of = |key: &str| row["by_kind"][kind][key].as_u64().unwrap_or(0);
+    [of("read_bytes"), of("read_calls"), of("written_bytes"), of("write_calls")]
+}
+
+/// A path as reports have it.
+pub fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A file to read, of odd length.
+pub fn source(scratch: &Scratch) -> String {
+    let path = scratch.path("work/source");
+    std::fs::write(&path, vec![7; BYTES as usize]).expect("a file");
+    text(&path)
+}
