@@ -78,6 +78,7 @@ enum bpf_map_type {
 #define IPPROTO_UDP 17
 #define MSG_PEEK 2
 #define TCP_ESTABLISHED 1
+#define TCP_NEW_SYN_RECV 12
 #define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10

@@ -46,6 +46,9 @@ pub use names::{STORES, name};
 /// What tells whose pages reach a device.
 const WRITES: [&str; 2] = ["pagecache", "block"];
 
+/// What tells, since 6.16, when a call hands bytes to TCP.
+const SENDING: &str = "tcp_sendmsg_locked";
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -200,6 +203,7 @@ impl KernelCalls {
             let none = BTreeMap::new();
             let own_parts = if chosen.functions { functions.own_parts() } else { &none };
             names::fill(&mut constants.kinds, own_parts);
+            constants.tells_of_sending = offers.tracepoint(SENDING);
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;
         }

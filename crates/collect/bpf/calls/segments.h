@@ -37,7 +37,7 @@ struct {
 	__type(value, struct sent);
 } sockets_sent SEC(".maps");
 
-typedef void (*btf_trace_tcp_sendmsg_locked)(void *);
+const volatile bool tells_of_sending; /* whether the kernel does */
 
 /* Whether one place in the stream lies before another: numbers wrap. */
 static __always_inline bool before(__u32 one, __u32 other)
@@ -199,10 +199,11 @@ static __always_inline void charge_packet(struct sk_buff *packet, struct open *o
 	struct segment segment = {};
 	__u32 end;
 
-	if (!sk || sk->sk_protocol != IPPROTO_TCP)
+	/* What answers a connection's first packet is sent by less than a socket. */
+	if (!sk || sk->__sk_common.skc_state == TCP_NEW_SYN_RECV || sk->sk_protocol != IPPROTO_TCP)
 		return;
 	segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
-	if (!segment.sent && bpf_core_type_exists(btf_trace_tcp_sendmsg_locked))
+	if (!segment.sent && tells_of_sending)
 		return;
 	if (!segment_of(&segment, packet))
 		return;
@@ -210,7 +211,7 @@ static __always_inline void charge_packet(struct sk_buff *packet, struct open *o
 	if (open->account && asks(open, WEIGH_TCP)) {
 		name_cause(&segment.now, open);
 		segment.account = open->account;
-		if (!bpf_core_type_exists(btf_trace_tcp_sendmsg_locked) &&
+		if (!tells_of_sending &&
 		    (!segment.sent || before(segment.sent->high, end))) {
 			begin_range(sk, open, segment.sent ? segment.sent->high : segment.from);
 			segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
