@@ -5,6 +5,7 @@
 
 mod load;
 mod site;
+mod tables;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,11 +14,11 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, getppid, kill_process};
 
 use crate::machine;
-use crate::page::{Page, Table};
+use crate::page::Page;
 use crate::plot;
 use crate::runs::Bench;
 use crate::spread::Spread;
-use load::{CONNECTIONS, Histogram, Load, Pace, percentile};
+use load::{CONNECTIONS, Fresh, Histogram, Load, Pace};
 use site::{FILE_BYTES, Kind, Server};
 
 /// How a server is watched.
@@ -67,13 +68,22 @@ struct Sample {
     slow: Load,
     /// CPU time of the server for each request, at full load.
     cpu_us: f64,
+    /// A connection for each request: one at a time, and several.
+    alone: Fresh,
+    at_once: Fresh,
+    /// CPU time of the server for each request that came alone.
+    alone_cpu_us: f64,
     getppid_ns: f64,
 }
 
 /// The rounds of a server, by way.
 type Samples = [Vec<Sample>; WAYS.len()];
 
-const SECONDS: u64 = 420;
+/// Of requests with a connection each: one at a time, and several at once.
+const ALONE: u64 = 5000;
+const AT_ONCE: u64 = 10_000;
+
+const SECONDS: u64 = 600;
 const ROUNDS: usize = 21;
 /// Fewer say nothing.
 const LEAST: usize = 6;
@@ -141,16 +151,20 @@ fn sample(bench: &Bench, kind: Kind, watched: Watched) -> Result<Sample> {
     let full = Load::put(bench, server.port, Pace::Full)?;
     let cpu_us = (server.cpu_us()? - before) / full.requests;
     let slow = Load::put(bench, server.port, Pace::Slow)?;
+    let before = server.cpu_us()?;
+    let alone = Fresh::put(bench, server.port, ALONE, 1)?;
+    let alone_cpu_us = (server.cpu_us()? - before) / alone.requests;
+    let at_once = Fresh::put(bench, server.port, AT_ONCE, CONNECTIONS)?;
     let getppid_ns = getppid_ns();
     let disturbed = machine::weighs_running()? > own;
-    let requests = full.requests + slow.requests;
+    let requests = full.requests + slow.requests + alone.requests + at_once.requests;
     let seen = server.end(bench)?;
     // Each is received and answered, by at least two calls.
     ensure!(
         !matches!(watched, Watched::Accounted(_)) || seen >= 2.0 * requests,
         "weigh saw {seen} calls of {requests} requests"
     );
-    Ok(Sample { disturbed, full, slow, cpu_us, getppid_ns })
+    Ok(Sample { disturbed, full, slow, cpu_us, alone, at_once, alone_cpu_us, getppid_ns })
 }
 
 /// All ways, one right after the other, and each round begins with another one.
@@ -201,9 +215,9 @@ pub fn write(bench: &Bench, page: &mut Page) -> Result<String> {
     for (kind, samples) in Kind::ALL.iter().zip(&mut samples) {
         let rounds = leave_out_disturbed(samples);
         page.heading(3, &format!("{}: {rounds}", kind.name()));
-        page.table(&throughput(samples));
-        page.table(&latency(samples));
-        page.table(&beside(samples));
+        for table in tables::all(samples) {
+            page.table(&table);
+        }
     }
     page.picture("Latency of requests, not watched and accounted", "images/latency.svg");
     plot::latencies(&Kind::ALL.iter().zip(&samples).map(panel).collect::<Vec<_>>())
@@ -211,7 +225,7 @@ pub fn write(bench: &Bench, page: &mut Page) -> Result<String> {
 
 fn method() -> String {
     format!(
-        "Debian's nginx and lighttpd, each in one process, serve a file of {FILE_BYTES} bytes to wrk \
+        "Debian's nginx and lighttpd, each in one process, serve a file of {FILE_BYTES} bytes, at first to wrk \
          ({CONNECTIONS} connections that stay open, one thread, the same machine), with what their \
          packages' configurations say. “Accounted” is `weigh calls --mechanism preload --only network \
          --subsystems …`: for each call by which the server takes a connection, receives or sends, its \
@@ -220,139 +234,14 @@ fn method() -> String {
          each way has a server of its own, one right after the other: first for 1 s at full load, then \
          for 1 s with rests of 1 to 3 ms at each connection. At full load a request waits for those \
          before it, so its latency follows from the throughput; the latencies that targets are about \
-         are those with rests. Changes are medians of the ratios to the round's unwatched server, \
-         with their 95 % interval; “least” is the least of all rounds. libweigh itself is not measured apart: the library in the server is libweigh, \
-         with one account for each kind of call, and the clocks and histograms of `weigh calls` on \
-         top."
+         are those with rests. Then ab asks {ALONE} times, one request after the other, and {AT_ONCE} \
+         times, {CONNECTIONS} at once, each over a connection of its own: that is what the paper behind \
+         `weigh calls` measured (http_load and http_ping), its −31 % and +3.9 % are of that. Connections \
+         that stay open are the harder case: the server does less for a request. Changes are medians of the ratios to the round's unwatched server, \
+         with their 95 % interval; “least” is the least of all rounds. libweigh itself is not \
+         measured apart: the library in the server is libweigh, with one account for each kind of \
+         call, and the clocks and histograms of `weigh calls` on top."
     )
-}
-
-/// By how many percent a figure is greater than that of the unwatched server.
-fn change(samples: &Samples, way: usize, figure: fn(&Sample) -> f64) -> Spread {
-    let pairs = samples[way].iter().zip(&samples[0]);
-    Spread::of(pairs.map(|(own, bare)| (figure(own) / figure(bare) - 1.0) * 100.0))
-}
-
-fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> f64 {
-    Spread::of(samples.iter().map(figure)).median
-}
-
-/// What is added to a program's own time by others on the machine is never less than nothing: the least of
-/// all rounds is the closest to what a request costs.
-fn least(samples: &[Sample]) -> f64 {
-    Spread::of(samples.iter().map(|sample| sample.cpu_us)).least
-}
-
-fn percent(spread: &Spread) -> String {
-    match spread.interval {
-        Some((low, high)) => format!("{:+.1} % ({low:+.1} … {high:+.1})", spread.median),
-        None => format!("{:+.1} %", spread.median),
-    }
-}
-
-fn throughput(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "watched",
-        "requests/s",
-        "fewer",
-        "target",
-        "verdict",
-        "CPU/request",
-        "more",
-        "its least",
-        "more",
-        "CPU of wrk/request",
-        "more",
-    ]);
-    for (index, way) in WAYS.iter().enumerate() {
-        let own = &samples[index];
-        let pairs = own.iter().zip(&samples[0]);
-        let fewer = Spread::of(
-            pairs.map(|(own, bare)| (1.0 - own.full.per_second / bare.full.per_second) * 100.0),
-        );
-        let more = |figure| match index {
-            0 => "–".to_string(),
-            _ => percent(&change(samples, index, figure)),
-        };
-        table.row([
-            way.name.to_string(),
-            format!("{:.0}", median(own, |s| s.full.per_second)),
-            if index == 0 { "–".into() } else { percent(&fewer) },
-            way.fewer.map_or("–".into(), |target| format!("≤ {target} %")),
-            way.fewer.map_or("–".into(), |target| fewer.against(target).to_string()),
-            format!("{:.2} µs", median(own, |s| s.cpu_us)),
-            more(|s| s.cpu_us),
-            format!("{:.2} µs", least(own)),
-            match index {
-                0 => "–".to_string(),
-                _ => format!("{:+.1} %", (least(own) / least(&samples[0]) - 1.0) * 100.0),
-            },
-            format!("{:.2} µs", median(own, |s| s.full.own_cpu_us)),
-            more(|s| s.full.own_cpu_us),
-        ]);
-    }
-    table
-}
-
-fn middle(latencies: &Histogram) -> f64 {
-    percentile(latencies, 50.0).unwrap_or(f64::NAN)
-}
-
-fn tail(latencies: &Histogram) -> f64 {
-    percentile(latencies, 99.0).unwrap_or(f64::NAN)
-}
-
-fn latency(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "watched",
-        "median, with rests",
-        "longer",
-        "target",
-        "verdict",
-        "p99, with rests",
-        "longer",
-        "target",
-        "verdict",
-        "median, full load",
-        "longer",
-    ]);
-    let figures: [fn(&Sample) -> f64; 3] =
-        [|s| middle(&s.slow.latencies), |s| tail(&s.slow.latencies), |s| middle(&s.full.latencies)];
-    for (index, way) in WAYS.iter().enumerate() {
-        let mut row = vec![way.name.to_string()];
-        for (number, figure) in figures.into_iter().enumerate() {
-            let longer = change(samples, index, figure);
-            let target = way.longer.and_then(|targets| targets.get(number).copied());
-            row.push(format!("{:.0} µs", median(&samples[index], figure)));
-            row.push(if index == 0 { "–".into() } else { percent(&longer) });
-            if number < 2 {
-                row.push(target.map_or("–".into(), |target| format!("≤ {target} %")));
-                row.push(target.map_or("–".into(), |target| longer.against(target).to_string()));
-            }
-        }
-        table.row(row);
-    }
-    table
-}
-
-fn beside(samples: &Samples) -> Table {
-    let mut table =
-        Table::new(["watched", "getppid() of a program beside", "longer", "target", "verdict"]);
-    for (index, way) in WAYS.iter().enumerate() {
-        let pairs = samples[index].iter().zip(&samples[0]);
-        let longer = Spread::of(pairs.map(|(own, bare)| own.getppid_ns - bare.getppid_ns));
-        let (low, high) = longer.interval.unwrap_or((longer.least, longer.greatest));
-        let is_bare = index == 0;
-        let unless_bare = |text: String| if is_bare { "–".to_string() } else { text };
-        table.row([
-            way.name.to_string(),
-            format!("{:.1} ns", median(&samples[index], |s| s.getppid_ns)),
-            unless_bare(format!("{:+.1} ns ({low:+.1} … {high:+.1})", longer.median)),
-            unless_bare(format!("≤ {BESIDE_NS} ns")),
-            unless_bare(longer.against(BESIDE_NS).to_string()),
-        ]);
-    }
-    table
 }
 
 /// The latencies of all rounds, by way.

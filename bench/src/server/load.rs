@@ -1,6 +1,7 @@
-//! Load on a server by wrk, and what it says: requests a second, and the latency of each request.
+//! Load on a server by wrk, over connections that stay open, and by ab, with one for each request; and
+//! what they say: requests a second, and latencies.
 //!
-//! Reads wrk's own histogram, to the microsecond; refuses answers that are errors.
+//! Reads wrk's own histogram and ab's percentiles, to the microsecond; refuses answers that are errors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,6 +68,52 @@ impl Load {
     }
 }
 
+/// Requests of which each has a connection of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fresh {
+    pub requests: f64,
+    pub per_second: f64,
+    pub median_us: f64,
+    /// The time within which 99 of 100 were answered.
+    pub tail_us: f64,
+}
+
+impl Fresh {
+    /// Asks for the small file so many times, so many at once.
+    pub fn put(bench: &Bench, port: u16, requests: u64, at_once: u64) -> Result<Fresh> {
+        let percentiles = bench.path("ab.csv");
+        let mut words = vec!["ab".to_string(), "-q".into(), "-e".into()];
+        words.push(percentiles.display().to_string());
+        words.extend([format!("-n{requests}"), format!("-c{at_once}")]);
+        words.push(format!("http://127.0.0.1:{port}/small"));
+        let output = bench.command(&words)?.stdout(Stdio::piped()).output().context("ab")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let table = fs::read_to_string(&percentiles).context("ab's percentiles")?;
+        read_ab(&text, &table).with_context(|| format!("ab said: {text}"))
+    }
+}
+
+fn read_ab(text: &str, percentiles: &str) -> Option<Fresh> {
+    let after = |what: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(what))?;
+        line.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let milliseconds = |percent: &str| {
+        let mut rows = percentiles.lines().filter_map(|line| line.split_once(','));
+        rows.find(|(of, _)| *of == percent)?.1.parse::<f64>().ok()
+    };
+    // It says nothing of answers that are errors if there are none.
+    if after("Failed requests:")? > 0.0 || after("Non-2xx responses:").is_some() {
+        return None;
+    }
+    Some(Fresh {
+        requests: after("Complete requests:")?,
+        per_second: after("Requests per second:")?,
+        median_us: milliseconds("50")? * 1e3,
+        tail_us: milliseconds("99")? * 1e3,
+    })
+}
+
 /// Of those that have been waited for.
 fn cpu_us_of_children() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
@@ -118,6 +165,18 @@ mod tests {
         assert_eq!((load.requests, load.per_second), (49871.0, 24920.13));
         assert_eq!(load.latencies, Histogram::from([(27, 1), (300, 2)]));
         assert_eq!(read("nothing"), None);
+    }
+
+    #[test]
+    fn what_ab_says() {
+        let said = "Complete requests:      5000\nFailed requests:        0\n\
+                    Requests per second:    8181.07 [#/sec] (mean)\n";
+        let table = "Percentage served,Time in ms\n0,0.071\n50,0.101\n99,0.183\n100,1.2\n";
+        let fresh = read_ab(said, table).unwrap();
+        assert_eq!((fresh.requests, fresh.per_second), (5000.0, 8181.07));
+        assert_eq!((fresh.median_us, fresh.tail_us), (101.0, 183.0));
+        assert_eq!(read_ab(&format!("{said}Non-2xx responses:      5000\n"), table), None);
+        assert_eq!(read_ab(&said.replace("requests:        0", "requests:        1"), table), None);
     }
 
     #[test]
