@@ -100,7 +100,7 @@ fn what_the_library_does_not_see_the_kernel_side_counts() {
     let pids = scratch.text("pids");
     let all = rows(&report, &path);
     for (pid, (name, bytes, _, kind, source)) in pids.lines().zip(&jobs) {
-        let row = all.iter().find(|row| row["pid"].to_string() == pid).expect("a row");
+        let row = all.iter().find(|row| row["pid"].as_u64() == pid.parse().ok()).expect("a row");
         let expected = [*bytes, bytes.div_ceil(CHUNK), 0, 0];
         assert_eq!(moved(row, kind), expected, "{name}: {row}");
         assert!(sources(row).contains(source), "{name}: {row}");
