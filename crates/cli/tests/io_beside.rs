@@ -168,6 +168,22 @@ fn all_numbers_are_those_of_the_kernel_side_alone() {
     assert_eq!(both, alone);
 }
 
+/// The table says it, too.
+#[test]
+fn each_line_says_who_has_counted() {
+    let scratch = Scratch::new();
+    let path = file(&scratch, "read", 50_021);
+    let script = ["io", "io-static"]
+        .map(|program| format!("{} read 50021 {CHUNK} {path}", workload(program)));
+    let options = ["io", "--mechanism", "preload+bpf", "--rows", "100", "--", "sh", "-c"];
+    let output = weigh_as(None, &scratch, &[&options[..], &[&script.join("; ")]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("work/read")).collect();
+    let by = |end: &str| lines.iter().filter(|line| line.trim_end().ends_with(end)).count();
+    let by_library = by(" by preload") + by(" by preload+bpf");
+    assert_eq!((by_library, by(" by bpf")), (1, 1), "{said}");
+}
+
 /// Programs get the library when they begin, and it adds up.
 #[test]
 fn what_takes_one_of_them_alone_is_refused() {

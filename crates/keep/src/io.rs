@@ -261,6 +261,7 @@ impl Row for FileUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weigh_schema::Mechanism;
 
     #[test]
     fn a_kind_that_is_not_seen_has_no_number() {
@@ -321,6 +322,7 @@ mod tests {
         let path = folder.path().join("files.parquet");
         let mut row =
             FileUse { name: "/a".into(), pid: 7, object: Object::Pipe, ..FileUse::blank() };
+        row.sources = vec![Mechanism::Preload, Mechanism::Bpf];
         row.totals.by_calls.read_bytes = 1_000_003;
         row.totals.by_kind.insert("vectored".into(), row.totals.by_calls);
         row.totals.numbers.insert("opens_total".into(), Number::Whole(23));

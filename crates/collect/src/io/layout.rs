@@ -396,11 +396,13 @@ mod tests {
 
     #[test]
     fn short_records_are_refused() {
-        for kind in 1..=4u32 {
+        for kind in 1..=5u32 {
             for length in 0..64 {
                 let mut record = kind.to_ne_bytes().to_vec();
                 record.resize(4 + length, 0);
                 assert_eq!(event(&record, 0), None, "{kind} {length}");
+                let is_whole = record.len() >= size_of::<types::io_told_same>();
+                assert_eq!(same(&record).is_some(), kind == 5 && is_whole, "{kind} {length}");
             }
         }
     }
