@@ -17,7 +17,7 @@
 	REAL(type, name, UNPACK parameters)                     \
 	EXPORT type name(UNPACK parameters)                     \
 	{                                                       \
-		IO_BEGIN;                                       \
+		IO_BEGIN(ABOUT_FILES);                          \
 		type result = real_##name()(__VA_ARGS__);       \
                                                                 \
 		io_by_path(false, io_began);                    \
@@ -27,7 +27,7 @@
 	REAL(int, name, UNPACK parameters)                                                        \
 	EXPORT int name(UNPACK parameters)                                                        \
 	{                                                                                         \
-		IO_BEGIN;                                                                         \
+		IO_BEGIN(ABOUT_FILES);                                                            \
 		int result = real_##name()(__VA_ARGS__);                                          \
                                                                                                   \
 		if (folder != AT_FDCWD && is_empty(path))                                         \

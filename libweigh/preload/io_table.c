@@ -104,6 +104,13 @@ static void count_start(void)
 	io_self->start_read_calls += calls - io_self->executed_read_calls;
 }
 
+static void *own_map(size_t size, int fd)
+{
+	long at = RAW(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return at < 0 && at > -4096 ? MAP_FAILED : (void *)at;
+}
+
 /* Beside the file of the processes; the slot is this process's. */
 void io_begin(const char *path)
 {
@@ -118,7 +125,7 @@ void io_begin(const char *path)
 	struct uses_file *file = MAP_FAILED;
 	size_t size = has_room() ? sizeof *file : sizeof file->head;
 	if (!RAW(fstat, fd, &about) && about.st_size == sizeof *file)
-		file = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		file = own_map(size, fd);
 	RAW(close, fd);
 	if (file == MAP_FAILED)
 		return;
@@ -129,6 +136,7 @@ void io_begin(const char *path)
 		return;
 	}
 	io_is_by_counter = file->head.is_by_counter;
+	io_is_marked = file->head.is_marked;
 	uses_file = file;
 	introduce();
 	count_start();
@@ -274,6 +282,7 @@ static struct io_use *begin_use(const struct statx *about, int fd)
 	use->rdev = (uint64_t)about->stx_rdev_major << 20 | about->stx_rdev_minor;
 	use->links = about->stx_nlink;
 	name_use(use, fd);
+	io_tell_file(fd, use->device, use->born, use->inode, use->pid);
 	return use;
 }
 
@@ -412,22 +421,26 @@ void io_opened(int fd, int flags, uint32_t call, uint64_t began)
 }
 
 /* Before it is closed: then nothing is known of it any more. */
-void io_closes(int fd)
+bool io_closes(int fd)
 {
 	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
 	struct io_use *use = descriptor ? descriptor->use : NULL;
 	struct stat about;
 
+	bool is_counted = false;
+
 	if (!use || descriptor->life != io_life || is_guest())
-		return;
+		return false;
 	if (use->descriptors == 1 && S_ISREG(use->mode) && !RAW(fstat, fd, &about))
 		use->links = about.st_nlink;
 	if (io_lock(&use->lock)) {
 		use->numbers.closes++;
 		use->numbers.last_ns = io_now();
+		is_counted = true;
 		io_unlock(&use->lock);
 	}
 	forget(descriptor, fd);
+	return is_counted;
 }
 
 /* Whether files have a name still is asked at the end, for nobody can say so later. */

@@ -47,9 +47,6 @@ static inline long raw6(long number, long a, long b, long c, long d, long e, lon
 #define RAW_(number, a, b, c, d, e, f, ...) \
 	raw6(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
-static inline int raw_open(const char *path, int flags)
-{
-	return (int)RAW(openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
-}
+#define raw_open(path, flags) ((int)RAW(openat, AT_FDCWD, path, (flags) | O_CLOEXEC, 0))
 
 #endif

@@ -384,9 +384,9 @@ static uint32_t known_pid(const struct slot *slot, uint32_t local)
 
 static void *map_page(int fd, off_t at)
 {
-	void *page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+	long page = RAW(mmap, NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
 
-	return page == MAP_FAILED ? NULL : page;
+	return page < 0 && page > -4096 ? NULL : (void *)page;
 }
 
 /* Maps the head of the file, and the page that holds the slot of this number. */
@@ -431,6 +431,7 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 
 	if (!colon || (size_t)(colon - given) >= sizeof path)
 		goto out;
+	IO(io_tell_mark();)
 	memcpy(path, given, colon - given);
 	path[colon - given] = 0;
 	if (!map_file(path, strtoul(colon + 1, NULL, 10)))

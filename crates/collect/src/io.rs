@@ -4,6 +4,7 @@
 //! Emits [`Event`]s as processes are done with files, and at any time what they still hold open. Refuses
 //! to start where calls can not be followed; what else a kernel lacks is named with its reason.
 
+mod beside;
 mod calls;
 mod file_system;
 mod follow;
@@ -24,11 +25,13 @@ use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 use crate::calls::join;
 use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
+use crate::preload::LibraryFiles;
 use crate::table::{READING, each_entry};
 use crate::{clock, complaints, requirements};
 use layout::skeleton;
 pub(crate) use layout::skeleton::types::io_call as CallKind;
 
+pub use beside::BesideIo;
 pub use calls::name;
 pub(crate) use calls::{NUMBERS, kind as call_kind};
 pub use file_system::{FileSystem, FileSystemError};
@@ -73,6 +76,8 @@ enum Whose {
     Owner(u32),
     /// Everybody, on one file system.
     Everybody { device: u32 },
+    /// A command with a library in its programs that counts, too: what it does not answer for.
+    Beside(LibraryFiles),
 }
 
 /// A job whose reads and writes are followed by the kernel itself.
@@ -101,6 +106,12 @@ impl KernelIo {
         join::all(&kernel.skeleton.progs.member__join)
             .map_err(|error| bpf("taking in all processes")(error.into()))?;
         Ok(kernel)
+    }
+
+    /// Counts what a library in the job's programs does not answer for. What is done with the library's own
+    /// files is nobody's.
+    fn open_beside(files: LibraryFiles) -> Result<KernelIo, JobError> {
+        KernelIo::open_for(Telling::Sums, Apart::Processes, Whose::Beside(files))
     }
 
     /// The same for a user who has no rights of his own: of processes that have gained rights he
@@ -132,13 +143,18 @@ impl KernelIo {
             program.set_autoload(is_there && !is_other);
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            calls::fill(&mut constants.calls);
+            calls::fill(&mut constants.calls, matches!(whose, Whose::Beside(_)));
             constants.tells_calls = telling == Telling::Each;
             constants.by_thread = apart == Apart::Threads;
             match whose {
                 Whose::Job => {}
                 Whose::Owner(owner) => (constants.has_owner, constants.owner) = (1, owner),
                 Whose::Everybody { device } => constants.only_device = device,
+                Whose::Beside(files) => {
+                    constants.has_marks = true;
+                    constants.library_device = files.device;
+                    constants.library_inodes = files.inodes;
+                }
             }
         }
         if telling == Telling::Each {
@@ -277,6 +293,11 @@ impl KernelIo {
             // One that was never told is not there.
             let _ = self.skeleton.maps.named.delete(&layout::key_of(*file));
         }
+    }
+
+    /// Calls of which it could not be read whether the library counts them, too.
+    fn unread_marks(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.tally.unread_marks)
     }
 
     /// How much was seen, and lost.

@@ -54,8 +54,8 @@ use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
-pub use place::Folder;
 use place::Place;
+pub use place::{Folder, LibraryFiles};
 pub use program::of_elf as why_blind_in_elf;
 
 pub use counted::Counted;
@@ -126,6 +126,11 @@ impl PreloadedJob {
     /// What is counted by file.
     pub(crate) fn counted(&self) -> Option<Counted> {
         self.uses.clone()
+    }
+
+    /// The library's own files.
+    pub(crate) fn files(&self) -> io::Result<LibraryFiles> {
+        self.place.folder.files(uses_layout::SUFFIX)
     }
 
     /// Makes the shared file and puts the library beside it. `command` is what will be executed,

@@ -8,6 +8,7 @@ mod maps;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use weigh_schema::Counter;
@@ -45,6 +46,13 @@ impl ProcError {
 /// Whether an error means that the process is no more.
 pub fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Whether weigh sees processes by the numbers that the kernel side has for them.
+pub fn is_initial_pid_namespace() -> bool {
+    // The kernel gives it this number (PROC_PID_INIT_INO).
+    const INITIAL: u64 = 0xefff_fffc;
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|about| about.ino() == INITIAL)
 }
 
 /// Reads a whole file.

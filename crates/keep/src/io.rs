@@ -199,6 +199,19 @@ impl Row for FileUse {
             |row: &FileUse| Some(u32::from(row.is_deleted)),
             |row, is: u32| row.is_deleted = is != 0,
         );
+        let sources = Column::computed(
+            "sources",
+            "who has counted what is in the row, where several do in one job: preload, bpf, with a space between",
+            None,
+            |row: &FileUse| {
+                let names: Vec<String> = row.sources.iter().map(ToString::to_string).collect();
+                (!names.is_empty()).then(|| names.join(" "))
+            },
+            |row, names: String| {
+                let named = |name: &str| serde_json::from_value(name.into()).ok();
+                row.sources = names.split(' ').filter_map(named).collect();
+            },
+        );
         let mut columns: Vec<Column<Self>> = vec![
             column!("path" = name, "the path by which it was first seen, or addresses"),
             object.always(),
@@ -217,6 +230,7 @@ impl Row for FileUse {
         columns.extend(field_columns());
         columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
         columns.push(column!(readahead_quality, "how far readahead_unused_bytes is known"));
+        columns.push(sources);
         columns
     }
 
@@ -230,6 +244,7 @@ impl Row for FileUse {
             device: 0,
             inode: 0,
             is_deleted: false,
+            sources: Vec::new(),
             totals: Totals::default(),
             read_strides: Vec::new(),
             write_strides: Vec::new(),
@@ -246,6 +261,7 @@ impl Row for FileUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weigh_schema::Mechanism;
 
     #[test]
     fn a_kind_that_is_not_seen_has_no_number() {
@@ -306,6 +322,7 @@ mod tests {
         let path = folder.path().join("files.parquet");
         let mut row =
             FileUse { name: "/a".into(), pid: 7, object: Object::Pipe, ..FileUse::blank() };
+        row.sources = vec![Mechanism::Preload, Mechanism::Bpf];
         row.totals.by_calls.read_bytes = 1_000_003;
         row.totals.by_kind.insert("vectored".into(), row.totals.by_calls);
         row.totals.numbers.insert("opens_total".into(), Number::Whole(23));

@@ -37,7 +37,8 @@ pub use report::{
 };
 pub use transfer::Transfer;
 pub use uses::{
-    Direction, Event, FileId, Named, Numbers, Process, SEEN, STRIDES, Stretch, Tally, Use, Who,
+    Direction, Event, FileId, Named, Numbers, Process, SEEN, STRIDES, Sources, Stretch, Tally, Use,
+    Who,
 };
 
 /// Power-of-two buckets of sizes: 0, 1, 2-3, 4-7, and so on; the last has all that is greater.

@@ -60,6 +60,9 @@ pub enum Mechanism {
     Ptrace,
     /// A library that is loaded into the job's programs.
     Preload,
+    /// A library in dynamic programs, and BPF for all that goes past it.
+    #[serde(rename = "preload+bpf")]
+    PreloadBpf,
     /// A file system in user space that weigh serves.
     Fuse,
     /// Hardware counters by `perf_event_open`.
@@ -90,6 +93,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Bpf => "bpf",
             Mechanism::Ptrace => "ptrace",
             Mechanism::Preload => "preload",
+            Mechanism::PreloadBpf => "preload+bpf",
             Mechanism::Fuse => "fuse",
             Mechanism::Perf => "perf",
             Mechanism::Cgroup => "cgroup",

@@ -40,6 +40,7 @@ fn used(totals: Totals) -> FileUse {
         device: 1,
         inode: 2,
         is_deleted: false,
+        sources: Vec::new(),
         totals,
         read_strides: Vec::new(),
         write_strides: Vec::new(),

@@ -26,6 +26,7 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
         device: 0,
         inode: 1,
         is_deleted: false,
+        sources: Vec::new(),
         totals: Totals { by_calls, numbers, ..Totals::default() },
         read_strides: Vec::new(),
         write_strides: Vec::new(),

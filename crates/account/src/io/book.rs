@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use weigh_schema::io::{
-    Direction, Event, Field, FileId, Grounds, Named, Numbers, Object, Places, Process, Transfer,
-    Unseen, Use, Who,
+    Direction, Event, Field, FileId, Grounds, Named, Numbers, Object, Places, Process, Sources,
+    Transfer, Unseen, Use, Who,
 };
 
 use super::kept::Kept;
@@ -29,6 +29,8 @@ pub struct Row {
     pub places: Places,
     /// The slowest call: its time, its number, when it ended.
     pub slowest: (u64, u64, u64),
+    /// Who has counted it.
+    pub sources: Sources,
 }
 
 impl Row {
@@ -60,6 +62,7 @@ impl Row {
         }
         self.is_deleted |= more.is_deleted;
         self.slowest = self.slowest.max(more.slowest);
+        self.sources.join(more.sources);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use weigh_schema::io::{Direction, Field, Numbers, Object, PLACES, Places, Use};
+use weigh_schema::io::{Direction, Field, Numbers, Object, PLACES, Places, Sources, Use};
 
 use super::book::Row;
 
@@ -19,6 +19,7 @@ static BLANK: LazyLock<Vec<u64>> = LazyLock::new(|| words(&Row::default()).colle
 pub struct Kept {
     pub(super) object: Object,
     is_deleted: bool,
+    sources: Sources,
     /// Which numbers are something; those follow each other in `words`.
     present: [u64; MASKS],
     words: Box<[u64]>,
@@ -35,6 +36,7 @@ impl Kept {
         let mut kept = Kept {
             object: row.object,
             is_deleted: row.is_deleted,
+            sources: row.sources,
             slowest: row.slowest,
             last: row.numbers.get(Field::Last).max(row.numbers.get(Field::WrittenLast)),
             ..Kept::default()
@@ -69,6 +71,7 @@ impl Kept {
         let mut row = Row {
             object: self.object,
             is_deleted: self.is_deleted,
+            sources: self.sources,
             directions,
             slowest: self.slowest,
             ..Row::default()
@@ -107,7 +110,12 @@ mod tests {
 
     #[test]
     fn what_is_kept_comes_back_as_it_was() {
-        let mut row = Row { object: Object::Disk, slowest: (1, 2, 3), ..Row::default() };
+        let mut row = Row {
+            object: Object::Disk,
+            slowest: (1, 2, 3),
+            sources: Sources::BPF,
+            ..Row::default()
+        };
         assert_eq!(Kept::of(row.clone()).row(), row);
         assert!(Kept::of(row.clone()).words.is_empty());
         for (place, word) in row.numbers.words_mut().enumerate().filter(|(i, _)| i % 3 == 0) {

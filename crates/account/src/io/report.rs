@@ -143,6 +143,7 @@ pub fn file_use(
         device: file.device,
         inode: file.inode,
         is_deleted: row.is_deleted,
+        sources: row.sources.mechanisms(),
         totals: totals(&row.numbers, book.unseen, &book.unseen_kinds),
         read_strides: strides(&row.directions[0]),
         write_strides: strides(&row.directions[1]),

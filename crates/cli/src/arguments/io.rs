@@ -125,6 +125,10 @@ pub enum IoMechanism {
     Bpf,
     /// A library in dynamic programs: calls of the C library, without any rights. What it can not see is named.
     Preload,
+    /// Both in one job: the library counts the calls of dynamic programs, and the kernel side all that goes past it
+    /// (static programs, the loader, calls by number, io_uring, mapped memory). It takes root.
+    #[value(name = "preload+bpf")]
+    PreloadBpf,
     /// A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is told.
     Ptrace,
 }

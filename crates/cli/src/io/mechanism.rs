@@ -3,12 +3,15 @@
 //! Emits one who is ready to follow; says on standard error why it is not a better one. Refuses if the
 //! mechanism that the user named does not work.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::{Apart, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo};
+use weigh_collect::io::{
+    Apart, BesideIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
+};
 use weigh_collect::job::JobError;
 use weigh_collect::preload::why_blind_in;
 use weigh_collect::ptrace::Stops;
@@ -47,6 +50,14 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
             by_library(arguments).context("--mechanism preload does not work here")
+        }
+        IoMechanism::PreloadBpf if telling == Telling::Each => bail!(ONLY_BPF),
+        IoMechanism::PreloadBpf if apart == Apart::Threads => bail!(NO_THREADS),
+        IoMechanism::PreloadBpf => {
+            let command = started(arguments)?;
+            let both =
+                BesideIo::open(command).context("--mechanism preload+bpf does not work here")?;
+            Ok(Box::new(both))
         }
         IoMechanism::Ptrace => {
             // A filter stays where it is when weigh goes: who is to outlive weigh gets none.
@@ -113,10 +124,13 @@ struct Neither {
     remote: RemoteError,
 }
 
+/// Programs get the library when they begin.
+fn started(arguments: &IoArguments) -> anyhow::Result<&OsString> {
+    arguments.command.first().context("a process that runs already takes --mechanism bpf")
+}
+
 fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
-    let Some(command) = arguments.command.first() else {
-        bail!("a process that runs already takes --mechanism bpf");
-    };
+    let command = started(arguments)?;
     if let Some(why) = why_blind_in(command) {
         eprintln!(
             "weigh: the library can not be in {}: {why}. --mechanism ptrace sees all programs; a call takes \

@@ -246,7 +246,7 @@ static __noinline int did_with(struct io_file *file, struct io_doing *did)
 	struct io_use *use;
 	bool is_described;
 
-	if (!is_wanted(file->key.device))
+	if (!is_wanted(file->key.device) || is_of_library(&file->key))
 		return 0;
 	if (tells_calls)
 		tell_call(&file->key, did);

@@ -7,6 +7,7 @@
 
 #include "describe.h"
 #include "ahead.h"
+#include "marks.h"
 
 /* When the call has ended nothing is known of the descriptor any more. */
 static __always_inline void closes(struct io_window *window, struct task_struct *task)
@@ -18,11 +19,13 @@ static __always_inline void closes(struct io_window *window, struct task_struct 
 	if (!know_file(file, file_at(task, window->descriptor), task->tgid,
 		       task->pid))
 		return;
-	__builtin_memset(did, 0, sizeof(*did));
-	did->deed = DID_CLOSE;
-	did->number = window->number;
-	did->at = window->began;
-	did_with(file, did);
+	if (!window->is_marked) {
+		__builtin_memset(did, 0, sizeof(*did));
+		did->deed = DID_CLOSE;
+		did->number = window->number;
+		did->at = window->began;
+		did_with(file, did);
+	}
 	if (is_last_reference(file->file))
 		tell_use(file);
 }
@@ -51,10 +54,18 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 			add(&process->foreign_calls, 1);
 		return 0;
 	}
+	if (call == CALL_MARK) {
+		hear(window, regs);
+		return 0;
+	}
 	window->descriptor = ARGUMENT_1(regs);
-	window->number = number;
 	window->inside = call;
 	window->fills = 0;
+	/* What comes into the page cache meanwhile is this call's all the same. */
+	window->is_marked = is_marked(window, call);
+	if (window->is_marked && call != CALL_CLOSE)
+		return 0;
+	window->number = number;
 	window->began = bpf_ktime_get_ns();
 	if (call == CALL_CLOSE)
 		closes(window, task);
@@ -108,6 +119,8 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 		return 0;
 	call = window->inside;
 	window->inside = 0;
+	if (window->is_marked)
+		return 0;
 	did = &window->did[0];
 	__builtin_memset(did, 0, sizeof(*did));
 	window->ends[0] = window->ends[1] = -1;

@@ -6,6 +6,7 @@
 #define WEIGH_IO_KINDS_H
 
 #include "types.h"
+#include "call_kinds.h"
 #include "../compatible.h"
 
 #define MAX_CALL_NUMBER 512
@@ -23,43 +24,6 @@
 #define ARGUMENT_4(regs) ((regs)->regs[3])
 #define ARGUMENT_5(regs) ((regs)->regs[4])
 #endif
-
-/* What a call does, by its number. */
-enum io_call {
-	CALL_NONE,
-	CALL_READ,
-	CALL_WRITE,
-	CALL_PREAD,
-	CALL_PWRITE,
-	CALL_READV,
-	CALL_WRITEV,
-	CALL_PREADV,
-	CALL_PWRITEV,
-	CALL_RECEIVE,
-	CALL_SEND,
-	CALL_RECEIVE_MANY,
-	CALL_SEND_MANY,
-	CALL_SENDFILE,
-	CALL_SPLICE,
-	CALL_TEE,
-	CALL_VMSPLICE,
-	CALL_COPY_RANGE,
-	CALL_OPEN,
-	CALL_OPENAT,
-	CALL_OPENAT2,
-	CALL_CREAT,
-	CALL_CLOSE,
-	CALL_SEEK,
-	CALL_SYNC,
-	CALL_TRUNCATE,
-	CALL_METADATA, /* by descriptor */
-	CALL_STATAT, /* by descriptor with an empty path, else by path */
-	CALL_PATH,
-	CALL_MMAP,
-	CALL_AIO_SUBMIT,
-	CALL_AIO_EVENTS,
-	CALL_URING, /* the requests are told where they complete */
-};
 
 const volatile __u8 calls[MAX_CALL_NUMBER];
 const volatile enum io_call call_layout;

@@ -8,6 +8,7 @@
 
 #include "account.h"
 #include "ahead.h"
+#include "marks.h"
 
 #define MAX_DESCRIPTORS (1 << 20)
 
@@ -72,9 +73,9 @@ static __always_inline void enroll(struct task_struct *task, __u32 parent, bool 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct io_window *window = member(parent);
+	struct io_window *parents = member(parent), *window;
 
-	if (!window)
+	if (!parents)
 		return 0;
 	window = bpf_task_storage_get(&windows, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!window) {
@@ -82,6 +83,7 @@ int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child
 		return 0;
 	}
 	window->stage = STAGE_MEMBER;
+	inherit_mark(window, parents, parent, child);
 	enroll(child, parent->tgid, is_apart(parent->tgid));
 	return 0;
 }
@@ -98,6 +100,7 @@ int BPF_PROG(member__exec, struct task_struct *task)
 		window->stage = STAGE_MEMBER;
 		enroll(task, 0, true);
 	}
+	forget_mark(window);
 	process = process_of(task->tgid);
 	if (process) {
 		process->is_apart = is_closed(task);

@@ -11,7 +11,7 @@ use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::FollowIo;
 use crate::follow::{Follow, FollowError};
-use crate::preload::{Counted, Level, PreloadError, PreloadedJob};
+use crate::preload::{Counted, Level, LibraryFiles, PreloadError, PreloadedJob};
 
 /// What the library counts; and the job, unless somebody else follows it.
 pub struct LibraryIo {
@@ -25,6 +25,19 @@ impl LibraryIo {
         let job = PreloadedJob::open(Level::Files, command, Path::new("."))?;
         let counted = job.counted().ok_or(PreloadError::CountsNothing)?;
         Ok(LibraryIo { counted, job: Some(job) })
+    }
+
+    /// Has the kernel side count beside the library. Returns the library's own files, which are not the job's.
+    pub(super) fn let_answer(&self) -> Result<LibraryFiles, PreloadError> {
+        let job = self.job.as_ref().ok_or(PreloadError::CountsNothing)?;
+        self.counted.let_answer();
+        let no_place = |error: std::io::Error| PreloadError::NoPlace { tried: error.to_string() };
+        job.files().map_err(no_place)
+    }
+
+    /// Times are counted from this moment of the monotonic clock.
+    pub(super) fn begin_at(&self, began_ns: u64) {
+        self.counted.begin_at(began_ns);
     }
 
     /// Of a job that somebody else follows.

@@ -56,6 +56,16 @@ impl Counted {
         self.uses.borrow_mut().begin();
     }
 
+    /// The same, and times are counted from an earlier moment of the monotonic clock.
+    pub fn begin_at(&self, began_ns: u64) {
+        self.uses.borrow_mut().begin_at(began_ns);
+    }
+
+    /// The kernel side counts, too, but what the library answers for.
+    pub fn let_answer(&self) {
+        self.uses.borrow().let_answer();
+    }
+
     /// Takes in what is done with.
     pub fn look(&self, shared: &Shared, tally: &tally::Tally, ended: &[(usize, ProcessEnd)]) {
         self.uses.borrow_mut().look(shared, tally, ended);

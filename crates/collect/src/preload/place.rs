@@ -20,6 +20,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::layout::{MAGIC, Shared};
 use super::{Level, PreloadError, clock, leftovers};
+use crate::io::FileSystem;
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
 const LEVEL_3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_3.so"));
@@ -111,6 +112,27 @@ impl Folder {
         file.set_permissions(std::fs::metadata(&self.file)?.permissions())?;
         file.set_len(bytes)?;
         Ok(file)
+    }
+}
+
+/// What is of the library, and not of the job: itself, and the files that its programs share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LibraryFiles {
+    /// The file system's device, as the kernel has it.
+    pub device: u32,
+    /// Their inodes.
+    pub inodes: [u64; 3],
+}
+
+impl Folder {
+    /// Which they are; `suffix` is the other shared file's.
+    pub fn files(&self, suffix: &str) -> io::Result<LibraryFiles> {
+        let mut other = self.file.clone().into_os_string();
+        other.push(suffix);
+        let inode = |path: &Path| std::fs::metadata(path).map(|about| about.ino());
+        let inodes = [inode(&self.library)?, inode(&self.file)?, inode(Path::new(&other))?];
+        let device = FileSystem::of(&self.path).map_err(io::Error::other)?.device;
+        Ok(LibraryFiles { device, inodes })
     }
 }
 

@@ -97,6 +97,16 @@ impl Uses {
         self.began_ns = crate::clock::monotonic_ns();
     }
 
+    /// Times are counted from this moment of the monotonic clock.
+    pub fn begin_at(&mut self, began_ns: u64) {
+        self.began_ns = began_ns;
+    }
+
+    /// The kernel side counts, too, but what the library answers for.
+    pub fn let_answer(&self) {
+        self.head("is_marked").store(1, Ordering::Relaxed);
+    }
+
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others write
         // it at any time, which atomics allow.

@@ -244,6 +244,9 @@ pub struct FileUse {
     /// Whether it had been deleted when it was last told of.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_deleted: bool,
+    /// Who has counted what is in this row, where several count in one job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Mechanism>,
     /// The numbers.
     #[serde(flatten)]
     pub totals: Totals,

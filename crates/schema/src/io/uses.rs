@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quality::Mechanism;
+
 use super::{Called, FIELDS, Field, Fold, Object, Places, SIZES, Transfer, Untold};
 
 /// So many stretches of a file are remembered in each direction.
@@ -181,6 +183,28 @@ impl Numbers {
     }
 }
 
+/// Who has counted, where several do in one job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sources(u8);
+
+impl Sources {
+    /// The kernel side.
+    pub const BPF: Sources = Sources(1);
+    /// A library in the programs.
+    pub const PRELOAD: Sources = Sources(2);
+
+    /// Who has counted besides.
+    pub fn join(&mut self, more: Sources) {
+        self.0 |= more.0;
+    }
+
+    /// In words; none where one mechanism counts all.
+    pub fn mechanisms(self) -> Vec<Mechanism> {
+        let known = [(Sources::PRELOAD, Mechanism::Preload), (Sources::BPF, Mechanism::Bpf)];
+        known.iter().filter(|(source, _)| self.0 & source.0 != 0).map(|(_, name)| *name).collect()
+    }
+}
+
 /// What one process did with one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Use {
@@ -200,6 +224,8 @@ pub struct Use {
     pub places: Places,
     /// The call that took longest: its time, its number, and when it ended.
     pub slowest: (u64, u64, u64),
+    /// Who has counted this.
+    pub sources: Sources,
 }
 
 impl Use {

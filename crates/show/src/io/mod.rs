@@ -214,7 +214,12 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
     let cells: String = cells.collect();
     let deleted = if file.is_deleted { " (deleted)" } else { "" };
     let thread = file.tid.map(|tid| format!(" thread {tid}")).unwrap_or_default();
-    let by = format!("  {} {}{thread}", file.process, file.pid);
+    let sources: Vec<String> = file.sources.iter().map(ToString::to_string).collect();
+    let sources = match sources.is_empty() {
+        true => String::new(),
+        false => format!(" by {}", sources.join("+")),
+    };
+    let by = format!("  {} {}{thread}{sources}", file.process, file.pid);
     let name = format!("{}{deleted}", file.name);
     let left = width.saturating_sub(cells.len() + 2 + by.chars().count());
     let name = if name.chars().count() > left { ending(&name, left.max(16)) } else { name };

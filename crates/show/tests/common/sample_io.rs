@@ -35,6 +35,7 @@ fn totals(n: u64) -> Totals {
 pub fn follow(files: &mut [FileRow]) {
     for (n, row) in files.iter_mut().enumerate() {
         row.used = Some(Box::new(FileUse {
+            sources: Vec::new(),
             name: row.path.clone(),
             object: Object::Regular,
             pid: row.pid,

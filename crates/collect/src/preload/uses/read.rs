@@ -2,8 +2,8 @@
 
 use weigh_schema::Unit;
 use weigh_schema::io::{
-    Direction, FIELDS, Field, FileId, Fold, Named, Numbers, Object, Places, SEEN, STRIDES, Stretch,
-    Use, Who,
+    Direction, FIELDS, Field, FileId, Fold, Named, Numbers, Object, Places, SEEN, STRIDES, Sources,
+    Stretch, Use, Who,
 };
 
 use crate::calls::shim::ticks::Pace;
@@ -87,6 +87,7 @@ impl Words {
         }
         let is_used = numbers.get(Field::Last) > 0;
         Some(Use {
+            sources: Sources::default(),
             file: self.file(),
             who: Who { pid, tid: 0 },
             object: if is_used { self.object() } else { Object::Unknown },

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What calls do, as far as they are about files: for the BPF programs, and for the library in a job's programs,
+ * where both count in one job.
+ */
+#ifndef WEIGH_IO_CALL_KINDS_H
+#define WEIGH_IO_CALL_KINDS_H
+
+/* What a call does, by its number. */
+enum io_call {
+	CALL_NONE,
+	CALL_READ,
+	CALL_WRITE,
+	CALL_PREAD,
+	CALL_PWRITE,
+	CALL_READV,
+	CALL_WRITEV,
+	CALL_PREADV,
+	CALL_PWRITEV,
+	CALL_RECEIVE,
+	CALL_SEND,
+	CALL_RECEIVE_MANY,
+	CALL_SEND_MANY,
+	CALL_SENDFILE,
+	CALL_SPLICE,
+	CALL_TEE,
+	CALL_VMSPLICE,
+	CALL_COPY_RANGE,
+	CALL_OPEN,
+	CALL_OPENAT,
+	CALL_OPENAT2,
+	CALL_CREAT,
+	CALL_CLOSE,
+	CALL_SEEK,
+	CALL_SYNC,
+	CALL_TRUNCATE,
+	CALL_METADATA, /* by descriptor */
+	CALL_STATAT, /* by descriptor with an empty path, else by path */
+	CALL_PATH,
+	CALL_MMAP,
+	CALL_AIO_SUBMIT,
+	CALL_AIO_EVENTS,
+	CALL_URING, /* the requests are told where they complete */
+	CALL_MARK, /* the library in a program says something: see below */
+};
+
+/*
+ * By prctl(2) with a number that no kernel knows, which returns an error and does nothing, the library says to
+ * the programs at the calls' beginnings
+ * - where the thread keeps which kinds of calls it answers for, as a bit each: those are not counted here;
+ * - which file a descriptor refers to: as the kernel has it, and as statx(2) tells it to the library.
+ */
+#define MARK_THREAD 0x77656961
+#define MARK_FILE 0x77656966
+
+#endif
