@@ -131,11 +131,13 @@ fn what_is_done_after_the_time_is_not_counted_and_the_command_goes_on() {
         "{io} write 1009 13 {at}/before; while [ ! -e {go} ]; do sleep 0.05; done; \
          {io} write 4001 13 {at}/after"
     );
-    let mut weigh = super::mounting(&scratch, &["--exact", "-q", "--for", "2s"]);
+    let span = patience(2.0);
+    let word = format!("{}ms", span.as_millis());
+    let mut weigh = super::mounting(&scratch, &["--exact", "-q", "--for", &word]);
     weigh.args(["--", "bash", "-c", &line]);
     let mut running = weigh.spawn().expect("weigh starts");
     wait_until("it is written", 2.0, || scratch.path("source/before").exists());
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(span + patience(0.5));
     std::fs::write(&go, "").expect("told to go on");
     assert_eq!(running.wait().expect("it ends").code(), Some(0));
     assert_eq!(std::fs::metadata(scratch.path("source/after")).expect("written").len(), 4001);
@@ -143,7 +145,8 @@ fn what_is_done_after_the_time_is_not_counted_and_the_command_goes_on() {
     assert_eq!(report["totals"]["written_bytes"], 1009, "{report}");
     assert!(rows(&report, "/after").is_empty());
     let seconds = report["wall_seconds"].as_f64().expect("a number");
-    assert!((2.0..3.0).contains(&seconds), "{seconds}");
+    let span = span.as_secs_f64();
+    assert!((span..span + patience(0.5).as_secs_f64()).contains(&seconds), "{seconds} of {span}");
 }
 
 #[test]
@@ -152,7 +155,8 @@ fn without_a_command_the_mount_ends_with_its_time() {
         return;
     }
     let scratch = folders();
-    let served = Served::start(&scratch, &["--exact", "--for", "1s"]);
+    let span = format!("{}ms", patience(1.0).as_millis());
+    let served = Served::start(&scratch, &["--exact", "--for", &span]);
     std::fs::write(scratch.path("at/file"), vec![7; 4001]).expect("written");
     let (status, report) = served.end();
     assert_eq!((status, report["totals"]["written_bytes"].as_u64()), (Some(0), Some(4001)));
@@ -268,7 +272,7 @@ fn a_recorded_job_outlasts_whoever_has_a_file_of_its_mount_open() {
         let mut file = std::fs::File::create(scratch.path("at/file")).expect("made");
         std::fs::write(&done, "").expect("the job may end");
         wait_until("it is unmounted", 20.0, || !super::is_mounted(&at));
-        std::thread::sleep(std::time::Duration::from_secs_f64(patience(0.5).as_secs_f64()));
+        std::thread::sleep(patience(0.5));
         let written = std::io::Write::write_all(&mut file, b"after the end");
         drop(file);
         recording = Some(weigh.join().expect("it ran"));

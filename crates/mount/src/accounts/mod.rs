@@ -58,6 +58,8 @@ struct All {
     called: Vec<Called>,
     untold: Untold,
     is_stopped: bool,
+    /// Everything that was counted before has been told.
+    is_over: bool,
 }
 
 impl Accounts {
@@ -196,7 +198,12 @@ impl Accounts {
         };
         let names = std::mem::take(&mut all.names);
         let called = std::mem::take(&mut all.called);
-        let processes = self.processes.asked(if all.is_stopped { 0 } else { MANY });
+        let mut processes = self.processes.asked(if all.is_stopped { 0 } else { MANY });
+        if all.is_over {
+            // They came later: they are looked at, and not counted.
+            processes.clear();
+        }
+        all.is_over = all.is_stopped;
         drop(all);
         told(names, uses, processes, called)
     }
@@ -204,6 +211,9 @@ impl Accounts {
     /// What is not told by now, and is kept.
     pub fn so_far(&self) -> Vec<Event> {
         let all = self.kept();
+        if all.is_over {
+            return Vec::new();
+        }
         let uses = all.uses.values().map(|kept| kept.counting.used.clone()).collect();
         let (names, processes) = (all.names.clone(), self.processes.asked_so_far());
         drop(all);
