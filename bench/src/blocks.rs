@@ -56,14 +56,27 @@ struct Way {
 enum Mount {
     Passthrough,
     Plain,
+    Exact,
 }
 
-const WAYS: [Way; 6] = [
+impl Mount {
+    /// Of `weigh io mount`.
+    fn option(self) -> Option<&'static str> {
+        match self {
+            Mount::Passthrough => None,
+            Mount::Plain => Some("--no-passthrough"),
+            Mount::Exact => Some("--exact"),
+        }
+    }
+}
+
+const WAYS: [Way; 7] = [
     Way { name: "not watched", application: None, mount: None },
     Way { name: "preload", application: Some("preload"), mount: None },
     Way { name: "bpf", application: Some("bpf"), mount: None },
     Way { name: "mount", application: None, mount: Some(Mount::Passthrough) },
     Way { name: "plain mount", application: None, mount: Some(Mount::Plain) },
+    Way { name: "exact mount", application: None, mount: Some(Mount::Exact) },
     Way { name: "preload + mount", application: Some("preload"), mount: Some(Mount::Passthrough) },
 ];
 
@@ -89,11 +102,12 @@ fn one(bench: &Bench, way: &Way, access: &Access, block: u64, times: u64) -> Res
     if let Some(mount) = way.mount {
         let json = bench.path("mount.json").display().to_string();
         words.extend([bench.weigh_path(), "io".into(), "mount".into(), "-q".into()]);
-        words.extend((mount == Mount::Plain).then(|| "--no-passthrough".to_string()));
+        words.extend(mount.option().map(String::from));
         words.extend(["--json".into(), json.clone()]);
         words.extend([&source, &mounted].map(|folder| folder.display().to_string()));
         words.push("--".into());
-        reports.push((json, None));
+        // Of mapped memory it has pages, however often they are used.
+        reports.push((json, access.moved.filter(|_| mount == Mount::Exact)));
     }
     if let Some(mechanism) = way.application {
         let json = bench.path("application.json").display().to_string();
@@ -248,5 +262,5 @@ A file of 64 MiB that is in the page cache, gone through by blocks again and aga
 (`tests/workloads/blocks.c`): by read(2) and write(2), or copied from and to mapped memory. Its own wall time, by \
 its own clock, between opening and closing: “times as long” is the median, over rounds with one run each way, of \
 the ratio to the round's run that nobody watched. `preload` and `bpf` are `weigh io` by that mechanism; `mount` is \
-`weigh io mount` with passthrough, `plain mount` the same without; `preload + mount` is both at once. In each run \
+`weigh io mount` with passthrough, `plain mount` the same without, `exact mount` with --exact; `preload + mount` is both at once. In each run \
 weigh has to name the file, and, of calls, to have counted its bytes exactly.";

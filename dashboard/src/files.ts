@@ -3,7 +3,7 @@
 
 import { h, replace, section } from "./dom";
 import { count, seconds, size } from "./format";
-import type { FilesUsed, Page, Quality } from "./generated";
+import type { FilesUsed, IoPage, Page, Quality } from "./generated";
 
 interface File {
   path: string;
@@ -44,8 +44,7 @@ export function filesSection(page: Page): HTMLElement | null {
   const names = new Map(page.processes.pid.map((pid, i) =>
     [pid, page.processes.texts[page.processes.name[i] ?? -1] ?? ""]));
   const hasThreads = page.files.used?.tid.some((tid) => tid !== 0) === true;
-  const isSeen = (column: Column): boolean =>
-    column === "mapped" || column === "fromDevice" || column === "toDevice" ? page.io?.is_mapped_unseen !== true : column !== "threads" || hasThreads;
+  const isSeen = (column: Column): boolean => !isUnseen(column, page.io) && (column !== "threads" || hasThreads);
   const columns = page.files.used === null ? OPENED : USED.filter(isSeen);
   let column: Column = page.files.used === null ? "opened" : "seconds";
   let upwards = false;
@@ -89,6 +88,18 @@ export function filesSection(page: Page): HTMLElement | null {
     more,
     missing > 0 && h("p", { class: "note" },
       `${count(missing)} of ${count(page.files.total)} rows are not on this page; files.parquet has them all.`));
+}
+
+/** Whether a column would say of all files that nothing was done, for it could not be seen. */
+function isUnseen(column: Column, io: IoPage | null): boolean {
+  if (io === null) return false;
+  switch (column) {
+    case "read": case "reads": return io.are_reads_unseen;
+    case "written": case "writes": return io.are_writes_unseen;
+    case "mapped": return io.is_mapped_unseen || io.are_reads_unseen || io.are_writes_unseen;
+    case "fromDevice": case "toDevice": return io.is_mapped_unseen || io.are_devices_unseen;
+    default: return false;
+  }
 }
 
 function files(page: Page): File[] {

@@ -191,6 +191,9 @@ export interface IoPage {
   advice: AdviceRow[];
   flows: FlowRow[];
   is_mapped_unseen: boolean;
+  are_reads_unseen: boolean;
+  are_writes_unseen: boolean;
+  are_devices_unseen: boolean;
   slowest: string[];
   rest: string | null;
   notes: string[];

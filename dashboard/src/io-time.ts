@@ -30,9 +30,21 @@ export function ioTimeSection(page: Page, view: View): HTMLElement | null {
     h("div", { class: "legend" }, key(READ, "read"), key(WRITTEN, "written"),
       key(CALLS, "time in calls on files"), key(CPU, "CPU")),
     heatMap(overview(page, io), view),
-    ...io.processes.length > 1 ? [heatMap(byProcess(io), view)] : [],
-    h("div", { class: "charts" }, ...io.files.map((file) => heatMap(byPlace(io, file), view))),
+    ...io.processes.length > 1 ? [heatMap(byProcess(io, seenIn(page)), view)] : [],
+    h("div", { class: "charts" }, ...io.files.map((file) => heatMap(byPlace(io, file, seenIn(page)), view))),
     h("p", { class: "note" }, notes.join(" ")));
+}
+
+/** Which of the two can be seen: what can not is not nothing. */
+interface Seen { reads: boolean; writes: boolean }
+
+function seenIn(page: Page): Seen {
+  return { reads: page.io?.are_reads_unseen !== true, writes: page.io?.are_writes_unseen !== true };
+}
+
+/** So much was read and so much written, as far as it can be seen. */
+function moved(seen: Seen, read: string, written: string): string {
+  return `${seen.reads ? read : "an unknown amount"} read, ${seen.writes ? written : "an unknown amount"} written`;
 }
 
 function key(colour: number, word: string): HTMLElement {
@@ -49,18 +61,18 @@ function overview(page: Page, io: IoOverTime): Heat {
   const read = perSecond(io.all.read);
   const written = perSecond(io.all.written);
   const bytes = Math.max(...read, ...written);
+  const seen = seenIn(page);
   const busy = Math.max(...calls, ...cores ?? []);
   const rows: HeatRow[] = [
-    { label: "read", values: read, colour: all(READ), top: bytes },
-    { label: "written", values: written, colour: all(WRITTEN), top: bytes },
+    ...seen.reads ? [{ label: "read", values: read, colour: all(READ), top: bytes }] : [],
+    ...seen.writes ? [{ label: "written", values: written, colour: all(WRITTEN), top: bytes }] : [],
     { label: "in calls on files", values: calls, colour: all(CALLS), top: busy },
     ...cores === null ? [] : [{ label: "CPU", values: cores, colour: all(CPU), top: busy }],
   ];
   const say = (_: number, column: number) => {
     const rate = { unit: "bytes", perSecond: true } as const;
     const words = [
-      `${measured(read[column] ?? 0, rate)} read`,
-      `${measured(written[column] ?? 0, rate)} written`,
+      moved(seen, measured(read[column] ?? 0, rate), measured(written[column] ?? 0, rate)),
       `${(calls[column] ?? 0).toFixed(2)} threads in calls on files`,
       ...cores === null ? [] : [`${(cores[column] ?? 0).toFixed(2)} CPUs busy`],
     ];
@@ -86,7 +98,7 @@ function growth(page: Page, io: IoOverTime): number[] | null {
 }
 
 /** Two rows for each process: what it read, and what it wrote. */
-function byProcess(io: IoOverTime): Heat {
+function byProcess(io: IoOverTime, seen: Seen): Heat {
   const top = Math.max(...io.processes.flatMap(({ heat }) => [...heat.read, ...heat.written]));
   const rows = io.processes.flatMap(({ heat, name, pid }): HeatRow[] => [
     { label: `${name} ${pid}`.trim(), values: heat.read, colour: all(READ), top },
@@ -95,18 +107,18 @@ function byProcess(io: IoOverTime): Heat {
   const say = (row: number, column: number) => {
     const process = io.processes[Math.floor(row / 2)];
     return process === undefined ? "" :
-      `${process.name} ${process.pid}, ${when(io, column)}: ${amounts(process.heat, column)}`;
+      `${process.name} ${process.pid}, ${when(io, column)}: ${amounts(process.heat, column, seen)}`;
   };
   return { title: "By process", rows, from: io.from, to: io.to, rowHeight: 10, say };
 }
 
-function amounts(heat: IoHeat, column: number): string {
-  return `${size(heat.read[column] ?? 0)} read, ${size(heat.written[column] ?? 0)} written, ` +
+function amounts(heat: IoHeat, column: number, seen: Seen): string {
+  return `${moved(seen, size(heat.read[column] ?? 0), size(heat.written[column] ?? 0))}, ` +
     `${seconds(heat.seconds[column] ?? 0)} in calls`;
 }
 
 /** Each place of a file is a row, its beginning at the bottom: the more of the two decides the colour. */
-function byPlace(io: IoOverTime, file: FileHeat): Heat {
+function byPlace(io: IoOverTime, file: FileHeat, seen: Seen): Heat {
   const columns = io.from.length;
   const top = Math.max(...file.read, ...file.written);
   const cell = (bytes: number[], place: number, column: number) => bytes[place * columns + column] ?? 0;
@@ -124,7 +136,7 @@ function byPlace(io: IoOverTime, file: FileHeat): Heat {
   const say = (row: number, column: number) => {
     const place = places[row] ?? 0;
     return `${size(place * file.place_bytes)} to ${size((place + 1) * file.place_bytes)}, ${when(io, column)}: ` +
-      `${size(cell(file.read, place, column))} read, ${size(cell(file.written, place, column))} written`;
+      moved(seen, size(cell(file.read, place, column)), size(cell(file.written, place, column)));
   };
   return { title: file.path, rows, from: io.from, to: io.to, rowHeight: Math.max(MAP / file.places, 4), say };
 }

@@ -16,6 +16,8 @@ use crate::table_writer::TableWriter;
 
 /// What was followed.
 const COMMAND: &str = "weigh.command";
+/// What is not seen, in words.
+const NOTES: &str = "weigh.notes";
 /// Calls that have no row, and bytes that they moved: with them the rows add up to what was counted.
 const UNTOLD: [&str; 3] = ["weigh.untold", "weigh.untold_read_bytes", "weigh.untold_written_bytes"];
 
@@ -39,8 +41,15 @@ impl IoCallsWriter {
     }
 
     /// Writes what is left, and gives the file its name; returns how many rows it has.
-    pub fn finish(mut self, command: &str, untold: Untold) -> Result<u64, KeepError> {
+    /// `notes` say which calls have none for other reasons than that they came too fast.
+    pub fn finish(
+        mut self,
+        command: &str,
+        untold: Untold,
+        notes: &[String],
+    ) -> Result<u64, KeepError> {
         self.table.note(COMMAND, command.to_string());
+        self.table.note(NOTES, notes.join("; "));
         let numbers = [untold.calls_total, untold.read_bytes, untold.written_bytes];
         for (key, number) in UNTOLD.into_iter().zip(numbers) {
             self.table.note(key, number.to_string());

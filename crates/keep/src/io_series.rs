@@ -24,10 +24,10 @@ impl Row for Moment {
             column!(path, "the file, as in files.parquet; empty where the row stands for several"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),
-            column!(read_bytes, "bytes read by calls"),
-            column!(read_calls_total, "calls that read"),
-            column!(written_bytes, "bytes written by calls"),
-            column!(write_calls_total, "calls that write"),
+            column!(read_bytes, "bytes read by calls; null where they are not seen"),
+            column!(read_calls_total, "calls that read; null where they are not seen"),
+            column!(written_bytes, "bytes written by calls; null where they are not seen"),
+            column!(write_calls_total, "calls that write; null where they are not seen"),
             column!(
                 mapped_read_bytes,
                 "pages of mapped memory that came into the page cache; null where that is not seen"

@@ -27,7 +27,7 @@ mod place;
 mod serve;
 mod table;
 
-pub use accounts::call_name;
+pub use accounts::{Detail, call_name};
 pub use error::MountError;
 pub use mounted::{Control, Mounted, Wish};
 pub use place::Place;

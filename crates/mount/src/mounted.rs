@@ -4,16 +4,16 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weigh_schema::io::{Event, FileId};
+use weigh_schema::io::{Event, FileId, Untold};
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Detail};
 use crate::error::MountError;
 use crate::forgetting;
 use crate::place::{Place, check_means, is_privileged};
@@ -36,14 +36,18 @@ pub struct Wish {
     pub exact: bool,
     /// The kernel may read and write by itself.
     pub may_pass: bool,
+    /// How finely is to be counted.
+    pub detail: Detail,
     /// Asks a file for its flags, or sets them.
     pub control: Control,
 }
 
-/// A folder that is served.
+/// A folder that is served, for as long as this is kept; who has something of it open goes without then.
 #[derive(Debug)]
 pub struct Mounted {
-    session: BackgroundSession,
+    /// None in the end.
+    session: Option<BackgroundSession>,
+    is_detached: AtomicBool,
     place: Place,
     accounts: Arc<Accounts>,
     state: Arc<State>,
@@ -69,7 +73,7 @@ impl Mounted {
             error: error.into(),
         })?;
         let below = rustix::fs::fstatvfs(&root).map_err(|error| refused(error.into()))?;
-        let (accounts, state) = (Arc::new(Accounts::new()), Arc::new(State::default()));
+        let (accounts, state) = (Arc::new(Accounts::new(wish.detail)), Arc::new(State::default()));
         let (inodes, crowd) = Inodes::new(root).map_err(|error| refused(error.into()))?;
         let inodes = Arc::new(inodes);
         let kept = (Arc::clone(&accounts), Arc::clone(&state));
@@ -80,8 +84,9 @@ impl Mounted {
         let kernel = kernel.map_err(refused)?;
         let asking = std::thread::Builder::new().name("weigh-forget".to_string());
         asking.spawn(move || forgetting::run(&known, &kernel, &crowd)).map_err(refused)?;
-        let session = session.spawn().map_err(refused)?;
-        Ok(Mounted { session, place, accounts, state, inodes })
+        let session = Some(session.spawn().map_err(refused)?);
+        let is_detached = AtomicBool::new(false);
+        Ok(Mounted { session, is_detached, place, accounts, state, inodes })
     }
 
     /// Lets this process have as many files open as it may: what is open is one here, and so is what the kernel
@@ -108,19 +113,29 @@ impl Mounted {
         refused.as_ref().map(|(times, error)| (*times, error.to_string()))
     }
 
-    /// What there is too much of to be kept here.
-    pub fn overflow(&self) -> Vec<Event> {
-        self.accounts.overflow()
+    /// What there is to tell by now: what is in use is kept here, until there is no counting any more.
+    pub fn events(&self) -> Vec<Event> {
+        self.accounts.events()
     }
 
-    /// Everything that was done and not handed over.
-    pub fn rest(&self) -> Vec<Event> {
-        self.accounts.rest()
-    }
-
-    /// The same, and it is kept.
+    /// What was done and not told, and is kept.
     pub fn so_far(&self) -> Vec<Event> {
         self.accounts.so_far()
+    }
+
+    /// Files go on to be served, and nothing is counted any more.
+    pub fn stop_counting(&self) {
+        self.accounts.stop();
+    }
+
+    /// Calls that were counted, and could not be told one by one.
+    pub fn untold(&self) -> Untold {
+        self.accounts.untold()
+    }
+
+    /// How long ago the counting began.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.accounts.now()
     }
 
     /// Has the names of these files told again when they are used again.
@@ -130,7 +145,7 @@ impl Mounted {
 
     /// Whether nobody is served any more: it was unmounted, and nobody has a file of it open.
     pub fn is_over(&self) -> bool {
-        self.session.guard.is_finished()
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
     /// Whether anybody has a file or directory of it open.
@@ -138,8 +153,12 @@ impl Mounted {
         self.state.open.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes the mount away. Who has something of it open goes on to be served.
+    /// Takes the mount away, if nobody has by now. Who has something of it open goes on to be served.
     pub fn detach(&self) -> Result<(), MountError> {
+        // Once more would take away what it was mounted over.
+        if self.is_over() || self.is_detached.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         let mountpoint = &self.place.mountpoint;
         let detached = match is_privileged() {
             true => rustix::mount::unmount(mountpoint, UnmountFlags::DETACH).map_err(Into::into),
@@ -148,9 +167,27 @@ impl Mounted {
         detached.map_err(|error| MountError::Stays { mountpoint: mountpoint.clone(), error })
     }
 
-    /// The end of what is over.
-    pub fn finish(self) -> Result<(), MountError> {
-        self.session.join().map_err(MountError::Ended)
+    /// The end. If it is not over it is left as it is: its end would wait for those who have something of it.
+    pub fn finish(mut self) -> Result<(), MountError> {
+        match self.session.take() {
+            Some(session) if session.guard.is_finished() => {
+                session.join().map_err(MountError::Ended)
+            }
+            session => {
+                std::mem::forget(session);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.session.is_some() {
+            // Nobody is left to be told if it stays: the kernel says ENOTCONN to who goes there.
+            let _ = self.detach();
+            std::mem::forget(self.session.take());
+        }
     }
 }
 

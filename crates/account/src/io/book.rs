@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
+use weigh_schema::Quality;
 use weigh_schema::io::{
     Direction, Event, Field, FileId, Grounds, Named, Numbers, Object, Places, Process, Sources,
     Transfer, Unseen, Use, Who,
@@ -13,6 +14,8 @@ use super::seen;
 
 /// So many files and processes are kept apart.
 const MOST_ROWS: usize = 16_384;
+/// So many processes are told of one by one: some 20 MB.
+const MOST_PROCESSES: usize = 131_072;
 
 /// What one process did with one file, all together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +80,15 @@ fn fold_strides(mine: &mut Vec<(i64, u64)>, theirs: &[(i64, u64)]) {
     mine.truncate(weigh_schema::io::STRIDES);
 }
 
+/// Processes that have left the book, and what they asked for by paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftProcesses {
+    pub processes: u64,
+    pub path_calls: u64,
+    pub path_ns: u64,
+    pub failed_opens: u64,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct IoBook {
@@ -86,9 +98,12 @@ pub struct IoBook {
     pub unseen_kinds: Vec<Transfer>,
     /// Whether it can not be seen what was read ahead in vain.
     pub is_ahead_unseen: bool,
+    /// Whether it can not be seen what devices did.
+    pub are_devices_unseen: bool,
     pub(super) rows: HashMap<(FileId, Who), Kept>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     pub(super) processes: BTreeMap<u32, Process>,
+    pub(super) left_processes: LeftProcesses,
     pub(super) rest: Row,
     pub(super) rest_uses: u64,
 }
@@ -96,9 +111,15 @@ pub struct IoBook {
 impl IoBook {
     /// Takes note of how far what comes can be known.
     pub fn stand_on(&mut self, grounds: &Grounds) {
+        self.unseen = grounds.unseen();
         let is_unseen = |kind: &&Transfer| grounds.qualities.contains_key(kind.name());
         self.unseen_kinds = Transfer::ALL.iter().filter(is_unseen).copied().collect();
         self.is_ahead_unseen = grounds.qualities.contains_key(&Field::AheadUnused.key());
+        let device_read = Field::DeviceRead.key();
+        self.are_devices_unseen = grounds
+            .qualities
+            .get(&device_read)
+            .is_some_and(|trust| trust.quality == Quality::Unavailable);
     }
 
     /// Takes one thing in.
@@ -109,6 +130,7 @@ impl IoBook {
             }
             Event::Used(used) => self.add_use(&used),
             Event::Ended(process) => self.add_process(process),
+            Event::Asked(process) => self.add_asked(process),
             // It was counted where it was seen: its use has it.
             Event::Called(_) => {}
         }
@@ -133,6 +155,20 @@ impl IoBook {
         self.processes.insert(process.pid, process);
     }
 
+    /// Takes in what a process asked for besides what is known of it.
+    fn add_asked(&mut self, asked: Process) {
+        let known = self.processes.entry(asked.pid).or_default();
+        let (path_calls, path_ns) = (known.path_calls, known.path_ns);
+        let failed_opens = known.failed_opens;
+        // Whoever could not be looked at has no name: what it had holds.
+        if known.name.is_empty() || !asked.name.is_empty() {
+            *known = asked.clone();
+        }
+        known.path_calls = path_calls + asked.path_calls;
+        known.path_ns = path_ns + asked.path_ns;
+        known.failed_opens = failed_opens + asked.failed_opens;
+    }
+
     /// Takes in what the kernel side could not keep by file.
     pub fn add_rest(&mut self, rest: &Use) {
         self.rest.fold(rest);
@@ -141,6 +177,9 @@ impl IoBook {
     /// Where too many files are kept apart: takes out half of them, those that were used longest ago,
     /// to the rest. Returns them.
     pub fn make_room(&mut self) -> Vec<((FileId, Who), Kept)> {
+        if self.processes.len() >= MOST_PROCESSES {
+            self.make_room_for_processes();
+        }
         if self.rows.len() < MOST_ROWS {
             return Vec::new();
         }
@@ -157,6 +196,22 @@ impl IoBook {
             debug_assert!(!self.rows.contains_key(key));
         }
         old
+    }
+
+    /// Takes out half of the processes, those that have no row and began first; they are counted.
+    fn make_room_for_processes(&mut self) {
+        let with_rows: HashSet<u32> = self.rows.keys().map(|(_, who)| who.pid).collect();
+        let without = self.processes.values().filter(|process| !with_rows.contains(&process.pid));
+        let mut oldest: Vec<_> = without.map(|process| (process.started_ns, process.pid)).collect();
+        oldest.sort_unstable();
+        for (_, pid) in oldest.into_iter().take(MOST_PROCESSES / 2) {
+            let Some(process) = self.processes.remove(&pid) else { continue };
+            let left = &mut self.left_processes;
+            left.processes += 1;
+            left.path_calls += process.path_calls;
+            left.path_ns += process.path_ns;
+            left.failed_opens += process.failed_opens;
+        }
     }
 
     /// Of these that have left the book, those that have no row any more are not known by name either; returns
@@ -235,6 +290,45 @@ mod tests {
         book.add_use(&written);
         let row = book.row(&(FileId::default(), written.who)).expect("a row");
         assert_eq!(row.numbers.get(Field::DeviceWritten), 4096);
+    }
+
+    #[test]
+    fn what_a_process_asked_for_adds_up_whenever_it_is_told() {
+        let mut book = IoBook::default();
+        let asked = |name: &str, path_calls| {
+            let name = name.to_string();
+            Event::Asked(Process {
+                pid: 7,
+                name,
+                path_calls,
+                failed_opens: 1,
+                ..Process::default()
+            })
+        };
+        // Once it could not be looked at.
+        for event in [asked("sh", 3), asked("", 5), asked("cp", 11)] {
+            book.add(event);
+        }
+        let process = &book.processes[&7];
+        assert_eq!((process.path_calls, process.failed_opens), (19, 3));
+        assert_eq!(process.name, "cp");
+    }
+
+    #[test]
+    fn too_many_processes_are_counted_and_those_with_files_stay() {
+        let mut book = IoBook::default();
+        book.add_use(&read(0, 3, 1));
+        for pid in 1..=MOST_PROCESSES as u32 {
+            let (started_ns, path_calls) = (u64::from(pid), 3);
+            book.add(Event::Asked(Process { pid, started_ns, path_calls, ..Process::default() }));
+        }
+        assert!(book.make_room().is_empty());
+        let left = book.left_processes;
+        assert_eq!(left.processes as usize, MOST_PROCESSES / 2);
+        let kept: u64 = book.processes.values().map(|process| process.path_calls).sum();
+        assert_eq!(kept + left.path_calls, 3 * MOST_PROCESSES as u64);
+        assert!(book.processes.contains_key(&7), "it has a row");
+        assert!(!book.processes.contains_key(&8) && book.processes.contains_key(&100_000));
     }
 
     #[test]

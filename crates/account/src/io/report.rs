@@ -229,6 +229,21 @@ fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
     })
 }
 
+/// Those that are not listed.
+fn left_processes(book: &IoBook) -> Option<String> {
+    let left = book.left_processes;
+    (left.processes > 0).then(|| {
+        format!(
+            "{} processes found no room in the list, the first to begin of those without a listed file: they made \
+             {} calls by path, in {:.6} s, and failed to open {} times",
+            left.processes,
+            left.path_calls,
+            seconds(left.path_ns),
+            left.failed_opens
+        )
+    })
+}
+
 /// What is not in the numbers.
 fn notes(book: &IoBook, run: &Run) -> Vec<String> {
     let foreign: u64 = book.processes.values().map(|process| process.foreign_calls).sum();
@@ -268,6 +283,7 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
     ];
     let lost = lost.iter().filter(|(count, _)| *count > 0);
     lost.map(|(count, what)| format!("{count} {what}"))
+        .chain(left_processes(book))
         .chain(run.grounds.notes.iter().cloned())
         .collect()
 }

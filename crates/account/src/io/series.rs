@@ -72,7 +72,8 @@ impl Amounts {
     }
 
     fn moment(&self) -> Moment {
-        let [read_bytes, read_calls_total, written_bytes, write_calls_total] = self.by_calls;
+        let [read_bytes, read_calls_total, written_bytes, write_calls_total] =
+            self.by_calls.map(Some);
         let [mapped_read_bytes, mapped_written_bytes] = self.mapped;
         let [device_read_bytes, device_written_bytes] = self.devices;
         Moment {
@@ -169,6 +170,17 @@ impl IoSeries {
                 (moment.device_read_bytes, moment.device_written_bytes) = (None, None);
             }
         }
+        for moment in &mut step.moments {
+            if book.are_devices_unseen {
+                (moment.device_read_bytes, moment.device_written_bytes) = (None, None);
+            }
+            if book.unseen.reads {
+                (moment.read_bytes, moment.read_calls_total) = (None, None);
+            }
+            if book.unseen.writes {
+                (moment.written_bytes, moment.write_calls_total) = (None, None);
+            }
+        }
         step
     }
 
@@ -220,7 +232,7 @@ mod tests {
     }
 
     fn sum(step: &Step) -> (u64, u64) {
-        let bytes = step.moments.iter().map(|moment| moment.read_bytes).sum();
+        let bytes = step.moments.iter().filter_map(|moment| moment.read_bytes).sum();
         (bytes, step.moments.iter().map(|moment| moment.uses_total).sum())
     }
 
@@ -255,8 +267,19 @@ mod tests {
         let step = series.step(&again, Some(&rest), 2, 0.5);
         assert_eq!(sum(&step), (5 + 3 + 7, 3));
         let last = step.moments.last().expect("the others");
-        assert_eq!((last.path.as_str(), last.uses_total, last.read_bytes), ("", 2, 12));
+        assert_eq!((last.path.as_str(), last.uses_total, last.read_bytes), ("", 2, Some(12)));
         assert!(series.step(&again, Some(&rest), 3, 0.5).moments.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_seen_is_absent() {
+        let (mut book, mut series) = (IoBook::default(), IoSeries::default());
+        book.unseen.reads = true;
+        book.add_use(&used(1, 1009));
+        let step = series.step(&book, None, 1, 0.5);
+        let moment = &step.moments[0];
+        assert_eq!((moment.read_bytes, moment.read_calls_total), (None, None));
+        assert_eq!((moment.written_bytes, moment.write_calls_total), (Some(0), Some(0)));
     }
 
     #[test]

@@ -168,6 +168,9 @@ Examples:
   weigh io mount --live data seen               with a table meanwhile
   weigh io mount data seen -- sort seen/names -o seen/sorted
   weigh io mount --exact --json - -q data seen -- ./simulate seen/input.nc
+  weigh io mount --exact --calls calls.parquet data seen -- ./simulate seen/input.nc
+  weigh io mount --for 10m --by thread data seen
+  weigh run --io --io-mount data seen --io-exact -- ./simulate seen/input.nc   a recording, with its page
 
 docs/mount.md says what is seen in which way, and where the mount differs from the folder below.";
 
@@ -196,7 +199,22 @@ pub struct MountArguments {
     #[arg(long, conflicts_with = "exact")]
     pub no_passthrough: bool,
 
+    /// Whose numbers are kept apart: a row for each file and process, or for each file and thread.
+    #[arg(long, value_enum, default_value_t = IoBy::Process)]
+    pub by: IoBy,
+
+    /// End after this time as by Ctrl-C. With a command it stays mounted until that has ended, and what is done
+    /// after this time is not counted.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
     /// What is told, and where.
     #[command(flatten)]
     pub telling: IoTelling,
+
+    /// Write a row for each call that comes to weigh to a Parquet file, as `weigh io --calls` does. What the
+    /// kernel does by itself has none: with passthrough no read and no write, without it no read; with --exact
+    /// each has one.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub calls: Option<PathBuf>,
 }

@@ -163,6 +163,19 @@ pub struct RunArguments {
     /// Threads take root.
     #[arg(long, value_enum, default_value_t = IoBy::Process, requires = "io")]
     pub io_by: IoBy,
+
+    /// With --io: serve the folder SOURCE at the empty folder MOUNTPOINT while the job runs, as `weigh io mount` does,
+    /// and account for what is done there, by whomever. It takes no root; docs/mount.md says what is seen in which way.
+    #[arg(long, num_args = 2, value_names = ["SOURCE", "MOUNTPOINT"], value_hint = ValueHint::DirPath, requires = "io")]
+    pub io_mount: Vec<PathBuf>,
+
+    /// With --io-mount: have every read and write come to weigh.
+    #[arg(long, requires = "io_mount")]
+    pub io_exact: bool,
+
+    /// With --io-mount: do not let the kernel read and write by itself, where it could.
+    #[arg(long, requires = "io_mount", conflicts_with = "io_exact")]
+    pub io_no_passthrough: bool,
 }
 
 /// When a job is over.

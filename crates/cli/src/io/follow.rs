@@ -5,14 +5,14 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use weigh_account::io::{Files, IoBook, Run, report};
+use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
-use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
 
-use super::gather::{Gather, LOOK, Told};
+use super::gather::{Gather, LOOK};
 use super::mechanism;
+use super::sinks::Sinks;
 use crate::arguments::IoArguments;
 use crate::foreground::{Foreground, Started};
 use crate::live::Live;
@@ -35,9 +35,8 @@ pub fn follow(
     arguments: &IoArguments,
     live: Option<Live>,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let parquet = arguments.telling.parquet.as_deref().map(IoWriter::create).transpose()?;
-    let calls = arguments.calls.as_deref().map(IoCallsWriter::create).transpose()?;
-    let mut gather = Gather::new(mechanism::open(arguments)?);
+    let sinks = Sinks::open(&arguments.telling, arguments.calls.as_deref())?;
+    let mut gather = Gather::new(mechanism::open(arguments)?, name);
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let started = match arguments.pid {
@@ -60,14 +59,7 @@ pub fn follow(
             }
         }
     };
-    let mut following = Following {
-        arguments,
-        gather,
-        sinks: Sinks { parquet: parquet.map(Ok), calls: calls.map(Ok) },
-        live,
-        began,
-        is_warned: false,
-    };
+    let mut following = Following { arguments, gather, sinks, live, began, is_warned: false };
     let status = following.until_over(started)?;
     let (book, run) = following.finish()?;
     Ok(Ok(Followed { book, run, status }))
@@ -181,41 +173,7 @@ impl Following<'_> {
             _ => shell_words(&run.command),
         };
         let book = self.gather.book;
-        if let Some(calls) = self.sinks.calls {
-            calls?.finish(&command, run.tally.untold)?;
-        }
-        if let Some(parquet) = self.sinks.parquet {
-            let mut parquet = parquet?;
-            Files::of(&book, &name).iter().try_for_each(|file| parquet.push(&file))?;
-            parquet.finish(&command)?;
-        }
+        self.sinks.finish(&command, &book, &run, &name)?;
         Ok((book, run))
-    }
-}
-
-/// The files that rows are written to as they come. The first error of each is kept, and told when the command
-/// has ended.
-struct Sinks {
-    parquet: Option<Result<IoWriter, KeepError>>,
-    calls: Option<Result<IoCallsWriter, KeepError>>,
-}
-
-impl Sinks {
-    fn keep(&mut self, told: Told) {
-        match told {
-            Told::Left(row) => push(&mut self.parquet, |file| file.push(&row)),
-            Told::Called(row) => push(&mut self.calls, |file| file.push(&row)),
-        }
-    }
-}
-
-fn push<W>(
-    file: &mut Option<Result<W, KeepError>>,
-    row: impl FnOnce(&mut W) -> Result<(), KeepError>,
-) {
-    if let Some(Ok(writer)) = file
-        && let Err(error) = row(writer)
-    {
-        *file = Some(Err(error));
     }
 }

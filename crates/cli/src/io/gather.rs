@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_call};
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::{FollowIo, name};
+use weigh_collect::io::FollowIo;
 use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall, Who};
 
 /// How often what was told is taken in, unless there is much.
@@ -22,6 +22,8 @@ pub struct Gather {
     /// are there with the next one.
     called: Vec<Called>,
     epoch_ns: i64,
+    /// What calls are called, by their numbers.
+    pub name: fn(u64) -> String,
 }
 
 /// What is told as it comes, not in the end.
@@ -34,14 +36,14 @@ pub enum Told {
 
 impl Gather {
     /// Nothing is known yet.
-    pub fn new(io: Box<dyn FollowIo>) -> Gather {
+    pub fn new(io: Box<dyn FollowIo>, name: fn(u64) -> String) -> Gather {
         let mut book = IoBook::default();
         book.stand_on(&io.grounds());
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
         let epoch_ns = now_ns.saturating_sub_unsigned(io.elapsed_ns());
         let (series, stepped) = (IoSeries::default(), Instant::now());
-        Gather { io, book, series, stepped, called: Vec::new(), epoch_ns }
+        Gather { io, book, series, stepped, called: Vec::new(), epoch_ns, name }
     }
 
     /// Times of calls are told by this clock: that it is now so late since the epoch.
@@ -68,7 +70,7 @@ impl Gather {
             }
         }
         for called in &before {
-            tell(Told::Called(io_call(&self.book, called, self.epoch_ns, &name)));
+            tell(Told::Called(io_call(&self.book, called, self.epoch_ns, &self.name)));
         }
         self.make_room(tell);
         is_something
@@ -77,16 +79,16 @@ impl Gather {
     /// What processes have open still: a batch after the other, for they may be as many as the kernel has
     /// room for.
     fn take_in_open(&mut self, tell: &mut dyn FnMut(Told)) -> Result<(), FollowError> {
-        let Gather { io, book, series, .. } = self;
+        let Gather { io, book, series, name, .. } = self;
         io.each_open_use(&mut |used| {
             book.add_use(&used);
             // Names stay: whoever is open still has been named for good.
-            give_room(book, series, tell);
+            give_room(book, series, *name, tell);
         })
     }
 
     fn make_room(&mut self, tell: &mut dyn FnMut(Told)) {
-        let left = give_room(&mut self.book, &mut self.series, tell);
+        let left = give_room(&mut self.book, &mut self.series, self.name, tell);
         if !left.is_empty() {
             let forgotten: Vec<FileId> = self.book.forget_names(&left);
             self.io.forget_names(&forgotten);
@@ -97,6 +99,7 @@ impl Gather {
     pub fn so_far(&self) -> Result<IoBook, FollowError> {
         let mut book = self.book.clone();
         book.stand_on(&self.io.grounds());
+        self.io.events_so_far().into_iter().for_each(|event| book.add(event));
         self.io.each_open_use(&mut |used| book.add_use(&used))?;
         take_in_processes(&mut book, &*self.io)?;
         Ok(book)
@@ -144,6 +147,7 @@ impl Gather {
 fn give_room(
     book: &mut IoBook,
     series: &mut IoSeries,
+    name: fn(u64) -> String,
     tell: &mut dyn FnMut(Told),
 ) -> Vec<((FileId, Who), Kept)> {
     let left = book.make_room();

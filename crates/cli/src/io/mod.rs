@@ -6,7 +6,8 @@
 mod follow;
 pub mod gather;
 pub mod mechanism;
-mod mount;
+pub mod mount;
+mod sinks;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;

@@ -39,6 +39,7 @@ use super::settings::Settings;
 use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
 use crate::foreground::{FORWARDED, JOB_CONTROL, SIGCHLD, SIGHUP};
+use crate::io::mount::recorded::Wanted;
 use crate::serving::Helper;
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
@@ -128,7 +129,16 @@ impl Session {
             true => None,
             false => Some(Snapshots::start(self.settings.watched.clone())),
         };
-        let others = collectors::start(&self.settings, &waiting, group, &*self.job);
+        let mount = match self.settings.mount.take().map(Wanted::mount).transpose() {
+            Ok(mount) => mount,
+            Err(error) => {
+                // It would run where its files are not.
+                drop(waiting);
+                self.writer.discard();
+                return Err(error.into());
+            }
+        };
+        let others = collectors::start(&self.settings, &waiting, group, &*self.job, mount);
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
             drop(waiting);
@@ -304,7 +314,7 @@ impl Running {
                     next_tick = now + interval;
                 }
             }
-            if self.is_over() {
+            if self.is_over() && self.may_end() {
                 return self.conclude();
             }
             self.tell_of_leftovers();
@@ -533,6 +543,12 @@ impl Running {
         self.interrupted
             || self.settings.arguments.wait_for == WaitFor::Main && !self.enforcer.is_ending()
             || self.job.glance().population.processes == 0
+    }
+
+    /// Whether nobody needs weigh any more, or somebody interrupts.
+    fn may_end(&mut self) -> bool {
+        let mut all = self.others.iter_mut();
+        self.interrupted || all.all(|other| other.collector.may_end())
     }
 
     fn tell_of_leftovers(&mut self) {

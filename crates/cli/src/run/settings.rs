@@ -15,6 +15,7 @@ use super::limits_file::{self, LimitsFile};
 use super::watched::{self, Watched};
 use crate::arguments::{AUTO, Collector, IoBy, RunArguments};
 use crate::destination::Destination;
+use crate::io::mount::recorded::Wanted;
 
 /// Time between TERM and KILL, unless the user says otherwise.
 const GRACE: Duration = Duration::from_secs(5);
@@ -37,6 +38,8 @@ pub struct Settings {
     pub watched: Vec<Watched>,
     /// The ways of following the job that may be tried, the best first.
     pub ways: Vec<Way>,
+    /// What is to be mounted for the job.
+    pub mount: Option<Wanted>,
     /// Where the summary goes as JSON.
     pub json: Option<Destination>,
 }
@@ -70,7 +73,8 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
             Way { following, level, is_asked_for }
         })
         .collect();
-    let lacks_files = |way: &Way| arguments.io && !way.following.tells_by_file(way.level);
+    let by_job = arguments.io && arguments.io_mount.is_empty();
+    let lacks_files = |way: &Way| by_job && !way.following.tells_by_file(way.level);
     ways.sort_by_key(|way| (way.following.is_dear_at(way.level), lacks_files(way)));
     if let (true, Some(level)) = (ways.is_empty(), arguments.level) {
         let able: Vec<_> = FOLLOWINGS.iter().filter(has).map(|f| f.name).collect();
@@ -108,11 +112,16 @@ impl Settings {
         let json = arguments.json.as_deref().map(Destination::open).transpose()?;
         let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
         let ways = ways(&arguments)?;
-        if arguments.io_calls && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
+        let mount = Wanted::of(&arguments)?;
+        let by_job = mount.is_none();
+        if by_job
+            && arguments.io_calls
+            && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
         {
             bail!("--io-calls: only --mechanism bpf and ptrace tell of each call");
         }
-        if arguments.io_by == IoBy::Thread
+        if by_job
+            && arguments.io_by == IoBy::Thread
             && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
         {
             bail!("--io-by thread: only --mechanism bpf and ptrace tell threads apart");
@@ -121,7 +130,18 @@ impl Settings {
         if let Some(path) = &arguments.snapshot_events {
             watched.extend(watched::read(path)?);
         }
-        Ok(Settings { arguments, id, directory, limits, on_limit, grace, watched, ways, json })
+        Ok(Settings {
+            arguments,
+            id,
+            directory,
+            limits,
+            on_limit,
+            grace,
+            watched,
+            ways,
+            mount,
+            json,
+        })
     }
 
     /// Whether a collector was not turned off.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{Served, can_mount, folders, is_mounted, mounting, served, text};
 use crate::support::processes::signal;
@@ -124,6 +125,9 @@ fn a_copy_of_the_mount_in_another_namespace_keeps_nobody_waiting() {
     assert_eq!(status, Some(0));
 }
 
+/// So much is written at least before the server is killed.
+const MUCH: u64 = 50 * 1021;
+
 #[test]
 fn what_was_written_before_a_crash_is_there() {
     if !can_mount() {
@@ -134,25 +138,29 @@ fn what_was_written_before_a_crash_is_there() {
         let at = scratch.path("at");
         let served = Served::start(&scratch, way);
         let mut file = File::create(at.join("file")).expect("made");
-        // Nobody syncs, and the server is killed in the middle of it.
+        // Nobody syncs, and the server is killed in the middle of it: when something has been written, however
+        // long that takes, for before that there is nothing to be lost.
         let pid = served.weigh.id();
-        let killer = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            signal(pid, 9)
-        });
-        let mut written: u64 = 0;
+        let written = AtomicU64::new(0);
         let line = [b'x'; 1021];
-        let gone = std::time::Instant::now() + crate::support::patience(5.0);
-        while written < 64 << 20 && file.write_all(&line).is_ok() {
-            written += line.len() as u64;
-            if killer.is_finished() && std::time::Instant::now() > gone {
-                break;
+        std::thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                wait_until("something is written", 20.0, || written.load(Relaxed) > MUCH);
+                signal(pid, 9)
+            });
+            let gone = std::time::Instant::now() + crate::support::patience(5.0);
+            while written.load(Relaxed) < 64 << 20 && file.write_all(&line).is_ok() {
+                written.fetch_add(line.len() as u64, Relaxed);
+                if killer.is_finished() && std::time::Instant::now() > gone {
+                    break;
+                }
             }
-        }
-        assert!(killer.join().expect("it ran"));
+            assert!(killer.join().expect("it ran"));
+        });
+        let written = written.into_inner();
         drop(file);
         let there = std::fs::metadata(scratch.path("source/file")).expect("it is there").len();
-        assert!(written > 0 && there >= written, "{way:?}: {there} of {written}");
+        assert!(written > MUCH && there >= written, "{way:?}: {there} of {written}");
         assert!(there < written + line.len() as u64 + 1, "{way:?}: {there} of {written}");
         // The next one says what is in its way.
         drop(served);

@@ -4,6 +4,7 @@ mod alike;
 mod amounts;
 mod ends;
 mod many;
+mod told;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

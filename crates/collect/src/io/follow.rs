@@ -53,6 +53,11 @@ pub trait FollowIo {
     /// What was told since the last time.
     fn events(&mut self) -> Vec<Event>;
 
+    /// What there would be to tell if it ended now, and is kept.
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+
     /// Shows what is still kept: files that processes have open.
     fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError>;
 

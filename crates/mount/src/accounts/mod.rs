@@ -1,276 +1,264 @@
 //! What each process did with each file, as far as it came here.
 //!
 //! Reads what the file system served; emits [`Event`]s, which are added up where those of `weigh io` are.
-//! Keeps no more files and processes than are in use, once it has handed over what it had.
+//! Keeps no more files and processes than are in use, once it has handed over what it had; of calls that are
+//! told one by one, as many as there is room for, and counts the others.
 
+mod done;
 mod processes;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use weigh_schema::io::{Counting, Event, Field, FileId, Moved, Named, Span, Transfer, Use};
+use weigh_schema::io::{
+    Called, Counting, Deed, Event, FileId, Named, Process, Span, Untold, Use, Who,
+};
 
 use crate::inodes::Inode;
+pub use done::{Call, Done, Piece, call_name};
 use processes::Processes;
 
 /// So many files and processes are kept before those that nobody has open are handed over.
 const MANY: usize = 4096;
+/// So many calls wait to be told: some 30 MB.
+const MOST_CALLED: usize = 262_144;
 
-macro_rules! calls {
-    ($($call:ident $name:literal $field:ident;)*) => {
-        /// What was asked for.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Call { $($call),* }
-
-        const CALLS: &[Call] = &[$(Call::$call),*];
-
-        impl Call {
-            fn name(self) -> &'static str {
-                match self { $(Call::$call => $name),* }
-            }
-
-            /// The time that it belongs to.
-            fn time(self) -> Field {
-                match self { $(Call::$call => Field::$field),* }
-            }
-        }
-    };
-}
-
-calls! {
-    Open "open" MetadataTime;
-    Close "close" MetadataTime;
-    Read "read" ReadTime;
-    Write "write" WriteTime;
-    Copy "copy_file_range" WriteTime;
-    Sync "fsync" SyncTime;
-    Truncate "truncate" MetadataTime;
-    Allocate "fallocate" MetadataTime;
-    Seek "lseek" MetadataTime;
-    Attributes "chmod, chown, utimensat" MetadataTime;
-    List "getdents64" MetadataTime;
-    Extended "xattr" MetadataTime;
-}
-
-/// What the slowest call of a file was, by its number.
-pub fn call_name(number: u64) -> String {
-    CALLS.get(number as usize).map_or("?", |call| call.name()).to_string()
-}
-
-/// A piece that was read or written.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// Read (0) or written (1).
-    pub direction: usize,
-    /// How.
-    pub kind: Transfer,
-    /// Where it begins.
-    pub from: u64,
-    /// How many bytes it has.
-    pub bytes: u64,
-    /// How many were asked for.
-    pub asked: u64,
-    /// Whether it goes past the page cache.
-    pub is_direct: bool,
+/// How finely it is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detail {
+    /// Each call is told.
+    pub each_call: bool,
+    /// Each thread's numbers are its own.
+    pub by_thread: bool,
 }
 
 /// What is kept of a file and process while it is in use.
 #[derive(Debug, Default)]
-pub struct Kept {
+struct Kept {
     counting: Counting,
     opened: u32,
-}
-
-impl Kept {
-    /// Counts one more.
-    pub fn count(&mut self, field: Field) {
-        self.counting.count(field);
-    }
-
-    /// Adds to a number.
-    pub fn add(&mut self, field: Field, more: u64) {
-        self.counting.add(field, more);
-    }
-
-    /// It was opened.
-    pub fn open(&mut self, truncates: bool) {
-        self.opened += 1;
-        self.count(Field::Opens);
-        if truncates {
-            self.count(Field::Truncates);
-        }
-    }
-
-    /// The last open was the kernel's own.
-    pub fn is_no_open(&mut self) {
-        let opens = self.counting.used.numbers.get(Field::Opens);
-        self.counting.used.numbers.set(Field::Opens, opens.saturating_sub(1));
-    }
-
-    /// What was written is on its way to the device.
-    pub fn sync(&mut self) {
-        self.counting.synced();
-    }
-
-    /// A piece was read or written by a call.
-    pub fn piece(&mut self, piece: &Piece) {
-        self.counting.moved(&Moved {
-            transfer: piece.kind,
-            direction: piece.direction,
-            calls: 1,
-            bytes: piece.bytes,
-            from: Some(piece.from),
-            direct: piece.is_direct.then_some(piece.asked),
-        });
-    }
 }
 
 /// All of it.
 #[derive(Debug)]
 pub struct Accounts {
     began: Instant,
+    detail: Detail,
     kept: Mutex<All>,
     processes: Processes,
 }
 
 #[derive(Debug, Default)]
 struct All {
-    uses: HashMap<(FileId, u32), Kept>,
-    named: HashSet<FileId>,
+    uses: HashMap<(FileId, Who), Kept>,
+    /// What the book was told.
+    named: HashMap<FileId, Named>,
     names: Vec<Named>,
+    called: Vec<Called>,
+    untold: Untold,
+    is_stopped: bool,
+    /// Everything that was counted before has been told.
+    is_over: bool,
 }
 
 impl Accounts {
     /// Nothing yet.
-    pub fn new() -> Accounts {
-        Accounts { began: Instant::now(), kept: Mutex::default(), processes: Processes::new() }
+    pub fn new(detail: Detail) -> Accounts {
+        let (kept, processes) = (Mutex::default(), Processes::new());
+        Accounts { began: Instant::now(), detail, kept, processes }
     }
 
     fn kept(&self) -> MutexGuard<'_, All> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> u64 {
+    /// How long it has gone on.
+    pub fn now(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// The process of a thread. The kernel names none for what it does by itself.
-    pub fn process(&self, thread: u32) -> u32 {
-        self.processes.of(thread, self.now())
+    /// A thread and its process. The kernel names none for what it does by itself.
+    pub fn who(&self, thread: u32) -> Who {
+        Who { pid: self.processes.of(thread, self.now()), tid: thread }
     }
 
-    /// The process of a thread that may not be looked at now, if it has asked for something before.
-    pub fn known_process(&self, thread: u32) -> Option<u32> {
-        self.processes.known_of(thread)
+    /// The same of a thread that may not be looked at now, if it has asked for something before.
+    pub fn known(&self, thread: u32) -> Option<Who> {
+        Some(Who { pid: self.processes.known_of(thread)?, tid: thread })
     }
 
-    /// A process asks for something by a path.
-    pub fn path_call(&self, thread: u32, since: Instant) {
-        let pid = self.process(thread);
-        self.processes.path_call(pid, since.elapsed().as_nanos() as u64);
+    /// Whose the numbers are.
+    fn apart(&self, who: Who) -> Who {
+        if self.detail.by_thread { who } else { Who { tid: 0, ..who } }
+    }
+
+    /// A process asks for something by a path; what came of it, below 0 an error.
+    pub fn path_call(&self, thread: u32, call: Call, since: Instant, came: i32) {
+        let (who, took) = (self.who(thread), since.elapsed().as_nanos() as u64);
+        let mut all = self.kept();
+        if all.is_stopped {
+            return;
+        }
+        self.processes.path_call(who.pid, took);
+        self.tell(&mut all, who, took, Called { error: came, ..done::blank(call) });
     }
 
     /// A process could not open something.
-    pub fn failed_open(&self, thread: u32) {
-        self.processes.failed_open(self.process(thread));
+    pub fn failed_open(&self, thread: u32, since: Instant, error: i32) {
+        let (who, took) = (self.who(thread), since.elapsed().as_nanos() as u64);
+        let mut all = self.kept();
+        if all.is_stopped {
+            return;
+        }
+        self.processes.failed_open(who.pid);
+        self.tell(&mut all, who, took, Called { error, ..done::blank(Call::Open) });
+    }
+
+    /// A process could not read or write: nothing is counted, for nothing was moved.
+    pub fn failed(&self, who: Who, inode: &Inode, call: Call, since: Instant, error: i32) {
+        let took = since.elapsed().as_nanos() as u64;
+        let mut all = self.kept();
+        if self.detail.each_call && !all.is_stopped {
+            all.name(inode);
+            let row = Called { file: Some(inode.file), error, ..done::blank(call) };
+            self.tell(&mut all, who, took, row);
+        }
     }
 
     /// A process did something with a file.
-    pub fn did(
-        &self,
-        pid: u32,
-        inode: &Inode,
-        call: Call,
-        since: Instant,
-        what: impl FnOnce(&mut Kept),
-    ) {
+    pub fn did(&self, who: Who, inode: &Inode, since: Instant, done: Done) {
         let took = since.elapsed().as_nanos() as u64;
         let now = self.now().max(1);
         let mut all = self.kept();
+        if all.is_stopped {
+            return;
+        }
         all.name(inode);
-        let kept = all.uses.entry((inode.file, pid)).or_default();
+        let (call, whose) = (done.call(), self.apart(who));
+        let kept = all.uses.entry((inode.file, whose)).or_default();
         let used = &mut kept.counting.used;
-        (used.file, used.who.pid, used.object) = (inode.file, pid, inode.object);
+        (used.file, used.who, used.object) = (inode.file, whose, inode.object);
         let began_ns = now.saturating_sub(took);
         kept.counting.timed(&Span { began_ns, ended_ns: now, number: call as u64 });
         kept.counting.add(call.time(), took);
-        what(kept);
+        kept.opened += u32::from(matches!(done, Done::Opened { .. }));
+        done.count(&mut kept.counting);
+        self.tell(&mut all, who, took, Called { file: Some(inode.file), ..done.row() });
+    }
+
+    /// One call, where each is wanted.
+    fn tell(&self, all: &mut All, who: Who, time_ns: u64, row: Called) {
+        if !self.detail.each_call {
+            return;
+        }
+        if all.called.len() >= MOST_CALLED {
+            all.untold.calls_total += 1;
+            match row.deed {
+                Deed::Read(_) => all.untold.read_bytes += row.bytes,
+                Deed::Write(_) => all.untold.written_bytes += row.bytes,
+                _ => {}
+            }
+            return;
+        }
+        let (pid, tid, ended_ns) = (who.pid, who.tid, self.now().max(1));
+        all.called.push(Called { pid, tid, time_ns, ended_ns, ..row });
     }
 
     /// A process that had a file open has closed it for good.
-    pub fn released(&self, pid: u32, file: FileId, is_deleted: bool) {
-        if let Some(kept) = self.kept().uses.get_mut(&(file, pid)) {
+    pub fn released(&self, who: Who, file: FileId, is_deleted: bool) {
+        let whose = self.apart(who);
+        if let Some(kept) = self.kept().uses.get_mut(&(file, whose)) {
             kept.opened = kept.opened.saturating_sub(1);
             kept.counting.used.is_deleted = is_deleted;
         }
     }
 
-    /// What there is too much of to be kept: what is open stays, for how a process goes through a file is
-    /// known by its last access.
-    pub fn overflow(&self) -> Vec<Event> {
+    /// From now on nothing is counted, and everything that was is handed over.
+    pub fn stop(&self) {
+        self.kept().is_stopped = true;
+    }
+
+    /// Calls that could not be told, since there was no room.
+    pub fn untold(&self) -> Untold {
+        self.kept().untold
+    }
+
+    /// What there is to tell by now: names, calls, and what there is too much of to be kept. What is open
+    /// stays, for how a process goes through a file is known by its last access.
+    pub fn events(&self) -> Vec<Event> {
         let mut all = self.kept();
-        if all.uses.len() < MANY {
-            return Vec::new();
+        let uses: Vec<Use> = match (all.is_stopped, all.uses.len() >= MANY) {
+            (true, _) => all.uses.drain().map(|(_, kept)| kept.counting.used).collect(),
+            (false, true) => {
+                let done = all.uses.extract_if(|_, kept| kept.opened == 0);
+                done.map(|(_, kept)| kept.counting.used).collect()
+            }
+            (false, false) => Vec::new(),
+        };
+        let names = std::mem::take(&mut all.names);
+        let called = std::mem::take(&mut all.called);
+        let mut processes = self.processes.asked(if all.is_stopped { 0 } else { MANY });
+        if all.is_over {
+            // They came later: they are looked at, and not counted.
+            processes.clear();
         }
-        let done = all.uses.extract_if(|_, kept| kept.opened == 0);
-        let done: Vec<Use> = done.map(|(_, kept)| kept.counting.used).collect();
-        let names = std::mem::take(&mut all.names);
+        all.is_over = all.is_stopped;
         drop(all);
-        self.told(done, names)
+        told(names, uses, processes, called)
     }
 
-    /// Everything that is known and was not handed over.
-    pub fn rest(&self) -> Vec<Event> {
-        let mut all = self.kept();
-        let uses = all.uses.drain().map(|(_, kept)| kept.counting.used).collect();
-        let names = std::mem::take(&mut all.names);
-        drop(all);
-        self.told(uses, names)
-    }
-
-    /// The same, and it is kept.
+    /// What is not told by now, and is kept.
     pub fn so_far(&self) -> Vec<Event> {
         let all = self.kept();
+        if all.is_over {
+            return Vec::new();
+        }
         let uses = all.uses.values().map(|kept| kept.counting.used.clone()).collect();
-        let names = all.names.clone();
+        let (names, processes) = (all.names.clone(), self.processes.asked_so_far());
         drop(all);
-        self.told(uses, names)
+        told(names, uses, processes, Vec::new())
     }
 
-    fn told(&self, uses: Vec<Use>, names: Vec<Named>) -> Vec<Event> {
-        let uses = uses.into_iter().map(|used| Event::Used(Box::new(used)));
-        let processes = self.processes.known().into_iter().map(Event::Ended);
-        names.into_iter().map(Event::Named).chain(uses).chain(processes).collect()
-    }
-
-    /// Names that have left the book are told again when their files are used again.
+    /// Names that have left the book are told again when their files are used again; those of files that are
+    /// in use here at once, for the row that comes of it may be the last.
     pub fn forget_names(&self, files: &[FileId]) {
         let mut all = self.kept();
+        let All { uses, named, names, .. } = &mut *all;
+        let used: HashSet<FileId> = uses.keys().map(|(file, _)| *file).collect();
         for file in files {
-            all.named.remove(file);
+            match named.get(file) {
+                Some(name) if used.contains(file) => names.push(name.clone()),
+                _ => drop(named.remove(file)),
+            }
         }
     }
+}
+
+fn told(
+    names: Vec<Named>,
+    uses: Vec<Use>,
+    processes: Vec<Process>,
+    called: Vec<Called>,
+) -> Vec<Event> {
+    let uses = uses.into_iter().map(|used| Event::Used(Box::new(used)));
+    let processes = processes.into_iter().map(Event::Asked);
+    let called = called.into_iter().map(Event::Called);
+    names.into_iter().map(Event::Named).chain(uses).chain(processes).chain(called).collect()
 }
 
 impl All {
     fn name(&mut self, inode: &Inode) {
-        if !self.named.insert(inode.file) {
+        if self.named.contains_key(&inode.file) {
             return;
         }
         let name = std::fs::read_link(inode.link()).unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
-        self.names.push(Named { file: inode.file, object: inode.object, name });
+        let named = Named { file: inode.file, object: inode.object, name };
+        self.named.insert(inode.file, named.clone());
+        self.names.push(named);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_have_their_names() {
-        assert_eq!(call_name(Call::Copy as u64), "copy_file_range");
-        assert_eq!(call_name(999), "?");
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! Who asks: the kernel names a thread, accounts name its process.
 //!
 //! Reads `/proc`. A number is given to another thread only after all others were; what is known of one is
-//! believed for a moment, and then looked up again.
+//! believed for a moment, and then looked up again. What a process asked for is kept until it is handed over:
+//! it begins anew when it asks again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,10 +56,15 @@ impl Processes {
         if thread == 0 {
             return 0;
         }
-        if let Some((process, at)) = self.known_now().threads.get(&thread)
-            && now.saturating_sub(*at) < BELIEVED_NS
         {
-            return *process;
+            let known = self.known_now();
+            if let Some((process, at)) = known.threads.get(&thread)
+                && now.saturating_sub(*at) < BELIEVED_NS
+                // What was handed over is looked at again: else it would have no name.
+                && known.processes.contains_key(process)
+            {
+                return *process;
+            }
         }
         let told = look(thread);
         let mut known = self.known_now();
@@ -102,8 +108,17 @@ impl Processes {
         process.failed_opens += 1;
     }
 
-    /// All of them.
-    pub fn known(&self) -> Vec<Process> {
+    /// What they asked for since the last time, if there are so many of them: they are forgotten.
+    pub fn asked(&self, many: usize) -> Vec<Process> {
+        let mut known = self.known_now();
+        if known.processes.len() < many {
+            return Vec::new();
+        }
+        std::mem::take(&mut known.processes).into_values().collect()
+    }
+
+    /// The same, and it is kept.
+    pub fn asked_so_far(&self) -> Vec<Process> {
         self.known_now().processes.values().cloned().collect()
     }
 }
@@ -143,9 +158,29 @@ mod tests {
         assert_ne!(other, own);
         assert_eq!(found, own);
         assert_eq!(processes.of(0, 0), 0);
-        let known = processes.known();
+        let known = processes.asked_so_far();
         assert_eq!((known.len(), known[0].pid), (1, own));
         assert_eq!(known[0].parent, std::os::unix::process::parent_id());
+    }
+
+    #[test]
+    fn what_was_asked_for_is_handed_over_once_and_begins_anew() {
+        let processes = Processes::new();
+        let (own, thread) = (std::process::id(), rustix::thread::gettid());
+        let thread = thread.as_raw_nonzero().get() as u32;
+        let ask = |times: u64| {
+            (0..times).for_each(|_| processes.path_call(processes.of(thread, 0), 7));
+        };
+        ask(3);
+        assert!(processes.asked(2).is_empty(), "there is one");
+        let first = processes.asked(1);
+        assert_eq!((first.len(), first[0].pid, first[0].path_calls), (1, own, 3));
+        assert!(processes.asked_so_far().is_empty());
+        ask(2);
+        let second = processes.asked(0);
+        assert_eq!((second[0].path_calls, second[0].path_ns), (2, 14));
+        assert!(!second[0].name.is_empty(), "it is looked at again");
+        assert_eq!(second[0].started_ns, first[0].started_ns);
     }
 
     #[test]

@@ -11,10 +11,9 @@ use rustix::fs::{
     utimensat,
 };
 use rustix::io::Errno;
-use weigh_schema::io::Field;
 
 use super::{ITSELF, Outcome, Served, reopen};
-use crate::accounts::Call;
+use crate::accounts::{Call, Done};
 use crate::caller::{self, Caller};
 use crate::inodes::Inode;
 
@@ -158,13 +157,9 @@ impl Served {
             let answer = (self.wish.control)(fd, number, &mut data);
             answer.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         });
-        let (pid, inode) = (self.accounts.process(request.pid()), self.inodes.get(node)?);
-        self.accounts.did(pid, &inode, Call::Attributes, since, |kept| {
-            kept.count(Field::Metadata);
-            if FLAGS.contains(&number) {
-                kept.is_no_open();
-            }
-        });
+        let (who, inode) = (self.accounts.who(request.pid()), self.inodes.get(node)?);
+        let opened = FLAGS.contains(&number);
+        self.accounts.did(who, &inode, since, Done::Flagged { opened });
         // What was given is not wanted back.
         let size = if given.is_empty() { size? } else { size.map(|_| 0)? };
         Ok(data[..size.min(data.len())].to_vec())
@@ -208,12 +203,9 @@ impl Served {
         since: Instant,
     ) {
         let Ok(inode) = self.inodes.get(node) else { return };
-        let pid = self.accounts.process(request.pid());
-        let (call, field) = match change.size {
-            Some(_) => (Call::Truncate, Field::Truncates),
-            None => (Call::Attributes, Field::Metadata),
-        };
-        self.accounts.did(pid, &inode, call, since, |kept| kept.count(field));
+        let who = self.accounts.who(request.pid());
+        let call = if change.size.is_some() { Call::Truncate } else { Call::Attributes };
+        self.accounts.did(who, &inode, since, Done::Other(call));
     }
 
     /// Takes note of what was noted of a file.
@@ -225,9 +217,8 @@ impl Served {
     ) -> Outcome<()> {
         let since = Instant::now();
         if let (Ok(()), Ok(inode)) = (&outcome, self.inodes.get(node)) {
-            let pid = self.accounts.process(request.pid());
-            let count = |kept: &mut crate::accounts::Kept| kept.count(Field::Metadata);
-            self.accounts.did(pid, &inode, Call::Extended, since, count);
+            let who = self.accounts.who(request.pid());
+            self.accounts.did(who, &inode, since, Done::Other(Call::Extended));
         }
         outcome
     }

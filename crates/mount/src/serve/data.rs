@@ -7,10 +7,10 @@ use std::time::Instant;
 use fuser::Request;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, fdatasync, fsync, seek};
 use rustix::io::{Errno, pread, pwrite};
-use weigh_schema::io::{Field, Transfer};
+use weigh_schema::io::{Transfer, Who};
 
-use super::{Handle, Outcome, Served, Sight};
-use crate::accounts::{Call, Piece};
+use super::{Handle, OpenFile, Outcome, Served, Sight};
+use crate::accounts::{Call, Done, Piece};
 use crate::caller;
 
 thread_local! {
@@ -53,7 +53,9 @@ impl Served {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            let found = pread(&file.fd, &mut buffer[..size], wanted.from)?;
+            let failed =
+                |error: &Errno| self.failed(request, file, wanted, (Call::Read, since), *error);
+            let found = pread(&file.fd, &mut buffer[..size], wanted.from).inspect_err(failed)?;
             // Who has his answer may be back before this is noted, and another thread would note that first.
             self.moved(request, &handle, wanted, (0, found as u64, size as u64), since);
             give(&buffer[..found]);
@@ -66,7 +68,9 @@ impl Served {
         let handle = self.handle(wanted.handle)?;
         let file = handle.file()?;
         caller::prepare();
-        let written = pwrite(&file.fd, data, wanted.from)?;
+        let failed =
+            |error: &Errno| self.failed(request, file, wanted, (Call::Write, since), *error);
+        let written = pwrite(&file.fd, data, wanted.from).inspect_err(failed)?;
         let amounts = (1, written as u64, data.len() as u64);
         self.moved(request, &handle, wanted, amounts, since);
         Ok(written as u32)
@@ -81,21 +85,37 @@ impl Served {
         since: Instant,
     ) {
         let Ok(file) = handle.file() else { return };
-        let pid = match request.pid() {
-            0 => file.opener,
-            thread if wanted.by_call => self.accounts.process(thread),
-            thread => self.accounts.known_process(thread).unwrap_or(file.opener),
-        };
+        let who = self.mover(request, file, wanted);
         let call = if direction == 0 { Call::Read } else { Call::Write };
         let kind = if wanted.by_call { Transfer::Positioned } else { Transfer::Mapped };
         let is_direct = wanted.is_direct();
         let piece = Piece { direction, kind, from: wanted.from, bytes, asked, is_direct };
         // Whether a call or mapped memory wanted it the page cache does not say.
         let is_fill = self.sight() != Sight::Exact && direction == 0 && !wanted.by_call;
-        self.accounts.did(pid, &file.inode, call, since, |kept| match is_fill {
-            true => kept.add(Field::Filled, bytes),
-            false => kept.piece(&piece),
-        });
+        let done = if is_fill { Done::Filled(piece) } else { Done::Moved(call, piece) };
+        self.accounts.did(who, &file.inode, since, done);
+    }
+
+    /// Who reads or writes.
+    fn mover(&self, request: &Request, file: &OpenFile, wanted: Wanted) -> Who {
+        match request.pid() {
+            0 => file.opener,
+            thread if wanted.by_call => self.accounts.who(thread),
+            thread => self.accounts.known(thread).unwrap_or(file.opener),
+        }
+    }
+
+    /// A read or write has failed.
+    fn failed(
+        &self,
+        request: &Request,
+        file: &OpenFile,
+        wanted: Wanted,
+        (call, since): (Call, Instant),
+        error: Errno,
+    ) {
+        let who = self.mover(request, file, wanted);
+        self.accounts.failed(who, &file.inode, call, since, -error.raw_os_error());
     }
 
     /// A descriptor was closed: what the file system below has to say to that is said.
@@ -106,8 +126,8 @@ impl Served {
         let again = rustix::io::dup(file.fd.as_fd())?;
         let closed = nix::unistd::close(again);
         // Executing a program closes files, too.
-        let pid = self.accounts.known_process(request.pid()).unwrap_or(file.opener);
-        self.accounts.did(pid, &file.inode, Call::Close, since, |kept| kept.count(Field::Closes));
+        let who = self.accounts.known(request.pid()).unwrap_or(file.opener);
+        self.accounts.did(who, &file.inode, since, Done::Other(Call::Close));
         closed.map_err(|error| Errno::from_raw_os_error(error as i32))
     }
 
@@ -133,8 +153,8 @@ impl Served {
             true => fdatasync(&file.fd)?,
             false => fsync(&file.fd)?,
         }
-        let pid = self.accounts.process(request.pid());
-        self.accounts.did(pid, &file.inode, Call::Sync, since, |kept| kept.sync());
+        let who = self.accounts.who(request.pid());
+        self.accounts.did(who, &file.inode, since, Done::Other(Call::Sync));
         Ok(())
     }
 
@@ -151,9 +171,8 @@ impl Served {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         caller::prepare();
         fallocate(&file.fd, mode, from, bytes)?;
-        let pid = self.accounts.process(request.pid());
-        self.accounts
-            .did(pid, &file.inode, Call::Allocate, since, |kept| kept.count(Field::Metadata));
+        let who = self.accounts.who(request.pid());
+        self.accounts.did(who, &file.inode, since, Done::Other(Call::Allocate));
         Ok(())
     }
 
@@ -176,8 +195,8 @@ impl Served {
         let file = handle.file()?;
         // Nobody else goes by the descriptor's own position.
         let found = seek(&file.fd, to)?;
-        let pid = self.accounts.process(request.pid());
-        self.accounts.did(pid, &file.inode, Call::Seek, since, |kept| kept.count(Field::Seeks));
+        let who = self.accounts.who(request.pid());
+        self.accounts.did(who, &file.inode, since, Done::Other(Call::Seek));
         i64::try_from(found).map_err(|_| Errno::OVERFLOW)
     }
 
@@ -198,7 +217,7 @@ impl Served {
         caller::prepare();
         let copied =
             rustix::fs::copy_file_range(&from.fd, Some(&mut at), &to.fd, Some(&mut put), most)?;
-        let pid = self.accounts.process(request.pid());
+        let who = self.accounts.who(request.pid());
         let bytes = copied as u64;
         for (direction, file) in [from, to].into_iter().enumerate() {
             let piece = Piece {
@@ -209,7 +228,7 @@ impl Served {
                 asked: bytes,
                 is_direct: false,
             };
-            self.accounts.did(pid, &file.inode, Call::Copy, since, |kept| kept.piece(&piece));
+            self.accounts.did(who, &file.inode, since, Done::Moved(Call::Copy, piece));
         }
         Ok(copied as u32)
     }

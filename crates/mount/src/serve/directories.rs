@@ -8,10 +8,9 @@ use std::time::Instant;
 
 use fuser::{FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use rustix::fs::{Dir, DirEntry, FileType as Kind, OFlags, fdatasync, fsync};
-use weigh_schema::io::Field;
 
 use super::{BELIEVED, GENERATION, Handle, Outcome, Served, believed, reopen};
-use crate::accounts::Call;
+use crate::accounts::{Call, Done};
 use crate::inodes::Inode;
 use crate::table::{Place, refer};
 
@@ -80,8 +79,8 @@ impl Served {
         let inode = self.inodes.get(node)?;
         let fd = reopen(&inode, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let listing = Listing { directory: Dir::new(fd)?, next: 0, left: None };
-        let pid = self.accounts.process(request.pid());
-        self.accounts.did(pid, &inode, Call::Open, since, |kept| kept.count(Field::Opens));
+        let who = self.accounts.who(request.pid());
+        self.accounts.did(who, &inode, since, Done::Entered);
         Ok(self.keep(Handle::Directory(Mutex::new(listing), inode)))
     }
 
@@ -98,8 +97,8 @@ impl Served {
         };
         let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
         let read = read(&mut listing, inode)?;
-        let pid = self.accounts.process(request.pid());
-        self.accounts.did(pid, inode, Call::List, since, |kept| kept.count(Field::Metadata));
+        let who = self.accounts.who(request.pid());
+        self.accounts.did(who, inode, since, Done::Other(Call::List));
         Ok(read)
     }
 

@@ -12,11 +12,13 @@ use fuser::{
     ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::AtFlags;
+use weigh_schema::io::Who;
 
 use super::attributes::{Change, Noted};
 use super::data::Wanted;
 use super::names::New;
 use super::{BELIEVED, GENERATION, Outcome, Served, Sight, believed};
+use crate::accounts::{Call, Done};
 use crate::caller::Caller;
 use crate::place::is_privileged;
 
@@ -79,22 +81,29 @@ fn noted(reply: ReplyXattr, outcome: Outcome<Noted>) {
 }
 
 impl Served {
-    fn by_path<T>(&self, request: &Request, work: impl FnOnce() -> T) -> T {
+    fn by_path<T>(
+        &self,
+        request: &Request,
+        call: Call,
+        work: impl FnOnce() -> Outcome<T>,
+    ) -> Outcome<T> {
         let since = Instant::now();
         let outcome = work();
-        self.accounts.path_call(request.pid(), since);
+        let came = outcome.as_ref().map_or_else(|error| -error.raw_os_error(), |_| 0);
+        self.accounts.path_call(request.pid(), call, since, came);
         outcome
     }
 
-    fn noted_open(&self, request: &Request, opener: u32, node: u64, flags: i32, since: Instant) {
+    fn noted_open(&self, opener: Who, node: u64, flags: i32, since: Instant) {
         use rustix::fs::OFlags;
         let truncates = OFlags::from_bits_retain(flags as u32).contains(OFlags::TRUNC);
         if let Ok(inode) = self.inodes.get(node) {
-            let call = crate::accounts::Call::Open;
-            self.accounts.did(opener, &inode, call, since, |kept| kept.open(truncates));
-        } else {
-            self.accounts.failed_open(request.pid());
+            self.accounts.did(opener, &inode, since, Done::Opened { truncates });
         }
+    }
+
+    fn failed_open(&self, request: &Request, since: Instant, error: rustix::io::Errno) {
+        self.accounts.failed_open(request.pid(), since, -error.raw_os_error());
     }
 }
 
@@ -179,7 +188,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = new(request, parent, name, umask);
-        entry(reply, self.by_path(request, || self.make_node(&new, mode, rdev)));
+        entry(reply, self.by_path(request, Call::MakeNode, || self.make_node(&new, mode, rdev)));
     }
 
     fn mkdir(
@@ -192,7 +201,10 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = new(request, parent, name, umask);
-        entry(reply, self.by_path(request, || self.make_directory(&new, mode)));
+        entry(
+            reply,
+            self.by_path(request, Call::MakeDirectory, || self.make_directory(&new, mode)),
+        );
     }
 
     fn symlink(
@@ -204,7 +216,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = new(request, parent, name, 0);
-        entry(reply, self.by_path(request, || self.make_symlink(&new, target)));
+        entry(reply, self.by_path(request, Call::MakeSymlink, || self.make_symlink(&new, target)));
     }
 
     fn link(
@@ -215,15 +227,23 @@ impl Filesystem for Served {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        entry(reply, self.by_path(request, || self.link_to(node.0, parent.0, name)));
+        entry(reply, self.by_path(request, Call::Link, || self.link_to(node.0, parent.0, name)));
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.by_path(request, || self.remove(parent.0, name, AtFlags::empty())));
+        done(
+            reply,
+            self.by_path(request, Call::Unlink, || self.remove(parent.0, name, AtFlags::empty())),
+        );
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.by_path(request, || self.remove(parent.0, name, AtFlags::REMOVEDIR)));
+        done(
+            reply,
+            self.by_path(request, Call::RemoveDirectory, || {
+                self.remove(parent.0, name, AtFlags::REMOVEDIR)
+            }),
+        );
     }
 
     fn rename(
@@ -237,16 +257,16 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name), (to.0, new));
-        done(reply, self.by_path(request, || self.rename_to(from, to, flags.bits())));
+        done(reply, self.by_path(request, Call::Rename, || self.rename_to(from, to, flags.bits())));
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let since = Instant::now();
-        let opener = self.accounts.process(request.pid());
+        let opener = self.accounts.who(request.pid());
         let who = (caller(request), opener);
         match self.open_file(node.0, flags.0, who, &|fd| reply.open_backing(fd)) {
             Ok(how) => {
-                self.noted_open(request, opener, node.0, flags.0, since);
+                self.noted_open(opener, node.0, flags.0, since);
                 let handle = FileHandle(how.handle);
                 match how.backing {
                     Some(backing) => reply.opened_passthrough(handle, how.flags, &backing),
@@ -254,7 +274,7 @@ impl Filesystem for Served {
                 }
             }
             Err(error) => {
-                self.accounts.failed_open(request.pid());
+                self.failed_open(request, since, error);
                 reply.error(errno(error));
             }
         }
@@ -271,12 +291,12 @@ impl Filesystem for Served {
         reply: ReplyCreate,
     ) {
         let since = Instant::now();
-        let opener = self.accounts.process(request.pid());
+        let opener = self.accounts.who(request.pid());
         let new = new(request, parent, name, umask);
         let back = |fd: std::os::fd::BorrowedFd<'_>| reply.open_backing(fd);
         match self.create_file(&new, mode, flags, (opener, &back)) {
             Ok((how, attributes)) => {
-                self.noted_open(request, opener, attributes.ino.0, flags, since);
+                self.noted_open(opener, attributes.ino.0, flags, since);
                 let (handle, flags) = (FileHandle(how.handle), how.flags);
                 let ttl = &believed(&attributes);
                 match how.backing {
@@ -292,7 +312,7 @@ impl Filesystem for Served {
                 }
             }
             Err(error) => {
-                self.accounts.failed_open(request.pid());
+                self.failed_open(request, since, error);
                 reply.error(errno(error));
             }
         }
@@ -379,10 +399,11 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let since = Instant::now();
         match self.open_directory(request, node.0) {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
             Err(error) => {
-                self.accounts.failed_open(request.pid());
+                self.failed_open(request, since, error);
                 reply.error(errno(error));
             }
         }

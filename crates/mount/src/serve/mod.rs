@@ -18,6 +18,7 @@ use std::time::Duration;
 use fuser::{BackingId, FileAttr, FileType, FopenFlags, Generation};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use weigh_schema::io::Who;
 
 use crate::accounts::Accounts;
 use crate::inodes::Inode;
@@ -78,8 +79,8 @@ enum Handle {
 struct OpenFile {
     fd: OwnedFd,
     inode: Arc<Inode>,
-    /// The process that opened it: what the kernel does by itself is done for that.
-    opener: u32,
+    /// Who opened it: what the kernel does by itself is done for that.
+    opener: Who,
 }
 
 /// How an open file is to be treated by the kernel.

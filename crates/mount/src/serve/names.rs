@@ -8,6 +8,7 @@ use fuser::{FileAttr, FopenFlags};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, mknodat};
 use rustix::fs::{openat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
+use weigh_schema::io::Who;
 
 use super::{Back, Handle, HowOpen, ITSELF, OpenFile, Outcome, Served, Sight, reopen};
 use crate::caller::{self, Caller};
@@ -105,7 +106,7 @@ impl Served {
         &self,
         node: u64,
         flags: i32,
-        (caller, opener): (Caller, u32),
+        (caller, opener): (Caller, Who),
         back: Back<'_>,
     ) -> Outcome<HowOpen> {
         let inode = self.inodes.get(node)?;
@@ -126,7 +127,7 @@ impl Served {
         new: &New<'_>,
         mode: u32,
         flags: i32,
-        (opener, back): (u32, Back<'_>),
+        (opener, back): (Who, Back<'_>),
     ) -> Outcome<(HowOpen, FileAttr)> {
         let parent = self.inodes.get(new.parent)?;
         let wanted = OFlags::from_bits_retain(flags as u32);

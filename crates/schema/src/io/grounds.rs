@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Transferred, Trust};
+use super::{Transferred, Trust, Unseen};
 use crate::quality::{Mechanism, Quality};
 
 /// What the kernel has counted for the whole job by itself, beside what was seen of that by file.
@@ -63,6 +63,16 @@ pub struct Grounds {
     pub qualities: BTreeMap<String, Trust>,
     /// What else is missing.
     pub notes: Vec<String>,
+}
+
+impl Grounds {
+    /// Whether reads, or writes, are not seen at all.
+    pub fn unseen(&self) -> Unseen {
+        let is = |key: &str| {
+            self.qualities.get(key).is_some_and(|trust| trust.quality == Quality::Unavailable)
+        };
+        Unseen { reads: is("read_bytes"), writes: is("written_bytes") }
+    }
 }
 
 impl Default for Grounds {

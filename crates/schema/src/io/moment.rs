@@ -25,14 +25,18 @@ pub struct Moment {
     pub device: u32,
     /// The inode.
     pub inode: u64,
-    /// Bytes read by calls.
-    pub read_bytes: u64,
-    /// Calls that read.
-    pub read_calls_total: u64,
-    /// Bytes written by calls.
-    pub written_bytes: u64,
-    /// Calls that write.
-    pub write_calls_total: u64,
+    /// Bytes read by calls; none where they are not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Calls that read; none where they are not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_calls_total: Option<u64>,
+    /// Bytes written by calls; none where they are not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
+    /// Calls that write; none where they are not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_calls_total: Option<u64>,
     /// Bytes of mapped memory that came into the page cache; none where that is not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_read_bytes: Option<u64>,

@@ -279,6 +279,8 @@ pub enum Event {
     Used(Box<Use>),
     /// A process has ended.
     Ended(Process),
+    /// What a process asked for since this was told last, by who does not learn of its end.
+    Asked(Process),
     /// One call, where each is wanted.
     Called(Called),
 }

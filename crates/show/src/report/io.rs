@@ -1,7 +1,8 @@
 //! What was read and written, in the shape that the page wants.
 
 use serde::Serialize;
-use weigh_schema::io::{FileUse, Flow, IoFound, Object, Transfer};
+use weigh_schema::Quality;
+use weigh_schema::io::{Field, FileUse, Flow, IoFound, Object, Transfer};
 
 use crate::io::{device, flow, mapped, pattern, rest, sums};
 
@@ -16,6 +17,12 @@ pub struct IoPage {
     pub flows: Vec<FlowRow>,
     /// Whether mapped memory can not be seen: its column would say of all files that nothing was done.
     pub is_mapped_unseen: bool,
+    /// Whether calls that read can not be seen.
+    pub are_reads_unseen: bool,
+    /// Whether calls that write can not be seen.
+    pub are_writes_unseen: bool,
+    /// Whether what devices do can not be seen.
+    pub are_devices_unseen: bool,
     /// The slowest calls, in words, where each was wanted.
     pub slowest: Vec<String>,
     /// Files that have no row of their own, in words.
@@ -93,10 +100,18 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         advice: advice.collect(),
         flows: found.flows.iter().map(flow_row).collect(),
         is_mapped_unseen: found.qualities.contains_key(Transfer::Mapped.name()),
+        are_reads_unseen: found.totals.by_calls.unseen.reads,
+        are_writes_unseen: found.totals.by_calls.unseen.writes,
+        are_devices_unseen: are_devices_unseen(found),
         slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
         notes: found.notes.clone(),
     }
+}
+
+fn are_devices_unseen(found: &IoFound) -> bool {
+    let known = found.qualities.get(&Field::DeviceRead.key());
+    known.is_some_and(|trust| trust.quality == Quality::Unavailable)
 }
 
 fn flow_row(found: &Flow) -> FlowRow {

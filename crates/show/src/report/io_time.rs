@@ -214,11 +214,11 @@ impl IoHeat {
 }
 
 fn read(row: &Moment) -> u64 {
-    row.read_bytes + row.mapped_read_bytes.unwrap_or(0)
+    row.read_bytes.unwrap_or(0) + row.mapped_read_bytes.unwrap_or(0)
 }
 
 fn written(row: &Moment) -> u64 {
-    row.written_bytes + row.mapped_written_bytes.unwrap_or(0)
+    row.written_bytes.unwrap_or(0) + row.mapped_written_bytes.unwrap_or(0)
 }
 
 fn who(row: &Moment) -> Who {
@@ -246,7 +246,7 @@ mod tests {
             seconds: 1.0,
             pid,
             process,
-            read_bytes,
+            read_bytes: Some(read_bytes),
             call_seconds: 0.25,
             ..Moment::default()
         }

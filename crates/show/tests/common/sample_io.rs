@@ -127,8 +127,8 @@ fn step(start_ns: i64, n: u64) -> (Moment, PlaceMoment) {
         pid: if is_writer { 4711 } else { 4712 },
         process: if is_writer { "cc1" } else { "ld" }.to_string(),
         path: path.clone(),
-        read_bytes,
-        written_bytes,
+        read_bytes: Some(read_bytes),
+        written_bytes: Some(written_bytes),
         call_seconds: 0.01 * n as f64,
         ..Moment::default()
     };

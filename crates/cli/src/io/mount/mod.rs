@@ -3,32 +3,36 @@
 //! Reads what the file system counted; emits the same table, JSON and Parquet as `weigh io`. Refuses
 //! folders that can not be used before the command is started.
 
+mod leaving;
+pub mod recorded;
+mod told;
 mod view;
 
 use std::process::{ExitCode, ExitStatus};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weigh_account::io::{Files, IoBook, Run, file_use, report};
+use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::file_flags::control;
 use weigh_collect::spawn::SpawnError;
-use weigh_keep::{IoWriter, KeepError};
-use weigh_mount::{Mounted, Wish, call_name};
-use weigh_schema::io::{Event, Grounds, Tally};
+use weigh_mount::{Detail, Mounted, Wish};
 
-use super::gather::LOOK;
-use crate::arguments::MountArguments;
+pub use weigh_mount::call_name;
+
+use super::gather::{Gather, LOOK};
+use super::sinks::Sinks;
+use crate::arguments::{IoBy, MountArguments};
 use crate::foreground::{self, Foreground, Started};
 use crate::live::Live;
-
-/// So long files that are still open after the end go unmentioned.
-const PATIENCE: Duration = Duration::from_millis(300);
+use leaving::Leaving;
+use told::MountIo;
 
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let telling = &arguments.telling;
     let (json, live) = (super::open_json(telling)?, super::live(telling)?);
-    let parquet = telling.parquet.as_deref().map(IoWriter::create).transpose()?;
+    let sinks = Sinks::open(telling, arguments.calls.as_deref())?;
     let began = Instant::now();
     let (mounted, mut started) = match start(arguments)? {
         Ok(both) => both,
@@ -37,8 +41,11 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
-    let (book, parquet) = (IoBook::default(), parquet.map(Ok));
-    let mut serving = Serving { arguments, mounted, book, parquet, live, began };
+    let mounted = Arc::new(mounted);
+    let each_call = arguments.calls.is_some();
+    let told = MountIo { mounted: Arc::clone(&mounted), each_call };
+    let gather = Gather::new(Box::new(told), call_name);
+    let mut serving = Serving { arguments, mounted, gather, sinks, live, began, counted: None };
     let status = serving.until_over(&mut started)?;
     let (book, run) = serving.finish()?;
     let report = report(&book, &run, &call_name);
@@ -54,7 +61,10 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
 /// Mounts, and starts the command. It is made before, and waits: it inherits nothing of the mount's.
 fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started), SpawnError>> {
     let mut place = Some(Mounted::check(&arguments.source, &arguments.mountpoint)?);
-    let wish = Wish { exact: arguments.exact, may_pass: !arguments.no_passthrough, control };
+    let by_thread = arguments.by == IoBy::Thread;
+    let detail = Detail { each_call: arguments.calls.is_some(), by_thread };
+    let (exact, may_pass) = (arguments.exact, !arguments.no_passthrough);
+    let wish = Wish { exact, may_pass, detail, control };
     let foreground = Foreground::prepare()?;
     let mut mounted = None;
     let mut mount = || -> anyhow::Result<()> {
@@ -81,145 +91,115 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started)
 
 struct Serving<'a> {
     arguments: &'a MountArguments,
-    mounted: Mounted,
-    book: IoBook,
-    /// The first error is kept, and told in the end.
-    parquet: Option<Result<IoWriter, KeepError>>,
+    mounted: Arc<Mounted>,
+    gather: Gather,
+    sinks: Sinks,
     live: Option<Live>,
     began: Instant,
+    /// For how long was counted, if that is over.
+    counted: Option<Duration>,
 }
 
 impl Serving<'_> {
-    /// Serves until the command has ended, somebody unmounts it, or somebody interrupts; and then those who
-    /// have files open still.
+    /// Serves until the command has ended, somebody unmounts it, somebody interrupts, or it is time; and then
+    /// those who have files open still.
     fn until_over(&mut self, started: &mut Started) -> anyhow::Result<Option<ExitStatus>> {
         let has_command = !self.arguments.command.is_empty();
+        let end = self.arguments.duration.map(|duration| self.began + duration);
         loop {
-            self.look(started)?;
+            let look = Instant::now() + LOOK;
+            self.look(
+                started,
+                end.filter(|_| self.counted.is_none()).map_or(look, |e| e.min(look)),
+            )?;
+            let is_time = end.is_some_and(|end| Instant::now() >= end);
+            if is_time {
+                self.stop_counting();
+            }
             let is_over = match has_command {
                 true => started.status().is_some(),
-                false => started.is_interrupted() || self.mounted.is_over(),
+                false => is_time || started.is_interrupted() || self.mounted.is_over(),
             };
             if is_over {
                 break;
             }
         }
         started.heed();
-        if !self.mounted.is_over() {
-            self.mounted.detach()?;
+        self.mounted.detach()?;
+        let mut leaving = Leaving::default();
+        let at = &self.arguments.mountpoint;
+        while !leaving.is_done(&self.mounted, at, || clear(&mut self.live))
+            && !started.is_interrupted()
+        {
+            self.look(started, Instant::now() + LOOK)?;
         }
-        self.outlast(started)?;
         Ok(started.status())
     }
 
-    /// Serves those who have files open still. Whoever has no more than its working directory there, or a
-    /// copy of the mount in a namespace of his own, is not waited for.
-    fn outlast(&mut self, started: &mut Started) -> anyhow::Result<()> {
-        let ended = Instant::now();
-        let mut is_told = false;
-        loop {
-            let is_late = ended.elapsed() > PATIENCE;
-            let is_done = self.mounted.is_over() || is_late && !self.mounted.is_in_use();
-            if is_done || started.is_interrupted() {
-                return Ok(());
-            }
-            if is_late && !is_told {
-                is_told = true;
-                self.clear();
-                eprintln!(
-                    "weigh: {} is unmounted, but somebody has files of it open: they are served until they are closed, or weigh is interrupted",
-                    self.arguments.mountpoint.display()
-                );
-            }
-            self.look(started)?;
+    fn stop_counting(&mut self) {
+        if self.counted.is_none() {
+            self.mounted.stop_counting();
+            self.counted = Some(self.began.elapsed());
         }
     }
 
-    fn look(&mut self, started: &mut Started) -> anyhow::Result<()> {
-        started.wait(Instant::now() + LOOK, &[])?;
+    fn look(&mut self, started: &mut Started, until: Instant) -> anyhow::Result<()> {
+        started.wait(until, &[])?;
         started.attend(&|_| false)?;
-        let events = self.mounted.overflow();
-        self.take_in(events);
-        self.draw();
-        Ok(())
+        let sinks = &mut self.sinks;
+        self.gather.take_in(&mut |told| sinks.keep(told));
+        self.draw()
     }
 
     /// All that is known, on the terminal.
-    fn draw(&mut self) {
+    fn draw(&mut self) -> anyhow::Result<()> {
         if !self.live.as_ref().is_some_and(Live::is_due) {
-            return;
+            return Ok(());
         }
-        let mut book = self.book.clone();
-        self.mounted.so_far().into_iter().for_each(|event| book.add(event));
-        let run = self.run(&mut book);
+        let book = self.gather.so_far()?;
+        let run = self.run();
         let report = report(&book, &run, &call_name);
         if let Some(live) = &mut self.live {
             let rows = self.arguments.telling.rows;
             live.draw(|columns, color| super::text(&report, rows, columns, color));
         }
-    }
-
-    fn clear(&mut self) {
-        if let Some(live) = &mut self.live {
-            live.clear();
-        }
+        Ok(())
     }
 
     /// What a book is about, and how far it can be trusted.
-    fn run(&self, book: &mut IoBook) -> Run {
-        let (grounds, unseen) = view::of(self.mounted.sight());
-        book.unseen = unseen;
-        let notes = self.mounted.refused().iter().map(view::refused).collect();
+    fn run(&self) -> Run {
         let words = self.arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
             pid: None,
             mount: None,
-            wall_seconds: self.began.elapsed().as_secs_f64(),
-            tally: Tally::default(),
-            grounds: Grounds { notes, ..grounds },
+            wall_seconds: self.counted.unwrap_or_else(|| self.began.elapsed()).as_secs_f64(),
+            tally: self.gather.io.tally(),
+            grounds: self.gather.io.grounds(),
         }
-    }
-
-    fn take_in(&mut self, events: Vec<Event>) {
-        events.into_iter().for_each(|event| self.book.add(event));
-        let left = self.book.make_room();
-        if left.is_empty() {
-            return;
-        }
-        for (key, row) in &left {
-            let row = file_use(&self.book, *key, &row.row(), &call_name);
-            if let Some(Ok(writer)) = &mut self.parquet
-                && let Err(error) = writer.push(&row)
-            {
-                self.parquet = Some(Err(error));
-            }
-        }
-        let forgotten = self.book.forget_names(&left);
-        self.mounted.forget_names(&forgotten);
     }
 
     fn finish(mut self) -> anyhow::Result<(IoBook, Run)> {
-        self.clear();
-        let rest = self.mounted.rest();
-        self.take_in(rest);
-        let mut book = std::mem::take(&mut self.book);
-        let run = self.run(&mut book);
-        match self.mounted.is_over() {
-            true => self.mounted.finish()?,
-            // Its end would wait for those who have something of it still.
-            false => std::mem::forget(self.mounted),
+        clear(&mut self.live);
+        let mut run = self.run();
+        let sinks = &mut self.sinks;
+        self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
+        let Gather { book, io, .. } = self.gather;
+        drop(io);
+        if let Some(mounted) = Arc::into_inner(self.mounted) {
+            mounted.finish()?;
         }
         let command = match run.command.is_empty() {
             true => format!("mount of {}", self.arguments.source.display()),
             false => shell_words(&run.command),
         };
-        if let Some(parquet) = self.parquet {
-            let mut parquet = parquet?;
-            let files = Files::of(&book, &call_name);
-            files.iter().try_for_each(|file| parquet.push(&file))?;
-            parquet.finish(&command)?;
-        }
+        self.sinks.finish(&command, &book, &run, &call_name)?;
         Ok((book, run))
+    }
+}
+
+fn clear(live: &mut Option<Live>) {
+    if let Some(live) = live {
+        live.clear();
     }
 }

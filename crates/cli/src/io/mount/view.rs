@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use weigh_mount::Sight;
-use weigh_schema::io::{Grounds, Trust, Unseen};
+use weigh_schema::io::{Grounds, Trust};
 use weigh_schema::{Mechanism, Quality};
 
 use Quality::{Estimated, Unavailable};
 
 const PASSED: &str = "the kernel reads and writes the folder below by itself, and tells nobody; --exact has every call come here, --no-passthrough the writes; `weigh io` as the command counts where the calls are made";
 const CACHED: &str = "reads that the page cache can answer do not come here; filled_bytes has what it lacked, and --exact has every call come here";
+const PASSED_CALLS: &str = "calls that read and write have no row: the kernel does them by itself, and tells nobody; --exact has every call come here";
+const CACHED_CALLS: &str = "calls that read have no row: the page cache answers them; what it lacked are rows of the kind fill, and --exact has every call come here";
 const PIECES: &str =
     "what is more than 1 MiB in one call comes here in pieces, and each is counted";
 const PAGES: &str = "a call that crosses the border of a page, or moves more than 1 MiB, may come here in pieces, and each is counted";
@@ -20,7 +22,7 @@ const ALSO: &str = "the kernel answers most of these by itself; those that came 
 const ENDS: &str = "what a process has open when it ends is closed for it, and counted, too";
 
 /// Numbers that are not exact whatever is asked for.
-const ALWAYS: [(&str, Quality, &str); 8] = [
+const ALWAYS: [(&str, Quality, &str); 10] = [
     ("closes_total", Estimated, ENDS),
     ("maps_total", Unavailable, KERNELS),
     ("metadata_calls_total", Estimated, ALSO),
@@ -29,47 +31,57 @@ const ALWAYS: [(&str, Quality, &str); 8] = [
     ("seeks_total", Estimated, ALSO),
     ("sync_seconds", Estimated, SERVED),
     ("readahead_unused_bytes", Unavailable, AHEAD),
+    ("device_read_bytes", Unavailable, DEVICES),
+    ("device_written_bytes", Unavailable, DEVICES),
 ];
 
 const AHEAD: &str = "whether pages that the kernel asked for are used by anybody is not seen here: that takes --mechanism bpf";
+
+const DEVICES: &str =
+    "what devices read and write for files is not seen here: that takes --mechanism bpf";
 
 const READS: [&str; 3] = ["read_bytes", "read_calls", "read_seconds"];
 const WRITES: [&str; 3] = ["written_bytes", "write_calls", "write_seconds"];
 
 /// How the numbers of such a mount are to be read.
-pub fn of(sight: Sight) -> (Grounds, Unseen) {
+pub fn of(sight: Sight) -> Grounds {
     let mut all: Vec<(&str, Quality, &str)> = ALWAYS.to_vec();
     let unavailable = |keys: [&'static str; 3], why| keys.map(|key| (key, Unavailable, why));
     let seen = |[_, calls, seconds]: [&'static str; 3], pieces| {
         [(calls, Estimated, pieces), (seconds, Estimated, SERVED)]
     };
-    let unseen = match sight {
+    match sight {
         Sight::Passing => {
             all.extend(unavailable(READS, PASSED));
             all.extend(unavailable(WRITES, PASSED));
-            Unseen { reads: true, writes: true }
         }
         Sight::Cached => {
             all.extend(unavailable(READS, CACHED));
             all.extend(seen(WRITES, PAGES));
-            Unseen { reads: true, writes: false }
         }
         Sight::Exact => {
             all.extend(seen(READS, PIECES));
             all.extend(seen(WRITES, PIECES));
-            Unseen::default()
         }
-    };
+    }
     let qualities = all.into_iter().map(|(key, quality, reason)| {
         (key.to_string(), Trust { quality, reason: reason.to_string() })
     });
-    let grounds = Grounds {
+    Grounds {
         mechanism: Mechanism::Fuse,
-        quality: if unseen.any() { Unavailable } else { Quality::Exact },
+        quality: if sight == Sight::Exact { Quality::Exact } else { Unavailable },
         qualities: BTreeMap::from_iter(qualities),
         ..Grounds::default()
-    };
-    (grounds, unseen)
+    }
+}
+
+/// Which calls have no row of their own where each is to have one.
+pub fn calls_without_rows(sight: Sight) -> Option<&'static str> {
+    match sight {
+        Sight::Passing => Some(PASSED_CALLS),
+        Sight::Cached => Some(CACHED_CALLS),
+        Sight::Exact => None,
+    }
 }
 
 /// Opens that the kernel did not pass through.
@@ -86,7 +98,9 @@ mod tests {
     #[test]
     fn what_is_unseen_has_a_reason() {
         for sight in [Sight::Passing, Sight::Cached, Sight::Exact] {
-            let (grounds, unseen) = of(sight);
+            let grounds = of(sight);
+            let unseen = grounds.unseen();
+            assert_eq!(unseen.any(), calls_without_rows(sight).is_some(), "{sight:?}");
             let of = |key: &str| grounds.qualities.get(key).map(|trust| trust.quality);
             let is = |key: &str| of(key) == Some(Unavailable);
             assert_eq!(READS.map(is), [unseen.reads; 3], "{sight:?}");

@@ -18,6 +18,8 @@ use weigh_schema::recording::FileRow;
 use super::{Absent, Findings, JobCollector, Recorder, Started};
 use crate::io::gather::{Gather, LOOK, Told};
 use crate::io::mechanism;
+use crate::io::mount::call_name;
+use crate::io::mount::recorded::ForJob;
 
 const NAME: &str = "io";
 const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
@@ -30,6 +32,10 @@ const ROWS_AT_A_TICK: usize = 1024;
 /// What is known so far is put together and written for no more than a fifth of the time.
 const REST_PER_RECORD: u32 = 4;
 
+/// The metric is of all files.
+const ELSEWHERE: &str =
+    "of a mount only its own files are known: what is done with others is not seen there";
+
 const WITHOUT_ROOT: &str = "; without root, --mechanism preload and ptrace count calls by file";
 
 /// Starts it on the command, which is created but not yet executed. Where the job is followed by a library
@@ -41,12 +47,12 @@ pub(super) fn start(
     apart: Apart,
 ) -> Started {
     let by_kernel = || -> Result<Gather, FollowError> {
-        let mut gather = Gather::new(mechanism::by_kernel(telling, apart)?);
+        let mut gather = Gather::new(mechanism::by_kernel(telling, apart)?, name);
         gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
     let open = || {
-        let by_follower = || Some(Gather::new(follower.counted_io()?));
+        let by_follower = || Some(Gather::new(follower.counted_io()?, name));
         let without = match (telling, apart) {
             // It sees each call by itself.
             _ if follower.mechanism() == Mechanism::Ptrace => {
@@ -72,13 +78,7 @@ pub(super) fn start(
     let collector: Box<dyn JobCollector> = match open() {
         Ok(gather) => {
             mechanism = gather.io.grounds().mechanism;
-            Box::new(Files {
-                gather,
-                saved: Saved::default(),
-                began: Instant::now(),
-                next_look: Instant::now() + LOOK,
-                next_record: Instant::now(),
-            })
+            Box::new(Files::of(gather, None))
         }
         Err(error) => {
             let reason = format!("{error}{WITHOUT_ROOT}");
@@ -95,8 +95,18 @@ pub(super) fn start(
     Started { metrics: METRICS, mechanism, collector }
 }
 
+/// Starts it on what is mounted for the job.
+pub(super) fn start_at(mount: ForJob) -> Started {
+    let gather = Gather::new(mount.told(), call_name);
+    let mechanism = gather.io.grounds().mechanism;
+    let collector = Box::new(Files::of(gather, Some(mount)));
+    Started { metrics: METRICS, mechanism, collector }
+}
+
 struct Files {
     gather: Gather,
+    /// What is mounted for the job, if that is whence it is known.
+    mount: Option<ForJob>,
     saved: Saved,
     began: Instant,
     next_look: Instant,
@@ -104,6 +114,13 @@ struct Files {
 }
 
 impl Files {
+    fn of(gather: Gather, mount: Option<ForJob>) -> Files {
+        let now = Instant::now();
+        let (next_look, next_record) = (now + LOOK, now);
+        let saved = Saved::default();
+        Files { gather, mount, saved, began: now, next_look, next_record }
+    }
+
     fn run(&self) -> Run {
         Run {
             command: Vec::new(),
@@ -119,7 +136,7 @@ impl Files {
     fn save(&mut self, book: &IoBook, recorder: &mut Recorder) {
         for key in self.saved.changed(book, ROWS_AT_A_TICK) {
             if let Some(row) = book.row(&key) {
-                recorder.file_so_far(file_row(file_use(book, key, &row, &name)));
+                recorder.file_so_far(file_row(file_use(book, key, &row, &self.gather.name)));
             }
         }
         recorder.io(found(book, &self.run()));
@@ -152,6 +169,14 @@ impl JobCollector for Files {
         self.next_record = Instant::now() + began.elapsed() * REST_PER_RECORD;
     }
 
+    fn may_end(&mut self) -> bool {
+        let Some(mount) = &mut self.mount else { return true };
+        mount.may_end().unwrap_or_else(|error| {
+            eprintln!("weigh: {error}");
+            true
+        })
+    }
+
     fn tells_of_files(&self) -> bool {
         true
     }
@@ -166,6 +191,7 @@ impl JobCollector for Files {
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
         let book = std::mem::take(&mut self.gather.book);
         recorder.io_step(self.gather.step(&book, recorder.now()));
+        let name = self.gather.name;
         let mut report = report(&book, &run, &name);
         for used in report.files.iter() {
             recorder.file(file_row(used));
@@ -175,6 +201,7 @@ impl JobCollector for Files {
         }
         let mechanism = report.found.mechanism;
         match report.found.qualities.get(Transfer::Mapped.name()) {
+            _ if self.mount.is_some() => findings.unavailable(METRICS, ELSEWHERE),
             Some(trust) => findings.unavailable(METRICS, &trust.reason),
             None => give_mapped(&report.found, lost, &run, findings),
         }

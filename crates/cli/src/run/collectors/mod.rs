@@ -29,6 +29,7 @@ pub use delays::turn_on as turn_on_delays;
 use super::recorder::Recorder;
 use super::settings::Settings;
 use crate::arguments::Collector;
+use crate::io::mount::recorded::ForJob;
 
 /// A collector of values for the whole job.
 pub trait JobCollector {
@@ -57,6 +58,11 @@ pub trait JobCollector {
 
     /// Writes down what is known so far beside the series, at a tick.
     fn record(&mut self, _recorder: &mut Recorder) {}
+
+    /// The job has ended. Whether weigh may end, too, as far as this is concerned.
+    fn may_end(&mut self) -> bool {
+        true
+    }
 
     /// Whether the rows of files are its: then nobody else tells of them.
     fn tells_of_files(&self) -> bool {
@@ -172,6 +178,7 @@ pub fn start(
     waiting: &Waiting,
     group: Result<JobCgroup, String>,
     follower: &dyn Follow,
+    mount: Option<ForJob>,
 ) -> Vec<Started> {
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     let group = Some((group, waiting.is_in_group));
@@ -179,9 +186,11 @@ pub fn start(
     let written = settings.arguments.written.then(|| written::start(waiting));
     let telling = if settings.arguments.io_calls { Telling::Each } else { Telling::Sums };
     let apart = settings.arguments.io_by.apart();
-    let asked_for = written
-        .into_iter()
-        .chain(settings.arguments.io.then(|| io::start(waiting, follower, telling, apart)));
+    let by_file = settings.arguments.io.then(|| match mount {
+        Some(mount) => io::start_at(mount),
+        None => io::start(waiting, follower, telling, apart),
+    });
+    let asked_for = written.into_iter().chain(by_file);
     let kinds = KINDS
         .iter()
         .map(|kind| {

@@ -1,0 +1,65 @@
+//! The files that rows are written to as they come: of files and processes, and of calls.
+//!
+//! Refuses files that can not be made before anything is followed; the first error after that is kept, and told
+//! when the command has ended.
+
+use std::path::Path;
+
+use weigh_account::io::{Files, IoBook, Run};
+use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
+
+use super::gather::Told;
+use crate::arguments::IoTelling;
+
+/// Those that were asked for.
+pub struct Sinks {
+    parquet: Option<Result<IoWriter, KeepError>>,
+    calls: Option<Result<IoCallsWriter, KeepError>>,
+}
+
+impl Sinks {
+    /// Makes them.
+    pub fn open(telling: &IoTelling, calls: Option<&Path>) -> Result<Sinks, KeepError> {
+        let parquet = telling.parquet.as_deref().map(IoWriter::create).transpose()?;
+        let calls = calls.map(IoCallsWriter::create).transpose()?;
+        Ok(Sinks { parquet: parquet.map(Ok), calls: calls.map(Ok) })
+    }
+
+    /// Writes what can not wait.
+    pub fn keep(&mut self, told: Told) {
+        match told {
+            Told::Left(row) => push(&mut self.parquet, |file| file.push(&row)),
+            Told::Called(row) => push(&mut self.calls, |file| file.push(&row)),
+        }
+    }
+
+    /// Writes the rest. `name` names a call by its number.
+    pub fn finish(
+        self,
+        command: &str,
+        book: &IoBook,
+        run: &Run,
+        name: &dyn Fn(u64) -> String,
+    ) -> Result<(), KeepError> {
+        if let Some(calls) = self.calls {
+            calls?.finish(command, run.tally.untold, &run.grounds.notes)?;
+        }
+        if let Some(parquet) = self.parquet {
+            let mut parquet = parquet?;
+            Files::of(book, name).iter().try_for_each(|file| parquet.push(&file))?;
+            parquet.finish(command)?;
+        }
+        Ok(())
+    }
+}
+
+fn push<W>(
+    file: &mut Option<Result<W, KeepError>>,
+    row: impl FnOnce(&mut W) -> Result<(), KeepError>,
+) {
+    if let Some(Ok(writer)) = file
+        && let Err(error) = row(writer)
+    {
+        *file = Some(Err(error));
+    }
+}
