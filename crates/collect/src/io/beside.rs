@@ -61,7 +61,8 @@ impl BesideIo {
                     Event::Ended(process) => {
                         events.push(Event::Ended(self.ends.of_kernel(process)))
                     }
-                    event @ Event::Called(_) => events.push(event),
+                    // `Asked` is told where ends are not learnt of, which is nowhere here.
+                    event @ (Event::Called(_) | Event::Asked(_)) => events.push(event),
                 }
             }
         }
@@ -82,7 +83,7 @@ impl BesideIo {
                 process.pid = self.words.pid(process.pid);
                 Event::Ended(self.ends.of_library(process)?)
             }
-            event @ Event::Called(_) => event,
+            event @ (Event::Called(_) | Event::Asked(_)) => event,
         })
     }
 }
