@@ -104,7 +104,8 @@ enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem);
  * to be counted, as bits; sched and irq always are, for others' times depend on them. Returns 0
  * (WEIGH_MEASURED), or why it is not measured. WEIGH_NO_ACCOUNT: all WEIGH_ACCOUNTS tokens are in use,
  * the interval is not accounted at all, and weigh_refused() has counted it. WEIGH_BUSY: an interval
- * is open already, and stays.
+ * is open already, and stays. Where nobody measures, as without an agent, the interval is open all the
+ * same, and gets calls and time_ns: so end it whatever this returns.
  */
 enum weigh_reason weigh_begin(weigh *w, uint64_t token, uint64_t wanted);
 

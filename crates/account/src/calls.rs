@@ -109,15 +109,28 @@ impl Slowest {
     }
 
     /// The calls, the slowest first; times count from `began_ns`.
-    pub fn told(&self, began_ns: u64, name: &dyn Fn(u64) -> String) -> Vec<SingleCall> {
-        self.calls.iter().map(|call| single_call(call, began_ns, name)).collect()
+    pub fn told(
+        &self,
+        began_ns: u64,
+        owners: &Owners,
+        name: &dyn Fn(u64) -> String,
+    ) -> Vec<SingleCall> {
+        self.calls.iter().map(|call| single_call(call, began_ns, owners, name)).collect()
     }
 }
 
 /// One call as it is told; times count from `began_ns`.
-pub fn single_call(call: &Call, began_ns: u64, name: &dyn Fn(u64) -> String) -> SingleCall {
+pub fn single_call(
+    call: &Call,
+    began_ns: u64,
+    owners: &Owners,
+    name: &dyn Fn(u64) -> String,
+) -> SingleCall {
+    // Its thread is told anyway.
+    let is_told = owners.grouping == Grouping::Thread;
     SingleCall {
         call: name(call.number),
+        of: owners.name(call.of).filter(|_| !is_told),
         pid: call.pid,
         tid: call.tid,
         at_seconds: seconds(call.began_ns.saturating_sub(began_ns)),
@@ -245,9 +258,24 @@ mod tests {
         assert_eq!(slowest.add([call(1, 5)]), None);
         assert_eq!(slowest.add([call(2, 9), call(3, 7)]), Some(7));
         assert_eq!(slowest.add([call(4, 6), call(5, 8)]), Some(8));
-        let told = slowest.told(400, &|_| "read".into());
+        let told = slowest.told(400, &Owners::new(Grouping::Call), &|_| "read".into());
         let times: Vec<f64> = told.iter().map(|call| call.time_seconds).collect();
         assert_eq!(times, [9e-9, 8e-9]);
         assert_eq!(told[0].at_seconds, 600e-9);
+        assert_eq!(told[0].of, None);
+    }
+
+    #[test]
+    fn a_slow_call_says_which_file_it_was_on_but_not_its_thread_twice() {
+        let mut slowest = Slowest::new(1);
+        slowest.add([Call { of: [8, 9], ..call(1, 5) }]);
+        let about = |grouping| {
+            let mut owners = Owners::new(grouping);
+            owners.learn([Named { of: [8, 9], name: "/data/log".into() }]);
+            slowest.told(0, &owners, &|_| "fsync".into())[0].of.clone()
+        };
+        assert_eq!(about(Grouping::File).as_deref(), Some("/data/log"));
+        assert_eq!(about(Grouping::Thread), None);
+        assert_eq!(about(Grouping::Call), None);
     }
 }

@@ -418,6 +418,9 @@ pub struct CallKind {
 pub struct SingleCall {
     /// The call's name.
     pub call: String,
+    /// What it is about, by the grouping, if that is a file or a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// The process.
     pub pid: u32,
     /// The thread.

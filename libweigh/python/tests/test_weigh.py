@@ -138,6 +138,23 @@ class Weigh(unittest.TestCase):
             pass
         self.assertEqual(account.unmeasured, frozenset())
 
+    def test_what_finds_no_account_says_so_and_is_counted(self):
+        before, taken, last = weigh.refused(), [], None
+        while len(taken) <= 1024 and not last:
+            with weigh.account(f"taken {len(taken)}", ["sched"]) as account:
+                pass
+            last = account.why
+            taken.append(account)
+        self.assertIn("all accounts are taken", last or "")
+        self.assertEqual(weigh.refused(), before + 1)
+        for account in taken:
+            account.release()
+        with weigh.account("there is room again", ["sched"]) as account:
+            pass
+        self.assertIsNone(account.why)
+        self.assertEqual(weigh.refused(), before + 1)
+        account.release()
+
     def test_it_is_the_one_that_was_installed(self):
         self.assertTrue((pathlib.Path(weigh.__file__).parent / "libweigh.so").exists())
 

@@ -45,6 +45,7 @@ __all__ = [
     "Trace",
     "account",
     "peer",
+    "refused",
     "subsystems",
     "trace",
     "want",
@@ -216,6 +217,11 @@ def why() -> Optional[str]:
     """Why this thread is not measured; None if it is."""
     reason = library.weigh_why(_library.handle())
     return reason.decode() if reason else None
+
+
+def refused() -> int:
+    """How many accounts were asked for when all of the process's were taken: see :meth:`Account.release`."""
+    return int(library.weigh_refused(_library.handle()))
 
 
 def subsystems() -> frozenset[str]:

@@ -34,6 +34,7 @@ _FUNCTIONS = {
     "weigh_end": (ctypes.c_int, [_POINTER]),
     "weigh_read": (_POINTER, [_POINTER, _U64]),
     "weigh_release": (ctypes.c_int, [_POINTER, _U64]),
+    "weigh_refused": (_U64, [_POINTER]),
     "weigh_settled": (ctypes.c_int, [_POINTER, _U64]),
     "weigh_watch": (ctypes.c_int, [_POINTER, _U64]),
     "weigh_descriptor": (ctypes.c_int, [_POINTER]),

@@ -103,7 +103,7 @@ pub fn follow(
         subsystems: calls.attached().iter().map(state).collect(),
         counters: calls.counters().to_vec(),
         calls: call_kinds(&cells, &kept.owners, &name),
-        slowest: kept.slowest.told(began_ns, &name),
+        slowest: kept.slowest.told(began_ns, &kept.owners, &name),
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
         threads_total: tally.threads,
         storage_written_bytes_total: written.map(|written| written.total()),

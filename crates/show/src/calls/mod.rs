@@ -93,9 +93,13 @@ fn written(report: &CallsReport) -> String {
 }
 
 fn title(kind: &CallKind) -> String {
-    match &kind.of {
-        Some(of) => format!("{} ({of})", kind.call),
-        None => kind.call.clone(),
+    about(&kind.call, kind.of.as_deref())
+}
+
+fn about(call: &str, of: Option<&str>) -> String {
+    match of {
+        Some(of) => format!("{call} ({of})"),
+        None => call.to_string(),
     }
 }
 
@@ -305,7 +309,8 @@ pub fn sentence(call: &SingleCall) -> String {
         none if none.is_empty() => none,
         counted => format!("; {counted}"),
     };
-    format!("{} {}{result}: {}{counted}", call.call, seconds(call.time_seconds), words.join(", "))
+    let title = about(&call.call, call.of.as_deref());
+    format!("{title} {}{result}: {}{counted}", seconds(call.time_seconds), words.join(", "))
 }
 
 /// What waiting for a CPU is, in a sentence.
