@@ -47,7 +47,7 @@ function section(kind: KindRow, index: number, parts: PartTitle[]): HTMLElement 
 function counters({ counters, slow, ordinary }: KindRow): HTMLElement {
   const of = (calls: number, all: number) => `${count(calls)} of ${count(all)}`;
   const line = (row: CounterRow) => h("tr", { title: row.help },
-    h("th", { scope: "row" }, `${row.part}: ${row.name}`),
+    h("th", { scope: "row" }, `${row.later ? "later, " : ""}${row.part}: ${row.name}`),
     h("td", {}, row.slow), h("td", {}, row.ordinary),
     h("td", {}, of(row.slow_calls, slow)), h("td", {}, of(row.ordinary_calls, ordinary)));
   const heads = ["each slow one", "each ordinary one", "slow ones with any", "ordinary ones with any"];

@@ -78,6 +78,7 @@ export interface CollectorStatus {
 
 export interface CounterRow {
   part: string;
+  later: boolean;
   name: string;
   help: string;
   slow: string;

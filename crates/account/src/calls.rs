@@ -172,6 +172,7 @@ pub fn call_row(
         interval: call.interval,
         measured,
         account: call.account,
+        known_later: 0,
         rivals: call.rivals,
     }
 }

@@ -16,7 +16,7 @@ use weigh_schema::explain::{SlowRule, Verdict};
 
 use bucket::{Times, bucket_start};
 
-pub use compare::Comparison;
+pub use compare::{Comparison, Missing};
 pub use intervals::Intervals;
 
 /// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
@@ -106,7 +106,7 @@ mod tests {
         rows.iter().for_each(|row| survey.add(row));
         let mut comparison = survey.compare(rule.parse().unwrap());
         rows.iter().for_each(|row| comparison.add(row));
-        comparison.report(Of::Call, String::new(), 0, 0)
+        comparison.report(Of::Call, String::new(), Missing::default())
     }
 
     /// 1,000 fsyncs of about 1.1 ms, and 8 that wait 6.9 ms more for the device.

@@ -17,7 +17,7 @@ mod summary;
 mod tree;
 
 pub use calls::{Owners, Slowest, call_kinds, call_row, single_call};
-pub use explain::{Comparison, Intervals, Survey};
+pub use explain::{Comparison, Intervals, Missing, Survey};
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule};
 pub use memory::{MemoryEstimate, estimate_peak};

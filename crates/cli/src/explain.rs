@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use weigh_account::{Intervals, Survey};
+use weigh_account::{Intervals, Missing, Survey};
 use weigh_keep::{calls_note, each_call};
 use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{ExplainReport, INTERVAL, Of};
@@ -56,7 +56,13 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
             comparison.add(&row);
         }
     })?;
-    Ok(comparison.report(of, note.command, note.untold, note.lost))
+    let missing = Missing {
+        untold: note.untold,
+        lost: note.lost,
+        untold_later: note.untold_later,
+        merged_later: note.merged_later,
+    };
+    Ok(comparison.report(of, note.command, missing))
 }
 
 /// Shows all calls of a file, or all intervals.

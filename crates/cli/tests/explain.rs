@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use support::{run::Scratch, weigh_binary, workload};
 use weigh_schema::call::{CallsReport, RIVALS};
-use weigh_schema::call_row::{COST_COLUMNS, CallRow};
+use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS};
 use weigh_schema::explain::{ExplainReport, REPORT, Verdict};
 
 /// `weigh calls --per-call FILE OPTIONS -- COMMAND`: what it found, and the rows.
@@ -245,4 +245,54 @@ fn what_slow_calls_have_more_of_is_named_with_how_much() {
     assert!((1500.0..2300.0).contains(&pages.slow), "{pages:?}");
     assert!(pages.ordinary < 8.0, "{pages:?}");
     assert!(text.contains(" pages where "), "{text}");
+}
+
+/// What a call had of one of the numbers of what came later.
+fn later(row: &CallRow, name: &str) -> u64 {
+    let column = LATER_COLUMNS.iter().find(|column| column.name == name).expect("a column");
+    column.raw(row).unwrap_or_else(|| panic!("{name} is not known"))
+}
+
+#[test]
+fn what_slow_calls_cause_later_is_theirs_to_the_byte() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let data = scratch.path("data").display().to_string();
+    // A hundred writes of 64 KiB and four of 4 MiB, which only an fsync sends on their way; one is left dirty.
+    let script = format!(
+        "dd if=/dev/zero of={data} bs=64k count=100; \
+         dd if=/dev/zero of={data} bs=4M count=4 seek=2 conv=notrunc,fsync; \
+         dd if=/dev/zero of={data} bs=64k count=1 seek=1000 conv=notrunc"
+    );
+    let (report, rows) = per_call(&scratch, "", &["sh", "-c", &script]);
+    let of =
+        |bytes: i64| rows.iter().filter(move |row| row.call == "write" && row.result.0 == bytes);
+    let written = |row: &CallRow| later(row, "later_block_written_bytes_total");
+    if of(65536).all(|row| written(row) == 0 && later(row, "later_pending_total") == 0) {
+        println!("ignored: no disk is seen below this file system");
+        return;
+    }
+    assert_eq!((of(65536).count(), of(4 << 20).count()), (101, 4));
+    let settled: Vec<u64> = of(65536).take(100).map(written).collect();
+    assert_eq!(settled, vec![65536; 100]);
+    assert_eq!(of(4 << 20).map(written).collect::<Vec<_>>(), vec![4 << 20; 4]);
+    assert!(of(4 << 20).all(|row| later(row, "later_pending_total") == 0));
+    // What is dirty still has caused nothing yet: it is told as open.
+    let last = of(65536).last().expect("a write");
+    assert_eq!((later(last, "later_pending_total"), written(last)), (16, 0), "{last:?}");
+    // The rows and the table are of the same.
+    let table: u64 = report
+        .calls
+        .iter()
+        .filter_map(|call| call.later.get("block_written_bytes_total"))
+        .map(|number| number.as_f64() as u64)
+        .sum();
+    assert_eq!(rows.iter().map(written).sum::<u64>(), table);
+    let file = scratch.path("calls.parquet").display().to_string();
+    let told = explain(&[&file, "--call", "write", "--slow", "4%"]);
+    let text = String::from_utf8_lossy(&told.stdout);
+    assert!(
+        text.contains("later: ") && text.contains("4.0 MiB block written where 64.0 KiB is usual"),
+        "{text}"
+    );
 }

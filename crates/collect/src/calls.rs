@@ -23,7 +23,7 @@ use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
-    BorderProbes, Call, Cell, CounterState, FunctionProbes, Grouping, Named, Sharing, Tally,
+    BorderProbes, Call, Cell, CounterState, FunctionProbes, Grouping, Later, Named, Sharing, Tally,
     Written,
 };
 use weigh_schema::own::Own;
@@ -71,16 +71,18 @@ pub struct Telling {
     pub room: u32,
     /// Whether it is found out who was in their way.
     pub rivals: bool,
+    /// Whether what comes later of single calls is told, bit by bit.
+    pub later: bool,
 }
 
 impl Telling {
     /// Without a name of anybody.
-    pub const PLAIN: Telling = Telling { room: 8 << 20, rivals: false };
+    pub const PLAIN: Telling = Telling { room: 8 << 20, rivals: false, later: false };
     /// The slowest calls: few, and the longer the fewer.
     pub const SLOWEST: Telling = Telling { rivals: true, ..Telling::PLAIN };
     /// Every call: a program can make a million in a second, and weigh may not have the CPU. Most take
     /// some hundred bytes.
-    pub const EVERY: Telling = Telling { room: 64 << 20, rivals: true };
+    pub const EVERY: Telling = Telling { room: 64 << 20, rivals: true, later: true };
 }
 
 /// A part of the kernel as it can be seen here.
@@ -110,6 +112,7 @@ pub struct KernelCalls {
     held: u64,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<Call>>>,
+    later: Rc<RefCell<Vec<Later>>>,
     names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
     own: Option<Own>,
@@ -206,11 +209,12 @@ impl KernelCalls {
             constants.tells_of_sending = offers.tracepoint(SENDING);
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;
+            constants.tells_later = telling.later;
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         let skeleton = open.load().map_err(bpf("load"))?;
-        let (told, names) = (Rc::default(), Rc::default());
-        let ring = read_rings(&skeleton, &told, &names)?;
+        let (told, later, names) = (Rc::default(), Rc::default(), Rc::default());
+        let ring = read_rings(&skeleton, &told, &later, &names)?;
         Ok(KernelCalls {
             skeleton,
             links: Links::default(),
@@ -221,6 +225,7 @@ impl KernelCalls {
             held: 0,
             ring,
             told,
+            later,
             names,
             attached: chosen.attached(),
             own: functions.own().cloned(),
@@ -318,8 +323,16 @@ impl KernelCalls {
         std::mem::take(&mut *self.names.borrow_mut())
     }
 
+    /// What came later of calls since the last time, where every call is told: after the calls, or before
+    /// them, while they lasted.
+    pub fn later(&mut self) -> Vec<Later> {
+        self.take_in();
+        std::mem::take(&mut *self.later.borrow_mut())
+    }
+
     fn take_in(&mut self) {
-        let room = BATCH.saturating_sub(self.told.borrow().len());
+        let waiting = self.told.borrow().len().max(self.later.borrow().len());
+        let room = BATCH.saturating_sub(waiting);
         if room > 0 {
             // It fails where a callback does, and these do not.
             let _ = self.ring.consume_raw_n(room);
@@ -410,9 +423,10 @@ const BATCH: usize = 8 * 1024;
 fn read_rings(
     skeleton: &skeleton::CallsSkel<'static>,
     told: &Rc<RefCell<Vec<Call>>>,
+    later: &Rc<RefCell<Vec<Later>>>,
     names: &Rc<RefCell<Vec<Named>>>,
 ) -> Result<RingBuffer<'static>, JobError> {
-    let (calls, named) = (Rc::clone(told), Rc::clone(names));
+    let (calls, later, named) = (Rc::clone(told), Rc::clone(later), Rc::clone(names));
     let mut builder = RingBufferBuilder::new();
     builder
         .add(&skeleton.maps.told_names, move |data| {
@@ -422,7 +436,11 @@ fn read_rings(
         .map_err(bpf("ring buffer"))?;
     builder
         .add(&skeleton.maps.told_calls, move |data| {
-            calls.borrow_mut().extend(layout::call(data));
+            match layout::told_of(data) {
+                Some(layout::Told::Call(call)) => calls.borrow_mut().push(*call),
+                Some(layout::Told::Later(more)) => later.borrow_mut().push(more),
+                None => {}
+            }
             0
         })
         .map_err(bpf("ring buffer"))?;

@@ -55,6 +55,11 @@ impl AtomicFile {
         }
     }
 
+    /// What has been written, to be read.
+    pub(crate) fn reopen(&self) -> Result<File, KeepError> {
+        File::open(&self.temporary).map_err(|e| KeepError::read(&self.temporary, e))
+    }
+
     /// The name that it will have.
     pub(crate) fn path(&self) -> &Path {
         &self.path

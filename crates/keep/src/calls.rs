@@ -1,15 +1,18 @@
 //! The file of `weigh calls --per-call`: one row for each call, no recording around it.
 //!
 //! Writes rows a row group at a time, and gives the file its name when it is whole; reads them back
-//! one by one. What is to be known of the file as a whole stands in its key-value metadata.
+//! one by one. What came later of calls is known at the end only: until then rows are in a file beside
+//! it, whose columns are taken over as they are (`widened`). What is to be known of the file as a whole stands
+//! in its key-value metadata.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use weigh_schema::Unit;
 use weigh_schema::call::{Interval, RIVALS, Rival, RivalKind};
-use weigh_schema::call_row::{COST_COLUMNS, CallRow, CostColumn};
-use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
+use weigh_schema::call_row::{COST_COLUMNS, CallRow, CostColumn, LATER_COLUMNS, LaterColumn};
+use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, LaterNumbers};
 
 use crate::column::{Column, column};
 use crate::error::KeepError;
@@ -17,11 +20,16 @@ use crate::journal::Entry;
 use crate::table::Row;
 use crate::table_reader::{read_notes, read_table};
 use crate::table_writer::TableWriter;
+use crate::widened;
 
 /// Calls that were not told one by one, and so have no row.
 const UNTOLD: &str = "weigh.untold";
 /// Calls, or what they left behind, for which the kernel side had no room.
 const LOST: &str = "weigh.lost";
+/// Bits of what came later of calls that were not told.
+const UNTOLD_LATER: &str = "weigh.untold_later";
+/// Calls of which what came later stands with another one.
+const MERGED_LATER: &str = "weigh.merged_later";
 /// What was followed.
 const COMMAND: &str = "weigh.command";
 
@@ -34,11 +42,20 @@ pub struct CallsNote {
     pub untold: u64,
     /// Calls, or what they left behind, for which the kernel side had no room.
     pub lost: u64,
+    /// Bits of what came later of calls that are in no row, for they came too fast.
+    pub untold_later: u64,
+    /// Calls of which what came later stands with another of their kind, for there was no room for each.
+    pub merged_later: u64,
 }
+
+/// What came later of calls, by their sequence: of one that is not in it, nothing.
+pub type LaterByCall = HashMap<u64, LaterNumbers>;
 
 /// A file of calls that is being written.
 pub struct CallsWriter {
+    path: PathBuf,
     table: TableWriter<CallRow>,
+    measured: u64,
 }
 
 impl CallsWriter {
@@ -47,21 +64,56 @@ impl CallsWriter {
         if path.is_dir() {
             return Err(KeepError::write(path, std::io::ErrorKind::IsADirectory.into()));
         }
-        Ok(CallsWriter { table: TableWriter::create_at(path)? })
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".rows");
+        let table = TableWriter::create_of_at(Path::new(&beside), known_at_the_end())?;
+        Ok(CallsWriter { path: path.to_path_buf(), table, measured: 0 })
     }
 
     /// Takes one call in.
     pub fn push(&mut self, row: &CallRow) -> Result<(), KeepError> {
+        self.measured |= row.measured;
         self.table.push(row)
     }
 
-    /// Writes what is left, and gives the file its name; returns how many rows it has.
-    pub fn finish(mut self, note: &CallsNote) -> Result<u64, KeepError> {
-        self.table.note(COMMAND, note.command.clone());
-        self.table.note(UNTOLD, note.untold.to_string());
-        self.table.note(LOST, note.lost.to_string());
-        self.table.finish()
+    /// Writes what is left, with what came later, and gives the file its name; returns how many rows it
+    /// has.
+    pub fn finish(self, note: &CallsNote, later: &LaterByCall) -> Result<u64, KeepError> {
+        let (rows, total) = self.table.finish_unnamed()?;
+        let notes = [
+            (COMMAND, note.command.clone()),
+            (UNTOLD, note.untold.to_string()),
+            (LOST, note.lost.to_string()),
+            (UNTOLD_LATER, note.untold_later.to_string()),
+            (MERGED_LATER, note.merged_later.to_string()),
+        ];
+        let notes = notes.map(|(key, value)| (key.to_string(), value));
+        let measured = self.measured;
+        widened::write::<CallRow>(
+            &rows,
+            &self.path,
+            notes,
+            LATER_COLUMNS.len(),
+            SEQUENCE,
+            &|row| {
+                let nothing = LaterNumbers::default();
+                let numbers = later.get(&row.sequence).unwrap_or(&nothing);
+                let seen = LATER_COLUMNS.iter().filter(|column| column.is_seen(measured));
+                seen.for_each(|column| column.set_raw(row, column.of(numbers)));
+            },
+        )?;
+        Ok(total)
     }
+}
+
+/// The column by which calls are told apart.
+const SEQUENCE: &str = "sequence";
+
+/// The columns of a call that has just returned.
+fn known_at_the_end() -> Vec<Column<CallRow>> {
+    let mut columns = CallRow::columns();
+    columns.truncate(columns.len() - LATER_COLUMNS.len());
+    columns
 }
 
 /// What is known of all calls of a file together.
@@ -69,7 +121,13 @@ pub fn calls_note(path: &Path) -> Result<CallsNote, KeepError> {
     let notes = read_notes(path)?;
     let text = |key: &str| notes.get(key).cloned().unwrap_or_default();
     let number = |key: &str| text(key).parse().unwrap_or(0);
-    Ok(CallsNote { command: text(COMMAND), untold: number(UNTOLD), lost: number(LOST) })
+    Ok(CallsNote {
+        command: text(COMMAND),
+        untold: number(UNTOLD),
+        lost: number(LOST),
+        untold_later: number(UNTOLD_LATER),
+        merged_later: number(MERGED_LATER),
+    })
 }
 
 /// Shows every call of a file; returns how many there are.
@@ -112,6 +170,7 @@ impl Row for CallRow {
         columns.extend(CPU_COUNTERS.iter().map(counter));
         columns.extend(COST_COLUMNS.iter().map(cost));
         columns.extend(RIVALS.iter().enumerate().flat_map(rival));
+        columns.extend(LATER_COLUMNS.iter().map(later));
         columns
     }
 
@@ -150,6 +209,27 @@ fn cost(column: &'static CostColumn) -> Column<CallRow> {
             |row, raw| {
                 column.set_raw(row, raw);
             },
+        ),
+    }
+}
+
+/// A number of what came later: absent where that was not looked into. The last columns are these.
+fn later(column: &'static LaterColumn) -> Column<CallRow> {
+    let LaterColumn { name, help, field, .. } = column;
+    match field.unit {
+        Unit::Seconds => Column::computed(
+            name,
+            help,
+            Some(field.unit),
+            |row| column.raw(row).map(seconds),
+            |row, seconds| column.set_raw(row, nanoseconds(seconds)),
+        ),
+        _ => Column::computed(
+            name,
+            help,
+            Some(field.unit),
+            |row| column.raw(row),
+            |row, raw| column.set_raw(row, raw),
         ),
     }
 }

@@ -32,9 +32,10 @@ mod stream_reader;
 mod table;
 mod table_reader;
 mod table_writer;
+mod widened;
 mod writer;
 
-pub use calls::{CallsNote, CallsWriter, calls_note, each_call};
+pub use calls::{CallsNote, CallsWriter, LaterByCall, calls_note, each_call};
 pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
 pub use error::KeepError;
 pub use io::{IoWriter, each_use};

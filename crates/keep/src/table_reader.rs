@@ -51,7 +51,7 @@ pub(crate) fn read_notes(path: &Path) -> Result<HashMap<String, String>, KeepErr
 }
 
 /// Finds the declared columns in the file.
-fn locate<R: Row>(
+pub(crate) fn locate<R: Row>(
     path: &Path,
     reader: &SerializedFileReader<File>,
 ) -> Result<Vec<(usize, Column<R>)>, KeepError> {
@@ -85,7 +85,8 @@ fn locate<R: Row>(
     Ok(found)
 }
 
-fn read_group<R: Row>(
+/// Shows the rows of a group with what they have in these columns.
+pub(crate) fn read_group<R: Row>(
     path: &Path,
     group: &dyn RowGroupReader,
     columns: &[(usize, Column<R>)],

@@ -18,7 +18,7 @@ use crate::table::{Row, notes_of};
 const GROUP_TEXT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Values of one column that wait for their row group.
-struct Pending {
+pub(crate) struct Pending {
     values: Values,
     /// For a column that may be absent: 1 where there is a value, 0 where there is none.
     present: Option<Vec<i16>>,
@@ -35,7 +35,7 @@ enum Values {
 }
 
 impl Pending {
-    fn new<R>(column: &Column<R>) -> Pending {
+    pub(crate) fn new<R>(column: &Column<R>) -> Pending {
         let values = match column.meaning {
             Meaning::Time | Meaning::Signed | Meaning::Unsigned => Values::Int(Vec::new()),
             Meaning::Real => Values::Real(Vec::new()),
@@ -45,7 +45,7 @@ impl Pending {
     }
 
     /// Takes a value in; returns how many bytes of text it added.
-    fn push(&mut self, cell: Option<Cell<'_>>) -> usize {
+    pub(crate) fn push(&mut self, cell: Option<Cell<'_>>) -> usize {
         if let Some(present) = &mut self.present {
             present.push(i16::from(cell.is_some()));
         }
@@ -65,7 +65,10 @@ impl Pending {
     }
 
     /// Writes the column chunk and forgets its values.
-    fn write(&mut self, chunk: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+    pub(crate) fn write(
+        &mut self,
+        chunk: &mut SerializedColumnWriter<'_>,
+    ) -> Result<(), ParquetError> {
         let present = self.present.as_deref();
         match &mut self.values {
             Values::Int(values) => {
@@ -118,8 +121,16 @@ impl<R: Row> TableWriter<R> {
         dir: &Path,
         columns: Vec<Column<R>>,
     ) -> Result<TableWriter<R>, KeepError> {
+        TableWriter::create_of_at(&dir.join(R::FILE), columns)
+    }
+
+    /// The same, of any name.
+    pub(crate) fn create_of_at(
+        path: &Path,
+        columns: Vec<Column<R>>,
+    ) -> Result<TableWriter<R>, KeepError> {
         let notes = notes_of(&columns);
-        TableWriter::open(&dir.join(R::FILE), columns, notes)
+        TableWriter::open(path, columns, notes)
     }
 
     fn open(
@@ -159,11 +170,17 @@ impl<R: Row> TableWriter<R> {
     }
 
     /// Writes what is left and gives the file its name; returns how many rows it has.
-    pub(crate) fn finish(mut self) -> Result<u64, KeepError> {
+    pub(crate) fn finish(self) -> Result<u64, KeepError> {
+        let (sink, rows) = self.finish_unnamed()?;
+        sink.commit()?;
+        Ok(rows)
+    }
+
+    /// Writes what is left; the file has not its name yet, and goes if it gets none.
+    pub(crate) fn finish_unnamed(mut self) -> Result<(AtomicFile, u64), KeepError> {
         self.end_group()?;
         let sink = self.file.into_inner().map_err(|e| KeepError::from_writing(&self.path, e))?;
-        sink.commit()?;
-        Ok(self.rows)
+        Ok((sink, self.rows))
     }
 
     fn end_group(&mut self) -> Result<(), KeepError> {

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use weigh_keep::{CallsNote, CallsWriter, KeepError, calls_note, each_call};
+use weigh_keep::{CallsNote, CallsWriter, KeepError, LaterByCall, calls_note, each_call};
 use weigh_schema::call::{Interval, Rival};
-use weigh_schema::call_row::{COST_COLUMNS, CallRow, Returned};
-use weigh_schema::subsystem::{Account, CPU_COUNTERS};
+use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS, Returned};
+use weigh_schema::subsystem::{Account, CPU_COUNTERS, LaterNumbers, SUBSYSTEMS};
 
 /// More than two row groups.
 const CALLS: u64 = 40_000;
@@ -27,6 +27,7 @@ fn row(sequence: u64) -> CallRow {
             .then(|| Interval { number: u64::MAX - sequence, token: sequence }),
         measured: 0,
         account: Account::default(),
+        known_later: 0,
         rivals: [None, rival(3), None],
     };
     row.rivals[2] = (sequence == 1).then(|| Rival { time_ns: 0, ..rival(9).unwrap() });
@@ -46,22 +47,48 @@ fn row(sequence: u64) -> CallRow {
 fn write(path: &Path, rows: u64, note: &CallsNote) -> u64 {
     let mut writer = CallsWriter::create(path).unwrap();
     (0..rows).for_each(|sequence| writer.push(&row(sequence)).unwrap());
-    writer.finish(note).unwrap()
+    let later = (0..rows).filter_map(|call| Some((u64::MAX - call, later(call)?))).collect();
+    writer.finish(note, &later).unwrap()
+}
+
+/// Two of three leave something behind.
+fn later(sequence: u64) -> Option<LaterNumbers> {
+    let number = |place| (place as u64 + 1) * sequence;
+    (!sequence.is_multiple_of(3)).then(|| std::array::from_fn(number))
+}
+
+/// The row with what is known when all has been written: of the parts that were looked into.
+fn completed(sequence: u64) -> CallRow {
+    let mut row = row(sequence);
+    let numbers = later(sequence).unwrap_or_default();
+    let measured = SUBSYSTEMS.iter().map(|part| part.bit()).filter(|bit| bit % 3 == 1).sum();
+    let seen = LATER_COLUMNS.iter().filter(|column| column.is_seen(measured));
+    seen.for_each(|column| column.set_raw(&mut row, column.of(&numbers)));
+    row
 }
 
 #[test]
 fn every_call_comes_back_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.parquet");
-    let note = CallsNote { command: "dd of='a b'".into(), untold: 3, lost: u64::MAX };
+    let note = CallsNote {
+        command: "dd of='a b'".into(),
+        untold: 3,
+        lost: u64::MAX,
+        untold_later: 5,
+        merged_later: 7,
+    };
+    let known = completed(1).known_later;
+    assert!(known.count_ones() > 3 && (known.count_ones() as usize) < LATER_COLUMNS.len());
     assert_eq!(write(&path, CALLS, &note), CALLS);
     let mut next = 0;
     let total = each_call(&path, |found| {
-        assert_eq!(found, row(next), "{next}");
+        assert_eq!(found, completed(next), "{next}");
         next += 1;
     });
     assert_eq!((total.unwrap(), next), (CALLS, CALLS));
     assert_eq!(calls_note(&path).unwrap(), note);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "what was beside it is gone");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::quality::{Mechanism, Number};
-use crate::subsystem::Account;
+use crate::subsystem::{Account, LaterNumbers};
 
 /// What has a row of its own in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,10 @@ pub struct Tally {
     pub lost: u64,
     /// Calls that are in the table, but were not told one by one, for nobody read fast enough.
     pub untold: u64,
+    /// Bits of what came later of single calls that were not told, for the same reason.
+    pub untold_later: u64,
+    /// Calls of which what came later was told of another of their kind, for there was no room for each.
+    pub merged_later: u64,
     /// Threads that were followed.
     pub threads: u64,
     /// Those of them that have not ended.
@@ -116,6 +120,15 @@ pub struct Call {
     pub account: Account,
     /// Who else was in its way, in the order of [`RIVALS`].
     pub rivals: [Option<Rival>; RIVAL_KINDS],
+}
+
+/// A bit of what a call caused that happened when it had returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// Which of the job's calls it was.
+    pub sequence: u64,
+    /// How much its numbers have grown; what is pending may also become less.
+    pub growth: LaterNumbers,
 }
 
 /// An interval of libweigh, from a thread's `weigh_begin()` to its `weigh_end()`.

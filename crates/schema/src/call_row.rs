@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use crate::call::{Interval, RIVAL_KINDS, Rival};
 use crate::metric::Unit;
-use crate::subsystem::{Account, Field, PART, SUBSYSTEMS, Subsystem};
+use crate::subsystem::{Account, Field, LATER, PART, SUBSYSTEMS, Subsystem, later_part};
 
 /// What a call returned: a whole number with a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,8 +34,10 @@ pub struct CallRow {
     pub interval: Option<Interval>,
     /// The parts of the kernel that were looked into, as a set.
     pub measured: u64,
-    /// What it cost.
+    /// What it cost, and what came later of it.
     pub account: Account,
+    /// Those of [`LATER`] that are known, as a set.
+    pub known_later: u64,
     /// Who else was in its way, in the order of [`RIVAL_KINDS`].
     pub rivals: [Option<Rival>; RIVAL_KINDS],
 }
@@ -92,6 +94,61 @@ impl CostColumn {
     }
 }
 
+/// One number of what came later as a column.
+#[derive(Debug)]
+pub struct LaterColumn {
+    /// `later_block_device_seconds`.
+    pub name: String,
+    /// What it counts.
+    pub help: String,
+    /// What is kept.
+    pub field: &'static Field,
+    /// Whose it is; none of what is pending.
+    pub subsystem: Option<&'static Subsystem>,
+    place: usize,
+}
+
+/// The numbers of [`LATER`], in their order.
+pub static LATER_COLUMNS: LazyLock<Vec<LaterColumn>> = LazyLock::new(|| {
+    let column = |(place, field): (usize, &'static Field)| LaterColumn {
+        name: format!("later_{}", field.key()),
+        help: format!("after it had returned: {}", field.help),
+        field,
+        subsystem: later_part(field),
+        place,
+    };
+    LATER.iter().enumerate().map(column).collect()
+});
+
+impl LaterColumn {
+    /// The number as the account holds it; none if it is not known.
+    pub fn raw(&self, row: &CallRow) -> Option<u64> {
+        let is_known = row.known_later & 1 << self.place != 0;
+        is_known.then(|| row.account.later()[self.place])
+    }
+
+    /// Puts such a number into a row.
+    pub fn set_raw(&self, row: &mut CallRow, raw: u64) {
+        row.known_later |= 1 << self.place;
+        row.account.later_mut()[self.place] = raw;
+    }
+
+    /// Whether it is seen where these parts of the kernel are looked into.
+    pub fn is_seen(&self, measured: u64) -> bool {
+        self.subsystem.is_none_or(|subsystem| measured & subsystem.bit() != 0)
+    }
+
+    /// The number among those of a call.
+    pub fn of(&self, numbers: &[u64]) -> u64 {
+        numbers.get(self.place).copied().unwrap_or(0)
+    }
+}
+
+/// How many things that a call caused had not come to their end; none if that is not known.
+pub fn pending(row: &CallRow) -> Option<u64> {
+    LATER_COLUMNS.iter().find(|column| column.subsystem.is_none())?.raw(row)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,5 +181,26 @@ mod tests {
         for (number, column) in COST_COLUMNS.iter().enumerate() {
             assert_eq!(column.raw(&row), Some(number as u64), "{}", column.name);
         }
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn what_came_later_is_of_a_part_each_but_what_is_pending_and_known_where_it_was_put() {
+        let nobodys: Vec<&str> =
+            LATER_COLUMNS.iter().filter(|c| c.subsystem.is_none()).map(|c| c.field.name).collect();
+        assert_eq!(nobodys, ["pending"]);
+        let named = |name| LATER_COLUMNS.iter().find(|c| c.name == name).unwrap();
+        let (written, work) =
+            (named("later_block_written_bytes_total"), named("later_work_seconds"));
+        let mut row = CallRow::default();
+        written.set_raw(&mut row, 4096);
+        assert_eq!((written.raw(&row), work.raw(&row), pending(&row)), (Some(4096), None, None));
+        assert_eq!(written.of(row.account.later()), 4096);
+        let block = Subsystem::named("block").unwrap().bit();
+        assert!(
+            written.is_seen(block)
+                && !work.is_seen(block)
+                && named("later_pending_total").is_seen(0)
+        );
     }
 }

@@ -15,7 +15,7 @@ use crate::subsystem::Subsystem;
 pub use counters::{COUNTERS, Counter};
 
 /// The schema of the report.
-pub const REPORT: &str = "weigh.explain/2";
+pub const REPORT: &str = "weigh.explain/3";
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,10 +126,20 @@ pub struct ExplainReport {
     pub untold_total: u64,
     /// Calls, or what they left behind, for which the kernel side had no room.
     pub lost_total: u64,
+    /// Bits of what came later of calls that are missing, for they came too fast.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub untold_later_total: u64,
+    /// Calls of which what came later stands with another call of their kind.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub merged_later_total: u64,
     /// Parts of the kernel that were not looked into: their time is in the remainder.
     pub unmeasured: Vec<String>,
     /// The kinds of calls, those whose slow ones lost most time first.
     pub kinds: Vec<ExplainedKind>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What came of one kind of calls.
@@ -195,6 +205,10 @@ pub struct CallGroup {
     pub to_seconds: f64,
     /// Their mean.
     pub mean_seconds: f64,
+    /// Of so many something that they caused had not come to its end: they caused more than is told. Absent
+    /// where nothing is known of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_calls_total: Option<u64>,
 }
 
 /// What a thread did in a part of the kernel while time passed.
@@ -230,6 +244,9 @@ pub struct CounterDifference {
     /// The part of the kernel that it is of; none if it is of the whole call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsystem: Option<String>,
+    /// Whether it is of what the calls caused after they had returned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_later: bool,
     /// Its name, with its unit.
     pub name: String,
     /// The mean of the slow calls.

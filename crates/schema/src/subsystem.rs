@@ -381,6 +381,22 @@ pub const LATER: &[Field] = &[
     Field::new("timer", SECONDS, "their time"),
 ];
 
+/// What came of calls after they had returned: a number for each of [`LATER`].
+pub type LaterNumbers = [u64; LATER.len()];
+
+/// The part of the kernel that has to be looked into for such a number to be known; none for how many things
+/// are pending, which any part may say.
+pub fn later_part(field: &Field) -> Option<&'static Subsystem> {
+    let name = match field.name.split('_').next()? {
+        // Those that packets of connections are handled in.
+        "softirq" => "tcp",
+        "work" => "workqueue",
+        "timers" => "timer",
+        name => name,
+    };
+    Subsystem::named(name)
+}
+
 /// What an account begins with, before its parts.
 pub const HEAD: &[(&str, &str)] = &[
     ("token", "the caller's own number for it"),

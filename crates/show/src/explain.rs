@@ -132,6 +132,8 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
             );
             let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
             let causes = contributions(kind).chain(counters::of_other_parts(kind)).chain(rivals);
+            let afterwards = counters::later(kind).into_iter().chain(counters::still_open(kind));
+            let causes = causes.chain(afterwards);
             std::iter::once(whole).chain(causes).chain(slow_tokens(kind)).collect()
         }
     }
@@ -228,6 +230,19 @@ pub fn warnings(report: &ExplainReport) -> Vec<String> {
         texts.push(format!(
             "lost: {} calls, or what they left behind, found no room",
             grouped(report.lost_total)
+        ));
+    }
+    if report.untold_later_total > 0 {
+        texts.push(format!(
+            "of what calls caused later, {} bits came faster than weigh could read them, and are missing",
+            grouped(report.untold_later_total)
+        ));
+    }
+    if report.merged_later_total > 0 {
+        texts.push(format!(
+            "of {} calls what they caused later stands with another of their kind: there was no room for \
+             each (see `weigh explain` in the manual)",
+            grouped(report.merged_later_total)
         ));
     }
     if !report.unmeasured.is_empty() {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weigh_schema::call::{RIVALS, Rival};
-use weigh_schema::call_row::CallRow;
+use weigh_schema::call_row::{CallRow, pending};
 use weigh_schema::explain::{
     CallGroup, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of, PROGRAM, REPORT,
     RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Verdict,
@@ -27,6 +27,19 @@ const MOST_ORDINARY: f64 = 0.5;
 const TOKENS_MOST: usize = 5;
 /// Buckets of the histogram are so many of the fine ones: four for each doubling.
 const FINE: u32 = 16;
+
+/// What is not in the rows of calls, or not where it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Calls that came too fast to have a row.
+    pub untold: u64,
+    /// Calls, or what they left behind, for which there was no room.
+    pub lost: u64,
+    /// Bits of what came later of calls, that came too fast.
+    pub untold_later: u64,
+    /// Calls of which what came later stands with another of their kind.
+    pub merged_later: u64,
+}
 
 /// Slow and ordinary calls.
 #[derive(Debug)]
@@ -54,6 +67,9 @@ struct Side {
     counters: Counters,
     /// By the kind of rival, its name, and whether it is the caller itself.
     met: BTreeMap<(usize, String, bool), Met>,
+    /// Those of which it is known whether something was still to come, and those of them of which it was.
+    known_later: u64,
+    open: u64,
     /// Times and tokens of the slowest, the slowest first.
     tokens: Vec<(u64, u64)>,
 }
@@ -71,6 +87,10 @@ impl Side {
         self.longest = self.longest.max(time);
         self.calls += 1;
         self.sum.add(&row.account);
+        if let Some(pending) = pending(row) {
+            self.known_later += 1;
+            self.open += u64::from(pending > 0);
+        }
         if let Some(interval) = row.interval {
             self.add_token(time, interval.token);
         }
@@ -109,6 +129,7 @@ impl Side {
             from_seconds: seconds(self.shortest as f64),
             to_seconds: seconds(self.longest as f64),
             mean_seconds: seconds(self.mean(self.sum.time_ns())),
+            open_calls_total: (self.known_later > 0).then_some(self.open),
         }
     }
 }
@@ -168,8 +189,8 @@ impl Comparison {
         sum.add(&row.account);
     }
 
-    /// What came of it; `command` is what was followed, `untold` and `lost` what is missing.
-    pub fn report(self, of: Of, command: String, untold: u64, lost: u64) -> ExplainReport {
+    /// What came of it; `command` is what was followed, `missing` what is not in the rows.
+    pub fn report(self, of: Of, command: String, missing: Missing) -> ExplainReport {
         let mut kinds: Vec<ExplainedKind> = self
             .kinds
             .into_iter()
@@ -191,8 +212,10 @@ impl Comparison {
             of,
             slow: self.slow,
             calls_total: self.calls,
-            untold_total: untold,
-            lost_total: lost,
+            untold_total: missing.untold,
+            lost_total: missing.lost,
+            untold_later_total: missing.untold_later,
+            merged_later_total: missing.merged_later,
             unmeasured: unmeasured.map(|s| s.name.to_string()).collect(),
             kinds,
         }

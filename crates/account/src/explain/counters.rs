@@ -107,6 +107,7 @@ fn differ(counter: &Counter, slow: &Tally, ordinary: &Tally, more_seconds: f64) 
 fn difference(counter: &Counter, slow: &Tally, ordinary: &Tally) -> CounterDifference {
     CounterDifference {
         subsystem: counter.subsystem().map(str::to_string),
+        is_later: counter.is_later(),
         name: counter.key(),
         slow: counter.in_base_unit(slow.mean()),
         ordinary: counter.in_base_unit(ordinary.mean()),

@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weigh_account::{Owners, call_row, shell_words};
 use weigh_collect::calls::{KernelCalls, name};
 use weigh_collect::clock::monotonic_ns;
-use weigh_keep::{CallsNote, CallsWriter, KeepError};
-use weigh_schema::call::{Call, Tally};
+use weigh_keep::{CallsNote, CallsWriter, KeepError, LaterByCall};
+use weigh_schema::call::{Call, Later, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use crate::arguments::CallsArguments;
@@ -17,6 +17,7 @@ use crate::arguments::CallsArguments;
 /// The file of all calls.
 pub struct Each {
     file: Result<CallsWriter, KeepError>,
+    later: LaterByCall,
     epoch_ns: i64,
     measured: u64,
 }
@@ -31,6 +32,7 @@ impl Each {
         let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
         Each {
             file: Ok(file),
+            later: LaterByCall::new(),
             epoch_ns: now_ns.saturating_sub_unsigned(monotonic_ns()),
             measured: bits.fold(SUBSYSTEMS[0].bit(), |set, bit| set | bit),
         }
@@ -47,6 +49,16 @@ impl Each {
         }
     }
 
+    /// Adds up what came later.
+    pub fn add_later(&mut self, later: &[Later]) {
+        for Later { sequence, growth } in later {
+            let numbers = self.later.entry(*sequence).or_default();
+            for (number, more) in numbers.iter_mut().zip(growth) {
+                *number = number.wrapping_add(*more);
+            }
+        }
+    }
+
     /// Gives the file its name.
     pub fn finish(self, arguments: &CallsArguments, tally: Tally) -> Result<u64, KeepError> {
         let words = arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
@@ -54,6 +66,13 @@ impl Each {
             Some(pid) => format!("process {pid}"),
             None => shell_words(&words.collect::<Vec<_>>()),
         };
-        self.file?.finish(&CallsNote { command, untold: tally.untold, lost: tally.lost })
+        let note = CallsNote {
+            command,
+            untold: tally.untold,
+            lost: tally.lost,
+            untold_later: tally.untold_later,
+            merged_later: tally.merged_later,
+        };
+        self.file?.finish(&note, &self.later)
     }
 }

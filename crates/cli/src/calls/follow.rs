@@ -185,10 +185,11 @@ impl Kept {
     /// Whether there was anything.
     fn take_in_a_batch(&mut self, calls: &mut KernelCalls) -> bool {
         self.owners.learn(calls.names());
-        let told = calls.told();
-        let is_something = !told.is_empty();
+        let (told, later) = (calls.told(), calls.later());
+        let is_something = !told.is_empty() || !later.is_empty();
         if let Some(each) = &mut self.each {
             each.write(&told, &self.owners);
+            each.add_later(&later);
         }
         let bar = self.slowest.add(told);
         if let Some(bar) = bar.filter(|_| self.each.is_none()) {

@@ -7,7 +7,7 @@
 #ifndef WEIGH_CALLS_CAUSES_H
 #define WEIGH_CALLS_CAUSES_H
 
-#include "cells.h"
+#include "later.h"
 
 struct cause {
 	__u32 client; /* its serial number; 0: none. With a cell: a call of the job that it asked for */
@@ -166,6 +166,7 @@ __noinline int pends(struct cause *cause, __s64 change)
 		return 0;
 	each_later(later, cause)
 		add(&later->pending, change);
+	tell_later(cause, pending, change);
 	return 0;
 }
 
@@ -209,6 +210,8 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 		add(&later->block_queue_ns, transfer->queue_ns);
 		add(&later->block_device_ns, transfer->device_ns);
 	}
+	tell_later(cause, block_requests, transfer->requests, transfer->bytes, transfer->written,
+		   transfer->queue_ns, transfer->device_ns);
 	return 0;
 }
 

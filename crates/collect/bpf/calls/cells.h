@@ -63,6 +63,8 @@ struct tally {
 	__u64 calls; /* begun, in the job */
 	__u64 lost; /* calls, or what they left behind, for which there was no room */
 	__u64 untold; /* calls that were to be told one by one, but nobody read fast enough */
+	__u64 untold_later; /* bits of what came later of calls, with nobody reading fast enough */
+	__u64 merged_later; /* calls whose later costs are told of another of their kind: no room for more */
 	__u64 threads, living; /* followed, and of them those that have not ended */
 };
 

@@ -125,14 +125,40 @@ static __always_inline __u32 overlap(__u32 page, struct extent *extent)
 	return not_below_zero((__s64)PAGE_BYTES - before - after);
 }
 
+/* So many places stay for others where each call of an account is an owner by itself. */
+#define PLACES_FOR_OTHERS 2
+
+/* Whether the causes are one owner: where each call is told, those of one account are not. */
+static __always_inline bool same_owner(struct cause *one, struct cause *other)
+{
+	return same_account(one, other) && (!tells_later || one->sequence == other->sequence);
+}
+
+static __always_inline __u64 free_places(struct chunk *chunk)
+{
+	__u64 free = 0;
+
+	for (__u32 i = 0; i < MAX_OWNERS; i++)
+		free += (chunk->owners[i].held - 1) >> 63; /* without a branch */
+	return free;
+}
+
 /* Which of the chunk's owners; false if it is none. The lock is held. */
 static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause, bool or_new)
 {
 	for (__u32 i = 0; i < MAX_OWNERS; i++)
-		if (chunk->owners[i].held && same_account(&chunk->owners[i].cause, cause)) {
+		if (chunk->owners[i].held && same_owner(&chunk->owners[i].cause, cause)) {
 			chunk->found = i;
 			return true;
 		}
+	/* There is no room for each of many small writes: the account has what they cost all the same. */
+	if (tells_later && (!or_new || free_places(chunk) <= PLACES_FOR_OTHERS))
+		for (__u32 i = 0; i < MAX_OWNERS; i++)
+			if (chunk->owners[i].held &&
+			    same_account(&chunk->owners[i].cause, cause)) {
+				chunk->found = i;
+				return true;
+			}
 	if (!or_new)
 		return false;
 	for (__u32 i = 0; i < MAX_OWNERS; i++)

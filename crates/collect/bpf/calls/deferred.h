@@ -100,13 +100,16 @@ int BPF_PROG(workqueue__end)
 	__u32 thread = bpf_get_current_task_btf()->pid;
 	struct working *working = bpf_map_lookup_elem(&at_work, &thread);
 	struct weigh_later *later;
+	__u64 took;
 
 	if (!working)
 		return 0;
+	took = bpf_ktime_get_ns() - working->began;
 	each_later(later, &working->cause) {
 		add(&later->work_items, 1);
-		add(&later->work_ns, bpf_ktime_get_ns() - working->began);
+		add(&later->work_ns, took);
 	}
+	tell_later(&working->cause, work_items, 1, took);
 	pends(&working->cause, -1);
 	bpf_map_delete_elem(&at_work, &thread);
 	return 0;

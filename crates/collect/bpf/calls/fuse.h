@@ -95,6 +95,7 @@ static __always_inline void charge_answer(struct cause *cause, __u64 time)
 		return;
 	add(&later->fuse_requests, 1);
 	add(&later->fuse_ns, time);
+	tell_later(cause, fuse_requests, 1, time);
 }
 
 SEC("?tp_btf/fuse_request_end")

@@ -82,6 +82,7 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct ran
 {
 	__u32 owner;
 	enum outcome outcome = DONE;
+	struct cause of_other = {};
 	__u64 newly = 0;
 
 	bpf_spin_lock(&chunk->lock);
@@ -94,8 +95,12 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct ran
 		goto out;
 	}
 	owner = found(chunk);
-	chunk->owners[owner].cause.sequence = range->cause.sequence;
-	chunk->owners[owner].cause.tid = range->cause.tid;
+	if (!tells_later) {
+		chunk->owners[owner].cause.sequence = range->cause.sequence;
+		chunk->owners[owner].cause.tid = range->cause.tid;
+	} else if (chunk->owners[owner].cause.sequence != range->cause.sequence) {
+		of_other = chunk->owners[owner].cause;
+	}
 	chunk->extent = extent;
 #pragma clang loop unroll(disable)
 	for (__u32 page = 0; page < CHUNK_PAGES; page++) {
@@ -116,7 +121,13 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct ran
 	chunk->owners[owner].held += newly;
 out:
 	bpf_spin_unlock(&chunk->lock);
-	range->newly += newly;
+	if (tells_later && of_other.cell) {
+		add(&tally.merged_later, 1);
+		if (newly)
+			pends(&of_other, newly);
+	} else {
+		range->newly += newly;
+	}
 	return outcome;
 }
 

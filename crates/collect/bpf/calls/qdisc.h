@@ -90,6 +90,7 @@ static long take_packet(__u32 number, struct taking *taking)
 			add(&later->qdisc_packets, 1);
 			add(&later->qdisc_ns, time);
 		}
+		tell_later(&found->cause, qdisc_packets, 1, time);
 	}
 	bpf_map_delete_elem(&queued, &key);
 	return 0;
@@ -143,6 +144,7 @@ int BPF_PROG(qdisc__drop, struct sk_buff *packet, void *where, int reason)
 		later = later_of(&found->cause);
 		if (later)
 			add(&later->qdisc_dropped, 1);
+		tell_later(&found->cause, qdisc_dropped, 1);
 	}
 	if (found)
 		bpf_map_delete_elem(&queued, &key);

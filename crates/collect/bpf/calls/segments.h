@@ -53,6 +53,17 @@ static __always_inline void end_range(struct sent_range *range)
 	pends(&range->cause, -1);
 }
 
+/* Where each call is told it has a range of its own, as long as there is room. */
+static __always_inline bool goes_on_in(struct sent *sent, struct cause *last, struct cause *cause)
+{
+	if (last->sequence == cause->sequence)
+		return true;
+	if (sent->next - sent->oldest < MAX_RANGES || !sent->ranges[sent->next % MAX_RANGES].pends)
+		return false;
+	add(&tally.merged_later, 1);
+	return true;
+}
+
 /*
  * Whether the last range goes on: it is the same call's, or one of an account's that all has been handed
  * over of. What is sent again of that is the account's as before. A server's answers are one range so, in
@@ -66,7 +77,7 @@ static __always_inline bool goes_on(struct sent *sent, struct cause *last, struc
 		return false;
 	if (!cause->cell && sent->high == from && (__u32)last->request == (__u32)cause->request)
 		begun.request = last->request;
-	return same_account(last, &begun);
+	return same_account(last, &begun) && (!tells_later || goes_on_in(sent, last, cause));
 }
 
 /* From this place on the bytes are the open account's. */
@@ -99,6 +110,8 @@ static __always_inline void begin_range(struct sock *sk, struct open *open, __u3
 		range->from = from;
 		range->pends = 0;
 	}
+	if (tells_later && range->cause.sequence != cause.sequence)
+		end_range(range);
 	range->cause = cause;
 	if (!range->pends) {
 		range->pends = 1;
@@ -172,6 +185,7 @@ static __always_inline void charge_segment(struct segment *segment, struct cause
 		if (again)
 			add(&later->tcp_retransmitted_bytes, again);
 	}
+	tell_later(cause, tcp_transmitted_bytes, bytes, again);
 }
 
 /* From the newest range to the oldest: each takes what lies behind its beginning. */
@@ -299,6 +313,7 @@ static __always_inline void serve(struct cause *cause, __u64 *now)
 	if (serving->known && *now > serving->since) {
 		each_later(later, &serving->cause)
 			add(&later->softirq_ns, *now - serving->since);
+		tell_later(&serving->cause, softirq_ns, *now - serving->since);
 	}
 	serving->since = *now;
 	serving->known = cause != 0;

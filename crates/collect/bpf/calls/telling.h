@@ -11,12 +11,6 @@
 
 /* A call is sent as an event if it took at least so long; user space raises it as it learns. */
 __u64 told_from_ns = -1;
-const volatile __u64 told_mark = 1 << 20; /* wake the reader when this much of them is waiting */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20); /* unless user space wants more */
-} told_calls SEC(".maps");
 
 #define NUMBERS (sizeof(struct weigh_account) / sizeof(__u64))
 #define FIRST_PART (__builtin_offsetof(struct weigh_account, parts) / sizeof(__u64))
@@ -102,16 +96,6 @@ static __always_inline void move_account(struct weigh_account *to, struct window
 		if (is_told)
 			give(window, TOLD_HEAD + i, number);
 	}
-}
-
-/* Wake the reader when the mark is crossed, and at some steps past it, not at each call. */
-static __always_inline __u64 waking(__u64 length)
-{
-	__u64 before = bpf_ringbuf_query(&told_calls, BPF_RB_AVAIL_DATA), after = before + length;
-	__u64 step = told_mark / 8;
-
-	return after >= told_mark && before / step != after / step ? BPF_RB_FORCE_WAKEUP :
-								     BPF_RB_NO_WAKEUP;
 }
 
 static __always_inline void tell(struct window *window)

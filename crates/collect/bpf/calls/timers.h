@@ -135,13 +135,16 @@ static __always_inline int timer_ends(__u64 key, enum timer_kind kind)
 {
 	struct expiring *expiring = expiring_of(kind);
 	struct weigh_later *later;
+	__u64 ran;
 
 	if (!expiring || expiring->timer != key || !expiring->began)
 		return 0;
+	ran = bpf_ktime_get_ns() - expiring->began;
 	each_later(later, &expiring->cause) {
 		add(&later->timers, 1);
-		add(&later->timer_ns, bpf_ktime_get_ns() - expiring->began);
+		add(&later->timer_ns, ran);
 	}
+	tell_later(&expiring->cause, timers, 1, ran);
 	expiring->timer = 0;
 	expiring->began = 0;
 	return 0;

@@ -53,6 +53,7 @@ int BPF_PROG(udp__no_room, int error, struct sock *sk)
 	later = later_of(reader);
 	if (later)
 		add(&later->udp_dropped, 1);
+	tell_later(reader, udp_dropped, 1);
 	return 0;
 }
 

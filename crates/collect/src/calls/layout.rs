@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
-use weigh_schema::call::{Call, Cell, Grouping, Interval, Named, Rival, Sharing, Tally};
-use weigh_schema::subsystem::Account;
+use weigh_schema::call::{Call, Cell, Grouping, Interval, Later, Named, Rival, Sharing, Tally};
+use weigh_schema::subsystem::{Account, LATER};
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -83,6 +83,8 @@ pub(super) fn tally(tally: &types::tally) -> Tally {
         calls: tally.calls,
         lost: tally.lost,
         untold: tally.untold,
+        untold_later: tally.untold_later,
+        merged_later: tally.merged_later,
         threads: tally.threads,
         living: tally.living,
     }
@@ -146,9 +148,36 @@ fn told(record: &[u8]) -> Option<[u8; size_of::<types::told>()]> {
     numbers.next().is_none().then_some(value)
 }
 
-/// A call that was told; none if the record is not one.
-pub(super) fn call(record: &[u8]) -> Option<Call> {
+/// A record of the ring of calls.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// A call has ended.
+    Call(Box<Call>),
+    /// Something that a call has caused.
+    Later(Later),
+}
+
+/// What was told; none if the record is nothing of the kind.
+pub(super) fn told_of(record: &[u8]) -> Option<Told> {
     let value = &told(record)?;
+    // No call ends when the clock begins.
+    match Reader(value).u64(offset_of!(types::told, ended))? {
+        0 => Some(Told::Later(later(value)?)),
+        _ => Some(Told::Call(Box::new(call(value)?))),
+    }
+}
+
+fn later(value: &[u8]) -> Option<Later> {
+    let reader = Reader(value);
+    let first = offset_of!(types::told, account) + offset_of!(types::weigh_account, later);
+    let mut growth = [0; LATER.len()];
+    for (place, number) in growth.iter_mut().enumerate() {
+        *number = reader.u64(first + place * 8)?;
+    }
+    Some(Later { sequence: reader.u64(offset_of!(types::told, sequence))?, growth })
+}
+
+fn call(value: &[u8]) -> Option<Call> {
     let reader = Reader(value);
     Some(Call {
         pid: reader.u32(offset_of!(types::told, pid))?,
@@ -275,15 +304,24 @@ mod tests {
     fn what_a_record_does_not_give_is_0_and_one_that_is_cut_is_none() {
         let at = |offset: usize| offset / 8;
         let last = NUMBERS - 1;
-        let places = [0, at(offset_of!(types::told, began)), last];
-        let call = call(&record(&places, &[7 | 9 << 32, 1_000, 42])).unwrap();
+        let ended = at(offset_of!(types::told, ended));
+        let places = [0, at(offset_of!(types::told, began)), ended, last];
+        let Some(Told::Call(call)) = told_of(&record(&places, &[7 | 9 << 32, 1_000, 2_000, 42]))
+        else {
+            panic!()
+        };
         assert_eq!((call.pid, call.tid, call.began_ns, call.result), (7, 9, 1_000, 0));
         assert_eq!((call.account.later().last(), call.account.calls()), (Some(&42), 0));
         assert_eq!(call.rivals, [None, None, None]);
-        assert!(super::call(&record(&[], &[])).is_some());
-        assert_eq!(super::call(&record(&places, &[7, 1_000])), None, "a number is missing");
-        assert_eq!(super::call(&record(&places, &[7, 1_000, 42, 1])), None, "one too many");
-        assert_eq!(super::call(&record(&[NUMBERS], &[1])), None, "no such number");
-        assert_eq!(super::call(&[0; 7]), None);
+        assert_eq!(told_of(&record(&places, &[7, 1_000])), None, "a number is missing");
+        assert_eq!(told_of(&record(&places, &[7, 1_000, 2_000, 42, 1])), None, "one too many");
+        assert_eq!(told_of(&record(&[NUMBERS], &[1])), None, "no such number");
+        assert_eq!(told_of(&[0; 7]), None);
+        // One that has not ended.
+        let Some(Told::Later(later)) = told_of(&record(&[1, last], &[5, u64::MAX])) else {
+            panic!()
+        };
+        assert_eq!((later.sequence, later.growth[0]), (5, 0));
+        assert_eq!(later.growth.last(), Some(&u64::MAX));
     }
 }

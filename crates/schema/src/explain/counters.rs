@@ -1,10 +1,10 @@
-//! What of a call is compared beside where its time went: derived from the columns of costs and the
-//! counters of the CPU.
+//! What of a call is compared beside where its time went: derived from the columns of costs, those of
+//! what came later, and the counters of the CPU.
 
 use std::sync::LazyLock;
 
 use super::{CounterDifference, RUN_QUEUE};
-use crate::call_row::{COST_COLUMNS, CallRow, CostColumn};
+use crate::call_row::{COST_COLUMNS, CallRow, CostColumn, LATER_COLUMNS, LaterColumn};
 use crate::metric::Unit;
 use crate::subsystem::{CPU_COUNTERS, CpuCounter, PART};
 
@@ -15,12 +15,20 @@ pub enum Counter {
     Part(&'static CostColumn),
     /// Of the CPU, while it had the call.
     Cpu(&'static CpuCounter),
+    /// Of a part of the kernel, after the call had returned.
+    Later(&'static LaterColumn),
 }
 
 /// All of them, in the order of their declarations.
 pub static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| {
     let parts = COST_COLUMNS.iter().filter(|column| !is_share_of_time(column));
-    parts.map(Counter::Part).chain(CPU_COUNTERS.iter().map(Counter::Cpu)).collect()
+    // What is pending is no amount of anything: it makes the others less than they will be.
+    let later = LATER_COLUMNS.iter().filter(|column| column.subsystem.is_some());
+    parts
+        .map(Counter::Part)
+        .chain(CPU_COUNTERS.iter().map(Counter::Cpu))
+        .chain(later.map(Counter::Later))
+        .collect()
 });
 
 /// Whether the call's time is split into this and others of its kind.
@@ -35,6 +43,7 @@ impl Counter {
         let is_same = |counter: &&Counter| {
             counter.subsystem() == difference.subsystem.as_deref()
                 && counter.key() == difference.name
+                && counter.is_later() == difference.is_later
         };
         COUNTERS.iter().find(is_same).copied()
     }
@@ -44,13 +53,20 @@ impl Counter {
         match self {
             Counter::Part(column) => Some(column.subsystem.name),
             Counter::Cpu(_) => None,
+            Counter::Later(column) => column.subsystem.map(|subsystem| subsystem.name),
         }
+    }
+
+    /// Whether it is of what came after the call had returned.
+    pub fn is_later(&self) -> bool {
+        matches!(self, Counter::Later(_))
     }
 
     /// Its name, with its unit.
     pub fn key(&self) -> String {
         match self {
             Counter::Part(column) => column.field.key(),
+            Counter::Later(column) => column.field.key(),
             Counter::Cpu(counter) => counter.key.to_string(),
         }
     }
@@ -59,6 +75,7 @@ impl Counter {
     pub fn words(&self) -> String {
         match self {
             Counter::Part(column) => column.field.name.replace('_', " "),
+            Counter::Later(column) => column.field.name.replace('_', " "),
             Counter::Cpu(counter) => counter.name.to_string(),
         }
     }
@@ -67,6 +84,7 @@ impl Counter {
     pub fn help(&self) -> &'static str {
         match self {
             Counter::Part(column) => column.field.help,
+            Counter::Later(column) => column.field.help,
             Counter::Cpu(counter) => counter.help,
         }
     }
@@ -75,6 +93,7 @@ impl Counter {
     pub fn unit(&self) -> Unit {
         match self {
             Counter::Part(column) => column.unit,
+            Counter::Later(column) => column.field.unit,
             Counter::Cpu(_) => Unit::Count,
         }
     }
@@ -84,6 +103,7 @@ impl Counter {
         match self {
             Counter::Part(column) => column.raw(row),
             Counter::Cpu(counter) => row.account.counter(counter),
+            Counter::Later(column) => column.raw(row),
         }
     }
 
@@ -99,13 +119,14 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subsystem::SUBSYSTEMS;
+    use crate::subsystem::{LATER, SUBSYSTEMS};
 
     #[test]
     fn every_number_of_a_part_is_compared_and_none_is_that_the_time_is_split_into() {
         let fields: usize = SUBSYSTEMS.iter().map(|s| s.fields.len()).sum();
         // Entries are counted in each part; the run queue is a share of the call's time.
-        assert_eq!(COUNTERS.len(), fields - 1 + SUBSYSTEMS.len() + CPU_COUNTERS.len());
+        let others = CPU_COUNTERS.len() + LATER.len() - 1;
+        assert_eq!(COUNTERS.len(), fields - 1 + SUBSYSTEMS.len() + others);
         let names: Vec<String> = COUNTERS.iter().map(Counter::key).collect();
         for name in ["device_seconds", "soft_seconds", "retransmits_total", "allocated_bytes_total"]
         {

@@ -176,6 +176,12 @@ impl Account {
         &self.numbers[later_start()..]
     }
 
+    /// The same, to be filled in.
+    pub fn later_mut(&mut self) -> &mut [u64] {
+        let start = later_start();
+        &mut self.numbers[start..]
+    }
+
     /// The numbers of each subsystem that was seen, by their names in base units; those that are 0
     /// are left out, but for the times.
     pub fn parts(&self) -> BTreeMap<String, BTreeMap<String, Number>> {

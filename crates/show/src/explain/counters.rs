@@ -22,7 +22,7 @@ pub(super) fn in_brackets(kind: &ExplainedKind, subsystem: &str) -> String {
 /// Of the other parts, a sentence each: `net: 41 packets where 0.2 is usual`.
 pub(super) fn of_other_parts(kind: &ExplainedKind) -> impl Iterator<Item = String> {
     let mut parts: Vec<Option<&str>> = Vec::new();
-    for counter in &kind.counters {
+    for counter in kind.counters.iter().filter(|counter| !counter.is_later) {
         let part = counter.subsystem.as_deref();
         let is_told = named(kind).any(|difference| Some(difference.subsystem.as_str()) == part);
         if !is_told && !parts.contains(&part) {
@@ -36,10 +36,35 @@ pub(super) fn of_other_parts(kind: &ExplainedKind) -> impl Iterator<Item = Strin
     parts.into_iter().filter_map(sentence).take(NAMED_MOST)
 }
 
+/// What they caused after they had returned: `later: 1.0 MiB block written where 4.0 KiB is usual`.
+pub(super) fn later(kind: &ExplainedKind) -> Option<String> {
+    let words = joined(kind, &|counter| counter.is_later);
+    (!words.is_empty()).then(|| format!("later: {words}"))
+}
+
+/// `still open: 3 of 12 slow ones, …`: these cause more than is said. Nothing if none is.
+pub(super) fn still_open(kind: &ExplainedKind) -> Option<String> {
+    let (slow, ordinary) = (kind.slow.open_calls_total?, kind.ordinary.open_calls_total?);
+    (slow + ordinary > 0).then(|| {
+        format!(
+            "still open: {} of {} slow ones and {} of {} ordinary ones caused something that had not \
+             come to its end, and is not in what is said of later",
+            grouped(slow),
+            grouped(kind.slow.calls_total),
+            grouped(ordinary),
+            grouped(kind.ordinary.calls_total)
+        )
+    })
+}
+
 fn in_words(kind: &ExplainedKind, part: Option<&str>) -> String {
-    let of_part = kind.counters.iter().filter(|counter| counter.subsystem.as_deref() == part);
+    joined(kind, &|counter| !counter.is_later && counter.subsystem.as_deref() == part)
+}
+
+fn joined(kind: &ExplainedKind, is_wanted: &dyn Fn(&CounterDifference) -> bool) -> String {
+    let wanted = kind.counters.iter().filter(|counter| is_wanted(counter));
     let words: Vec<String> =
-        of_part.filter_map(|counter| words(kind, counter)).take(NAMED_MOST).collect();
+        wanted.filter_map(|counter| words(kind, counter)).take(NAMED_MOST).collect();
     words.join(", ")
 }
 

@@ -92,6 +92,8 @@ pub struct KindRow {
 pub struct CounterRow {
     /// The part of the kernel, or what else it is of.
     pub part: String,
+    /// Whether it is of what the calls caused after they had returned.
+    pub later: bool,
     /// Its name.
     pub name: String,
     /// What it counts.
@@ -193,6 +195,7 @@ fn counter(difference: &CounterDifference) -> Option<CounterRow> {
     let counter = Counter::of(difference)?;
     Some(CounterRow {
         part: counter.subsystem().unwrap_or(WHOLE).to_string(),
+        later: counter.is_later(),
         name: counter.words(),
         help: counter.help().to_string(),
         slow: mean(difference.slow, counter.unit()),

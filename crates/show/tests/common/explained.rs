@@ -17,6 +17,8 @@ pub fn slow() -> ExplainReport {
         calls_total: 3507,
         untold_total: 12,
         lost_total: 3,
+        untold_later_total: 5,
+        merged_later_total: 7,
         unmeasured: vec!["tcp".to_string(), "net".to_string()],
         kinds: vec![
             fsync(),
@@ -56,13 +58,16 @@ pub fn nothing() -> ExplainReport {
         calls_total: 0,
         untold_total: 0,
         lost_total: 0,
+        untold_later_total: 0,
+        merged_later_total: 0,
         unmeasured: Vec::new(),
         kinds: vec![other("read", 2_000, Verdict::NoneSlow)],
     }
 }
 
 fn group(calls_total: u64, from_seconds: f64, to_seconds: f64, mean_seconds: f64) -> CallGroup {
-    CallGroup { calls_total, from_seconds, to_seconds, mean_seconds }
+    let open_calls_total = None;
+    CallGroup { calls_total, from_seconds, to_seconds, mean_seconds, open_calls_total }
 }
 
 fn bucket(from: f64, calls_total: u64, parts: &[(&str, f64)]) -> TimeBucket {
@@ -84,12 +89,17 @@ fn difference(subsystem: &str, doing: Doing, slow: f64, ordinary: f64) -> Differ
 fn counter(part: &str, name: &str, means: [f64; 2], calls: [u64; 2]) -> CounterDifference {
     CounterDifference {
         subsystem: Some(part.into()),
+        is_later: false,
         name: name.into(),
         slow: means[0],
         ordinary: means[1],
         slow_calls_total: calls[0],
         ordinary_calls_total: calls[1],
     }
+}
+
+fn later(part: &str, name: &str, means: [f64; 2], calls: [u64; 2]) -> CounterDifference {
+    CounterDifference { is_later: true, ..counter(part, name, means, calls) }
 }
 
 fn fsync() -> ExplainedKind {
@@ -110,8 +120,8 @@ fn fsync() -> ExplainedKind {
         median_seconds: 1.1e-3,
         verdict: Verdict::Differ,
         slow_from_seconds: Some(4.2e-3),
-        slow: group(12, 4.3e-3, 19e-3, 8.2e-3),
-        ordinary: group(502, 0.9e-3, 1.3e-3, 1.1e-3),
+        slow: CallGroup { open_calls_total: Some(3), ..group(12, 4.3e-3, 19e-3, 8.2e-3) },
+        ordinary: CallGroup { open_calls_total: Some(0), ..group(502, 0.9e-3, 1.3e-3, 1.1e-3) },
         differences: vec![
             device,
             queue,
@@ -126,6 +136,9 @@ fn fsync() -> ExplainedKind {
             counter("memory", "allocated_bytes_total", [0.0, 512.0], [0, 502]),
             counter("sched", "preemptions_total", [1.0, 0.04], [5, 20]),
             counter("tcp", "retransmits_total", [0.3, 0.0], [3, 0]),
+            later("block", "block_written_bytes_total", [3145728.0, 4096.0], [12, 502]),
+            later("block", "block_device_seconds", [9.4e-3, 0.0], [7, 0]),
+            later("workqueue", "work_items_total", [2.0, 0.5], [12, 251]),
             CounterDifference {
                 subsystem: None,
                 ..counter("", "instructions_total", [2.1e6, 9e3], [12, 502])
