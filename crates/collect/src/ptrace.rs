@@ -33,6 +33,7 @@ mod program;
 mod refusal;
 mod sys;
 mod tracer;
+mod trial;
 mod untraced;
 
 use std::collections::VecDeque;
@@ -94,7 +95,7 @@ pub struct TracedJob {
 impl TracedJob {
     /// Whether a process can be traced here at all, tried with one.
     pub fn check() -> Result<(), TraceError> {
-        sys::try_out().map_err(|error| refusal::why(None, error))
+        trial::try_out().map_err(|error| refusal::why(None, error))
     }
 
     /// One that traces nobody yet. From here on weigh adopts the job's orphans.
@@ -114,7 +115,7 @@ impl TracedJob {
         telling: Telling,
         apart: Apart,
     ) -> Result<TracedJob, TraceError> {
-        let stop_seconds = sys::stop_seconds().map_err(|error| refusal::why(None, error))?;
+        let stop_seconds = trial::stop_seconds().map_err(|error| refusal::why(None, error))?;
         let counts = SharedCounts::new(Counts::new(telling, apart, stop_seconds));
         TracedJob::open(wanted, stops, Some(counts))
     }

@@ -108,13 +108,13 @@ impl RemoteIo {
     fn kept(&self, what: Kept) -> Result<Vec<Told>, RemoteError> {
         self.ask(|stream| {
             let mut pieces = Vec::new();
-            wire::send(stream, &Ask::kept(what), None).map_err(RemoteError::Gone)?;
+            wire::send(stream, &Ask::kept(what), None).map_err(RemoteError::lost)?;
             loop {
                 match next(stream)?.0 {
                     Tell::Kept(0) => return Ok(pieces),
                     Tell::Kept(length) => {
                         let piece = wire::receive_bytes(stream, length);
-                        pieces.push(piece.map_err(RemoteError::Gone)?);
+                        pieces.push(piece.map_err(RemoteError::lost)?);
                     }
                     Tell::Refused(why) => return Err(RemoteError::Refused(why)),
                     _ => return Err(RemoteError::NotUnderstood),
@@ -179,7 +179,7 @@ fn converse(
     ask: &Ask,
     with: Option<BorrowedFd<'_>>,
 ) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
-    wire::send(stream, ask, with).map_err(RemoteError::Gone)?;
+    wire::send(stream, ask, with).map_err(RemoteError::lost)?;
     next(stream)
 }
 
@@ -187,7 +187,7 @@ fn next(stream: &UnixStream) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
     match wire::receive(stream, MOST_ASKED) {
         Ok(Some(answer)) => Ok(answer),
         Ok(None) => Err(RemoteError::Gone(std::io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(RemoteError::Gone(error)),
+        Err(error) => Err(RemoteError::lost(error)),
     }
 }
 
@@ -229,7 +229,7 @@ impl FollowIo for RemoteIo {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         let told = self.ask(|stream| match converse(stream, &Ask::Records, None)?.0 {
             Tell::Records(tally, length) => {
-                let records = wire::receive_bytes(stream, length).map_err(RemoteError::Gone)?;
+                let records = wire::receive_bytes(stream, length).map_err(RemoteError::lost)?;
                 Ok((tally, records))
             }
             _ => Err(RemoteError::NotUnderstood),

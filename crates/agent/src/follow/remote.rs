@@ -46,12 +46,25 @@ pub enum RemoteError {
     /// What follows it says why.
     #[error("the agent does not follow it: {0}")]
     Refused(String),
-    /// The agent has ended, or does not answer.
+    /// The agent has ended.
     #[error("the agent has gone: {0}")]
     Gone(io::Error),
+    /// It takes too long: with several who ask at once the kernel may have much to check.
+    #[error("the agent has not answered for {} s", PATIENCE.as_secs())]
+    Silent,
     /// It says something else than it was asked.
     #[error("the agent is of another version of weigh")]
     NotUnderstood,
+}
+
+impl RemoteError {
+    /// Why nothing came from the agent, or nothing could be sent to it.
+    pub(crate) fn lost(error: io::Error) -> RemoteError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => RemoteError::Silent,
+            _ => RemoteError::Gone(error),
+        }
+    }
 }
 
 impl From<RemoteError> for FollowError {
@@ -101,7 +114,7 @@ pub fn stream(path: &Path) -> Result<UnixStream, RemoteError> {
 /// The same for one who follows something of a job.
 pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;
-    let gone = |error: rustix::io::Errno| RemoteError::Gone(error.into());
+    let gone = |error: rustix::io::Errno| RemoteError::lost(error.into());
     let numbers = [layout(), Request::Follow as u64, 0, what as u64];
     let message: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
     send(&socket, &message, SendFlags::NOSIGNAL).map_err(gone)?;
@@ -299,11 +312,11 @@ fn converse(
     ask: &Ask,
     with: Option<BorrowedFd<'_>>,
 ) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
-    wire::send(stream, ask, with).map_err(RemoteError::Gone)?;
+    wire::send(stream, ask, with).map_err(RemoteError::lost)?;
     match wire::receive(stream, MOST_TOLD) {
         Ok(Some(answer)) => Ok(answer),
         Ok(None) => Err(RemoteError::Gone(io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(RemoteError::Gone(error)),
+        Err(error) => Err(RemoteError::lost(error)),
     }
 }
 
@@ -460,5 +473,20 @@ impl Follow for RemoteJob {
             Ok(Tell::Times(times)) => times,
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_who_does_not_answer_has_not_gone() {
+        let (here, _there) = UnixStream::pair().expect("two ends");
+        here.set_read_timeout(Some(Duration::from_millis(1))).expect("a socket");
+        let error = io::Read::read(&mut &here, &mut [0]).expect_err("nobody has written");
+        assert_eq!(RemoteError::lost(error).to_string(), "the agent has not answered for 20 s");
+        let gone = RemoteError::lost(io::ErrorKind::BrokenPipe.into()).to_string();
+        assert!(gone.starts_with("the agent has gone"), "{gone}");
     }
 }

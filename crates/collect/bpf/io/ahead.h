@@ -277,6 +277,8 @@ static long reach_one(__u32 number, struct reach *reach)
 	for (int i = 0; i < AHEAD_ATTEMPTS; i++)
 		if (come_ahead(reach, number))
 			return 0;
+	/* Each time somebody was about to take the entry out, and had not come to it. */
+	add(&tally.lost_ahead, __builtin_popcountll(reached(reach, reach->from / AHEAD_PAGES + number)));
 	return 0;
 }
 

@@ -129,6 +129,9 @@ static long own_one(__u32 number, struct owning *owning)
 	for (int i = 0; i < OWNING_ATTEMPTS; i++)
 		if (own_entry(owning, number))
 			return 0;
+	/* Each time somebody was about to take the entry out, and had not come to it. What was to be nobody's is. */
+	if (owning->owner)
+		add(&tally.lost_pages, OWNED_PAGES);
 	return 0;
 }
 

@@ -1,0 +1,95 @@
+//! What tracing takes, tried with children of weigh's that do nothing else.
+//!
+//! Emits whether it can be done, and how long a thread is stopped at a call at least; refuses with the kernel's own
+//! error.
+
+use std::io;
+
+use libc::pid_t;
+
+use super::sys;
+
+/// So many children are tried, one after the other.
+const TRIALS: usize = 8;
+/// So many times of stops are taken of each.
+const TIMES: usize = 25;
+
+/// Whether a child of weigh can be traced.
+pub fn try_out() -> io::Result<()> {
+    // SAFETY: pause(2) is safe after a fork.
+    with_child(|| unsafe { libc::pause() }.into(), |_| ())
+}
+
+/// How long a thread is stopped at a call at least: from one stop to the next, with no look in between.
+pub fn stop_seconds() -> io::Result<f64> {
+    let trials: io::Result<Vec<_>> = (0..TRIALS)
+        // SAFETY: getppid(2) is safe after a fork.
+        .map(|_| with_child(|| unsafe { libc::syscall(libc::SYS_getppid) }, time_stops))
+        .collect();
+    Ok(least_middle(trials?) as f64 / 1e9)
+}
+
+/// A trial that met other load, or a CPU that had to be waked each time, took longer than stops have to.
+fn least_middle(trials: Vec<Vec<u64>>) -> u64 {
+    let middle = |mut times: Vec<u64>| {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    };
+    trials.into_iter().filter_map(middle).min().unwrap_or(0)
+}
+
+/// Traces a child that makes a call again and again, which has to be one that is safe after a fork.
+fn with_child<T>(call: impl Fn() -> libc::c_long, look: impl FnOnce(pid_t) -> T) -> io::Result<T> {
+    // SAFETY: the child makes nothing but the given call, and is ended here.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            loop {
+                call();
+            }
+        }
+        if child < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let outcome = sys::seize(child as u32, false).map(|()| look(child));
+        libc::kill(child, libc::SIGKILL);
+        // The first wait may be for the stop at its end; without a tracer's word it goes no further.
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, libc::__WALL) == child && libc::WIFSTOPPED(status) {
+            sys::resume(child as u32, 0);
+        }
+        outcome
+    }
+}
+
+/// Nanoseconds from each stop to the next.
+fn time_stops(child: pid_t) -> Vec<u64> {
+    let (mut times, mut before, mut status) = (Vec::new(), None, 0);
+    sys::stop(child as u32);
+    while times.len() < TIMES {
+        // SAFETY: the status is plain data, filled by the call.
+        let changed = unsafe { libc::waitpid(child, &mut status, libc::__WALL) };
+        if changed != child || !libc::WIFSTOPPED(status) {
+            break;
+        }
+        sys::at_call(child as u32);
+        let now = crate::clock::monotonic_ns();
+        times.extend(before.map(|before| now - before));
+        before = Some(now);
+        sys::resume_to_call(child as u32, 0);
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_that_met_other_load_does_not_count() {
+        let busy = vec![61_000, 60_000, 900_000, 62_000];
+        let quiet = vec![7_000, 4_000, 3_000_000, 5_000, 6_000];
+        assert_eq!(least_middle(vec![busy.clone(), quiet, busy]), 6_000);
+        assert_eq!(least_middle(vec![vec![], vec![9]]), 9, "one that was killed has no times");
+    }
+}
