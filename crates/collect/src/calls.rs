@@ -323,10 +323,9 @@ impl KernelCalls {
         std::mem::take(&mut *self.names.borrow_mut())
     }
 
-    /// What came later of calls since the last time, where every call is told: after the calls, or before
-    /// them, while they lasted.
+    /// What came later of calls, of what was taken in together with them, where every call is told: after the
+    /// calls, or before them, while they lasted.
     pub fn later(&mut self) -> Vec<Later> {
-        self.take_in();
         std::mem::take(&mut *self.later.borrow_mut())
     }
 

@@ -184,8 +184,9 @@ impl Kept {
 
     /// Whether there was anything.
     fn take_in_a_batch(&mut self, calls: &mut KernelCalls) -> bool {
-        self.owners.learn(calls.names());
         let (told, later) = (calls.told(), calls.later());
+        // A name is told before the calls about it: so it is taken in after them at the latest.
+        self.owners.learn(calls.names());
         let is_something = !told.is_empty() || !later.is_empty();
         if let Some(each) = &mut self.each {
             each.write(&told, &self.owners);
