@@ -34,7 +34,11 @@ fn calls(scratch: &Scratch, script: &str) -> (Value, Vec<IoCall>, Untold) {
 fn sums(rows: &[IoCall]) -> BTreeMap<String, [u64; 4]> {
     let mut sums: BTreeMap<String, [u64; 4]> = BTreeMap::new();
     for row in rows {
-        let Some(kind) = &row.kind else { continue };
+        let Some(kind) = &row.kind else {
+            // Neither a mapping's address nor a descriptor is a number of bytes.
+            assert!(row.bytes == 0 || row.deed == "fill", "{row:?}");
+            continue;
+        };
         let at = if row.deed == "write" { 2 } else { 0 };
         let sum = sums.entry(kind.clone()).or_default();
         sum[at] += row.bytes;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::sample;
 use serde_json::Value;
-use weigh_schema::io::{FileUse, Flow, Object, Totals, Transferred};
+use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer, Transferred};
 use weigh_schema::{Number, Quality};
 use weigh_show::workflow::{Workflow, dot, wfformat};
 
@@ -52,6 +52,8 @@ fn three() -> Workflow {
     empty.totals.numbers.insert("truncates_total".to_string(), Number::Whole(1));
     let mut library = used(3, "/lib/mapped", 0, 0);
     library.totals.numbers.insert("maps_total".to_string(), Number::Whole(1));
+    let came = Transferred { read_bytes: 40_960, ..Transferred::default() };
+    library.totals.by_kind.insert(Transfer::Mapped.name().to_string(), came);
     let looked_at = used(3, "/srv/looked-at", 0, 0);
     let pipe = FileUse { object: Object::Pipe, ..used(3, "pipe:[7]", 5, 5) };
     for row in [
@@ -111,6 +113,7 @@ fn each_task_has_its_inputs_its_outputs_and_its_parents() {
         files.iter().find(|file| file["id"] == id).and_then(|file| file["sizeInBytes"].as_u64())
     };
     assert_eq!((files.len(), size("/srv/a#20b#22c")), (4, Some(1_000_003)));
+    assert_eq!(size("/lib/mapped"), Some(40_960));
     let said = document["description"].as_str().unwrap();
     assert!(
         said.contains("1 of these were left out") && said.contains("1 files that one"),

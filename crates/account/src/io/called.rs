@@ -27,7 +27,11 @@ pub fn io_call(
         inode: file.inode,
         offset_bytes: called.from,
         asked_bytes: called.asked,
-        bytes: called.bytes,
+        // What others return is no number of bytes: an address, a descriptor, a place.
+        bytes: match called.deed {
+            Deed::Read(_) | Deed::Write(_) | Deed::Fill => called.bytes,
+            _ => 0,
+        },
         calls_total: match called.deed {
             Deed::Read(_) | Deed::Write(_) => called.calls.into(),
             _ => 1,

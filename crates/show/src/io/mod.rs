@@ -31,7 +31,7 @@ const COLUMNS: [(&str, usize); 10] = [
     ("writes", 9),
     ("mapped", 11),
     ("opens", 7),
-    ("pattern", 14),
+    ("pattern", 18),
     ("from device", 13),
     ("to device", 11),
 ];
@@ -126,13 +126,14 @@ fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
 /// All files together, in a sentence.
 pub(crate) fn sums(found: &IoFound) -> String {
     let (by, unseen) = (&found.totals.by_calls, found.totals.by_calls.unseen);
+    let least = if found.quality == Quality::Exact { "" } else { "at least " };
     let read = match unseen.reads {
         true => "an unknown amount read".to_string(),
-        false => format!("{} read by {} calls", size(by.read_bytes), by.read_calls),
+        false => format!("{least}{} read by {} calls", size(by.read_bytes), by.read_calls),
     };
     let written = match unseen.writes {
         true => "an unknown amount written".to_string(),
-        false => format!("{} written by {}", size(by.written_bytes), by.write_calls),
+        false => format!("{least}{} written by {}", size(by.written_bytes), by.write_calls),
     };
     let is_known = !found.qualities.contains_key(Transfer::Mapped.name());
     let mapped = match (unseen.any(), is_known) {

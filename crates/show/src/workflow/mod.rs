@@ -58,7 +58,12 @@ impl Workflow {
             task.outputs.insert(used.name.clone());
         }
         let furthest = self.files.entry(used.name.clone()).or_default();
-        *furthest = (*furthest).max(number(&used.totals, "highest_bytes"));
+        // Where in a file mapped memory was used is not known, but how much of it came or went.
+        let by_mapping = mapped(&used.totals);
+        *furthest = number(&used.totals, "highest_bytes")
+            .max(by_mapping.read_bytes)
+            .max(by_mapping.written_bytes)
+            .max(*furthest);
         if used.is_deleted {
             self.scratch.entry(used.name.clone()).or_default();
         }

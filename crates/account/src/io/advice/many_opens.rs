@@ -4,7 +4,7 @@ use weigh_schema::Number;
 use weigh_schema::amount::show_seconds;
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule};
+use super::{File, Found, Rule, processes};
 
 const OPENS: u64 = 1000;
 const EACH: u64 = 4;
@@ -23,9 +23,9 @@ fn apply(file: &File) -> Option<Found> {
     let metadata = file.get(Field::Metadata) + file.get(Field::Seeks);
     (file.is_of_disk() && opens >= OPENS && moves < EACH * opens).then(|| Found {
         text: format!(
-            "opened {opens} times by {} processes for {moves} reads and writes, with {metadata} calls of metadata and \
+            "opened {opens} times by {} for {moves} reads and writes, with {metadata} calls of metadata and \
              seeks; opens and metadata took {}. Keep it open",
-            file.read.len(),
+            processes(file.read.len()),
             show_seconds(file.seconds(Field::MetadataTime)),
         ),
         seconds: file.seconds(Field::MetadataTime),

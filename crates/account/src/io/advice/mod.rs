@@ -40,6 +40,14 @@ pub const RULES: &[Rule] = &[
     many_readers::RULE,
 ];
 
+/// So many processes, in words.
+fn processes(count: usize) -> String {
+    match count {
+        1 => "1 process".to_string(),
+        many => format!("{many} processes"),
+    }
+}
+
 /// A file and all who used it.
 struct File {
     object: Object,

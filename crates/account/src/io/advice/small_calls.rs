@@ -5,7 +5,7 @@ use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_seconds};
 use weigh_schema::io::{Field, bucket_start};
 
-use super::{File, Found, Rule, percent};
+use super::{File, Found, Rule, percent, processes};
 
 /// Below this a call costs more than what it moves.
 const SMALL: u64 = 4096;
@@ -42,11 +42,11 @@ fn look(file: &File, way: usize, follows: Field, time: Field, what: &str) -> Opt
     is_so.then(|| Found {
         text: format!(
             "{} % of {calls} {what} are smaller than 4 KiB, most of {from} to {} each, {} % go on where the last \
-             one ended, by {} processes; they took {}. Use a buffer of 64 KiB or more, or one process that {what} for all",
+             one ended, by {}; they took {}. Use a buffer of 64 KiB or more, or one process that {what} for all",
             percent(few, calls),
             show_amount(to as f64, Unit::Bytes),
             percent(following, calls),
-            file.read.len(),
+            processes(file.read.len()),
             show_seconds(file.seconds(time)),
         ),
         seconds: file.seconds(time),
