@@ -1,5 +1,5 @@
 /*
- * Who counts a call, where the kernel side counts in the job, too (`weigh io --mechanism preload,bpf`): whatever
+ * Who counts a call, where the kernel side counts in the job, too (`weigh io --mechanism preload+bpf`): whatever
  * the library answers for, nothing else passes over there.
  *
  * Each thread has a word with a bit for each kind of call (bpf/io/call_kinds.h). The library sets the bits of the
