@@ -224,6 +224,7 @@ fn a_process_that_runs_already() {
     let duration = format!("{}ms", patience(0.7).as_millis());
     let pid = shell.id().to_string();
     let output = weigh(&scratch, &["calls", "--pid", &pid, "--for", &duration, "--json", &json]);
+    let piped = weigh(&scratch, &["calls", "--pid", &pid, "--for", "0.3s", "--json", "-"]);
     shell.kill().and_then(|()| shell.wait()).expect("it ends");
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("clock_nanosleep"), "{output:?}");
@@ -231,6 +232,10 @@ fn a_process_that_runs_already() {
     assert!(number(&report, "clock_nanosleep", "calls_total") >= 3, "{report}");
     assert!(number(&report, "wait4", "calls_total") >= 3, "{report}");
     assert_eq!(report["pid"], shell.id());
+    // Whoever reads standard output gets JSON alone, and people the table beside it.
+    let report: Value = serde_json::from_slice(&piped.stdout).expect("JSON and nothing else");
+    assert_eq!(report["pid"], shell.id());
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("clock_nanosleep"), "{piped:?}");
 }
 
 #[test]
