@@ -282,7 +282,7 @@ fn what_slow_calls_cause_later_is_theirs_to_the_byte() {
     assert_eq!(of(4 << 20).map(written).collect::<Vec<_>>(), vec![4 << 20; 4]);
     assert!(of(4 << 20).all(|row| later(row, "later_pending_total") == 0));
     // What is dirty still has caused nothing yet: it is told as open.
-    let last = of(65536).last().expect("a write");
+    let last = of(65536).next_back().expect("a write");
     assert_eq!((later(last, "later_pending_total"), written(last)), (16, 0), "{last:?}");
     // The rows and the table are of the same.
     let table: u64 = report
