@@ -14,7 +14,7 @@ use weigh_agent::{Server, Settings};
 use weigh_collect::calls::{Attached, Counters, Functions, KernelCalls, Telling, Wanted};
 use weigh_collect::signals::SignalReader;
 use weigh_collect::spawn::SignalMask;
-use weigh_schema::call::{Grouping, Sharing};
+use weigh_schema::call::Grouping;
 use weigh_schema::subsystem::SUBSYSTEMS;
 
 use crate::arguments::AgentArguments;
@@ -63,11 +63,10 @@ fn wanted(arguments: &AgentArguments) -> Wanted {
         [] => SUBSYSTEMS.iter().collect(),
         named => named.to_vec(),
     };
-    let sharing = Sharing::default();
     Wanted {
         subsystems,
         grouping: Grouping::Call,
-        sharing,
+        sharing: arguments.share.into(),
         every_call: arguments.every_call,
         counters: Counters::all(),
     }

@@ -35,6 +35,11 @@ impl Destination {
         Ok(Destination { name: name.to_string(), file })
     }
 
+    /// Whether it is standard output, where nothing else may stand then.
+    pub fn is_standard_output(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// Writes it as JSON, as it comes: it is never in memory as a whole.
     pub fn write_json(self, what: &impl Serialize) -> anyhow::Result<()> {
         let Destination { name, file } = self;

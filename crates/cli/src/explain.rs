@@ -1,11 +1,10 @@
 //! `weigh explain`: what made slow calls slow.
 //!
-//! Reads the file of `weigh calls --per-call`, twice; emits text on standard output, JSON and a
-//! page where that is wanted. Refuses a file that holds no calls, names of calls that are not in it, and
+//! Reads the file of `weigh calls --per-call`, twice; emits text on standard output (on standard error
+//! where JSON is on that), JSON and a page where that is wanted. Refuses a file that holds no calls, names of calls that are not in it, and
 //! intervals where it has none.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,7 +17,7 @@ use weigh_schema::nearest;
 
 use crate::arguments::ExplainArguments;
 use crate::destination::Destination;
-use crate::show::{color, print, width};
+use crate::show::tell;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 100;
@@ -28,9 +27,10 @@ pub fn execute(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
     let report = report(arguments)?;
     if !arguments.quiet {
-        let out = std::io::stdout();
-        let columns = if out.is_terminal() { width(&out) } else { WIDE };
-        print(&weigh_show::explain::render(&report, arguments.rows, columns, color(&out)))?;
+        let is_taken = json.as_ref().is_some_and(Destination::is_standard_output);
+        tell(is_taken, WIDE, |columns, color| {
+            weigh_show::explain::render(&report, arguments.rows, columns, color)
+        })?;
     }
     if let Some(page) = &arguments.page {
         std::fs::write(page, weigh_show::explain::page::render(&report))

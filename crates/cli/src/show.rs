@@ -52,6 +52,23 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Shows a text for people: on standard output, unless that is taken, by the command or by JSON. `wide` is
+/// what is taken for the width where nobody's terminal has to hold it.
+pub fn tell(
+    is_taken: bool,
+    wide: usize,
+    render: impl FnOnce(usize, bool) -> String,
+) -> anyhow::Result<()> {
+    let (err, out) = (std::io::stderr(), std::io::stdout());
+    if is_taken {
+        let columns = if err.is_terminal() { width(&err) } else { wide };
+        eprint!("{}", render(columns, color(&err)));
+        return Ok(());
+    }
+    let columns = if out.is_terminal() { width(&out) } else { wide };
+    print(&render(columns, color(&out)))
+}
+
 /// Prints a recording.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     if arguments.recording.is_file() && !arguments.json {

@@ -186,6 +186,24 @@ fn a_file_has_rows_of_its_own() {
 }
 
 #[test]
+fn pipes_have_the_names_that_the_kernel_gives_them() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let names = scratch.path("names").display().to_string();
+    let script = "{ readlink /proc/self/fd/0 >>\"$0\"; cat; }";
+    let script = format!("echo one | {script} | cat | {script}");
+    let command = ["sh", "-c", &script, &names];
+    let (_, report) = calls(&scratch, &["-q", "--by", "file"], &command);
+    let names = scratch.text("names");
+    assert_eq!(names.lines().count(), 2, "{names}");
+    for name in names.lines() {
+        let read = rows(&report, "read").into_iter().find(|row| row["of"] == name);
+        let read = read.unwrap_or_else(|| panic!("no read of {name}: {report}"));
+        assert_eq!(read["bytes_total"], "one\n".len(), "{report}");
+    }
+}
+
+#[test]
 fn a_connection_has_rows_of_its_own() {
     needs_root!();
     let scratch = Scratch::new();
@@ -224,6 +242,7 @@ fn a_process_that_runs_already() {
     let duration = format!("{}ms", patience(0.7).as_millis());
     let pid = shell.id().to_string();
     let output = weigh(&scratch, &["calls", "--pid", &pid, "--for", &duration, "--json", &json]);
+    let piped = weigh(&scratch, &["calls", "--pid", &pid, "--for", "0.3s", "--json", "-"]);
     shell.kill().and_then(|()| shell.wait()).expect("it ends");
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("clock_nanosleep"), "{output:?}");
@@ -231,6 +250,10 @@ fn a_process_that_runs_already() {
     assert!(number(&report, "clock_nanosleep", "calls_total") >= 3, "{report}");
     assert!(number(&report, "wait4", "calls_total") >= 3, "{report}");
     assert_eq!(report["pid"], shell.id());
+    // Whoever reads standard output gets JSON alone, and people the table beside it.
+    let report: Value = serde_json::from_slice(&piped.stdout).expect("JSON and nothing else");
+    assert_eq!(report["pid"], shell.id());
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("clock_nanosleep"), "{piped:?}");
 }
 
 #[test]
@@ -298,6 +321,10 @@ fn without_rights_it_says_what_is_missing() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(125), "{said}");
     assert!(said.contains("CAP_BPF"), "{said}");
+    // All that an agent would do instead is named.
+    for served in ["`weigh run`", "`weigh io`", "`weigh trace`", "libweigh"] {
+        assert!(said.contains(served), "no {served}: {said}");
+    }
 }
 
 /// Follows a command by the library; what it ended with, and the report.

@@ -206,6 +206,10 @@ fn what_is_slow_is_explained_and_what_is_wrong_is_named() {
         report.kinds.iter().map(|kind| kind.calls_total).sum()
     };
     assert_eq!(all, rows.len() as u64);
+    // Whoever reads standard output gets JSON alone, and people the text beside it.
+    let told = explain(&[&file, "--json", "-"]);
+    let _: ExplainReport = serde_json::from_slice(&told.stdout).expect("JSON and nothing else");
+    assert!(String::from_utf8_lossy(&told.stderr).contains("clock_nanosleep"), "{told:?}");
     for (wrong, named) in [
         (&[&file, "--call", "clock_nanoslep"][..], "did you mean clock_nanosleep?"),
         (&[&file, "--slow", "often"], "'often'"),
@@ -284,7 +288,7 @@ fn what_slow_calls_cause_later_is_theirs_to_the_byte() {
     let pending: Vec<u64> = of(4 << 20).map(|row| later(row, "later_pending_total")).collect();
     assert_eq!(pending, vec![0; 12]);
     // What is dirty still has caused nothing yet: it is told as open.
-    let last = of(65536).last().expect("a write");
+    let last = of(65536).next_back().expect("a write");
     assert_eq!((later(last, "later_pending_total"), written(last)), (16, 0), "{last:?}");
     // The rows and the table are of the same.
     let table: u64 = report

@@ -281,6 +281,47 @@ fn python_reads_the_same_numbers() {
     assert!(said.contains("Ran 12 tests"), "{said}");
 }
 
+/// Two requests write to each page of a file, the first 1,229 bytes, the second the rest: prints what each is charged.
+const SHARED_PAGES: &str = r#"
+import os, sys, weigh
+file = os.open(os.path.join(sys.argv[1], "shared"), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+for page in range(10):
+    os.pwrite(file, bytes(4096), page * 4096)
+os.fsync(file)
+for page in range(10):
+    with weigh.account("first", ["pagecache", "block"]) as first:
+        os.pwrite(file, bytes(1229), page * 4096)
+    with weigh.account("second", ["pagecache", "block"]) as second:
+        os.pwrite(file, bytes(4096 - 1229), page * 4096 + 1229)
+os.fsync(file)
+assert first.why is None and second.why is None, (first, second)
+assert first.wait(5) and second.wait(5)
+print(first.later.block_bytes_total, second.later.block_bytes_total)
+"#;
+
+#[test]
+fn the_agent_shares_pages_out_as_it_was_told() {
+    needs_root!();
+    let module = python_module();
+    for (share, first) in [("bytes", 1229), ("equal", 2048), ("last", 0)] {
+        let agent = Agent::start(&["--share", share]);
+        let storage = agent.storage();
+        let mut command = Command::new("python3");
+        command.args(["-B", "-c", SHARED_PAGES]).arg(storage.path());
+        command.env("PYTHONPATH", module.path());
+        command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+        let output = must(&mut command);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let charged: Vec<u64> =
+            said.split_whitespace().map(|word| word.parse().expect("bytes")).collect();
+        // How each page is shared; whether all pages are charged is tested where it is counted.
+        let total: u64 = charged.iter().sum();
+        assert!(total >= 4096 && total.is_multiple_of(4096), "--share {share}: {charged:?}");
+        assert_eq!(charged[0], total / 4096 * first, "--share {share}: {charged:?}");
+        agent.stop();
+    }
+}
+
 /// CAP_BPF and CAP_PERFMON, and nothing else.
 #[test]
 fn two_capabilities_are_enough_for_the_agent() {

@@ -282,7 +282,7 @@ impl KernelCalls {
             .map_err(|error| bpf("joining a process")(error.into()))?;
         match self.tally().threads > before {
             true => Ok(()),
-            false => Err(JobError::NoProcess(pid)),
+            false => Err(crate::job::not_joined(pid)),
         }
     }
 

@@ -200,7 +200,7 @@ impl KernelIo {
             .map_err(|error| bpf("joining a process")(error.into()))?;
         match self.tally().threads > before {
             true => Ok(()),
-            false => Err(JobError::NoProcess(pid)),
+            false => Err(crate::job::not_joined(pid)),
         }
     }
 

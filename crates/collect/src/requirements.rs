@@ -3,6 +3,7 @@
 //! Refuses with a sentence that says what is missing, how to get it, and what is lost without.
 
 use rustix::thread::{CapabilitySet, capabilities};
+use weigh_schema::library::Followed;
 
 /// What is missing.
 #[derive(Debug, thiserror::Error)]
@@ -32,13 +33,24 @@ pub enum Missing {
     /// A capability is missing.
     #[error(
         "not enough rights: {missing} missing. Run weigh as root, or give the binary the capabilities \
-         once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh); for `weigh run`, \
-         `weigh trace` of one's own processes and programs with libweigh it is enough that root starts `weigh agent`"
+         once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh); for {} \
+         and programs with libweigh it is enough that root starts `weigh agent`",
+        served()
     )]
     Capability {
         /// Their names.
         missing: String,
     },
+}
+
+/// What an agent follows for a user, as he asks for it.
+fn served() -> String {
+    let verbs = Followed::ALL.iter().map(|followed| match followed {
+        Followed::Job => "`weigh run`",
+        Followed::Files => "`weigh io`",
+        Followed::Events => "`weigh trace` of one's own processes",
+    });
+    verbs.collect::<Vec<_>>().join(", ")
 }
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";

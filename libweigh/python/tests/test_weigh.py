@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import select
 import socket
 import tempfile
 import threading
@@ -19,6 +20,9 @@ class Weigh(unittest.TestCase):
             b.recv(1009)
         self.assertIsNone(account.why)
         self.assertEqual(account.calls, 13)
+        self.assertRegex(
+            repr(account), rf"token={account.token} calls=13 .* touched=\[.*'socket'.*\]>$"
+        )
         self.assertEqual(account.socket.sent_bytes_total, 13 * 1009)
         self.assertEqual(account.socket.received_bytes_total, 0)
         self.assertEqual(account.block.requests_total, 0)
@@ -26,6 +30,7 @@ class Weigh(unittest.TestCase):
         self.assertGreater(account.time_seconds, 0)
         account.release()
         self.assertEqual(account.calls, 0)
+        self.assertIn("not read", repr(account))
 
     def test_counters_are_counted_or_said_not_to_be(self):
         with weigh.account("counted", ["sched"], counters=["cycles"]) as account:
@@ -56,8 +61,13 @@ class Weigh(unittest.TestCase):
         self.assertGreaterEqual(account.block.transferred_bytes_total, 303_104)
         self.assertGreater(account.block.device_seconds, 0)
         self.assertLess(account.block.waiting_seconds, account.time_seconds)
-        if not account.wait(5):
+        descriptor = weigh.descriptor()
+        self.assertIsNone(account.watch())
+        if not select.select([descriptor], [], [], 5)[0]:
             return False
+        self.assertIn(token, weigh.dispatch())
+        self.assertEqual(weigh.dispatch(), [], "it is told once")
+        self.assertTrue(account.wait(0))
         self.assertTrue(account.settled)
         self.assertEqual(account.later.pending_total, 0)
         return True
@@ -115,7 +125,7 @@ class Weigh(unittest.TestCase):
             self.assertEqual(peer.read("mine").calls, mine.calls)
             self.assertIsNone(peer.read("nobody's"))
             self.assertIn(mine.token, [account.token for account in peer])
-        with self.assertRaisesRegex(PermissionError, "no such process"):
+        with self.assertRaisesRegex(ProcessLookupError, "no such process"):
             weigh.peer(1)
 
     def test_names_and_numbers_are_checked(self):

@@ -44,6 +44,8 @@ __all__ = [
     "Peer",
     "Trace",
     "account",
+    "descriptor",
+    "dispatch",
     "peer",
     "refused",
     "subsystems",
@@ -134,6 +136,15 @@ class Account(_Numbers):
         self._words = None
         self._reason = 0
 
+    def __repr__(self) -> str:
+        if self._words is None:
+            return f"<weigh.Account token={self._token}, not read>"
+        why = f", not measured: {self.why}" if self.why else ""
+        return (
+            f"<weigh.Account token={self._token} calls={self.calls} "
+            f"time_seconds={self.time_seconds} touched={sorted(self.touched)}{why}>"
+        )
+
     def __enter__(self) -> "Account":
         self._reason = library.weigh_begin(_library.handle(), self._token, self._wanted)
         return self
@@ -189,6 +200,11 @@ class Account(_Numbers):
                 library.weigh_dispatch(_library.handle(), _nothing, None)
         return True
 
+    def watch(self) -> Optional[str]:
+        """Has :func:`descriptor` be readable when it has settled. Why not, if so."""
+        reason = library.weigh_watch(_library.handle(), self._token)
+        return _library.text(reason) if reason else None
+
     def release(self) -> None:
         """Gives the account back: a process has 1,024. Its numbers must not be read after that."""
         self._words = None
@@ -211,6 +227,23 @@ def account(
     see ``why``.
     """
     return Account(token, subsystems, counters)
+
+
+def descriptor() -> Optional[int]:
+    """A descriptor that is readable (select, epoll, asyncio) when a watched account has settled: see
+    :meth:`Account.watch`. It is libweigh's to close. None if no agent serves the process.
+    """
+    found = library.weigh_descriptor(_library.handle())
+    return found if found >= 0 else None
+
+
+def dispatch() -> list[int]:
+    """The tokens that were watched and have settled since the last time; makes the descriptor unreadable."""
+    told: list[int] = []
+    library.weigh_dispatch(
+        _library.handle(), SettledCallback(lambda token, account, data: told.append(token)), None
+    )
+    return told
 
 
 def why() -> Optional[str]:
@@ -263,13 +296,22 @@ class _Read(_Numbers):
         return self._number(0)
 
 
+#: What is raised for reasons that are not a want of rights.
+_PEER_ERRORS = {
+    _library.NO_PROCESS: ProcessLookupError,
+    _library.NO_SERVER: ConnectionError,
+    _library.GONE: ConnectionError,
+}
+
+
 class Peer:
     """The accounts of another process. See :func:`peer`."""
 
     def __init__(self, pid: int) -> None:
         self._peer, reason = _library.open_peer(pid)
         if not self._peer:
-            raise PermissionError(f"process {pid}: {_library.text(reason)}")
+            kind = _PEER_ERRORS.get(reason, PermissionError)
+            raise kind(f"process {pid}: {_library.text(reason)}")
 
     def read(self, token: Token) -> Optional[_Read]:
         """The account of a token; None if there is none."""
@@ -302,7 +344,7 @@ class Peer:
 def peer(pid: int) -> Peer:
     """The accounts of another process: of the same user, or of any with CAP_PERFMON.
 
-    They are a copy that the agent renews every 20 ms. Raises PermissionError, with the reason, if
-    they can not be had.
+    They are a copy that the agent renews every 20 ms. Raises ProcessLookupError if that process
+    is not measured, ConnectionError if there is no agent, and PermissionError otherwise, each with the reason.
     """
     return Peer(pid)

@@ -12,6 +12,9 @@ from typing import Iterable, Optional, Tuple, Union
 from ._fields import COUNTERS, LAYOUT, SUBSYSTEMS, WORDS
 
 #: Reasons that this module has to tell apart: see weigh_account.h.
+NO_SERVER = 1
+GONE = 2
+NO_PROCESS = 6
 NO_ACCOUNT = 9
 BUSY = 12
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::subsystem::Subsystem;
 
-use super::calls::subsystem;
+use super::calls::{Share, subsystem};
 
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
@@ -146,6 +146,9 @@ pub struct AgentArguments {
     /// for it at each of its calls.
     #[arg(long)]
     pub every_call: bool,
+    /// How those who wrote to one page share what it costs to write it to the device, in all accounts.
+    #[arg(long, value_enum, default_value_t = Share::Bytes)]
+    pub share: Share,
     /// How many programs of a user, root apart, are served at once.
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     pub per_user: usize,

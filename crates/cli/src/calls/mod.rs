@@ -11,17 +11,15 @@ mod follow;
 mod marked;
 mod parts;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_collect::calls::{Counters, Wanted};
-use weigh_schema::call::CallsReport;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
 use crate::foreground;
-use crate::show::{color, print, width};
+use crate::show::tell;
 use parts::Parts;
 
 /// Follows the calls, and tells of them.
@@ -59,7 +57,11 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         if arguments.mechanism == CallsMechanism::Auto && arguments.pid.is_none() {
             eprintln!("{AUTO}");
         }
-        tell(&followed.report, arguments)?;
+        // Standard output is the command's, or the JSON's.
+        let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
+        tell(arguments.pid.is_none() || is_json, WIDE, |columns, color| {
+            weigh_show::calls::render(&followed.report, arguments.rows, columns, color)
+        })?;
     }
     if let Some(json) = json {
         json.write(&(serde_json::to_string_pretty(&followed.report)? + "\n"))?;
@@ -71,18 +73,6 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
 const AUTO: &str = "weigh: by bpf, which misses no call, at a price for each call on \
                     the machine; --mechanism preload costs others nothing, and sees functions of the \
                     C library in dynamic programs";
-
-/// The table: where the command can not have anything to do with it.
-fn tell(report: &CallsReport, arguments: &CallsArguments) -> anyhow::Result<()> {
-    let (err, out) = (std::io::stderr(), std::io::stdout());
-    if arguments.pid.is_some() {
-        let columns = if out.is_terminal() { width(&out) } else { WIDE };
-        return print(&weigh_show::calls::render(report, arguments.rows, columns, color(&out)));
-    }
-    let columns = if err.is_terminal() { width(&err) } else { WIDE };
-    eprint!("{}", weigh_show::calls::render(report, arguments.rows, columns, color(&err)));
-    Ok(())
-}
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;

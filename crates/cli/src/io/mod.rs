@@ -21,7 +21,7 @@ use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
 use crate::foreground;
 use crate::live::Live;
-use crate::show::{color, print, width};
+use crate::show::tell;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
@@ -47,7 +47,11 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
     };
     let report = report(&followed.book, &followed.run, &name);
     if !telling.quiet {
-        tell(&report, arguments)?;
+        // Standard output is the command's, or the JSON's.
+        let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
+        tell(!arguments.runs_already() || is_json, WIDE, |columns, color| {
+            text(&report, telling.rows, columns, color)
+        })?;
     }
     if let Some(json) = json {
         json.write_json(&report)?;
@@ -68,22 +72,9 @@ fn live(telling: &IoTelling) -> anyhow::Result<Option<Live>> {
     Ok(telling.live.then(Live::new))
 }
 
-/// The table: where the command can not have anything to do with it.
-fn tell(report: &IoReport<Files<'_>>, arguments: &IoArguments) -> anyhow::Result<()> {
-    let out = std::io::stdout();
-    if arguments.runs_already() {
-        let columns = if out.is_terminal() { width(&out) } else { WIDE };
-        return print(&text(report, arguments.telling.rows, columns, color(&out)));
-    }
-    tell_beside(report, &arguments.telling);
-    Ok(())
-}
-
 /// The table on standard error: standard output is the command's.
-fn tell_beside(report: &IoReport<Files<'_>>, telling: &IoTelling) {
-    let err = std::io::stderr();
-    let columns = if err.is_terminal() { width(&err) } else { WIDE };
-    eprint!("{}", text(report, telling.rows, columns, color(&err)));
+fn tell_beside(report: &IoReport<Files<'_>>, telling: &IoTelling) -> anyhow::Result<()> {
+    tell(true, WIDE, |columns, color| text(report, telling.rows, columns, color))
 }
 
 /// The table, with so many files.

@@ -30,7 +30,6 @@ mod usual;
 mod way;
 mod wishes;
 
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -49,7 +48,7 @@ use crate::arguments::{
 use crate::descriptors::Descriptors;
 use crate::destination::Destination;
 use crate::foreground;
-use crate::show::{color, print, width};
+use crate::show::{self, print};
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
@@ -197,15 +196,10 @@ fn end(
 
 /// What several events said together: where neither the command nor anything else has to do with it.
 fn tell(arguments: &TraceArguments, found: &SynthesisReport) -> anyhow::Result<()> {
-    let (err, out) = (std::io::stderr(), std::io::stdout());
     let is_taken = !arguments.command.is_empty()
         || arguments.output.as_deref().is_some_and(|path| path.as_os_str() == "-")
         || arguments.synthesis.json.as_deref() == Some("-");
-    if is_taken {
-        let columns = if err.is_terminal() { width(&err) } else { WIDE };
-        eprint!("{}", weigh_show::synthesis::render(found, way::ROWS, columns, color(&err)));
-        return Ok(());
-    }
-    let columns = if out.is_terminal() { width(&out) } else { WIDE };
-    print(&weigh_show::synthesis::render(found, way::ROWS, columns, color(&out)))
+    show::tell(is_taken, WIDE, |columns, color| {
+        weigh_show::synthesis::render(found, way::ROWS, columns, color)
+    })
 }

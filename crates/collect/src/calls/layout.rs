@@ -225,9 +225,9 @@ pub(super) fn named(value: &[u8]) -> Option<Named> {
     let kind = reader.u32(offset_of!(types::named, mode))? & TYPE_OF_FILE;
     let is_nowhere = reader.u32(offset_of!(types::named, depth))? == 0;
     let name = match kind {
-        SOCKET => addresses(value)?,
+        SOCKET => format!("{} [{}]", addresses(value)?, of[1]),
         // It has no name in any directory.
-        PIPE if is_nowhere => "pipe".to_string(),
+        PIPE if is_nowhere => format!("pipe:[{}]", of[1]),
         ANONYMOUS => "anonymous inode".to_string(),
         _ => path(value)?,
     };

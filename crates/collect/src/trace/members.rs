@@ -55,7 +55,7 @@ impl Members {
     pub(super) fn join(&self, pid: u32) -> Result<(), JobError> {
         let before = self.total();
         self.run_over(pid).map_err(|error| bpf("joining a process")(error.into()))?;
-        if self.total() > before { Ok(()) } else { Err(JobError::NoProcess(pid)) }
+        if self.total() > before { Ok(()) } else { Err(crate::job::not_joined(pid)) }
     }
 
     /// Runs the iterator over the threads of one process.

@@ -50,7 +50,7 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let (book, run) = serving.finish()?;
     let report = report(&book, &run, &call_name);
     if !telling.quiet {
-        super::tell_beside(&report, telling);
+        super::tell_beside(&report, telling)?;
     }
     if let Some(json) = json {
         json.write_json(&report)?;
