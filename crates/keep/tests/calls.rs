@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use weigh_keep::{CallsNote, CallsWriter, KeepError, LaterByCall, calls_note, each_call};
+use weigh_keep::{CallsNote, CallsWriter, KeepError, calls_note, each_call};
 use weigh_schema::call::{Interval, Rival};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS, Returned};
 use weigh_schema::subsystem::{Account, CPU_COUNTERS, LaterNumbers, SUBSYSTEMS};
