@@ -314,10 +314,8 @@ fn the_agent_shares_pages_out_as_it_was_told() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let charged: Vec<u64> =
             said.split_whitespace().map(|word| word.parse().expect("bytes")).collect();
-        // How each page is shared; whether all pages are charged is tested where it is counted.
-        let total: u64 = charged.iter().sum();
-        assert!(total >= 4096 && total.is_multiple_of(4096), "--share {share}: {charged:?}");
-        assert_eq!(charged[0], total / 4096 * first, "--share {share}: {charged:?}");
+        // More intervals than there is room for owners of sixteen pages: those of one account are one.
+        assert_eq!(charged, [10 * first, 10 * (4096 - first)], "--share {share}");
         agent.stop();
     }
 }

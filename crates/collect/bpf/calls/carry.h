@@ -90,7 +90,7 @@ static long gather(__u32 number, void *unused)
 		return 0;
 	gathered = &carrying->gathered;
 	cause = &taken->causes[number];
-	if (!same_account(&gathered->cause, cause) ||
+	if (!same_account(&gathered->cause, cause) || gathered->cause.request != cause->request ||
 	    gathered->cause.sequence != cause->sequence) {
 		charge_gathered(carrying);
 		gathered->cause = *cause;

@@ -96,6 +96,9 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct ran
 	}
 	owner = found(chunk);
 	if (!tells_later) {
+		/* What comes of earlier ones of its account is this one's, should it be open still by then. */
+		chunk->owners[owner].cause.slot = range->cause.slot;
+		chunk->owners[owner].cause.request = range->cause.request;
 		chunk->owners[owner].cause.sequence = range->cause.sequence;
 		chunk->owners[owner].cause.tid = range->cause.tid;
 	} else if (chunk->owners[owner].cause.sequence != range->cause.sequence) {

@@ -71,13 +71,11 @@ static __always_inline bool goes_on_in(struct sent *sent, struct cause *last, st
  */
 static __always_inline bool goes_on(struct sent *sent, struct cause *last, struct cause *cause, __u32 from)
 {
-	struct cause begun = *cause;
-
 	if (sent->next == sent->oldest)
 		return false;
-	if (!cause->cell && sent->high == from && (__u32)last->request == (__u32)cause->request)
-		begun.request = last->request;
-	return same_account(last, &begun) && (!tells_later || goes_on_in(sent, last, cause));
+	if (last->request != cause->request && (cause->cell || sent->high != from))
+		return false;
+	return same_account(last, cause) && (!tells_later || goes_on_in(sent, last, cause));
 }
 
 /* From this place on the bytes are the open account's. */
