@@ -70,7 +70,7 @@ fn parts_are_attached_when_they_are_wanted_and_no_longer() {
     let mut one = start(&agent, &storage);
     // A device may be so quick, in an emulator above all, that a read of it does not wait.
     let touches = |one: &mut Asked| use_parts(one, &["sched"]).touched & bits(&["irq", "sched"]);
-    assert!((0..50).any(|_| touches(&mut one) != 0));
+    assert!((0..500).any(|_| touches(&mut one) != 0));
     let base = links(&agent);
     assert!((4..10).contains(&base), "{base}");
     // The first that wants sockets waits for them, and is measured whole.
