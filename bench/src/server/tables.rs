@@ -16,6 +16,28 @@ fn change(samples: &Samples, way: usize, figure: fn(&Sample) -> f64) -> Spread {
     Spread::of(pairs.map(|(own, bare)| (figure(own) / figure(bare) - 1.0) * 100.0))
 }
 
+/// By how many percent it is less.
+fn fewer(samples: &Samples, way: usize, figure: fn(&Sample) -> f64) -> Spread {
+    let pairs = samples[way].iter().zip(&samples[0]);
+    Spread::of(pairs.map(|(own, bare)| (1.0 - figure(own) / figure(bare)) * 100.0))
+}
+
+/// A latency, by how much it is longer, and whether that is within the target, if there is one.
+fn latency_cells(
+    samples: &Samples,
+    way: usize,
+    figure: fn(&Sample) -> f64,
+    target: Option<f64>,
+) -> [String; 4] {
+    let longer = change(samples, way, figure);
+    [
+        format!("{:.0} µs", median(&samples[way], figure)),
+        if way == 0 { "–".into() } else { percent(&longer) },
+        target.map_or("–".into(), |target| format!("≤ {target} %")),
+        target.map_or("–".into(), |target| longer.against(target).to_string()),
+    ]
+}
+
 fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> f64 {
     Spread::of(samples.iter().map(figure)).median
 }
@@ -49,10 +71,7 @@ fn throughput(samples: &Samples) -> Table {
     ]);
     for (index, way) in WAYS.iter().enumerate() {
         let own = &samples[index];
-        let pairs = own.iter().zip(&samples[0]);
-        let fewer = Spread::of(
-            pairs.map(|(own, bare)| (1.0 - own.full.per_second / bare.full.per_second) * 100.0),
-        );
+        let fewer = fewer(samples, index, |s| s.full.per_second);
         let more = |figure| match index {
             0 => "–".to_string(),
             _ => percent(&change(samples, index, figure)),
@@ -99,20 +118,13 @@ fn latency(samples: &Samples) -> Table {
         "median, full load",
         "longer",
     ]);
-    let figures: [fn(&Sample) -> f64; 3] =
-        [|s| middle(&s.slow.latencies), |s| tail(&s.slow.latencies), |s| middle(&s.full.latencies)];
     for (index, way) in WAYS.iter().enumerate() {
+        let targets = way.longer.map_or([None; 2], |targets| targets.map(Some));
+        let full = latency_cells(samples, index, |s| middle(&s.full.latencies), None);
         let mut row = vec![way.name.to_string()];
-        for (number, figure) in figures.into_iter().enumerate() {
-            let longer = change(samples, index, figure);
-            let target = way.longer.and_then(|targets| targets.get(number).copied());
-            row.push(format!("{:.0} µs", median(&samples[index], figure)));
-            row.push(if index == 0 { "–".into() } else { percent(&longer) });
-            if number < 2 {
-                row.push(target.map_or("–".into(), |target| format!("≤ {target} %")));
-                row.push(target.map_or("–".into(), |target| longer.against(target).to_string()));
-            }
-        }
+        row.extend(latency_cells(samples, index, |s| middle(&s.slow.latencies), targets[0]));
+        row.extend(latency_cells(samples, index, |s| tail(&s.slow.latencies), targets[1]));
+        row.extend(full.into_iter().take(2));
         table.row(row);
     }
     table
@@ -138,9 +150,7 @@ fn fresh(samples: &Samples) -> Table {
         let unless_bare = |text: String| if index == 0 { "–".to_string() } else { text };
         let mut row = vec![way.name.to_string()];
         for (number, figure) in figures.into_iter().enumerate() {
-            let pairs = own.iter().zip(&samples[0]);
-            let fewer =
-                Spread::of(pairs.map(|(own, bare)| (1.0 - figure(own) / figure(bare)) * 100.0));
+            let fewer = fewer(samples, index, figure);
             row.push(format!("{:.0}", median(own, figure)));
             row.push(unless_bare(percent(&fewer)));
             if number == 0 {
@@ -168,17 +178,11 @@ fn fresh_latency(samples: &Samples) -> Table {
         "target",
         "verdict",
     ]);
-    let figures: [fn(&Sample) -> f64; 2] = [|s| s.alone.median_us, |s| s.alone.tail_us];
     for (index, way) in WAYS.iter().enumerate() {
+        let targets = way.longer.map_or([None; 2], |targets| targets.map(Some));
         let mut row = vec![way.name.to_string()];
-        for (number, figure) in figures.into_iter().enumerate() {
-            let longer = change(samples, index, figure);
-            let target = way.longer.map(|targets| targets[number]);
-            row.push(format!("{:.0} µs", median(&samples[index], figure)));
-            row.push(if index == 0 { "–".into() } else { percent(&longer) });
-            row.push(target.map_or("–".into(), |target| format!("≤ {target} %")));
-            row.push(target.map_or("–".into(), |target| longer.against(target).to_string()));
-        }
+        row.extend(latency_cells(samples, index, |s| s.alone.median_us, targets[0]));
+        row.extend(latency_cells(samples, index, |s| s.alone.tail_us, targets[1]));
         table.row(row);
     }
     table
