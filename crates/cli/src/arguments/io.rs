@@ -133,6 +133,21 @@ pub enum IoMechanism {
     Ptrace,
 }
 
+/// How `weigh run --io` sees them, beside whoever follows the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RunIoMechanism {
+    /// bpf where that is allowed, or where an agent does it for the user, else by who follows the job (--mechanism
+    /// preload or ptrace).
+    Auto,
+    /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root, or a
+    /// `weigh agent` that runs.
+    Bpf,
+    /// The library counts the calls of dynamic programs, and the kernel side all that goes past it (static programs,
+    /// the loader, calls by number, io_uring, mapped memory). It takes root.
+    #[value(name = "preload+bpf")]
+    PreloadBpf,
+}
+
 /// Whose numbers are kept apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IoBy {
