@@ -8,8 +8,8 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 
 const IO_EXAMPLES: &str = "\
-Levels, and what they cost:
-  totals     weigh run, which takes the kernel's own counters: nothing
+Levels, and what they cost (weigh doctor io tries each here, and says what a call takes more by it):
+  totals     weigh run, which takes the kernel's own counters: nothing for each call
   per file   weigh io: two probes at each system call of the machine while it runs, and more at those
              that are about files; docs/io.md has what that cost where it was measured
   each call  weigh io --calls FILE: beside that a row for each call, some 50 ns more at each of the job's,
