@@ -17,6 +17,7 @@
  *   sendmmsg (recvmmsg)                    three datagrams of CHUNK a call
  *   socket-write                           write and read on a socket pair
  *   aio-read aio-write                     PATH, Linux native AIO
+ *   aio-append                             to PATH, by O_APPEND: at its end, wherever the request says
  *   uring-read uring-readv uring-async-read uring-sqpoll-read   from PATH
  *   uring-write uring-writev               to PATH
  *   uring-send (uring-recv)                over a socket pair
@@ -245,6 +246,15 @@ static ssize_t aio_request(int opcode, int fd, size_t want, uint64_t at)
 READS(do_aio_read, aio_request(IOCB_CMD_PREAD, in, want, at))
 WRITES(do_aio_write, aio_request(IOCB_CMD_PWRITE, out, want, at))
 
+static ssize_t aio_append(size_t want)
+{
+	if (fcntl(out, F_SETFL, O_APPEND))
+		die("O_APPEND");
+	return aio_request(IOCB_CMD_PWRITE, out, want, 0);
+}
+
+WRITES(do_aio_append, aio_append(want))
+
 static struct {
 	int fd;
 	bool sqpoll;
@@ -351,6 +361,7 @@ static const struct {
 	{ "socket-write", STREAM, do_socket_write },
 	{ "aio-read", READ, do_aio_read },
 	{ "aio-write", WRITE, do_aio_write },
+	{ "aio-append", WRITE, do_aio_append },
 	{ "uring-read", READ, do_uring_read },
 	{ "uring-readv", READ, do_uring_readv },
 	{ "uring-async-read", READ, do_uring_async_read },

@@ -42,6 +42,9 @@ fn main() -> ExitCode {
     if serving::is_helper(std::env::args_os()) {
         return serving::be_helper();
     }
+    if let Some(place) = doctor::place_of_calls(std::env::args_os()) {
+        return doctor::be_caller(&place);
+    }
     match weigh_agent::is_session(std::env::args_os()) {
         Some((peer, Followed::Events)) => return trace::be_stream(peer),
         Some(session) => return weigh_agent::be_session(session),

@@ -156,6 +156,39 @@ fn what_nobody_reads_is_unused_to_the_page() {
     assert!(unused[0] > 0 && unused[6] == 2 * unused[0] && unused[7] == 0, "{unused:?}");
 }
 
+/// Requests read and write where they are done, in calls that do not say at which place.
+#[test]
+fn requests_use_what_they_read_and_what_they_write() {
+    needs_root!();
+    if !reads_ahead() {
+        return;
+    }
+    let program = workload("io");
+    let mut scripts = Vec::new();
+    for kind in ["aio-read", "uring-read", "uring-readv", "uring-async-read", "uring-sqpoll-read"] {
+        scripts.push(format!("{program} {kind} {BYTES} 1021 cold"));
+        // Whatever has come in before for another process.
+        scripts.push(format!("{DD} count=1; {program} {kind} {BYTES} 1021 cold"));
+    }
+    for kind in ["aio-write", "aio-append", "uring-write", "uring-writev"] {
+        // Into a file that they make anew, page by page, and several pages at once.
+        scripts.push(format!("rm cold; {program} {kind} {BYTES} 1021 cold"));
+        scripts.push(format!("rm cold; {program} {kind} {BYTES} 65536 cold"));
+    }
+    for found in followed(&scripts) {
+        assert_eq!(found.unused(), 0, "{}: {} came in", found.script, found.filled());
+        assert!(found.is_exact(), "{}", found.script);
+    }
+    // What they did not read was read in vain, as by a call.
+    let kinds = ["pread", "aio-read", "uring-read"];
+    let scripts = kinds.map(|kind| format!("{program} {kind} 4096 1021 cold"));
+    let all = followed(&scripts);
+    for found in &all {
+        assert!(found.is_exact() && found.unused() > 0, "{}", found.script);
+        assert_eq!(found.unused(), found.filled() - PAGE, "{}", found.script);
+    }
+}
+
 /// Where pages may be used unseen, the number is an upper bound, and says so.
 #[test]
 fn what_may_have_been_used_unseen_is_a_bound() {
@@ -163,15 +196,13 @@ fn what_may_have_been_used_unseen_is_a_bound() {
     if !reads_ahead() {
         return;
     }
-    let (access, program) = (workload("access"), workload("io"));
-    // A program is mapped without a call; io_uring and AIO tell of no place before they are done.
+    let access = workload("access");
+    // A program is mapped without a call.
     let scripts = [
         format!("{DD} count=1; {access} map cold"),
         format!(
             "cat {access} >cold; chmod +x cold; {DROP}; {DD} count=1; ./cold opens /dev/zero 1"
         ),
-        format!("{DD} count=1; {program} uring-read {BYTES} 1021 cold"),
-        format!("{program} aio-read {BYTES} 1021 cold"),
     ];
     for found in followed(&scripts) {
         let (script, unused) = (&found.script, found.unused());

@@ -4,9 +4,12 @@
 mod support;
 
 use serde_json::Value;
-use support::run::{Scratch, weigh_as};
+use support::run::{Scratch, Weigh, weigh_as};
 use support::told::{moved, number, rows, text};
 use support::workload;
+use weigh_schema::event::CollectorState;
+use weigh_schema::io::FileUse;
+use weigh_schema::{Mechanism, Quality};
 
 const CHUNK: u64 = 1021;
 
@@ -42,17 +45,18 @@ fn told(truth: &str, key: &str) -> u64 {
 }
 
 /// The same program, once dynamic and once static, that reads in turn by the C library, by number, and by an
-/// instruction of its own, in threads, children of both kinds, and a signal's handler.
-#[test]
-fn each_call_is_counted_once_whoever_makes_it_and_however() {
-    let scratch = Scratch::new();
-    let path = file(&scratch, "read", CHUNK + 3);
+/// instruction of its own, in threads, children of both kinds, and a signal's handler. It notes what it did.
+fn mixed(scratch: &Scratch, path: &str) -> String {
     let script = ["mixed", "mixed-static"].map(|program| {
         let truth = text(&scratch.path(&format!("{program}.truth")));
         format!("TRUTH_FILE={truth} {} {path} {CHUNK}", workload(program))
     });
-    let report = io(&scratch, "preload+bpf", &script.join("; "));
-    let rows = rows(&report, &path);
+    script.join("; ")
+}
+
+/// The rows of what was read have what both programs say that they did.
+#[track_caller]
+fn has_each_call_once(rows: &[&Value], scratch: &Scratch) {
     for (program, is_static) in [("mixed", false), ("mixed-static", true)] {
         let truth = scratch.text(&format!("{program}.truth"));
         let own: Vec<&Value> =
@@ -72,11 +76,62 @@ fn each_call_is_counted_once_whoever_makes_it_and_however() {
         }
         assert_eq!(own.iter().any(|row| sources(row).len() == 2), !is_static, "{own:?}");
     }
+}
+
+#[test]
+fn each_call_is_counted_once_whoever_makes_it_and_however() {
+    let scratch = Scratch::new();
+    let path = file(&scratch, "read", CHUNK + 3);
+    let report = io(&scratch, "preload+bpf", &mixed(&scratch, &path));
+    has_each_call_once(&rows(&report, &path), &scratch);
     // One read of a pipe waited while the handler read.
     let pipes = report["files"].as_array().expect("files").iter();
     let pipes: Vec<[u64; 4]> =
         pipes.filter(|row| row["object"] == "pipe").map(|row| moved(row, "plain")).collect();
     assert_eq!(pipes, [[7, 1, 7, 1]; 2], "{report}");
+}
+
+/// The kernel side follows the job, and both count in it.
+#[test]
+fn a_recording_has_the_same() {
+    let scratch = Scratch::new();
+    let path = file(&scratch, "read", CHUNK + 3);
+    // A process that nobody of the job waits for, and one that writes, besides.
+    let script = format!("(sleep 0.1 &); {}; echo 1234567 >{path}.written", mixed(&scratch, &path));
+    let measured = Weigh::bash(&script)
+        .option("--io")
+        .option("--io-mechanism=preload+bpf")
+        .option("--interval=50ms")
+        .measure();
+    let found = measured.summary().io.as_deref().expect("a section of its own");
+    assert_eq!(found.mechanism, Mechanism::PreloadBpf);
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    let collectors = &measured.summary().collectors;
+    let own = collectors.iter().find(|collector| collector.name == "io").expect("a collector");
+    assert_eq!(
+        (own.mechanism, own.status.clone(), own.lost),
+        (Mechanism::PreloadBpf, CollectorState::Active, 0)
+    );
+    // Whoever follows the job is one thing, and who tells of its files another.
+    let processes = &measured.summary().metrics["processes_total"];
+    assert_eq!((processes.source, processes.quality), (Mechanism::Bpf, Quality::Exact));
+    let rows: Vec<FileUse> =
+        measured.files().into_iter().filter_map(|row| row.used).map(|used| *used).collect();
+    let named = |name: &str| -> Vec<Value> {
+        let rows = rows.iter().filter(|row| row.name == name);
+        rows.map(|row| serde_json::to_value(row).expect("words")).collect()
+    };
+    let read = named(&path);
+    has_each_call_once(&read.iter().collect::<Vec<_>>(), &scratch);
+    let written = named(&format!("{path}.written"));
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert_eq!(moved(&written[0], "plain"), [0, 0, 8, 1], "{written:?}");
+    let by: u64 = rows.iter().map(|row| row.totals.by_calls.read_bytes).sum();
+    assert_eq!(by, found.totals.by_calls.read_bytes);
+    let recording = text(&measured.scratch.path("recording"));
+    let shown = weigh_as(None, &scratch, &["show", &recording]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("seen by preload+bpf"), "{shown}");
 }
 
 /// Static programs, and requests that are no calls of the C library.
@@ -200,5 +255,21 @@ fn what_takes_one_of_them_alone_is_refused() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(125), "{said}");
         assert!(said.contains(why), "{said}");
+    }
+    let refused: [(&[&str], &str); 4] = [
+        (&["--io-by", "thread"], "only --mechanism bpf and ptrace tell threads apart"),
+        (&["--io-calls"], "only --mechanism bpf and ptrace tell of each call"),
+        (&["--mechanism", "poll"], "only beside --mechanism bpf"),
+        (&["--mechanism", "preload"], "only beside --mechanism bpf"),
+    ];
+    for (arguments, why) in refused {
+        let recording = text(&scratch.path("refused"));
+        let options = ["run", "-o", &recording, "--io", "--io-mechanism", "preload+bpf"];
+        let options = [&options[..], arguments, &["--", "true"]].concat();
+        let output = weigh_as(None, &scratch, &options);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(!scratch.path("refused").exists(), "{said}");
     }
 }

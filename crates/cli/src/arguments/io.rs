@@ -8,8 +8,8 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 
 const IO_EXAMPLES: &str = "\
-Levels, and what they cost:
-  totals     weigh run, which takes the kernel's own counters: nothing
+Levels, and what they cost (weigh doctor io tries each here, and says what a call takes more by it):
+  totals     weigh run, which takes the kernel's own counters: nothing for each call
   per file   weigh io: two probes at each system call of the machine while it runs, and more at those
              that are about files; docs/io.md has what that cost where it was measured
   each call  weigh io --calls FILE: beside that a row for each call, some 50 ns more at each of the job's,
@@ -131,6 +131,21 @@ pub enum IoMechanism {
     PreloadBpf,
     /// A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is told.
     Ptrace,
+}
+
+/// How `weigh run --io` sees them, beside whoever follows the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RunIoMechanism {
+    /// bpf where that is allowed, or where an agent does it for the user, else by who follows the job (--mechanism
+    /// preload or ptrace).
+    Auto,
+    /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root, or a
+    /// `weigh agent` that runs.
+    Bpf,
+    /// The library counts the calls of dynamic programs, and the kernel side all that goes past it (static programs,
+    /// the loader, calls by number, io_uring, mapped memory). It takes root.
+    #[value(name = "preload+bpf")]
+    PreloadBpf,
 }
 
 /// Whose numbers are kept apart.

@@ -9,10 +9,12 @@ mod trace;
 use clap::{Parser, Subcommand};
 
 pub use calls::{CallsArguments, CallsMechanism, ExplainArguments};
-pub use io::{IoArguments, IoBy, IoMechanism, IoSubject, IoTelling, MountArguments};
+pub use io::{
+    IoArguments, IoBy, IoMechanism, IoSubject, IoTelling, MountArguments, RunIoMechanism,
+};
 pub use others::{
-    AgentArguments, DoctorArguments, DoctorSubject, ExportArguments, ExportFormat,
-    GenerateArguments, KernelArguments, ReportArguments, ShowArguments,
+    AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,
+    ExportFormat, GenerateArguments, KernelArguments, ReportArguments, ShowArguments,
 };
 pub use run::{AUTO, Collector, RunArguments, WaitFor, on_limit};
 pub use trace::{

@@ -74,6 +74,16 @@ pub enum DoctorSubject {
     /// Analyse the kernel's image: where calls cross from one part of the kernel to another, and
     /// which functions have to be probed to see it.
     Kernel(KernelArguments),
+    /// Try each way in which `weigh io` sees reads and writes, and say what a call takes more by it on this machine.
+    Io(DoctorIoArguments),
+}
+
+/// Options of `weigh doctor io`.
+#[derive(Args, Debug)]
+pub struct DoctorIoArguments {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 const KERNEL_EXAMPLES: &str = "\

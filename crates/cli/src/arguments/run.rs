@@ -10,7 +10,7 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
-use super::IoBy;
+use super::{IoBy, RunIoMechanism};
 use crate::run::watched;
 
 const RUN_EXAMPLES: &str = "\
@@ -163,6 +163,10 @@ pub struct RunArguments {
     /// Threads take root.
     #[arg(long, value_enum, default_value_t = IoBy::Process, requires = "io")]
     pub io_by: IoBy,
+
+    /// With --io: how reads and writes are seen.
+    #[arg(long, value_enum, default_value_t = RunIoMechanism::Auto, requires = "io", conflicts_with = "io_mount")]
+    pub io_mechanism: RunIoMechanism,
 
     /// With --io: serve the folder SOURCE at the empty folder MOUNTPOINT while the job runs, as `weigh io mount` does,
     /// and account for what is done there, by whomever. It takes no root; docs/mount.md says what is seen in which way.

@@ -8,7 +8,9 @@
 //! Exit status: 0 if a job is followed exactly, in the kernel; 1 if by a mechanism that needs no
 //! rights and loses something; 125 if `weigh run` does not work at all.
 
+mod calls_trial;
 mod conditions;
+mod io;
 mod kernel;
 mod notes;
 mod table;
@@ -25,6 +27,7 @@ use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{METRICS, Mechanism, Quality};
 
 use crate::arguments::{DoctorArguments, DoctorSubject};
+pub use calls_trial::{be_caller, place_of_calls};
 use conditions::Condition;
 
 /// What is exact only if the kernel itself follows the job.
@@ -92,8 +95,10 @@ struct Unknown {
 
 /// Makes the trial and says what it found.
 pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
-    if let Some(DoctorSubject::Kernel(kernel)) = &arguments.subject {
-        return kernel::doctor(kernel);
+    match &arguments.subject {
+        Some(DoctorSubject::Kernel(kernel)) => return kernel::doctor(kernel),
+        Some(DoctorSubject::Io(io)) => return io::doctor(io),
+        None => {}
     }
     let findings = find();
     let mut out = std::io::stdout();

@@ -80,7 +80,7 @@ fn trial(options: &[&str], job: &[&str]) -> anyhow::Result<Trial> {
 }
 
 /// What the trial said in weigh's name; if nothing was, all that was said.
-fn words(said: &Path) -> Vec<String> {
+pub(super) fn words(said: &Path) -> Vec<String> {
     let bytes = std::fs::read(said).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -90,10 +90,10 @@ fn words(said: &Path) -> Vec<String> {
 }
 
 /// A directory that is removed with all that is in it.
-struct Scratch(std::path::PathBuf);
+pub(super) struct Scratch(pub std::path::PathBuf);
 
 impl Scratch {
-    fn new() -> anyhow::Result<Scratch> {
+    pub(super) fn new() -> anyhow::Result<Scratch> {
         let name = format!("weigh-doctor-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         // Not `create_dir_all`: what somebody else has laid there is not ours to use.

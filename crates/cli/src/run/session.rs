@@ -18,6 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use weigh_account::{Crossed, LimitWatch};
 use weigh_collect::follow::{Follow, Hold};
+use weigh_collect::io::FollowIo;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, With, spawn_with};
 use weigh_keep::{Entry, RecordingWriter};
@@ -53,6 +54,8 @@ pub struct Session {
     settings: Settings,
     announcer: Announcer,
     job: Box<dyn Follow>,
+    /// Who tells of reads and writes, where the user has said who is to.
+    io: Option<Box<dyn FollowIo>>,
     writer: RecordingWriter,
     summary: Summary,
     mask: SignalMask,
@@ -66,8 +69,10 @@ impl Session {
         // Before orphans are adopted: the helper is to be nobody's child but the system's.
         let announcer = Announcer::start(settings.arguments.on_event.as_ref())?;
         let writer = RecordingWriter::create(&settings.directory)?;
-        let mut job = match follow::open(&settings) {
-            Ok(job) => job,
+        let opened = follow::open(&settings)
+            .and_then(|job| Ok((collectors::open_io(&settings, &*job)?, job)));
+        let (io, mut job) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 writer.discard();
                 return Err(error);
@@ -92,7 +97,7 @@ impl Session {
         }
         let mask = SignalMask::block(&read).context("cannot block signals")?;
         let signals = SignalReader::new(&read).context("cannot read signals")?;
-        Ok(Session { settings, announcer, job, writer, summary, mask, signals })
+        Ok(Session { settings, announcer, job, io, writer, summary, mask, signals })
     }
 
     /// Runs the command to its end.
@@ -110,6 +115,7 @@ impl Session {
         // Kept to the end of the run.
         let _delays = collectors::turn_on_delays(self.settings.arguments.delays)?;
         let mut variables = self.job.variables();
+        variables.extend(self.io.iter().flat_map(|io| io.variables()));
         let helper = Helper::prepare(self.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
         let command = &self.settings.arguments.command;
@@ -138,7 +144,8 @@ impl Session {
                 return Err(error.into());
             }
         };
-        let others = collectors::start(&self.settings, &waiting, group, &*self.job, mount);
+        let others =
+            collectors::start(&self.settings, &waiting, group, &*self.job, mount, self.io.take());
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
             drop(waiting);

@@ -13,7 +13,7 @@ use weigh_schema::limit::{Limit, OnLimit};
 
 use super::limits_file::{self, LimitsFile};
 use super::watched::{self, Watched};
-use crate::arguments::{AUTO, Collector, IoBy, RunArguments};
+use crate::arguments::{AUTO, Collector, IoBy, RunArguments, RunIoMechanism};
 use crate::destination::Destination;
 use crate::io::mount::recorded::Wanted;
 
@@ -114,16 +114,12 @@ impl Settings {
         let ways = ways(&arguments)?;
         let mount = Wanted::of(&arguments)?;
         let by_job = mount.is_none();
-        if by_job
-            && arguments.io_calls
-            && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
-        {
+        let by_library = arguments.mechanism == Mechanism::Preload.to_string()
+            || arguments.io_mechanism == RunIoMechanism::PreloadBpf;
+        if by_job && arguments.io_calls && by_library {
             bail!("--io-calls: only --mechanism bpf and ptrace tell of each call");
         }
-        if by_job
-            && arguments.io_by == IoBy::Thread
-            && arguments.mechanism == weigh_schema::Mechanism::Preload.to_string()
-        {
+        if by_job && arguments.io_by == IoBy::Thread && by_library {
             bail!("--io-by thread: only --mechanism bpf and ptrace tell threads apart");
         }
         let mut watched = arguments.snapshots.clone();

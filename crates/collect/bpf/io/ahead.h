@@ -320,20 +320,28 @@ static __noinline int doubt_ahead(struct io_file *file)
 	return 0;
 }
 
-/* Pages that a call has read, or written. */
-static __noinline int use_ahead(struct io_file *file, struct io_doing *did)
+/*
+ * Pages that bytes were read from, or written to. Past the page cache as far as is known, and through it where the
+ * file system makes that of it: then nobody knows whether they were used.
+ */
+static __noinline int use_range(__u64 mapping, struct io_key *key, __u64 from, __u64 bytes,
+				bool is_direct)
 {
-	struct reach reach = {};
+	struct reach reach = { .mapping = mapping, .what = is_direct ? DOUBTED : USED };
 
-	reach.mapping = (__u64)mapping_of_inode(file->inode);
-	if (!did->bytes || !any_ahead(reach.mapping))
+	if (!bytes || !any_ahead(mapping))
 		return 0;
-	reach.what = USED;
-	reach.key = file->key;
-	reach.from = did->from >> PAGE_SHIFT;
-	reach.to = ((did->from + did->bytes - 1) >> PAGE_SHIFT) + 1;
+	reach.key = *key;
+	reach.from = from >> PAGE_SHIFT;
+	reach.to = ((from + bytes - 1) >> PAGE_SHIFT) + 1;
 	reach_all(&reach);
 	return 0;
+}
+
+static __always_inline void use_ahead(struct io_file *file, struct io_doing *did)
+{
+	use_range((__u64)mapping_of_inode(file->inode), &file->key, did->from, did->bytes,
+		  false);
 }
 
 /* What was done with a file is done with what waits of it. */

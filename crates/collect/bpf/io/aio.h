@@ -12,6 +12,7 @@
 
 #define MAX_REQUESTS 65536
 #define MAX_BATCH 4096
+#define O_APPEND_FLAG 02000
 
 #define AIO_PREAD 0
 #define AIO_PWRITE 1
@@ -43,6 +44,7 @@ struct aio_request {
 	struct io_key file;
 	__u64 bytes; /* asked for */
 	__u64 from;
+	__u64 mapping; /* of a regular file whose pages it uses at its place, else 0 */
 	__u32 wrote, mode, flags, unused;
 };
 
@@ -89,6 +91,7 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 		return 0;
 	if (is_apart(batch->pid)) {
 		add(&tally.lost_requests, 1);
+		doubt_ahead(file);
 		return 0;
 	}
 	request.file = file->key;
@@ -98,11 +101,12 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	request.from = control.offset;
 	request.mode = file->mode;
 	request.flags = file->flags;
-	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY))
+	if ((file->mode & S_IFMT) == S_IFREG && !(request.wrote && file->flags & O_APPEND_FLAG))
+		request.mapping = (__u64)mapping_of_inode(file->inode);
+	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY)) {
 		add(&tally.lost_requests, 1);
-	/* Whoever waits for it, or does not. */
-	if (!(file->flags & O_DIRECT_FLAG))
 		doubt_ahead(file);
+	}
 	/* So that it is known by name, whatever becomes of it. */
 	tell_name(file);
 	return 0;
@@ -149,6 +153,9 @@ static long complete_one(__u32 index, struct aio_batch *batch)
 	file->key = request->file;
 	file->mode = request->mode;
 	did_with(file, did);
+	if (request->mapping && !did->failed)
+		use_range(request->mapping, &request->file, request->from, did->bytes,
+			  did->is_direct);
 	bpf_map_delete_elem(&requests, &key);
 	return 0;
 }

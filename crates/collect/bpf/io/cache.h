@@ -100,9 +100,28 @@ static __noinline int comes(struct pages *pages, struct io_window *window, __u64
 
 	know_inode(&file, pages->inode, 0, 0);
 	reach.key = file.key;
-	/* Whose file is mapped uses it unseen; of AIO and io_uring it is not known what they use. */
-	reach.is_doubtful = is_mapped(pages->mapping) || window->inside == CALL_AIO_SUBMIT ||
-			    window->inside == CALL_URING;
+	/* Whose file is mapped uses it unseen. */
+	reach.is_doubtful = is_mapped(pages->mapping);
+	reach_all(&reach);
+	return 0;
+}
+
+/*
+ * Who writes uses: calls that write tell so where they end, but under io_submit and io_uring_enter it is not known
+ * whether a page comes to be read or to be written.
+ */
+static __noinline int comes_to_be_written(struct pages *pages)
+{
+	struct io_file file = {};
+	struct reach reach = {
+		.mapping = (__u64)pages->mapping,
+		.from = pages->from,
+		.to = pages->to,
+		.what = USED,
+	};
+
+	know_inode(&file, pages->inode, 0, 0);
+	reach.key = file.key;
 	reach_all(&reach);
 	return 0;
 }
@@ -176,8 +195,12 @@ int BPF_PROG(cache__dirty, struct folio *folio, struct address_space *mapping)
 		return 0;
 	if ((owner || live_owned) && has_device(pages.inode))
 		own_folio(&pages, owner);
-	if (window)
-		count_pages(&pages, window, 1);
+	if (!window)
+		return 0;
+	if ((window->inside == CALL_AIO_SUBMIT || window->inside == CALL_URING) &&
+	    any_ahead((__u64)pages.mapping))
+		comes_to_be_written(&pages);
+	count_pages(&pages, window, 1);
 	return 0;
 }
 

@@ -20,10 +20,47 @@
 	 1ULL << URING_SEND_ZC | 1ULL << URING_SENDMSG_ZC | 1ULL << URING_WRITEV_FIXED)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct io_kiocb___io {
+struct io_cmd_data {
 	struct file *file;
 };
+struct io_kiocb___io {
+	struct file *file;
+	struct io_cmd_data cmd;
+};
+/* What lies in `cmd` of a request that reads or writes a file. */
+struct io_rw {
+	struct kiocb kiocb;
+};
 #pragma clang attribute pop
+
+/* Those that move bytes between memory and a file at a place of it. */
+#define PLACED                                                                                     \
+	(1ULL << URING_READV | 1ULL << URING_WRITEV | 1ULL << URING_READ_FIXED |                   \
+	 1ULL << URING_WRITE_FIXED | 1ULL << URING_READ | 1ULL << URING_WRITE |                    \
+	 1ULL << URING_READV_FIXED | 1ULL << URING_WRITEV_FIXED)
+
+/*
+ * What waits of the file is done with. Where the request began is not told of its transfer, for they complete in
+ * any order; but the kernel has left in it the place behind its last byte.
+ */
+static __noinline int settle_request(struct io_kiocb *request, struct io_file *file,
+				     struct io_doing *did, __u8 operation)
+{
+	struct io_kiocb___io *known = (void *)request;
+	struct io_rw *moved = (void *)&known->cmd;
+	__u64 end;
+
+	if (!(PLACED >> (operation & 63) & 1)) {
+		settle_ahead(file, did);
+		return 0;
+	}
+	if (did->failed || (file->mode & S_IFMT) != S_IFREG)
+		return 0;
+	end = BPF_CORE_READ(moved, kiocb.ki_pos);
+	use_range((__u64)mapping_of_inode(file->inode), &file->key, end - did->bytes, did->bytes,
+		  file->flags & O_DIRECT_FLAG);
+	return 0;
+}
 
 static __always_inline void completed(struct io_kiocb *request, __s32 result, __u32 flags)
 {
@@ -57,7 +94,7 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	did.bytes = result < 0 ? 0 : result;
 	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid, did.tid)) {
 		did_with(&file, &did);
-		settle_ahead(&file, &did);
+		settle_request(request, &file, &did, operation);
 	} else if (!did.failed) {
 		count_in_rest(&did);
 		tell_fileless(&did, pid);

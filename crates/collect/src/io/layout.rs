@@ -321,6 +321,10 @@ pub(super) fn request(value: &[u8]) -> Option<Use> {
     numbers.bytes[Transfer::Aio as usize][direction] =
         value.u64(offset_of!(types::aio_request, bytes))?;
     numbers.calls[Transfer::Aio as usize][direction] = 1;
+    if value.u64(offset_of!(types::aio_request, mapping))? != 0 {
+        // It may have used pages, and nobody was told which.
+        numbers.set(Field::AheadDoubts, 1);
+    }
     let object = Object::of_mode(value.u32(offset_of!(types::aio_request, mode))?, 0);
     Some(Use { file: file_id(key)?, who: who(key)?, object, numbers, ..Use::default() })
 }

@@ -146,9 +146,10 @@ pub(crate) fn sums(found: &IoFound) -> String {
         [from, to] => format!(", {} from devices, {} to them", size(from), size(to)),
     };
     format!(
-        "{read}, {written}{mapped}{devices}; {} in them, of {}{}",
+        "{read}, {written}{mapped}{devices}; {} in them, of {}; seen by {}{}",
         show_amount(found.totals.seconds(), Unit::Seconds),
         show_amount(found.wall_seconds, Unit::Seconds),
+        found.mechanism,
         found.price.as_ref().map(price).unwrap_or_default(),
     )
 }
@@ -157,7 +158,7 @@ pub(crate) fn sums(found: &IoFound) -> String {
 fn price(price: &Price) -> String {
     let time = |seconds: f64| show_amount(seconds, Unit::Seconds);
     format!(
-        "; seeing them took {} stops, at least {} of the job's time ({} for each stop, {} for looks)",
+        "; that took {} stops, at least {} of the job's time ({} for each stop, {} for looks)",
         price.stops_total,
         time(price.seconds),
         time(price.stop_seconds),

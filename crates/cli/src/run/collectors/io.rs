@@ -5,9 +5,10 @@
 
 use std::time::Instant;
 
+use anyhow::{Context as _, bail};
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, Telling, name};
+use weigh_collect::io::{Apart, BesideIo, FollowIo, Telling, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -15,7 +16,8 @@ use weigh_schema::io::{FileUse, IoFound, Transfer};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
 
-use super::{Absent, Findings, JobCollector, Recorder, Started};
+use super::{Absent, Findings, JobCollector, Recorder, Settings, Started};
+use crate::arguments::RunIoMechanism;
 use crate::io::gather::{Gather, LOOK, Told};
 use crate::io::mechanism;
 use crate::io::mount::call_name;
@@ -38,20 +40,57 @@ const ELSEWHERE: &str =
 
 const WITHOUT_ROOT: &str = "; without root, --mechanism preload and ptrace count calls by file";
 
-/// Starts it on the command, which is created but not yet executed. Where the job is followed by a library
-/// in its programs or by a tracer, that counts by file, too.
+/// What is to be told, and of whom apart.
+fn wanted(settings: &Settings) -> (Telling, Apart) {
+    let arguments = &settings.arguments;
+    let telling = if arguments.io_calls { Telling::Each } else { Telling::Sums };
+    (telling, arguments.io_by.apart())
+}
+
+/// Who tells of reads and writes, if the user has said who is to: refuses what does not work here. Before the
+/// command is created, for its environment may have to hold something.
+pub fn open(
+    settings: &Settings,
+    follower: &dyn Follow,
+) -> anyhow::Result<Option<Box<dyn FollowIo>>> {
+    let (telling, apart) = wanted(settings);
+    Ok(match settings.arguments.io_mechanism {
+        RunIoMechanism::Auto => None,
+        RunIoMechanism::Bpf => Some(
+            mechanism::by_kernel(telling, apart)
+                .context("--io-mechanism bpf does not work here")?,
+        ),
+        // Two libraries of weigh's in one program would be in each other's way, and so would two who wait for
+        // weigh's children.
+        RunIoMechanism::PreloadBpf if follower.mechanism() != Mechanism::Bpf => {
+            bail!("--io-mechanism preload+bpf: only beside --mechanism bpf, which follows the job")
+        }
+        RunIoMechanism::PreloadBpf => {
+            let both = BesideIo::open(&settings.arguments.command[0]);
+            Some(Box::new(both.context("--io-mechanism preload+bpf does not work here")?))
+        }
+    })
+}
+
+/// Starts it on the command, which is created but not yet executed. Unless the user has said who is to tell: where
+/// the job is followed by a library in its programs or by a tracer, that counts by file, too.
 pub(super) fn start(
+    settings: &Settings,
     waiting: &Waiting,
     follower: &dyn Follow,
-    telling: Telling,
-    apart: Apart,
+    asked_for: Option<Box<dyn FollowIo>>,
 ) -> Started {
-    let by_kernel = || -> Result<Gather, FollowError> {
-        let mut gather = Gather::new(mechanism::by_kernel(telling, apart)?, name);
+    let (telling, apart) = wanted(settings);
+    let arm = |io: Box<dyn FollowIo>| -> Result<Gather, FollowError> {
+        let mut gather = Gather::new(io, name);
         gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
         Ok(gather)
     };
+    let by_kernel = || arm(mechanism::by_kernel(telling, apart)?);
     let open = || {
+        if let Some(io) = asked_for {
+            return arm(io);
+        }
         let by_follower = || Some(Gather::new(follower.counted_io()?, name));
         let without = match (telling, apart) {
             // It sees each call by itself.

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use weigh_collect::cgroup::JobCgroup;
 use weigh_collect::follow::Follow;
-use weigh_collect::io::Telling;
+use weigh_collect::io::FollowIo;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::io::IoFound;
@@ -25,6 +25,7 @@ use weigh_schema::{Mechanism, metric};
 
 pub use cgroup::make as make_group;
 pub use delays::turn_on as turn_on_delays;
+pub use io::open as open_io;
 
 use super::recorder::Recorder;
 use super::settings::Settings;
@@ -172,23 +173,23 @@ impl Started {
     }
 }
 
-/// Starts all collectors on the command, which is created but not yet executed.
+/// Starts all collectors on the command, which is created but not yet executed. `io` is who tells of reads and
+/// writes, where the user has said who is to.
 pub fn start(
     settings: &Settings,
     waiting: &Waiting,
     group: Result<JobCgroup, String>,
     follower: &dyn Follow,
     mount: Option<ForJob>,
+    io: Option<Box<dyn FollowIo>>,
 ) -> Vec<Started> {
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     let group = Some((group, waiting.is_in_group));
     let mut start = Start { settings, pid, group, follower };
     let written = settings.arguments.written.then(|| written::start(waiting));
-    let telling = if settings.arguments.io_calls { Telling::Each } else { Telling::Sums };
-    let apart = settings.arguments.io_by.apart();
     let by_file = settings.arguments.io.then(|| match mount {
         Some(mount) => io::start_at(mount),
-        None => io::start(waiting, follower, telling, apart),
+        None => io::start(settings, waiting, follower, io),
     });
     let asked_for = written.into_iter().chain(by_file);
     let kinds = KINDS
