@@ -129,6 +129,10 @@ pub enum IoMechanism {
     /// (static programs, the loader, calls by number, io_uring, mapped memory). It takes root.
     #[value(name = "preload+bpf")]
     PreloadBpf,
+    /// Both in one job: the library counts the calls of dynamic programs, and a tracer those of programs that it can
+    /// not be in (static ones, other C libraries), without any rights. What that costs is told.
+    #[value(name = "preload+ptrace")]
+    PreloadPtrace,
     /// A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is told.
     Ptrace,
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{
-    Apart, BesideIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
+    Apart, BesideIo, BesideTracedIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
 };
 use weigh_collect::job::JobError;
 use weigh_collect::preload::why_blind_in;
@@ -58,6 +58,12 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             let both =
                 BesideIo::open(command).context("--mechanism preload+bpf does not work here")?;
             Ok(Box::new(both))
+        }
+        IoMechanism::PreloadPtrace if telling == Telling::Each => bail!(ONLY_BPF),
+        IoMechanism::PreloadPtrace if apart == Apart::Threads => bail!(NO_THREADS),
+        IoMechanism::PreloadPtrace => {
+            let both = BesideTracedIo::open(started(arguments)?);
+            Ok(Box::new(both.context("--mechanism preload+ptrace does not work here")?))
         }
         IoMechanism::Ptrace => {
             // A filter stays where it is when weigh goes: who is to outlive weigh gets none.

@@ -16,7 +16,7 @@ use weigh_schema::{Counter, CounterValues, Mechanism, Quality};
 
 use super::layout::Shared;
 use super::tally;
-use super::uses::Uses;
+use super::uses::{Uses, Witnessed};
 
 const NO_CACHE: &str =
     "a library in the programs does not see what the page cache does: that takes bpf";
@@ -108,8 +108,14 @@ impl Counted {
 
     /// How far it can be trusted.
     pub fn grounds(&self) -> Grounds {
+        self.grounds_beside(&Witnessed::default())
+    }
+
+    /// The same, where somebody else has counted that much in programs that the library was not in.
+    pub fn grounds_beside(&self, others: &Witnessed) -> Grounds {
         let (uses, known) = (self.uses.borrow(), self.known.borrow());
-        let witness = known.is_whole.then(|| witness(&uses, &known.counters));
+        let seen = uses.witnessed().plus(others);
+        let witness = known.is_whole.then(|| witness(&seen, &known.counters));
         let unseen = witness.map(|witness| witness.unseen());
         let (refused, without_streams) = uses.blind();
         let mut notes = Vec::new();
@@ -153,8 +159,7 @@ impl Counted {
 }
 
 /// What the kernel has counted, and what was seen of it. Of calls that failed it counts some.
-fn witness(uses: &Uses, counters: &CounterValues) -> Witness {
-    let witnessed = uses.witnessed();
+fn witness(witnessed: &Witnessed, counters: &CounterValues) -> Witness {
     let start = Transferred {
         read_bytes: witnessed.start.0,
         read_calls: witnessed.start.1,
