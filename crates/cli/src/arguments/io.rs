@@ -29,7 +29,7 @@ Examples:
   weigh io --mount /scratch --for 1m --live
   weigh io -q --parquet files.parquet -- python train.py
   weigh io --calls calls.parquet -- ./simulate input.nc
-  weigh io --mechanism ptrace -- ./static-program
+  weigh io --mechanism preload+ptrace -- ./script-of-static-programs
   weigh io mount --exact data seen -- python train.py seen/input
 
 docs/io.md says what each number is, what advice follows from what, and what can not be seen.";

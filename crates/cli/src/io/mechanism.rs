@@ -139,8 +139,8 @@ fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let command = started(arguments)?;
     if let Some(why) = why_blind_in(command) {
         eprintln!(
-            "weigh: the library can not be in {}: {why}. --mechanism ptrace sees all programs; a call takes \
-             some 10 us more by it at least, and what that came to is told.",
+            "weigh: the library can not be in {}: {why}. --mechanism preload+ptrace sees such programs, too; a call takes \
+             some 10 us more in them at least, and what that came to is told.",
             command.display()
         );
     }

@@ -142,6 +142,7 @@ impl FollowIo for TracedIo {
             "not followed, because a process can have one tracer only and these trace, or are traced by, others",
         );
         note(&counts.hidden, "the kernel hides from this user what descriptors refer to of");
+        note(&counts.foreign, "nothing is counted of 32-bit programs");
         note(&counts.unknown, "calls whose numbers are not known here are made by");
         let mut qualities = BTreeMap::from([
             (Transfer::Mapped.name().to_string(), unavailable(NO_CALL)),

@@ -20,6 +20,8 @@ use super::uses::{Uses, Witnessed};
 
 const NO_CACHE: &str =
     "a library in the programs does not see what the page cache does: that takes bpf";
+const HOW_TO_SEE_ALL: &str =
+    "weigh io --mechanism preload+ptrace sees such programs, too, and tells what that costs";
 const NO_MAPPED: &str = "memory that is mapped is read and written without any call, and a library in the programs \
                          does not see what the page cache does for it: that takes bpf";
 
@@ -108,11 +110,16 @@ impl Counted {
 
     /// How far it can be trusted.
     pub fn grounds(&self) -> Grounds {
-        self.grounds_beside(&Witnessed::default())
+        self.grounds_with(&Witnessed::default(), HOW_TO_SEE_ALL)
     }
 
     /// The same, where somebody else has counted that much in programs that the library was not in.
     pub fn grounds_beside(&self, others: &Witnessed) -> Grounds {
+        self.grounds_with(others, "nor was the tracer")
+    }
+
+    /// `but` is said where the library was not in a program.
+    fn grounds_with(&self, others: &Witnessed, but: &str) -> Grounds {
         let (uses, known) = (self.uses.borrow(), self.known.borrow());
         let seen = uses.witnessed().plus(others);
         let witness = known.is_whole.then(|| witness(&seen, &known.counters));
@@ -132,10 +139,7 @@ impl Counted {
             )),
         }
         if !known.blind.is_empty() {
-            notes.push(format!(
-                "the library was not in {}; weigh io --mechanism ptrace sees all programs, and tells what that costs",
-                known.blind
-            ));
+            notes.push(format!("the library was not in {}; {but}", known.blind));
         }
         if refused > 0 {
             notes

@@ -118,6 +118,8 @@ pub struct Counts {
     pub by_aio: BTreeSet<String>,
     /// Programs whose calls have numbers that are not known here.
     pub unknown: BTreeSet<String>,
+    /// 32-bit programs: their calls have numbers of their own, which are known, but not what they do here.
+    pub foreign: BTreeSet<String>,
 }
 
 impl Counts {
@@ -144,6 +146,7 @@ impl Counts {
             by_uring: BTreeSet::new(),
             by_aio: BTreeSet::new(),
             unknown: BTreeSet::new(),
+            foreign: BTreeSet::new(),
         }
     }
 
@@ -395,6 +398,9 @@ impl Counts {
     pub fn foreign(&mut self, pid: u32) {
         if let Some(member) = self.members.get_mut(&pid) {
             member.process.foreign_calls += 1;
+            if !self.foreign.contains(&member.process.name) {
+                self.foreign.insert(member.process.name.clone());
+            }
         }
     }
 
