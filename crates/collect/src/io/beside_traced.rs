@@ -157,7 +157,7 @@ impl FollowIo for BesideTracedIo {
 
     fn grounds(&self) -> Grounds {
         let traced = self.traced.grounds();
-        let witnessed = self.traced.counts().get().witnessed;
+        let witnessed = self.traced.counts().get().witness.all;
         let mut all = self.library.grounds_beside(&witnessed);
         let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
         let is_time = |key: &String| times.iter().any(|time| time.key() == *key);

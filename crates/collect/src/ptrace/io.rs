@@ -8,6 +8,7 @@ mod counts;
 mod describe;
 mod files;
 pub(super) mod table;
+mod witness;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -197,12 +198,12 @@ impl IoCalls {
         match is_left {
             true => {
                 self.left.insert(tid);
-                counts.leaves_to_library(tid, former);
+                counts.witness.leaves_to_library(tid, former);
             }
             false => {
                 self.left.remove(&tid);
                 let read = program.map(|program| program.header_reads).unwrap_or_default();
-                counts.program_begins(tid, former, read);
+                counts.witness.program_begins(tid, former, read);
             }
         }
         if counts.is_member(tid) {
@@ -223,7 +224,7 @@ impl IoCalls {
     /// A thread is no more.
     pub fn thread_ends(&mut self, tid: u32) {
         self.inside.remove(&tid);
-        self.counts.get().thread_ends(tid);
+        self.counts.get().witness.thread_ends(tid);
     }
 
     /// A process is no more.

@@ -11,8 +11,8 @@ use weigh_schema::io::{
 };
 
 use super::files::Referred;
+use super::witness::Witness;
 use crate::io::{Apart, Telling};
-use crate::preload::Witnessed;
 
 /// So many files and processes are kept at one moment, as in the kernel.
 const MOST_USES: usize = 32_768;
@@ -43,20 +43,13 @@ pub struct Done {
 }
 
 impl Done {
-    fn transfer(&self) -> Option<(Transfer, usize)> {
+    /// How, and in which direction, if it moves anything.
+    pub fn transfer(&self) -> Option<(Transfer, usize)> {
         match self.deed {
             Deed::Read(transfer) => Some((transfer, 0)),
             Deed::Write(transfer) => Some((transfer, 1)),
             _ => None,
         }
-    }
-
-    /// Whether it is in the kernel's own counts (`/proc/PID/io`).
-    fn is_counted_by_kernel(&self) -> bool {
-        const WITHOUT: [libc::c_long; 3] = [libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice];
-        let is_without = WITHOUT.iter().any(|number| number.cast_unsigned() == self.span.number);
-        let kinds = [Transfer::Plain, Transfer::Positioned, Transfer::Vectored, Transfer::Copied];
-        self.transfer().is_some_and(|(transfer, _)| kinds.contains(&transfer)) && !is_without
     }
 
     fn time_ns(&self) -> u64 {
@@ -103,9 +96,7 @@ pub struct Counts {
     /// What it costs the job.
     pub price: Price,
     /// What was counted that the kernel counts by itself, too.
-    pub witnessed: Witnessed,
-    /// Bytes and calls of that which each thread has read since it, or a library in it, began.
-    read_by_thread: HashMap<u32, (u64, u64)>,
+    pub witness: Witness,
     /// Processes in whose present, or last, programs calls were looked at.
     traced: HashSet<u32>,
     /// Programs that were let go, because something else traces them.
@@ -138,8 +129,7 @@ impl Counts {
             events: Vec::new(),
             tally: Tally::default(),
             price: Price { stop_seconds, ..Price::default() },
-            witnessed: Witnessed::default(),
-            read_by_thread: HashMap::new(),
+            witness: Witness::default(),
             traced: HashSet::new(),
             untraced: BTreeSet::new(),
             hidden: BTreeSet::new(),
@@ -284,7 +274,7 @@ impl Counts {
     /// Something was done with a file, or with one that is not known.
     pub fn did(&mut self, who: Who, referred: Option<&Referred>, done: &Done) {
         self.tell(who, referred.map(|referred| referred.file), done);
-        self.witness(who.tid, done);
+        self.witness.did(who.tid, done);
         let key = Who { tid: if self.apart == Apart::Threads { who.tid } else { 0 }, ..who };
         let Some(referred) = referred else { return self.did_in_rest(done) };
         let key = (referred.file, key);
@@ -299,48 +289,6 @@ impl Counts {
         if let Some(member) = self.members.get_mut(&who.pid) {
             member.uses.insert(key);
         }
-    }
-
-    /// What the kernel counts by itself, too.
-    fn witness(&mut self, tid: u32, done: &Done) {
-        let Some((_, direction)) = done.transfer().filter(|_| done.is_counted_by_kernel()) else {
-            return;
-        };
-        let all = &mut self.witnessed;
-        let (sum, failed) = match direction {
-            0 => (&mut all.read, &mut all.failed.0),
-            _ => (&mut all.written, &mut all.failed.1),
-        };
-        *failed += u64::from(done.error != 0);
-        let mut sums = vec![sum];
-        if direction == 0 {
-            sums.push(self.read_by_thread.entry(tid).or_default());
-        }
-        for sum in sums {
-            *sum = (sum.0 + done.bytes, sum.1 + done.calls);
-        }
-    }
-
-    /// A process has begun a program that a library is in. What that finds to have been read before is in part
-    /// what was counted here.
-    pub fn leaves_to_library(&mut self, tid: u32, former: u32) {
-        let read = self.read_by_thread.remove(&former).unwrap_or_default();
-        self.read_by_thread.remove(&tid);
-        let again = &mut self.witnessed.start_again;
-        *again = (again.0 + read.0, again.1 + read.1);
-    }
-
-    /// A process has begun a program that is traced, of which the kernel has read that much.
-    pub fn program_begins(&mut self, tid: u32, former: u32, read: (u64, u64)) {
-        let before = self.read_by_thread.remove(&former).unwrap_or_default();
-        self.read_by_thread.insert(tid, (before.0 + read.0, before.1 + read.1));
-        let start = &mut self.witnessed.start;
-        *start = (start.0 + read.0, start.1 + read.1);
-    }
-
-    /// A thread is no more.
-    pub fn thread_ends(&mut self, tid: u32) {
-        self.read_by_thread.remove(&tid);
     }
 
     /// Whether the calls of a process are looked at from now on.
