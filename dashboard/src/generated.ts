@@ -54,7 +54,7 @@ export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "ne
 
 export type Kind = "counter" | "peak" | "gauge";
 
-export type Mechanism = "bpf" | "ptrace" | "preload" | "preload+bpf" | "fuse" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
+export type Mechanism = "bpf" | "ptrace" | "preload" | "preload+bpf" | "preload+ptrace" | "fuse" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
 
 export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
 

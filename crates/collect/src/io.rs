@@ -5,6 +5,7 @@
 //! to start where calls can not be followed; what else a kernel lacks is named with its reason.
 
 mod beside;
+mod beside_traced;
 mod calls;
 mod file_system;
 mod follow;
@@ -32,6 +33,7 @@ use layout::skeleton;
 pub(crate) use layout::skeleton::types::io_call as CallKind;
 
 pub use beside::BesideIo;
+pub use beside_traced::BesideTracedIo;
 pub use calls::name;
 pub(crate) use calls::{NUMBERS, kind as call_kind};
 pub use file_system::{FileSystem, FileSystemError};

@@ -55,12 +55,14 @@ use files::Files;
 use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
 use notes::Grounds;
 use place::Place;
-pub use place::{Folder, LibraryFiles};
+pub use place::{Folder, LibraryEntry, LibraryFiles};
+pub(crate) use program::head as head_of_program;
 pub use program::of_elf as why_blind_in_elf;
 
 pub use counted::Counted;
-use tally::Tally;
+use tally::{Elsewhere, Tally};
 use uses::Uses;
+pub(crate) use uses::Witnessed;
 
 /// Time between looks, at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -126,6 +128,17 @@ impl PreloadedJob {
     /// What is counted by file.
     pub(crate) fn counted(&self) -> Option<Counted> {
         self.uses.clone()
+    }
+
+    /// Where programs find the library.
+    pub(crate) fn entry(&self) -> LibraryEntry {
+        let Folder { library, file, .. } = &self.place.folder;
+        LibraryEntry { library: library.clone(), file: file.clone() }
+    }
+
+    /// Somebody else counts in programs that the library is not in: whether he does in a process.
+    pub(crate) fn let_others_count(&mut self, in_process: impl Fn(u32) -> bool + 'static) {
+        self.tally.elsewhere = Elsewhere(Some(Box::new(in_process)));
     }
 
     /// The library's own files.
@@ -279,7 +292,7 @@ impl PreloadedJob {
         if self.was_refused() {
             all.push("processes for which there was no place in the shared file".to_owned());
         }
-        let strangers = tally.strangers_ended + tally.strangers.len() as u64;
+        let strangers = tally.unseen_strangers();
         if strangers > 0 {
             all.push(format!("{strangers} processes that the library did not hear of"));
         }

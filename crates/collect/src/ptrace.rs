@@ -25,6 +25,7 @@ mod files;
 mod guard;
 mod io;
 mod job;
+mod library;
 mod looks;
 mod notes;
 mod peak;
@@ -58,12 +59,14 @@ pub(crate) use self::io::{Counts, SharedCounts};
 use crate::call_filter::CallFilter;
 use crate::follow::{Follow, FollowError, Hold, Wanted};
 use crate::io::{Apart, FollowIo, Telling, TracedIo};
+use crate::preload::LibraryEntry;
 use crate::{clock, host, rusage, signals};
 pub use calls::Stops;
 use calls::{Calls, Stopping};
 use files::Files;
 use guard::Guard;
 use job::{Birth, Job};
+use library::Library;
 use looks::Looks;
 pub use program::why_content_traces;
 pub use refusal::TraceError;
@@ -82,6 +85,8 @@ pub struct TracedJob {
     stops: Stops,
     counts: Option<SharedCounts>,
     filter: Option<CallFilter>,
+    /// A library that counts in the programs that it is in.
+    library: Option<LibraryEntry>,
     tracer: Option<JoinHandle<()>>,
     files: Files,
     looks: Looks,
@@ -120,6 +125,16 @@ impl TracedJob {
         TracedJob::open(wanted, stops, Some(counts))
     }
 
+    /// The same, but nothing of programs that a library is in, which counts by itself. They stop at births, execs
+    /// and ends alone.
+    pub fn that_counts_beside(library: LibraryEntry) -> Result<TracedJob, TraceError> {
+        let nothing_else = Wanted { calls: false, network: false, files: false };
+        let mut job =
+            TracedJob::that_counts(nothing_else, Stops::All, Telling::Sums, Apart::Processes)?;
+        job.library = Some(library);
+        Ok(job)
+    }
+
     fn open(
         wanted: Wanted,
         stops: Stops,
@@ -144,6 +159,7 @@ impl TracedJob {
             stops,
             counts,
             filter,
+            library: None,
             tracer: None,
             files,
             looks: Looks::new(),
@@ -198,7 +214,8 @@ impl TracedJob {
     ) -> Result<(), TraceError> {
         let (say, said) = mpsc::channel();
         let calls = self.wanted.calls.then(|| Calls::new(self.wanted, self.stops));
-        let io = self.counts.clone().map(|counts| IoCalls::new(counts, self.stops));
+        let library = self.library.clone().and_then(Library::new);
+        let io = self.counts.clone().map(|counts| IoCalls::new(counts, self.stops, library));
         let tracer = Tracer::new(Arc::clone(&self.shared), open_proc()?, self.stops, (calls, io));
         if let Some(counts) = &self.counts {
             counts.get().begin(clock::monotonic_ns());

@@ -63,6 +63,9 @@ pub enum Mechanism {
     /// A library in dynamic programs, and BPF for all that goes past it.
     #[serde(rename = "preload+bpf")]
     PreloadBpf,
+    /// A library in dynamic programs, and ptrace(2) for those that it can not be in.
+    #[serde(rename = "preload+ptrace")]
+    PreloadPtrace,
     /// A file system in user space that weigh serves.
     Fuse,
     /// Hardware counters by `perf_event_open`.
@@ -94,6 +97,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Ptrace => "ptrace",
             Mechanism::Preload => "preload",
             Mechanism::PreloadBpf => "preload+bpf",
+            Mechanism::PreloadPtrace => "preload+ptrace",
             Mechanism::Fuse => "fuse",
             Mechanism::Perf => "perf",
             Mechanism::Cgroup => "cgroup",

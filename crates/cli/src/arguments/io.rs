@@ -29,7 +29,7 @@ Examples:
   weigh io --mount /scratch --for 1m --live
   weigh io -q --parquet files.parquet -- python train.py
   weigh io --calls calls.parquet -- ./simulate input.nc
-  weigh io --mechanism ptrace -- ./static-program
+  weigh io --mechanism preload+ptrace -- ./script-of-static-programs
   weigh io mount --exact data seen -- python train.py seen/input
 
 docs/io.md says what each number is, what advice follows from what, and what can not be seen.";
@@ -129,6 +129,10 @@ pub enum IoMechanism {
     /// (static programs, the loader, calls by number, io_uring, mapped memory). It takes root.
     #[value(name = "preload+bpf")]
     PreloadBpf,
+    /// Both in one job: the library counts the calls of dynamic programs, and a tracer those of programs that it can
+    /// not be in (static ones, other C libraries), without any rights. What that costs is told.
+    #[value(name = "preload+ptrace")]
+    PreloadPtrace,
     /// A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is told.
     Ptrace,
 }

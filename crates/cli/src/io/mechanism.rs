@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{
-    Apart, BesideIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
+    Apart, BesideIo, BesideTracedIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
 };
 use weigh_collect::job::JobError;
 use weigh_collect::preload::why_blind_in;
@@ -58,6 +58,12 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             let both =
                 BesideIo::open(command).context("--mechanism preload+bpf does not work here")?;
             Ok(Box::new(both))
+        }
+        IoMechanism::PreloadPtrace if telling == Telling::Each => bail!(ONLY_BPF),
+        IoMechanism::PreloadPtrace if apart == Apart::Threads => bail!(NO_THREADS),
+        IoMechanism::PreloadPtrace => {
+            let both = BesideTracedIo::open(started(arguments)?);
+            Ok(Box::new(both.context("--mechanism preload+ptrace does not work here")?))
         }
         IoMechanism::Ptrace => {
             // A filter stays where it is when weigh goes: who is to outlive weigh gets none.
@@ -133,8 +139,8 @@ fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let command = started(arguments)?;
     if let Some(why) = why_blind_in(command) {
         eprintln!(
-            "weigh: the library can not be in {}: {why}. --mechanism ptrace sees all programs; a call takes \
-             some 10 us more by it at least, and what that came to is told.",
+            "weigh: the library can not be in {}: {why}. --mechanism preload+ptrace sees such programs, too; a call takes \
+             some 10 us more in them at least, and what that came to is told.",
             command.display()
         );
     }

@@ -202,7 +202,7 @@ fn of_kernel(mut used: Use) -> Use {
 }
 
 /// What is counted of a process by its path.
-fn add(to: &mut Process, more: &Process) {
+pub(super) fn add(to: &mut Process, more: &Process) {
     to.path_calls += more.path_calls;
     to.path_ns += more.path_ns;
     to.failed_opens += more.failed_opens;
@@ -253,14 +253,14 @@ impl Words {
 
 /// Processes that have ended, by what one of both has told, until the other one has.
 #[derive(Default)]
-struct Ends {
+pub(super) struct Ends {
     by_kernel: HashMap<u32, Process>,
     by_library: HashMap<u32, Process>,
 }
 
 impl Ends {
     /// The kernel side tells of all processes.
-    fn of_kernel(&mut self, mut process: Process) -> Process {
+    pub(super) fn of_kernel(&mut self, mut process: Process) -> Process {
         match self.by_library.remove(&process.pid) {
             Some(counted) => add(&mut process, &counted),
             None => drop(self.by_kernel.insert(process.pid, process.clone())),
@@ -268,8 +268,13 @@ impl Ends {
         process
     }
 
+    /// Whether the kernel side has told of its end, and the library not yet.
+    pub(super) fn is_known(&self, pid: u32) -> bool {
+        self.by_kernel.contains_key(&pid)
+    }
+
     /// What is told of it anew, if it has been told already.
-    fn of_library(&mut self, counted: Process) -> Option<Process> {
+    pub(super) fn of_library(&mut self, counted: Process) -> Option<Process> {
         let Some(mut process) = self.by_kernel.remove(&counted.pid) else {
             self.by_library.insert(counted.pid, counted);
             return None;

@@ -11,7 +11,9 @@ use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::FollowIo;
 use crate::follow::{Follow, FollowError};
-use crate::preload::{Counted, Level, LibraryFiles, PreloadError, PreloadedJob};
+use crate::preload::{
+    Counted, Level, LibraryEntry, LibraryFiles, PreloadError, PreloadedJob, Witnessed,
+};
 
 /// What the library counts; and the job, unless somebody else follows it.
 pub struct LibraryIo {
@@ -33,6 +35,23 @@ impl LibraryIo {
         self.counted.let_answer();
         let no_place = |error: std::io::Error| PreloadError::NoPlace { tried: error.to_string() };
         job.files().map_err(no_place)
+    }
+
+    /// Has somebody else count in programs that the library is not in.
+    pub(super) fn let_others_count(&mut self, in_process: impl Fn(u32) -> bool + 'static) {
+        if let Some(job) = &mut self.job {
+            job.let_others_count(in_process);
+        }
+    }
+
+    /// Where programs find the library.
+    pub(super) fn entry(&self) -> Result<LibraryEntry, PreloadError> {
+        self.job.as_ref().map(PreloadedJob::entry).ok_or(PreloadError::CountsNothing)
+    }
+
+    /// How far it can be trusted, where somebody else has counted that much.
+    pub(super) fn grounds_beside(&self, others: &Witnessed) -> Grounds {
+        self.counted.grounds_beside(others)
     }
 
     /// Times are counted from this moment of the monotonic clock.

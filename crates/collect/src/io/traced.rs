@@ -14,6 +14,7 @@ use weigh_schema::{Mechanism, Quality};
 use super::{Apart, FollowIo, Telling};
 use crate::call_filter::CallFilter;
 use crate::follow::{Follow as _, FollowError, Wanted};
+use crate::preload::LibraryEntry;
 use crate::ptrace::{SharedCounts, Stops, TraceError, TracedJob};
 
 const NO_CALL: &str = "memory that is mapped is read and written without any call, and a tracer does not see what the \
@@ -34,11 +35,29 @@ impl TracedIo {
     /// Gets ready to trace.
     pub fn open(stops: Stops, telling: Telling, apart: Apart) -> Result<TracedIo, TraceError> {
         let nothing_else = Wanted { calls: false, network: false, files: false };
-        let job = TracedJob::that_counts(nothing_else, stops, telling, apart)?;
+        TracedIo::of_job(TracedJob::that_counts(nothing_else, stops, telling, apart)?)
+    }
+
+    /// Gets ready to trace, but for what is done by programs that a library is in.
+    pub(super) fn open_beside(library: LibraryEntry) -> Result<TracedIo, TraceError> {
+        TracedIo::of_job(TracedJob::that_counts_beside(library)?)
+    }
+
+    fn of_job(job: TracedJob) -> Result<TracedIo, TraceError> {
         let nothing = || std::io::ErrorKind::NotFound.into();
         let counts =
             job.counts().ok_or_else(|| TraceError::Call { call: "count", error: nothing() })?;
         Ok(TracedIo { counts, job: Some(job), warnings: Vec::new() })
+    }
+
+    /// Whether any program's calls were looked at.
+    pub(super) fn has_looked_at_calls(&self) -> bool {
+        self.counts.get().price.look_seconds > 0.0
+    }
+
+    /// What is counted.
+    pub(super) fn counts(&self) -> &SharedCounts {
+        &self.counts
     }
 
     /// Of a job that somebody else follows.
@@ -123,6 +142,7 @@ impl FollowIo for TracedIo {
             "not followed, because a process can have one tracer only and these trace, or are traced by, others",
         );
         note(&counts.hidden, "the kernel hides from this user what descriptors refer to of");
+        note(&counts.foreign, "nothing is counted of 32-bit programs");
         note(&counts.unknown, "calls whose numbers are not known here are made by");
         let mut qualities = BTreeMap::from([
             (Transfer::Mapped.name().to_string(), unavailable(NO_CALL)),

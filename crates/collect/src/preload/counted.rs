@@ -16,10 +16,12 @@ use weigh_schema::{Counter, CounterValues, Mechanism, Quality};
 
 use super::layout::Shared;
 use super::tally;
-use super::uses::Uses;
+use super::uses::{Uses, Witnessed};
 
 const NO_CACHE: &str =
     "a library in the programs does not see what the page cache does: that takes bpf";
+const HOW_TO_SEE_ALL: &str =
+    "weigh io --mechanism preload+ptrace sees such programs, too, and tells what that costs";
 const NO_MAPPED: &str = "memory that is mapped is read and written without any call, and a library in the programs \
                          does not see what the page cache does for it: that takes bpf";
 
@@ -108,8 +110,19 @@ impl Counted {
 
     /// How far it can be trusted.
     pub fn grounds(&self) -> Grounds {
+        self.grounds_with(&Witnessed::default(), HOW_TO_SEE_ALL)
+    }
+
+    /// The same, where somebody else has counted that much in programs that the library was not in.
+    pub fn grounds_beside(&self, others: &Witnessed) -> Grounds {
+        self.grounds_with(others, "nor was the tracer")
+    }
+
+    /// `but` is said where the library was not in a program.
+    fn grounds_with(&self, others: &Witnessed, but: &str) -> Grounds {
         let (uses, known) = (self.uses.borrow(), self.known.borrow());
-        let witness = known.is_whole.then(|| witness(&uses, &known.counters));
+        let seen = uses.witnessed().plus(others);
+        let witness = known.is_whole.then(|| witness(&seen, &known.counters));
         let unseen = witness.map(|witness| witness.unseen());
         let (refused, without_streams) = uses.blind();
         let mut notes = Vec::new();
@@ -126,10 +139,7 @@ impl Counted {
             )),
         }
         if !known.blind.is_empty() {
-            notes.push(format!(
-                "the library was not in {}; weigh io --mechanism ptrace sees all programs, and tells what that costs",
-                known.blind
-            ));
+            notes.push(format!("the library was not in {}; {but}", known.blind));
         }
         if refused > 0 {
             notes
@@ -153,8 +163,7 @@ impl Counted {
 }
 
 /// What the kernel has counted, and what was seen of it. Of calls that failed it counts some.
-fn witness(uses: &Uses, counters: &CounterValues) -> Witness {
-    let witnessed = uses.witnessed();
+fn witness(witnessed: &Witnessed, counters: &CounterValues) -> Witness {
     let start = Transferred {
         read_bytes: witnessed.start.0,
         read_calls: witnessed.start.1,

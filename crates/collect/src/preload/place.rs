@@ -115,6 +115,15 @@ impl Folder {
     }
 }
 
+/// How programs find the library: what their environment says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryEntry {
+    /// Where the library is.
+    pub library: PathBuf,
+    /// The file that the programs share.
+    pub file: PathBuf,
+}
+
 /// What is of the library, and not of the job: itself, and the files that its programs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LibraryFiles {

@@ -56,7 +56,8 @@ pub fn why_blind(command: &OsStr) -> u32 {
     0
 }
 
-fn head(path: &Path) -> std::io::Result<Vec<u8>> {
+/// The beginning of a program's file.
+pub fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(HEAD).read_to_end(&mut bytes)?;
     Ok(bytes)

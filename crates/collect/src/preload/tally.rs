@@ -34,9 +34,21 @@ const NAMED_PROGRAMS: usize = 64;
 /// When the processes of each PID were started.
 type Begun = HashMap<u32, Vec<u64>>;
 
+/// Whether somebody else counts in a process that the library is not in.
+#[derive(Default)]
+pub struct Elsewhere(pub Option<Box<dyn Fn(u32) -> bool>>);
+
+impl Elsewhere {
+    fn counts_in(&self, pid: u32) -> bool {
+        self.0.as_ref().is_some_and(|is_counted| is_counted(pid))
+    }
+}
+
 /// What is known so far.
 #[derive(Default)]
 pub struct Tally {
+    /// Who else counts.
+    pub elsewhere: Elsewhere,
     /// When the job began, on the clock of the slots.
     pub epoch_ns: u64,
     /// When the command's process was made, which is where the looks count from.
@@ -62,6 +74,8 @@ pub struct Tally {
     pub strangers: Vec<ProcessEnd>,
     /// Those of them that have ended.
     pub strangers_ended: u64,
+    /// Those of these that somebody else has counted in.
+    strangers_counted: u64,
     /// Where the library was not in, and why.
     pub blind: BTreeMap<String, &'static str>,
     /// The same of those that lived when it was asked last. The library may just be waking up there, so
@@ -152,6 +166,7 @@ impl Tally {
             self.seen.insert(end.pid, end.clone());
         } else if !self.is_known(end, of_slots) {
             self.strangers_ended += 1;
+            self.strangers_counted += u64::from(self.elsewhere.counts_in(end.pid));
             self.rss_peak_bytes = self.rss_peak_bytes.max(end.rss_peak_bytes);
             self.peak.add(Held {
                 from_ns: end.started_ns + self.fork_ns,
@@ -224,13 +239,22 @@ impl Tally {
     }
 
     fn note_blind_spot(&mut self, process: &Process) {
-        note_in(&mut self.blind, process);
+        if !self.elsewhere.counts_in(process.pid) {
+            note_in(&mut self.blind, process);
+        }
+    }
+
+    /// How many processes have no slot, and nobody else counts in them.
+    pub fn unseen_strangers(&self) -> u64 {
+        let is_unseen = |process: &&ProcessEnd| !self.elsewhere.counts_in(process.pid);
+        let living = self.strangers.iter().filter(is_unseen).count() as u64;
+        self.strangers_ended - self.strangers_counted + living
     }
 
     /// Notes what living processes are blind spots.
     pub fn note_living_blind_spots(&mut self) {
         self.blind_now.clear();
-        for process in &self.living {
+        for process in self.living.iter().filter(|p| !self.elsewhere.counts_in(p.pid)) {
             note_in(&mut self.blind_now, process);
         }
     }

@@ -38,6 +38,25 @@ pub struct Witnessed {
     pub failed: (u64, u64),
     /// Read to start programs.
     pub start: (u64, u64),
+    /// What is among what was read to start programs, and was counted by another before they were executed.
+    pub start_again: (u64, u64),
+}
+
+impl Witnessed {
+    /// With what another has seen.
+    pub fn plus(&self, more: &Witnessed) -> Witnessed {
+        let plus = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
+        let less =
+            |a: (u64, u64), b: (u64, u64)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1));
+        let again = plus(self.start_again, more.start_again);
+        Witnessed {
+            read: plus(self.read, more.read),
+            written: plus(self.written, more.written),
+            failed: plus(self.failed, more.failed),
+            start: less(plus(self.start, more.start), again),
+            start_again: (0, 0),
+        }
+    }
 }
 
 /// The file, and what was read of it.
@@ -315,6 +334,7 @@ impl Uses {
             read: by(0, "uncounted_read_bytes", "uncounted_read_calls"),
             written: by(1, "uncounted_written_bytes", "uncounted_write_calls"),
             start: (beside_all[beside("start_read_bytes")], beside_all[beside("start_read_calls")]),
+            start_again: (0, 0),
             failed: (beside_all[beside("failed_reads")], beside_all[beside("failed_writes")]),
         }
     }

@@ -20,6 +20,7 @@ use super::job::Job;
 use super::sys;
 use crate::follow::Wanted;
 use descriptor::{Connection, Protocol, Referred, connection, referred};
+pub use executed::auxiliary_value as auxiliary;
 pub use filter::{Stopping, filter};
 pub use opens::Opens;
 use table::Kind;

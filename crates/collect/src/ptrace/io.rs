@@ -8,14 +8,17 @@ mod counts;
 mod describe;
 mod files;
 pub(super) mod table;
+mod witness;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weigh_schema::io::{Deed, Span, Who};
 
 use super::calls::Stops;
 use super::calls::table::{ABIS, X32};
+use super::library::Library;
+use super::program::Program;
 use super::sys::Call;
 use crate::clock::monotonic_ns;
 use crate::host;
@@ -56,17 +59,31 @@ pub struct IoCalls {
     counts: SharedCounts,
     stops: Stops,
     inside: HashMap<u32, Inside>,
+    /// One that counts in the programs that it is in.
+    library: Option<Library>,
+    /// The processes that are left to it.
+    left: HashSet<u32>,
 }
 
 impl IoCalls {
     /// Of none so far.
-    pub fn new(counts: SharedCounts, stops: Stops) -> IoCalls {
-        IoCalls { counts, stops, inside: HashMap::new() }
+    pub fn new(counts: SharedCounts, stops: Stops, library: Option<Library>) -> IoCalls {
+        IoCalls { counts, stops, inside: HashMap::new(), library, left: HashSet::new() }
+    }
+
+    /// Whether a library counts, too, in the programs that it is in.
+    pub fn is_beside_library(&self) -> bool {
+        self.library.is_some()
     }
 
     /// Whether a thread that goes on is to stop again where it next enters or leaves a call.
-    pub fn is_next_wanted(&self, tid: u32) -> bool {
-        self.stops == Stops::All || self.inside.contains_key(&tid)
+    pub fn is_next_wanted(&self, tid: u32, pid: impl FnOnce() -> u32) -> bool {
+        self.stops == Stops::All && !self.left.contains(&pid()) || self.inside.contains_key(&tid)
+    }
+
+    /// A thread is stopped at something else than a call.
+    pub fn stopped(&mut self) {
+        self.counts.get().price.stops_total += 1;
     }
 
     /// A thread enters a call.
@@ -76,7 +93,7 @@ impl IoCalls {
         let mut counts = counts.get();
         self.inside.remove(&tid);
         counts.price.stops_total += 1;
-        if counts.is_member(pid) {
+        if counts.is_member(pid) && !self.left.contains(&pid) {
             self.looks(&mut counts, tid, pid, call);
         }
         let now_ns = monotonic_ns();
@@ -142,10 +159,18 @@ impl IoCalls {
 
     /// A thread begins; it may be a process of its own.
     pub fn born(&mut self, tid: u32, parent: u32, is_thread: bool) {
+        if !is_thread {
+            // Its memory is its parent's, or like it, and the library is in it or not.
+            match self.left.contains(&parent) {
+                true => self.left.insert(tid),
+                false => self.left.remove(&tid),
+            };
+        }
         let mut counts = self.counts.get();
         let is_counted = counts.is_member(parent);
         if is_counted && !is_thread {
             counts.born(tid, parent, None, monotonic_ns());
+            counts.set_traced(tid, !self.left.contains(&tid));
         }
         if is_counted {
             counts.thread_begins();
@@ -160,11 +185,27 @@ impl IoCalls {
     }
 
     /// A process executes a program: some of its descriptors may be closed by that. The command is followed from here on.
-    pub fn executes(&mut self, tid: u32, former: u32) {
+    pub fn executes(&mut self, tid: u32, former: u32, program: Option<&Program>) {
         self.inside.remove(&tid);
         self.inside.remove(&former);
         let name = host::process_name(tid);
+        let is_loaded = |library: &Library| {
+            program.is_some_and(|program| program.can_have_library) && library.is_loaded_by(tid)
+        };
+        let is_left = self.library.as_ref().is_some_and(is_loaded);
         let mut counts = self.counts.get();
+        counts.set_traced(tid, !is_left);
+        match is_left {
+            true => {
+                self.left.insert(tid);
+                counts.witness.leaves_to_library(tid, former);
+            }
+            false => {
+                self.left.remove(&tid);
+                let read = program.map(|program| program.header_reads).unwrap_or_default();
+                counts.witness.program_begins(tid, former, read);
+            }
+        }
         if counts.is_member(tid) {
             counts.rename(tid, name);
             return look_again(&mut counts, tid, tid);
@@ -183,17 +224,23 @@ impl IoCalls {
     /// A thread is no more.
     pub fn thread_ends(&mut self, tid: u32) {
         self.inside.remove(&tid);
+        self.counts.get().witness.thread_ends(tid);
     }
 
     /// A process is no more.
     pub fn ends(&mut self, pid: u32) {
+        self.left.remove(&pid);
         self.counts.get().ends(pid, monotonic_ns());
     }
 
     /// A process is traced by another from now on.
     pub fn lets_go(&mut self, pid: u32, program: String) {
         let mut counts = self.counts.get();
-        counts.untraced.insert(program);
+        // The library goes on counting in it.
+        if !self.left.remove(&pid) {
+            counts.set_traced(pid, false);
+            counts.untraced.insert(program);
+        }
         counts.ends(pid, monotonic_ns());
     }
 }

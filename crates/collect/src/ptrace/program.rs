@@ -14,11 +14,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use object::elf::FileHeader64;
 use object::read::elf::{ElfFile32, ElfFile64, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 use rustix::fs::{AtFlags, StatxFlags};
 
-use crate::procfs;
+use crate::{preload, procfs};
 
 /// More programs than this are not remembered.
 const MOST: usize = 1024;
@@ -32,6 +33,10 @@ pub struct Program {
     pub traces: Option<&'static str>,
     /// The user it is to run as, if it is a set-user-ID program on a file system that lets it.
     pub runs_as: Option<u32>,
+    /// Whether the loader that it names is the one that a library is for.
+    pub can_have_library: bool,
+    /// What the kernel has read to execute it: bytes and calls.
+    pub header_reads: (u64, u64),
 }
 
 /// A version of a file.
@@ -42,10 +47,64 @@ struct Version {
     modified: (i64, u32),
 }
 
+/// What a version of a file says of itself.
+#[derive(Clone, Copy)]
+struct Content {
+    traces: Option<&'static str>,
+    can_have_library: bool,
+    header_reads: (u64, u64),
+}
+
+impl Content {
+    /// Of one that must not be read.
+    const UNREAD: Content = Content { traces: None, can_have_library: true, header_reads: (0, 0) };
+
+    fn of(path: &Path) -> Content {
+        let Ok(head) = preload::head_of_program(path) else { return Content::UNREAD };
+        Content {
+            traces: why_it_traces(path),
+            can_have_library: preload::why_blind_in_elf(&head) == 0,
+            header_reads: header_reads(&head),
+        }
+    }
+}
+
+/// What the kernel reads to execute a program: the beginning of its file (BINPRM_BUF_SIZE), its headers, and the same
+/// of the loader that it names. Of another architecture's, the first alone is known.
+fn header_reads(head: &[u8]) -> (u64, u64) {
+    const FIRST: usize = 256;
+    let first = (head.len().min(FIRST) as u64, 1);
+    let Some((headers, loader)) = headers(head) else { return first };
+    let mut reads = vec![first, (headers, 1)];
+    if let Some(name) = loader {
+        reads.push((name.len() as u64, 1));
+        let path = crate::procfs::path_of(name.strip_suffix(b"\0").unwrap_or(name).to_vec());
+        let loader = preload::head_of_program(&path).unwrap_or_default();
+        let own = headers_of_loader(&loader);
+        reads.extend(own.map(|bytes| (bytes, 2)));
+    }
+    reads.iter().fold((0, 0), |sum, read| (sum.0 + read.0, sum.1 + read.1))
+}
+
+/// How many bytes a program's headers have, and the name of its loader.
+fn headers(head: &[u8]) -> Option<(u64, Option<&[u8]>)> {
+    let header = FileHeader64::<Endianness>::parse(head).ok()?;
+    let endian = header.endian().ok()?;
+    let bytes = u64::from(header.e_phnum(endian)) * u64::from(header.e_phentsize(endian));
+    let parts = header.program_headers(endian, head).ok()?;
+    let loader = parts.iter().find(|part| part.p_type(endian) == object::elf::PT_INTERP);
+    Some((bytes, loader.and_then(|part| part.data(endian, head).ok())))
+}
+
+/// The loader's first header, and the others.
+fn headers_of_loader(head: &[u8]) -> Option<u64> {
+    Some(size_of::<FileHeader64<Endianness>>() as u64 + headers(head)?.0)
+}
+
 /// What is known of programs.
 #[derive(Default)]
 pub struct Programs {
-    known: HashMap<Version, Option<&'static str>>,
+    known: HashMap<Version, Content>,
 }
 
 impl Programs {
@@ -68,16 +127,18 @@ impl Programs {
             let mounts = procfs::read_of(pid, "mountinfo").unwrap_or_default();
             is_on_fuse(&String::from_utf8_lossy(&mounts), device)
         };
-        let traces = *self.known.entry(version).or_insert_with(|| match is_served() {
-            true => None,
-            false => why_it_traces(Path::new(&link)),
+        let content = *self.known.entry(version).or_insert_with(|| match is_served() {
+            true => Content::UNREAD,
+            false => Content::of(Path::new(&link)),
         });
+        let Content { traces, can_have_library, header_reads } = content;
         let is_set_user = u32::from(facts.stx_mode) & libc::S_ISUID != 0;
         let runs_as =
             (is_set_user && !is_served() && may_change_user(&link)).then_some(facts.stx_uid);
         // Asked for only where it is told.
         let path = (traces.is_some() || runs_as.is_some()).then(|| std::fs::read_link(&link).ok());
-        Some(Program { path: path.flatten().unwrap_or_default(), traces, runs_as })
+        let path = path.flatten().unwrap_or_default();
+        Some(Program { path, traces, runs_as, can_have_library, header_reads })
     }
 }
 

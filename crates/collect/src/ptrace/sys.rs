@@ -308,6 +308,12 @@ pub fn be_interruptible() -> libc::pthread_t {
     }
 }
 
+/// Waits until somebody calls [`interrupt`].
+pub fn pause() {
+    // SAFETY: the call reads and writes no memory.
+    let _ = unsafe { libc::pause() };
+}
+
 /// Ends the wait of a thread that has called [`be_interruptible`].
 ///
 /// # Safety

@@ -124,6 +124,9 @@ impl Tracer {
                         self.io.iter_mut().for_each(|io| io.ends(pid));
                         job.process_ends(pid, None, None);
                     }
+                    drop(job);
+                    self.shared.wake();
+                    self.stay_for_witness();
                     break;
                 }
             }
@@ -131,11 +134,24 @@ impl Tracer {
         self.shared.wake();
     }
 
+    /// What the kernel has counted for this thread is known for as long as it lives, and has to be told from what
+    /// it has counted for the job.
+    fn stay_for_witness(&self) {
+        while self.io.as_ref().is_some_and(IoCalls::is_beside_library)
+            && !self.shared.is_over.load(Ordering::Acquire)
+        {
+            sys::pause();
+        }
+    }
+
     fn handle(&mut self, job: &mut Job, Change { tid, what }: Change) {
         if let Some(thread) = job.threads.get_mut(&tid)
             && what != What::Ended
         {
             thread.stops += 1;
+        }
+        if !matches!(what, What::Ended | What::Call | What::Event(libc::PTRACE_EVENT_SECCOMP, _)) {
+            self.io.iter_mut().for_each(IoCalls::stopped);
         }
         if !self.coveted.is_empty() && self.hands_over(job, tid, what) {
             return;
@@ -161,7 +177,8 @@ impl Tracer {
     /// Lets a stopped thread go on, to its next system call if those are looked at.
     fn resume(&self, job: &Job, tid: u32, signal: c_int) {
         let for_counters = self.calls.as_ref().is_some_and(|calls| calls.is_next_wanted(job, tid));
-        match for_counters || self.io.as_ref().is_some_and(|io| io.is_next_wanted(tid)) {
+        let pid = || job.threads.get(&tid).map_or(tid, |thread| thread.process);
+        match for_counters || self.io.as_ref().is_some_and(|io| io.is_next_wanted(tid, pid)) {
             true => sys::resume_to_call(tid, signal),
             false => sys::resume(tid, signal),
         }
@@ -250,8 +267,8 @@ impl Tracer {
         if let Some(calls) = &mut self.calls {
             calls.executes(job, tid);
         }
-        self.io.iter_mut().for_each(|io| io.executes(tid, former));
         let program = self.programs.of(tid);
+        self.io.iter_mut().for_each(|io| io.executes(tid, former, program.as_ref()));
         if let Some(program) = program {
             if program.traces.is_some() && !self.can_let_go() {
                 yielding::warn_of_tracer(job, &program.path.display().to_string());

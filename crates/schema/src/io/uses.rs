@@ -192,6 +192,8 @@ impl Sources {
     pub const BPF: Sources = Sources(1);
     /// A library in the programs.
     pub const PRELOAD: Sources = Sources(2);
+    /// A tracer.
+    pub const PTRACE: Sources = Sources(4);
 
     /// Who has counted besides.
     pub fn join(&mut self, more: Sources) {
@@ -200,7 +202,11 @@ impl Sources {
 
     /// In words; none where one mechanism counts all.
     pub fn mechanisms(self) -> Vec<Mechanism> {
-        let known = [(Sources::PRELOAD, Mechanism::Preload), (Sources::BPF, Mechanism::Bpf)];
+        let known = [
+            (Sources::PRELOAD, Mechanism::Preload),
+            (Sources::BPF, Mechanism::Bpf),
+            (Sources::PTRACE, Mechanism::Ptrace),
+        ];
         known.iter().filter(|(source, _)| self.0 & source.0 != 0).map(|(_, name)| *name).collect()
     }
 }

@@ -8,6 +8,9 @@ use std::collections::HashSet;
 
 use crate::procfs;
 
+/// Under this key is where the name lies under which the program was executed.
+const AT_EXECFN: u64 = 31;
+
 /// One entry for each file that was opened, with its path where that is known.
 pub fn files(pid: u32) -> Vec<Option<Vec<u8>>> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
@@ -21,7 +24,8 @@ pub fn files(pid: u32) -> Vec<Option<Vec<u8>>> {
     files.extend(mapped(&maps).into_iter().filter(|path| Some(path) != program.as_ref()).map(Some));
     let auxiliary = procfs::read_of(pid, "auxv").unwrap_or_default();
     let arguments = procfs::read_of(pid, "cmdline").unwrap_or_default();
-    let named = name_address(&auxiliary).and_then(|at| super::sys::read_text(pid, at));
+    let named =
+        auxiliary_value(&auxiliary, AT_EXECFN).and_then(|at| super::sys::read_text(pid, at));
     files.extend(scripts(&arguments, named.as_deref().unwrap_or_default()).map(Some));
     files
 }
@@ -35,13 +39,12 @@ fn mapped(maps: &[u8]) -> HashSet<Vec<u8>> {
     maps.split(|byte| *byte == b'\n').filter_map(path).collect()
 }
 
-/// Where the name lies under which the program was executed.
-fn name_address(auxiliary: &[u8]) -> Option<u64> {
+/// What the kernel tells a program under a key (`/proc/PID/auxv`).
+pub fn auxiliary_value(auxiliary: &[u8], key: u64) -> Option<u64> {
     // The words of a 32-bit program are shorter.
     [8, 4].into_iter().find_map(|word| {
-        const AT_EXECFN: u64 = 31;
         let mut pairs = auxiliary.chunks_exact(2 * word);
-        let found = pairs.find(|pair| number(&pair[..word]) == AT_EXECFN)?;
+        let found = pairs.find(|pair| number(&pair[..word]) == key)?;
         Some(number(&found[word..]))
     })
 }
@@ -73,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_in_the_auxiliary_vector() {
+    fn a_value_is_found_in_the_auxiliary_vector() {
         let words = [3u64, 7, 31, 4096, 0, 0];
         let long: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let short: Vec<u8> = words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect();
-        assert_eq!(name_address(&long), Some(4096));
-        assert_eq!(name_address(&short), Some(4096));
-        assert_eq!(name_address(&long[..16]), None);
+        assert_eq!(auxiliary_value(&long, AT_EXECFN), Some(4096));
+        assert_eq!(auxiliary_value(&short, AT_EXECFN), Some(4096));
+        assert_eq!(auxiliary_value(&long[..16], AT_EXECFN), None);
     }
 }

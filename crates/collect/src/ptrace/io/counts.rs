@@ -11,6 +11,7 @@ use weigh_schema::io::{
 };
 
 use super::files::Referred;
+use super::witness::Witness;
 use crate::io::{Apart, Telling};
 
 /// So many files and processes are kept at one moment, as in the kernel.
@@ -42,7 +43,8 @@ pub struct Done {
 }
 
 impl Done {
-    fn transfer(&self) -> Option<(Transfer, usize)> {
+    /// How, and in which direction, if it moves anything.
+    pub fn transfer(&self) -> Option<(Transfer, usize)> {
         match self.deed {
             Deed::Read(transfer) => Some((transfer, 0)),
             Deed::Write(transfer) => Some((transfer, 1)),
@@ -93,6 +95,10 @@ pub struct Counts {
     tally: Tally,
     /// What it costs the job.
     pub price: Price,
+    /// What was counted that the kernel counts by itself, too.
+    pub witness: Witness,
+    /// Processes in whose present, or last, programs calls were looked at.
+    traced: HashSet<u32>,
     /// Programs that were let go, because something else traces them.
     pub untraced: BTreeSet<String>,
     /// Programs whose descriptors the kernel hides.
@@ -103,6 +109,8 @@ pub struct Counts {
     pub by_aio: BTreeSet<String>,
     /// Programs whose calls have numbers that are not known here.
     pub unknown: BTreeSet<String>,
+    /// 32-bit programs: their calls have numbers of their own, which are known, but not what they do here.
+    pub foreign: BTreeSet<String>,
 }
 
 impl Counts {
@@ -121,17 +129,25 @@ impl Counts {
             events: Vec::new(),
             tally: Tally::default(),
             price: Price { stop_seconds, ..Price::default() },
+            witness: Witness::default(),
+            traced: HashSet::new(),
             untraced: BTreeSet::new(),
             hidden: BTreeSet::new(),
             by_uring: BTreeSet::new(),
             by_aio: BTreeSet::new(),
             unknown: BTreeSet::new(),
+            foreign: BTreeSet::new(),
         }
     }
 
     /// Times are counted from here.
     pub fn begin(&mut self, began_ns: u64) {
         self.began_ns = began_ns;
+    }
+
+    /// When that is, by the monotonic clock.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
     }
 
     /// A moment as it is told.
@@ -258,6 +274,7 @@ impl Counts {
     /// Something was done with a file, or with one that is not known.
     pub fn did(&mut self, who: Who, referred: Option<&Referred>, done: &Done) {
         self.tell(who, referred.map(|referred| referred.file), done);
+        self.witness.did(who.tid, done);
         let key = Who { tid: if self.apart == Apart::Threads { who.tid } else { 0 }, ..who };
         let Some(referred) = referred else { return self.did_in_rest(done) };
         let key = (referred.file, key);
@@ -272,6 +289,19 @@ impl Counts {
         if let Some(member) = self.members.get_mut(&who.pid) {
             member.uses.insert(key);
         }
+    }
+
+    /// Whether the calls of a process are looked at from now on.
+    pub fn set_traced(&mut self, pid: u32, is_traced: bool) {
+        match is_traced {
+            true => self.traced.insert(pid),
+            false => self.traced.remove(&pid),
+        };
+    }
+
+    /// Whether they are, or were when it ended.
+    pub fn is_traced(&self, pid: u32) -> bool {
+        self.traced.contains(&pid)
     }
 
     /// Of many files: no place in one means anything.
@@ -316,6 +346,9 @@ impl Counts {
     pub fn foreign(&mut self, pid: u32) {
         if let Some(member) = self.members.get_mut(&pid) {
             member.process.foreign_calls += 1;
+            if !self.foreign.contains(&member.process.name) {
+                self.foreign.insert(member.process.name.clone());
+            }
         }
     }
 

@@ -1,0 +1,196 @@
+//! Reads and writes of one job without any rights, counted by a library in its dynamic programs, and by a tracer in
+//! those that it can not be in: static ones, those of another C library, those without its environment.
+//!
+//! Emits what both tell, in one row for each file and process, and says of each row who counted in it. Nothing is
+//! counted by both, for who counts is settled at each exec. Refuses processes that run already: programs get the
+//! library when they begin.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
+use std::process::ExitStatus;
+
+use rustix::process::Pid;
+use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Sources, Tally, Use};
+use weigh_schema::{Mechanism, Quality};
+
+use super::beside::{Ends, add};
+use super::{FollowIo, LibraryIo, TracedIo};
+use crate::follow::FollowError;
+use crate::preload::PreloadError;
+
+/// Both.
+pub struct BesideTracedIo {
+    traced: TracedIo,
+    library: LibraryIo,
+    ends: Ends,
+    /// Files that the tracer has named.
+    named: HashSet<FileId>,
+}
+
+impl BesideTracedIo {
+    /// Gets ready to trace, and puts the library where the command's programs find it.
+    pub fn open(command: &OsStr) -> Result<BesideTracedIo, FollowError> {
+        let mut library = LibraryIo::open(command)?;
+        let traced = TracedIo::open_beside(library.entry()?)?;
+        let counts = traced.counts().clone();
+        library.let_others_count(move |pid| counts.get().is_traced(pid));
+        Ok(BesideTracedIo { traced, library, ends: Ends::default(), named: HashSet::new() })
+    }
+
+    fn of_tracer(&mut self, event: Event) -> Event {
+        match event {
+            Event::Used(used) => Event::Used(Box::new(of_tracer(*used))),
+            Event::Named(named) => {
+                self.named.insert(named.file);
+                Event::Named(named)
+            }
+            Event::Ended(process) => Event::Ended(self.ends.of_kernel(process)),
+            event @ (Event::Called(_) | Event::Asked(_)) => event,
+        }
+    }
+
+    fn of_library(&mut self, event: Event) -> Option<Event> {
+        Some(match event {
+            Event::Used(used) => Event::Used(Box::new(of_library(*used))),
+            // The tracer knows addresses.
+            Event::Named(named) if self.named.contains(&named.file) => return None,
+            Event::Ended(process) => match self.traced.is_member(process.pid) {
+                false if !self.ends.is_known(process.pid) => Event::Ended(process),
+                _ => Event::Ended(self.ends.of_library(process)?),
+            },
+            event @ (Event::Named(_) | Event::Called(_) | Event::Asked(_)) => event,
+        })
+    }
+}
+
+impl FollowIo for BesideTracedIo {
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        self.traced.arm(pid, pidfd)?;
+        self.library.arm(pid, pidfd)?;
+        self.library.begin_at(self.traced.counts().get().began_ns());
+        Ok(())
+    }
+
+    fn join(&mut self, _: u32) -> Result<(), FollowError> {
+        Err(PreloadError::RunsAlready.into())
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        self.library.variables()
+    }
+
+    fn waits_for_children(&self) -> bool {
+        self.traced.waits_for_children()
+    }
+
+    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
+        self.traced.next_child()
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.traced.is_member(pid) || self.library.is_member(pid)
+    }
+
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.traced.wake_fds()
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        // Whoever has ended for the library has ended for the tracer, or is known to it still.
+        let of_library = self.library.events();
+        let of_tracer = self.traced.events();
+        let mut events: Vec<Event> =
+            of_tracer.into_iter().map(|event| self.of_tracer(event)).collect();
+        events.extend(of_library.into_iter().filter_map(|event| self.of_library(event)));
+        events
+    }
+
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
+        self.traced.each_open_use(&mut |used| show(of_tracer(used)))?;
+        self.library.each_open_use(&mut |used| show(of_library(used)))
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, FollowError> {
+        let mut living = self.traced.processes()?;
+        for process in self.library.processes()? {
+            match living.iter_mut().find(|known| known.pid == process.pid) {
+                Some(known) => add(known, &process),
+                None if self.ends.is_known(process.pid) => {}
+                None => living.push(process),
+            }
+        }
+        Ok(living)
+    }
+
+    fn rest(&self) -> Option<Use> {
+        match (self.traced.rest().map(of_tracer), self.library.rest()) {
+            (Some(mut all), Some(library)) => {
+                all.numbers.fold(&library.numbers);
+                Some(all)
+            }
+            (traced, library) => traced.or(library),
+        }
+    }
+
+    fn forget_names(&mut self, files: &[FileId]) {
+        files.iter().for_each(|file| {
+            self.named.remove(file);
+        });
+        self.traced.forget_names(files);
+        self.library.forget_names(files);
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.traced.elapsed_ns()
+    }
+
+    fn tally(&self) -> Tally {
+        let (traced, library) = (self.traced.tally(), self.library.tally());
+        Tally {
+            // Who was let go, and what he started, the library alone knows.
+            living: traced.living.max(library.living),
+            rest_calls: traced.rest_calls + library.rest_calls,
+            ..traced
+        }
+    }
+
+    fn grounds(&self) -> Grounds {
+        let traced = self.traced.grounds();
+        let witnessed = self.traced.counts().get().witness.all;
+        let mut all = self.library.grounds_beside(&witnessed);
+        let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
+        let is_time = |key: &String| times.iter().any(|time| time.key() == *key);
+        let has_traced = self.traced.has_looked_at_calls();
+        let of_tracer = traced.qualities.into_iter();
+        for (key, trust) in of_tracer.filter(|(key, _)| has_traced || !is_time(key)) {
+            // What neither sees has the library's reason.
+            all.qualities.entry(key).or_insert(trust);
+        }
+        all.notes.extend(traced.notes);
+        Grounds {
+            mechanism: Mechanism::PreloadPtrace,
+            quality: match (all.quality, traced.quality) {
+                (Quality::Exact, Quality::Exact) => Quality::Exact,
+                _ => Quality::Estimated,
+            },
+            price: traced.price,
+            ..all
+        }
+    }
+
+    fn detach(&mut self) {
+        // The library's last look first: what the tracer's thread has read is told from what the job has for as
+        // long as that lives.
+        self.library.detach();
+        self.traced.detach();
+    }
+}
+
+fn of_tracer(used: Use) -> Use {
+    Use { sources: Sources::PTRACE, ..used }
+}
+
+fn of_library(used: Use) -> Use {
+    Use { sources: Sources::PRELOAD, ..used }
+}
