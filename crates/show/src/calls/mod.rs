@@ -217,14 +217,15 @@ fn shares(kind: &CallKind) -> String {
 /// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
 fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
-    let name = field.name.replace('_', " ");
+    let name = field.words();
     let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
-    format!("{amount} {}", if is_one { singular(&name) } else { &name })
+    format!("{amount} {}", if is_one { singular(&name) } else { name })
 }
 
-pub(crate) fn singular(name: &str) -> &str {
-    let plural = if name.ends_with("ches") { "es" } else { "s" };
-    name.strip_suffix(plural).unwrap_or(name)
+pub(crate) fn singular(name: &str) -> String {
+    let (noun, rest) = name.split_at(name.find(" caused by").unwrap_or(name.len()));
+    let plural = if noun.ends_with("ches") { "es" } else { "s" };
+    format!("{}{rest}", noun.strip_suffix(plural).unwrap_or(noun))
 }
 
 /// The same for a number of which nothing but its key is known.
@@ -333,9 +334,12 @@ fn rival(call: &SingleCall, subsystem: &str) -> Option<String> {
 /// What was done there, in brackets.
 fn doings(part: &Part, numbers: Option<&Numbers>) -> String {
     let Some(numbers) = numbers else { return String::new() };
+    let foreign = foreign(numbers);
     let words: Vec<String> = match part.known {
         Some(known) => {
-            let fields = known.fields.iter().filter(|field| field.unit != Unit::Seconds);
+            let is_said = |field: &Field| foreign.is_some() && FOREIGN.contains(&&*field.key());
+            let fields = known.fields.iter();
+            let fields = fields.filter(|f| f.unit != Unit::Seconds && !is_said(f));
             fields.filter_map(|field| Some(in_words(field, numbers.get(&field.key())?))).collect()
         }
         None => {
@@ -344,7 +348,19 @@ fn doings(part: &Part, numbers: Option<&Numbers>) -> String {
             own.map(|(key, number)| key_in_words(key, number)).collect()
         }
     };
-    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
+    let foreign = foreign.unwrap_or_default();
+    if words.is_empty() { String::new() } else { format!(" ({}{foreign})", words.join(", ")) }
+}
+
+/// What of the requests to a device nobody who is followed has caused: how many, and bytes.
+const FOREIGN: [&str; 2] = ["foreign_requests_total", "foreign_bytes_total"];
+
+/// `; 2 of 4 requests, with 94 kB, caused by nobody followed`.
+fn foreign(numbers: &Numbers) -> Option<String> {
+    let amount = |key: &str, unit| Some(show_amount(numbers.get(key)?.as_f64(), unit));
+    let (of, bytes) = (amount(FOREIGN[0], Unit::Count)?, amount(FOREIGN[1], Unit::Bytes)?);
+    let all = amount("requests_total", Unit::Count)?;
+    Some(format!("; {of} of {all} requests, with {bytes}, caused by nobody followed"))
 }
 
 fn slow_lines(call: &SingleCall, width: usize) -> Vec<Line> {
