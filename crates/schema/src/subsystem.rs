@@ -437,6 +437,9 @@ pub const LATER: &[Field] = &[
     ),
 ];
 
+/// Fields of `block`: what of the requests of a call nobody who is followed has caused, how many and bytes.
+pub const FOREIGN: [&str; 2] = ["foreign_requests_total", "foreign_bytes_total"];
+
 /// What came of calls after they had returned: a number for each of [`LATER`].
 pub type LaterNumbers = [u64; LATER.len()];
 
@@ -494,6 +497,7 @@ mod tests {
             "foreign_bytes_total",
         ];
         assert_eq!(keys, expected);
+        assert!(FOREIGN.iter().all(|key| expected.contains(key)));
         let slots: Vec<String> = block.fields.iter().map(Field::slot).collect();
         assert_eq!(
             slots,
