@@ -119,10 +119,12 @@ struct weigh_fuse {
 struct weigh_block {
 	WEIGH_U64 requests; /* parts of requests to a device that were the call's */
 	WEIGH_U64 transferred_bytes; /* bytes of them */
-	WEIGH_U64 carried_bytes; /* of these, pages that others, or earlier calls, made dirty */
+	WEIGH_U64 carried_bytes; /* of these, pages that other calls which are followed, or earlier ones, made dirty; known with `pagecache` */
 	WEIGH_U64 written_bytes; /* bytes written of pages that the call made dirty itself, and of direct writes */
 	WEIGH_U64 queue_ns; /* from the request to its issue to the device */
 	WEIGH_U64 device_ns; /* from its issue to its completion, shared by bytes */
+	WEIGH_U64 foreign_requests; /* of the requests, those with bytes of files that nobody who is followed made dirty; known with `pagecache` */
+	WEIGH_U64 foreign_bytes; /* these bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device */
 };
 
 struct weigh_socket {
@@ -174,6 +176,7 @@ struct weigh_later {
 	WEIGH_U64 block_written_bytes; /* bytes written of its pages, and of direct writes */
 	WEIGH_U64 block_queue_ns; /* from the request to its issue, shared by bytes */
 	WEIGH_U64 block_device_ns; /* from issue to completion, shared by bytes */
+	WEIGH_U64 block_foreign_bytes; /* bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache` */
 	WEIGH_U64 tcp_transmitted_bytes; /* payload that TCP handed to the network, repeats included */
 	WEIGH_U64 tcp_retransmitted_bytes; /* payload that TCP sent again */
 	WEIGH_U64 udp_dropped; /* datagrams for the socket it read last that found no room */
@@ -187,6 +190,7 @@ struct weigh_later {
 	WEIGH_U64 work_ns; /* their time */
 	WEIGH_U64 timers; /* timers it started that have run */
 	WEIGH_U64 timer_ns; /* their time */
+	WEIGH_U64 lost; /* things it left behind that found no room to be remembered, at least so many: what they cost later is missing */
 };
 
 struct weigh_account {

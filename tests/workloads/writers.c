@@ -13,6 +13,7 @@
  *   shared      two processes write 1,229 and 2,867 bytes of each of 503 pages
  *   synced      writes 100 times 10,007 bytes, each to its own place and at once on the device
  *   rewritten   rewrites the same 64 KiB 64 times with pauses, and fdatasync by another process
+ *   started     has the file's dirty pages sent to the device, and does not wait for it
  *   small       writes 64 KiB again and again to the same place, COUNT (third argument) times
  *
  * Truth: first, second: the processes' numbers; first_pages, second_pages: pages that they wrote
@@ -212,6 +213,9 @@ int main(int argc, char **argv)
 		pid_t first = writer("first", 16, rewrite, file);
 		reap(writer("second", 0, sync_often, file));
 		reap(first);
+	} else if (!strcmp(kind, "started")) {
+		if (sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE))
+			die("sync_file_range");
 	} else if (!strcmp(kind, "small")) {
 		small(file, number(argv[3], "COUNT"));
 	} else {

@@ -54,6 +54,14 @@ fn what_ends_later_is_accounted_and_told() {
 }
 
 #[test]
+fn pages_are_their_writer_s_nobody_s_or_said_to_be_lost() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.command("pages").arg(storage.path()));
+}
+
+#[test]
 fn others_accounts_are_read_by_who_may_only() {
     needs_root!();
     let agent = Agent::start(&[]);

@@ -42,8 +42,6 @@ static __always_inline __u64 current_call(void)
 
 #define IN_URING_CALL(call) ((call) == 426) /* io_uring_enter, the same on all machines */
 
-#define S_IFMT 00170000
-#define S_IFIFO 0010000
 
 static __always_inline bool is_pipe(struct file *file)
 {

@@ -274,6 +274,13 @@ struct super_block {
 
 struct address_space;
 
+/* What the mode of an inode says that it is. */
+#define S_IFMT 00170000
+#define S_IFSOCK 0140000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+#define S_IFIFO 0010000
+
 struct inode {
 	unsigned short i_mode;
 	unsigned long i_ino;

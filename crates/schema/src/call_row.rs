@@ -80,7 +80,8 @@ impl CostColumn {
     /// The number as the account holds it; none if its part of the kernel was not looked into. Of
     /// some parts the scheduler knows that they are waited for, whoever looks into them.
     pub fn raw(&self, row: &CallRow) -> Option<u64> {
-        let measured = row.measured & self.subsystem.bit() != 0;
+        let measured =
+            row.measured & self.subsystem.bit() != 0 && self.field.is_known_beside(row.measured);
         let number = row.account.number(self.place);
         (measured || number != 0).then_some(number)
     }
@@ -103,7 +104,7 @@ pub struct LaterColumn {
     pub help: String,
     /// What is kept.
     pub field: &'static Field,
-    /// Whose it is; none of what is pending.
+    /// Whose it is; none of what is pending or was lost.
     pub subsystem: Option<&'static Subsystem>,
     place: usize,
 }
@@ -136,6 +137,7 @@ impl LaterColumn {
     /// Whether it is seen where these parts of the kernel are looked into.
     pub fn is_seen(&self, measured: u64) -> bool {
         self.subsystem.is_none_or(|subsystem| measured & subsystem.bit() != 0)
+            && self.field.is_known_beside(measured)
     }
 
     /// The number among those of a call.
@@ -146,7 +148,7 @@ impl LaterColumn {
 
 /// How many things that a call caused had not come to their end; none if that is not known.
 pub fn pending(row: &CallRow) -> Option<u64> {
-    LATER_COLUMNS.iter().find(|column| column.subsystem.is_none())?.raw(row)
+    LATER_COLUMNS.iter().find(|column| column.field.name == "pending")?.raw(row)
 }
 
 #[cfg(test)]
@@ -164,6 +166,17 @@ mod tests {
         assert_eq!((waiting.raw(&row), requests.raw(&row), row.measured), (Some(7), None, 0));
         requests.set_raw(&mut row, 0);
         assert_eq!((requests.raw(&row), row.measured), (Some(0), requests.subsystem.bit()));
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn whose_pages_were_written_is_not_known_without_the_page_cache() {
+        let foreign = COST_COLUMNS.iter().find(|c| c.name == "block_foreign_bytes_total").unwrap();
+        let parts = |names: &[&str]| names.iter().map(|n| Subsystem::named(n).unwrap().bit()).sum();
+        let known =
+            |names: &[&str]| foreign.raw(&CallRow { measured: parts(names), ..CallRow::default() });
+        assert_eq!((known(&["block"]), known(&["pagecache"])), (None, None));
+        assert_eq!(known(&["block", "pagecache"]), Some(0));
     }
 
     #[test]
@@ -185,10 +198,10 @@ mod tests {
 
     #[test]
     #[allow(clippy::unwrap_used)]
-    fn what_came_later_is_of_a_part_each_but_what_is_pending_and_known_where_it_was_put() {
+    fn what_came_later_is_of_a_part_each_but_what_pends_or_is_lost_and_known_where_it_was_put() {
         let nobodys: Vec<&str> =
             LATER_COLUMNS.iter().filter(|c| c.subsystem.is_none()).map(|c| c.field.name).collect();
-        assert_eq!(nobodys, ["pending"]);
+        assert_eq!(nobodys, ["pending", "lost"]);
         let named = |name| LATER_COLUMNS.iter().find(|c| c.name == name).unwrap();
         let (written, work) =
             (named("later_block_written_bytes_total"), named("later_work_seconds"));
@@ -197,6 +210,11 @@ mod tests {
         assert_eq!((written.raw(&row), work.raw(&row), pending(&row)), (Some(4096), None, None));
         assert_eq!(written.of(row.account.later()), 4096);
         let block = Subsystem::named("block").unwrap().bit();
+        let (foreign, pagecache) = (
+            named("later_block_foreign_bytes_total"),
+            Subsystem::named("pagecache").unwrap().bit(),
+        );
+        assert!(!foreign.is_seen(block) && foreign.is_seen(block | pagecache));
         assert!(
             written.is_seen(block)
                 && !work.is_seen(block)

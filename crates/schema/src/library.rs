@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use crate::subsystem;
 
 /// Bytes of an element of a page: a head, then elements with slots, then accounts.
-pub const ELEMENT_BYTES: usize = 1344;
+pub const ELEMENT_BYTES: usize = 1408;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 64;
 /// Elements that hold slots.

@@ -22,11 +22,34 @@ pub struct Field {
     pub unit: Unit,
     /// What exactly, and when.
     pub help: &'static str,
+    /// The part of the kernel that has to be looked into, too, for it to be known.
+    pub beside: Option<&'static str>,
+    /// What its amount is of in a sentence, where that is not its name.
+    words: Option<&'static str>,
 }
 
 impl Field {
     const fn new(name: &'static str, unit: Unit, help: &'static str) -> Field {
-        Field { name, unit, help }
+        Field { name, unit, help, beside: None, words: None }
+    }
+
+    const fn beside(self, part: &'static str) -> Field {
+        Field { beside: Some(part), ..self }
+    }
+
+    const fn in_words(self, words: &'static str) -> Field {
+        Field { words: Some(words), ..self }
+    }
+
+    /// What its amount is of, in a sentence: `4 requests`, `3 dirtied pages`.
+    pub fn words(&self) -> String {
+        self.words.map_or_else(|| self.name.replace('_', " "), str::to_string)
+    }
+
+    /// Whether what it needs beside its own part is among those that were looked into.
+    pub fn is_known_beside(&self, measured: u64) -> bool {
+        let part = self.beside.and_then(Subsystem::named);
+        part.is_none_or(|part| measured & part.bit() != 0)
     }
 
     /// Its name for readers: base units, `device_seconds`, `sent_bytes_total`, `requests_total`.
@@ -247,8 +270,10 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             Field::new(
                 "carried",
                 BYTES,
-                "of these, pages that others, or earlier calls, made dirty",
-            ),
+                "of these, pages that other calls which are followed, or earlier ones, made dirty; known with \
+                 `pagecache`",
+            )
+            .beside("pagecache"),
             Field::new(
                 "written",
                 BYTES,
@@ -256,6 +281,23 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             ),
             Field::new("queue", SECONDS, "from the request to its issue to the device"),
             Field::new("device", SECONDS, "from its issue to its completion, shared by bytes"),
+            Field::new(
+                "foreign_requests",
+                COUNT,
+                "of the requests, those with bytes of files that nobody who is followed made dirty; known with \
+                 `pagecache`",
+            )
+            .beside("pagecache")
+            .in_words("requests caused by nobody followed"),
+            Field::new(
+                "foreign",
+                BYTES,
+                "these bytes: another program's, or written before anybody was followed. Metadata and \
+                 journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent \
+                 to the device",
+            )
+            .beside("pagecache")
+            .in_words("caused by nobody followed"),
         ],
     },
     Subsystem {
@@ -363,6 +405,14 @@ pub const LATER: &[Field] = &[
     Field::new("block_queue", SECONDS, "from the request to its issue, shared by bytes"),
     Field::new("block_device", SECONDS, "from issue to completion, shared by bytes"),
     Field::new(
+        "block_foreign",
+        BYTES,
+        "bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with \
+         `pagecache`",
+    )
+    .beside("pagecache")
+    .in_words("block caused by nobody followed"),
+    Field::new(
         "tcp_transmitted",
         BYTES,
         "payload that TCP handed to the network, repeats included",
@@ -379,13 +429,22 @@ pub const LATER: &[Field] = &[
     Field::new("work", SECONDS, "their time"),
     Field::new("timers", COUNT, "timers it started that have run"),
     Field::new("timer", SECONDS, "their time"),
+    Field::new(
+        "lost",
+        COUNT,
+        "things it left behind that found no room to be remembered, at least so many: what they cost later \
+         is missing",
+    ),
 ];
+
+/// Fields of `block`: what of the requests of a call nobody who is followed has caused, how many and bytes.
+pub const FOREIGN: [&str; 2] = ["foreign_requests_total", "foreign_bytes_total"];
 
 /// What came of calls after they had returned: a number for each of [`LATER`].
 pub type LaterNumbers = [u64; LATER.len()];
 
 /// The part of the kernel that has to be looked into for such a number to be known; none for how many things
-/// are pending, which any part may say.
+/// are pending or were lost, which any part may say.
 pub fn later_part(field: &Field) -> Option<&'static Subsystem> {
     let name = match field.name.split('_').next()? {
         // Those that packets of connections are handled in.
@@ -434,8 +493,11 @@ mod tests {
             "written_bytes_total",
             "queue_seconds",
             "device_seconds",
+            "foreign_requests_total",
+            "foreign_bytes_total",
         ];
         assert_eq!(keys, expected);
+        assert!(FOREIGN.iter().all(|key| expected.contains(key)));
         let slots: Vec<String> = block.fields.iter().map(Field::slot).collect();
         assert_eq!(
             slots,
@@ -445,7 +507,9 @@ mod tests {
                 "carried_bytes",
                 "written_bytes",
                 "queue_ns",
-                "device_ns"
+                "device_ns",
+                "foreign_requests",
+                "foreign_bytes"
             ]
         );
     }

@@ -131,7 +131,8 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
                 seconds(usual.mean_seconds),
             );
             let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
-            let causes = contributions(kind).chain(counters::of_other_parts(kind)).chain(rivals);
+            let causes = contributions(kind).chain(counters::of_other_parts(kind));
+            let causes = causes.chain(counters::foreign(kind)).chain(rivals);
             let afterwards = counters::later(kind).into_iter().chain(counters::still_open(kind));
             let causes = causes.chain(afterwards);
             std::iter::once(whole).chain(causes).chain(slow_tokens(kind)).collect()

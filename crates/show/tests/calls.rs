@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::{Value, json};
-use weigh_show::calls::render;
+use weigh_show::calls::{render, sentence};
 
 fn report(counters: Value, of_calls: Value) -> String {
     let report = json!({
@@ -38,6 +38,31 @@ fn counters_stand_below_their_calls_and_say_when_they_are_estimates() {
         "{text}"
     );
     assert!(!text.contains("per cycle"), "{text}");
+}
+
+#[test]
+fn a_slow_call_says_how_many_of_its_requests_nobody_followed_has_caused() {
+    let said = |block: Value| {
+        let call = json!({
+            "call": "fsync", "pid": 1, "tid": 1, "at_seconds": 0.0, "time_seconds": 8.5e-3, "result": 0,
+            "parts": { "block": block },
+        });
+        sentence(&serde_json::from_value(call).unwrap())
+    };
+    let mut block = json!({
+        "waiting_seconds": 8.3e-3, "requests_total": 4, "transferred_bytes_total": 1_048_576,
+        "foreign_requests_total": 2, "foreign_bytes_total": 524_288,
+    });
+    assert_eq!(
+        said(block.clone()),
+        "fsync 8.5 ms: 8.3 ms waiting for block devices (4 requests, 1.0 MiB transferred; 2 of 4 \
+         requests, with 512.0 KiB, caused by nobody followed)"
+    );
+    block.as_object_mut().unwrap().retain(|key, _| !key.starts_with("foreign"));
+    assert_eq!(
+        said(block),
+        "fsync 8.5 ms: 8.3 ms waiting for block devices (4 requests, 1.0 MiB transferred)"
+    );
 }
 
 #[test]

@@ -384,7 +384,7 @@ class Block(_Numbers):
 
     @property
     def carried_bytes_total(self) -> int:
-        """Of these, pages that others, or earlier calls, made dirty."""
+        """Of these, pages that other calls which are followed, or earlier ones, made dirty; known with `pagecache`."""
         return self._of._number(117)
 
     @property
@@ -401,6 +401,16 @@ class Block(_Numbers):
     def device_seconds(self) -> float:
         """From its issue to its completion, shared by bytes."""
         return self._of._number(120) / 1e9
+
+    @property
+    def foreign_requests_total(self) -> int:
+        """Of the requests, those with bytes of files that nobody who is followed made dirty; known with `pagecache`."""
+        return self._of._number(121)
+
+    @property
+    def foreign_bytes_total(self) -> int:
+        """These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device."""
+        return self._of._number(122)
 
 
 class Socket(_Numbers):
@@ -426,12 +436,12 @@ class Socket(_Numbers):
     @property
     def sent_bytes_total(self) -> int:
         """Payload accepted by sockets."""
-        return self._of._number(121)
+        return self._of._number(123)
 
     @property
     def received_bytes_total(self) -> int:
         """Payload taken from sockets."""
-        return self._of._number(122)
+        return self._of._number(124)
 
 
 class Tcp(_Numbers):
@@ -457,17 +467,17 @@ class Tcp(_Numbers):
     @property
     def retransmits_total(self) -> int:
         """Segments sent again while the call lasted."""
-        return self._of._number(123)
+        return self._of._number(125)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Of its payload, handed to the network by itself."""
-        return self._of._number(124)
+        return self._of._number(126)
 
     @property
     def retransmitted_bytes_total(self) -> int:
         """Of these, sent again."""
-        return self._of._number(125)
+        return self._of._number(127)
 
 
 class Udp(_Numbers):
@@ -493,22 +503,22 @@ class Udp(_Numbers):
     @property
     def datagrams_total(self) -> int:
         """Sends that were accepted; one may be cut into several later."""
-        return self._of._number(126)
+        return self._of._number(128)
 
     @property
     def sent_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(127)
+        return self._of._number(129)
 
     @property
     def receipts_total(self) -> int:
         """Datagrams that were taken from sockets."""
-        return self._of._number(128)
+        return self._of._number(130)
 
     @property
     def received_bytes_total(self) -> int:
         """Their payload."""
-        return self._of._number(129)
+        return self._of._number(131)
 
 
 class Net(_Numbers):
@@ -534,12 +544,12 @@ class Net(_Numbers):
     @property
     def packets_total(self) -> int:
         """Packets handed to a device."""
-        return self._of._number(130)
+        return self._of._number(132)
 
     @property
     def transmitted_bytes_total(self) -> int:
         """Their lengths, headers included."""
-        return self._of._number(131)
+        return self._of._number(133)
 
 
 class Qdisc(_Numbers):
@@ -565,17 +575,17 @@ class Qdisc(_Numbers):
     @property
     def packets_total(self) -> int:
         """Packets that the call itself put into a queue."""
-        return self._of._number(132)
+        return self._of._number(134)
 
     @property
     def dropped_total(self) -> int:
         """Packets that a queue threw away because the call's came, most often those."""
-        return self._of._number(133)
+        return self._of._number(135)
 
     @property
     def queue_seconds(self) -> float:
         """In a queue, of those that the call itself took out again."""
-        return self._of._number(134) / 1e9
+        return self._of._number(136) / 1e9
 
 
 class Workqueue(_Numbers):
@@ -601,7 +611,7 @@ class Workqueue(_Numbers):
     @property
     def queued_total(self) -> int:
         """Work items handed over."""
-        return self._of._number(135)
+        return self._of._number(137)
 
 
 class Timer(_Numbers):
@@ -627,7 +637,7 @@ class Timer(_Numbers):
     @property
     def started_total(self) -> int:
         """Timers and high-resolution timers started."""
-        return self._of._number(136)
+        return self._of._number(138)
 
 
 class Uring(_Numbers):
@@ -653,12 +663,12 @@ class Uring(_Numbers):
     @property
     def submitted_total(self) -> int:
         """Requests handed in."""
-        return self._of._number(137)
+        return self._of._number(139)
 
     @property
     def completed_total(self) -> int:
         """Requests completed while the call lasted."""
-        return self._of._number(138)
+        return self._of._number(140)
 
 
 class Later(_Numbers):
@@ -669,101 +679,111 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> int:
         """Things it caused that have not come to an end."""
-        return self._of._number(147)
+        return self._of._number(149)
 
     @property
     def block_requests_total(self) -> int:
         """Parts of requests to a device that were its own, or carried its pages."""
-        return self._of._number(148)
+        return self._of._number(150)
 
     @property
     def block_bytes_total(self) -> int:
         """Bytes of these, at completion."""
-        return self._of._number(149)
+        return self._of._number(151)
 
     @property
     def block_written_bytes_total(self) -> int:
         """Bytes written of its pages, and of direct writes."""
-        return self._of._number(150)
+        return self._of._number(152)
 
     @property
     def block_queue_seconds(self) -> float:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(151) / 1e9
+        return self._of._number(153) / 1e9
 
     @property
     def block_device_seconds(self) -> float:
         """From issue to completion, shared by bytes."""
-        return self._of._number(152) / 1e9
+        return self._of._number(154) / 1e9
+
+    @property
+    def block_foreign_bytes_total(self) -> int:
+        """Bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache`."""
+        return self._of._number(155)
 
     @property
     def tcp_transmitted_bytes_total(self) -> int:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(153)
+        return self._of._number(156)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> int:
         """Payload that TCP sent again."""
-        return self._of._number(154)
+        return self._of._number(157)
 
     @property
     def udp_dropped_total(self) -> int:
         """Datagrams for the socket it read last that found no room."""
-        return self._of._number(155)
+        return self._of._number(158)
 
     @property
     def qdisc_packets_total(self) -> int:
         """Packets it put into a queue that others took out."""
-        return self._of._number(156)
+        return self._of._number(159)
 
     @property
     def qdisc_seconds(self) -> float:
         """How long those were in it."""
-        return self._of._number(157) / 1e9
+        return self._of._number(160) / 1e9
 
     @property
     def qdisc_dropped_total(self) -> int:
         """Packets that others made it throw away."""
-        return self._of._number(158)
+        return self._of._number(161)
 
     @property
     def fuse_requests_total(self) -> int:
         """Requests to a file system's server that were answered."""
-        return self._of._number(159)
+        return self._of._number(162)
 
     @property
     def fuse_seconds(self) -> float:
         """From them to their answers."""
-        return self._of._number(160) / 1e9
+        return self._of._number(163) / 1e9
 
     @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(161) / 1e9
+        return self._of._number(164) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(162)
+        return self._of._number(165)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(163) / 1e9
+        return self._of._number(166) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(164)
+        return self._of._number(167)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(165) / 1e9
+        return self._of._number(168) / 1e9
+
+    @property
+    def lost_total(self) -> int:
+        """Things it left behind that found no room to be remembered, at least so many: what they cost later is missing."""
+        return self._of._number(169)
 
 
-LAYOUT = 0x3cbf21f58b49d649
-WORDS = 166
+LAYOUT = 0x92eaf335902b5bbf
+WORDS = 170
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4

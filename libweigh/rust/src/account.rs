@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x3cbf21f58b49d649;
+pub(crate) const LAYOUT: u64 = 0x92eaf335902b5bbf;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -293,7 +293,7 @@ pub struct Block {
     pub requests: Number,
     /// Bytes of them.
     pub transferred_bytes: Number,
-    /// Of these, pages that others, or earlier calls, made dirty.
+    /// Of these, pages that other calls which are followed, or earlier ones, made dirty; known with `pagecache`.
     pub carried_bytes: Number,
     /// Bytes written of pages that the call made dirty itself, and of direct writes.
     pub written_bytes: Number,
@@ -301,6 +301,10 @@ pub struct Block {
     pub queue_ns: Number,
     /// From its issue to its completion, shared by bytes.
     pub device_ns: Number,
+    /// Of the requests, those with bytes of files that nobody who is followed made dirty; known with `pagecache`.
+    pub foreign_requests: Number,
+    /// These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device.
+    pub foreign_bytes: Number,
 }
 
 /// Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets).
@@ -403,6 +407,8 @@ pub struct Later {
     pub block_queue_ns: Number,
     /// From issue to completion, shared by bytes.
     pub block_device_ns: Number,
+    /// Bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache`.
+    pub block_foreign_bytes: Number,
     /// Payload that TCP handed to the network, repeats included.
     pub tcp_transmitted_bytes: Number,
     /// Payload that TCP sent again.
@@ -429,6 +435,8 @@ pub struct Later {
     pub timers: Number,
     /// Their time.
     pub timer_ns: Number,
+    /// Things it left behind that found no room to be remembered, at least so many: what they cost later is missing.
+    pub lost: Number,
 }
 
 /// An account.

@@ -12,12 +12,18 @@
 
 #define MAX_BIOS_IN_REQUEST 256
 
+/* Who handed a bio in, and whether whose pages it carries is known by his account. */
+struct handed {
+	struct cause cause;
+	__u64 knows_owners;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
-	__type(value, struct cause);
+	__type(value, struct handed);
 } bios SEC(".maps");
 
 #define REQUEST_FLAG(name) (1U << (bpf_core_enum_value(enum req_flag_bits, __REQ_##name) & 31))
@@ -33,7 +39,7 @@ static __always_inline bool is_direct(struct bio *bio)
 static __always_inline void handed_in(struct bio *bio)
 {
 	__u64 key = (__u64)bio;
-	struct cause cause;
+	struct handed handed = {};
 	struct open open;
 
 	/*
@@ -44,15 +50,17 @@ static __always_inline void handed_in(struct bio *bio)
 		goto not_ours;
 	if (mine(&open, WEIGH_BLOCK)) {
 		add(&open.account->parts[WEIGH_BLOCK].entries, 1);
-		if (!cause_of(&cause, &open))
+		if (!cause_of(&handed.cause, &open))
 			return;
-	} else if (follows_calls || !is_direct(bio) || !untold_call(&cause)) {
+		/* Of an account that does not ask for the page cache, no page is its own. */
+		handed.knows_owners = open.wanted & BIT(WEIGH_PAGECACHE);
+	} else if (follows_calls || !is_direct(bio) || !untold_call(&handed.cause)) {
 		goto not_ours;
 	}
-	if (bpf_map_update_elem(&bios, &key, &cause, BPF_ANY))
-		count_lost();
+	if (bpf_map_update_elem(&bios, &key, &handed, BPF_ANY))
+		not_kept(&handed.cause);
 	else
-		pends(&cause, 1);
+		pends(&handed.cause, 1);
 	return;
 not_ours:
 	bpf_map_delete_elem(&bios, &key);
@@ -107,6 +115,8 @@ static long complete_bio(__u32 index, void *unused)
 {
 	struct completion *completion = completion_now();
 	struct transfer *transfer;
+	bool direct, finds_foreign;
+	struct handed *handed;
 	struct cause *found;
 	struct bio *bio;
 	__u64 key;
@@ -126,12 +136,15 @@ static long complete_bio(__u32 index, void *unused)
 	/* What discards blocks has a length, and moves nothing. */
 	if (!completion->moves)
 		transfer->bytes = 0;
-	found = bpf_map_lookup_elem(&bios, &key);
-	if (completion->writes && live_chunks)
-		carry(bio, transfer, &completion->request, found);
+	handed = bpf_map_lookup_elem(&bios, &key);
+	found = handed ? &handed->cause : 0;
+	direct = found && completion->writes && is_direct(bio);
+	finds_foreign = found && completion->writes && !direct && handed->knows_owners;
+	if (finds_foreign || (completion->writes && live_chunks))
+		carry(bio, transfer, &completion->request, found, finds_foreign);
 	if (!found)
 		return 0;
-	if (completion->writes && is_direct(bio))
+	if (direct)
 		transfer->written = transfer->bytes;
 	take_times(transfer, &completion->request, transfer->bytes);
 	charge_transfer(found, transfer);

@@ -2,7 +2,9 @@
 /*
  * What the requests that a device has completed carried of the page cache: the vectors of their bios
  * lead to folios, and those to owners. Each is charged for its bytes; the call that handed the bio
- * in, such as an fsync, is told how many of them were others'.
+ * in, such as an fsync, is told how many of them were others', and how many were nobody's who is
+ * followed. Those are of files: what a file system keeps for itself, such as its maps of blocks, has no
+ * writer.
  */
 #ifndef WEIGH_CALLS_CARRY_H
 #define WEIGH_CALLS_CARRY_H
@@ -16,6 +18,10 @@ struct walk {
 	struct cause submitter;
 	__u64 others; /* bytes that were not the submitter's own */
 	__u64 own; /* bytes that were */
+	__u64 foreign; /* bytes of files that nobody followed made dirty; if they are looked for */
+	__u64 mapping; /* of the last part: a number to the verifier, which has no arithmetic on pointers */
+	__u64 of_file; /* a mapping that is known to be a file's */
+	bool finds_foreign;
 };
 
 /* What one owner is charged, gathered over parts that follow each other. */
@@ -100,6 +106,33 @@ static long gather(__u32 number, void *unused)
 	return 0;
 }
 
+/* Whether the last part is of a file: of one, as most parts of a bio are, it is asked once. */
+static __always_inline bool is_of_file(struct walk *walk)
+{
+	__u64 mapping = HIDDEN(walk->mapping);
+
+	/* Low bits mark what is no mapping. */
+	if (!mapping || mapping & 3)
+		return false;
+	if (walk->of_file == mapping)
+		return true;
+	if ((BPF_CORE_READ((struct address_space *)mapping, host, i_mode) & S_IFMT) != S_IFREG)
+		return false;
+	walk->of_file = mapping;
+	return true;
+}
+
+/* The owners of so many bytes, the last part, have been found: what nobody owns is foreign. */
+static __always_inline void find_foreign(struct walk *walk, __u64 bytes, struct taken *owned)
+{
+	if (!walk->finds_foreign)
+		return;
+	for (__u32 i = 0; owned && i < MAX_OWNERS; i++)
+		bytes -= owned->bytes[i];
+	if (bytes && is_of_file(walk))
+		walk->foreign += bytes;
+}
+
 /*
  * Whether the part had owners, who are to be gathered: not from here, for there is little room on the
  * stack. Global: the verifier is to look at it once.
@@ -108,23 +141,28 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 {
 	struct folio *folio = (struct folio *)address;
 	struct taken *taken = takings_of(COMPLETING);
+	struct carrying *carrying = carrying_now();
 	struct chunk_key key;
 	struct extent extent;
 	struct chunk *chunk;
 
 	/* Else memory of a program, or of a file that is a direct transfer's source. */
-	if (!taken || !FOLIO_FLAG(folio, PG_writeback))
+	if (!taken || !carrying || !FOLIO_FLAG(folio, PG_writeback))
 		return 0;
 	from += index_of(folio) << PAGE_SHIFT;
 	key.mapping = (__u64)mapping_of(folio);
+	carrying->walk.mapping = key.mapping;
 	key.number = from >> CHUNK_SHIFT;
 	chunk = bpf_map_lookup_elem(&chunks, &key);
-	if (!chunk)
+	if (!chunk) {
+		find_foreign(&carrying->walk, bytes, 0);
 		return 0;
+	}
 	extent.from = from & (CHUNK_BYTES - 1);
 	extent.to = extent.from + bytes;
 	if (take(chunk, taken, extent, COMPLETING, FOLIO_FLAG(folio, PG_dirty)))
 		remove_chunk(&key);
+	find_foreign(&carrying->walk, bytes, taken);
 	return taken->any != 0;
 }
 
@@ -149,10 +187,11 @@ static long walk_part(__u32 number, void *unused)
 
 /*
  * Charges the owners of the pages that a bio carried: so many of its bytes are done. Says how many
- * were the submitter's, and how many were not.
+ * were the submitter's, how many were not, and, if that is to be found out, how many nobody's.
  */
 static __always_inline void carry(struct bio *bio, struct transfer *transfer,
-				  struct transfer *request, struct cause *submitter)
+				  struct transfer *request, struct cause *submitter,
+				  bool finds_foreign)
 {
 	struct carrying *carrying = carrying_now();
 	struct walk *walk;
@@ -163,6 +202,9 @@ static __always_inline void carry(struct bio *bio, struct transfer *transfer,
 	walk->request = *request;
 	walk->others = 0;
 	walk->own = 0;
+	walk->foreign = 0;
+	walk->of_file = 0;
+	walk->finds_foreign = finds_foreign;
 	__builtin_memset(&walk->submitter, 0, sizeof(walk->submitter));
 	if (submitter)
 		walk->submitter = *submitter;
@@ -171,6 +213,8 @@ static __always_inline void carry(struct bio *bio, struct transfer *transfer,
 	charge_gathered(carrying);
 	transfer->carried = walk->others;
 	transfer->written = walk->own;
+	transfer->foreign = walk->foreign;
+	transfer->foreign_requests = walk->foreign != 0;
 }
 
 #endif

@@ -24,6 +24,7 @@ struct transfer {
 	__u64 requests, bytes, queue_ns, device_ns;
 	__u64 carried; /* of the bytes: pages that are charged to whoever made them dirty, too */
 	__u64 written; /* of the bytes: written to the device on behalf of the one who is charged */
+	__u64 foreign_requests, foreign; /* parts with bytes of files that nobody followed made dirty, and those */
 	__u64 server_ns; /* not of a device: see fuse.h */
 };
 
@@ -79,26 +80,6 @@ static __always_inline bool same_call(struct cause *one, struct cause *other)
 	return (one->client || one->sequence) && one->client == other->client &&
 	       one->request == other->request && one->generation == other->generation &&
 	       one->tid == other->tid && one->sequence == other->sequence;
-}
-
-/* The same, and remembers that the call is open; false if there is no room for that. */
-static __always_inline bool cause_of(struct cause *cause, struct open *open)
-{
-	struct window *window = open->window;
-	struct open_call call = {}, *known;
-
-	name_cause(cause, open);
-	if (!cause->cell)
-		return cause->client != 0;
-	known = bpf_map_lookup_elem(&open_calls, &cause->tid);
-	if (known && known->sequence == window->sequence)
-		return true;
-	call.sequence = window->sequence;
-	window->left_behind = 1;
-	if (!bpf_map_update_elem(&open_calls, &cause->tid, &call, BPF_ANY))
-		return true;
-	count_lost();
-	return false;
 }
 
 /* The account of a client's cause, if it is still for the same token. */
@@ -171,6 +152,40 @@ __noinline int pends(struct cause *cause, __s64 change)
 	return 0;
 }
 
+/* Something that a call has left behind found no room: what comes of it is charged to nobody. */
+__noinline int not_kept(struct cause *cause)
+{
+	struct weigh_later *later;
+
+	if (!cause)
+		return 0;
+	count_lost();
+	each_later(later, cause)
+		add(&later->lost, 1);
+	tell_later(cause, lost, 1);
+	return 0;
+}
+
+/* Names the open account as a cause, and remembers that the call is open; false if there is no room for that. */
+static __always_inline bool cause_of(struct cause *cause, struct open *open)
+{
+	struct window *window = open->window;
+	struct open_call call = {}, *known;
+
+	name_cause(cause, open);
+	if (!cause->cell)
+		return cause->client != 0;
+	known = bpf_map_lookup_elem(&open_calls, &cause->tid);
+	if (known && known->sequence == window->sequence)
+		return true;
+	call.sequence = window->sequence;
+	window->left_behind = 1;
+	if (!bpf_map_update_elem(&open_calls, &cause->tid, &call, BPF_ANY))
+		return true;
+	not_kept(cause);
+	return false;
+}
+
 __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 {
 	struct weigh_account *account;
@@ -189,6 +204,10 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 			add(&account->block.carried_bytes, transfer->carried);
 			add(&account->block.queue_ns, transfer->queue_ns);
 			add(&account->block.device_ns, transfer->device_ns);
+			if (transfer->foreign) {
+				add(&account->block.foreign_requests, transfer->foreign_requests);
+				add(&account->block.foreign_bytes, transfer->foreign);
+			}
 			return 0;
 		}
 	} else {
@@ -201,6 +220,10 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 			add(&call->transfer.carried, transfer->carried);
 			add(&call->transfer.queue_ns, transfer->queue_ns);
 			add(&call->transfer.device_ns, transfer->device_ns);
+			if (transfer->foreign) {
+				add(&call->transfer.foreign_requests, transfer->foreign_requests);
+				add(&call->transfer.foreign, transfer->foreign);
+			}
 			return 0;
 		}
 	}
@@ -210,9 +233,13 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 		add(&later->block_written_bytes, transfer->written);
 		add(&later->block_queue_ns, transfer->queue_ns);
 		add(&later->block_device_ns, transfer->device_ns);
+		if (transfer->foreign)
+			add(&later->block_foreign_bytes, transfer->foreign);
 	}
 	tell_later(cause, block_requests, transfer->requests, transfer->bytes, transfer->written,
 		   transfer->queue_ns, transfer->device_ns);
+	if (transfer->foreign)
+		tell_later(cause, block_foreign_bytes, transfer->foreign);
 	return 0;
 }
 

@@ -69,7 +69,7 @@ int BPF_PROG(workqueue__queue, int cpu, void *queue, void *work)
 		cause = *starter;
 	}
 	if (bpf_map_update_elem(&works, &key, &cause, BPF_ANY)) {
-		count_lost();
+		not_kept(&cause);
 		return 0;
 	}
 	add(&live_works, 1);
@@ -87,7 +87,7 @@ int BPF_PROG(workqueue__begin, void *work)
 		return 0;
 	working.began = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&at_work, &thread, &working, BPF_ANY)) {
-		count_lost();
+		not_kept(&working.cause);
 		pends(&working.cause, -1);
 	}
 	return 0;

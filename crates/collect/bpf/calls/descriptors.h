@@ -11,8 +11,6 @@
 #define MAX_NAMES 24
 #define MAX_NAME_BYTES 64
 
-#define S_IFMT 00170000
-#define S_IFSOCK 0140000
 
 #if defined(__TARGET_ARCH_x86)
 #define FIRST_ARGUMENT(regs) ((__s32)(regs)->di)

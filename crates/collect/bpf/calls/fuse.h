@@ -63,7 +63,7 @@ int BPF_PROG(fuse__send, struct fuse_req *request)
 	new.number = number_of(open.window);
 	new.thread = task->pid;
 	if (bpf_map_update_elem(&asked, &key, &new, BPF_ANY)) {
-		count_lost();
+		not_kept(&new.cause);
 		return 0;
 	}
 	add(&live_asked, 1);

@@ -263,7 +263,7 @@ static __always_inline void remember(struct recipe *recipe, struct values *value
 	    !cause_of(&cause, &open))
 		return;
 	if (bpf_map_update_elem(&remembered, &key, &cause, BPF_ANY))
-		count_lost();
+		not_kept(&cause);
 	else if (!recipe->keeps)
 		pends(&cause, 1);
 }
@@ -309,7 +309,7 @@ static __always_inline void begin_later(struct recipe *recipe, struct values *va
 	add(&account->own[recipe->count_slot % WEIGH_OWN_NUMBERS], 1);
 	running.began = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&runs_for, &place, &running, BPF_ANY))
-		count_lost();
+		not_kept(&running.cause);
 }
 
 static __always_inline void end_later(struct recipe *recipe, struct values *values)

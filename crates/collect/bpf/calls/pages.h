@@ -154,6 +154,13 @@ struct attempt {
 	__u32 number; /* of the chunk */
 };
 
+/* What is told again was counted when it was told first. */
+static __always_inline void has_no_room(struct range *range)
+{
+	if (!range->unless_owned)
+		not_kept(&range->cause);
+}
+
 /* Another CPU is about to remove the chunk: the next look-up makes a new one. */
 static long try_again(__u32 number, struct attempt *attempt)
 {
@@ -162,7 +169,7 @@ static long try_again(__u32 number, struct attempt *attempt)
 	if (outcome == LEAVING && number < PATIENCE - 1)
 		return 0;
 	if (outcome != DONE)
-		count_lost();
+		has_no_room(attempt->range);
 	return 1;
 }
 
@@ -174,7 +181,7 @@ static long share_one(__u32 number, struct range *range)
 	if (outcome == LEAVING)
 		bpf_loop(PATIENCE, try_again, &attempt, 0);
 	else if (outcome == NO_ROOM)
-		count_lost();
+		has_no_room(range);
 	return 0;
 }
 

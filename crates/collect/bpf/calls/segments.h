@@ -85,11 +85,11 @@ static __always_inline void begin_range(struct sock *sk, struct open *open, __u3
 	struct sent_range *last, *range;
 	struct cause cause;
 
+	name_cause(&cause, open);
 	if (!sent) {
-		count_lost();
+		not_kept(&cause);
 		return;
 	}
-	name_cause(&cause, open);
 	if (sent->next == sent->oldest)
 		sent->high = from;
 	last = &sent->ranges[(sent->next - 1) % MAX_RANGES];
@@ -98,7 +98,7 @@ static __always_inline void begin_range(struct sock *sk, struct open *open, __u3
 		range = &sent->ranges[sent->next % MAX_RANGES];
 		if (sent->next - sent->oldest == MAX_RANGES) {
 			if (range->pends)
-				count_lost();
+				not_kept(&range->cause);
 			end_range(range);
 			sent->oldest++;
 			if (before(sent->acknowledged, sent->oldest))

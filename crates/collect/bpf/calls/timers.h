@@ -86,7 +86,7 @@ static __always_inline int timer_started(__u64 key)
 	add(&open.account->timer.started, 1);
 	name_cause(&cause, &open);
 	if (bpf_map_update_elem(&timers, &key, &cause, BPF_ANY)) {
-		count_lost();
+		not_kept(&cause);
 		return 0;
 	}
 	add(&live_timers, 1);

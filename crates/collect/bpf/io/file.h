@@ -9,10 +9,6 @@
 #include "keep.h"
 #include "types.h"
 
-#define S_IFMT 00170000
-#define S_IFSOCK 0140000
-#define S_IFREG 0100000
-#define S_IFBLK 0060000
 #define MAX_STEPS 512
 
 static __always_inline struct file *file_at(struct task_struct *task, __s32 descriptor)

@@ -22,7 +22,7 @@ pub enum Counter {
 /// All of them, in the order of their declarations.
 pub static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| {
     let parts = COST_COLUMNS.iter().filter(|column| !is_share_of_time(column));
-    // What is pending is no amount of anything: it makes the others less than they will be.
+    // What is pending or lost is no amount of anything: it makes the others less than they are.
     let later = LATER_COLUMNS.iter().filter(|column| column.subsystem.is_some());
     parts
         .map(Counter::Part)
@@ -74,8 +74,8 @@ impl Counter {
     /// Its name in sentences.
     pub fn words(&self) -> String {
         match self {
-            Counter::Part(column) => column.field.name.replace('_', " "),
-            Counter::Later(column) => column.field.name.replace('_', " "),
+            Counter::Part(column) => column.field.words(),
+            Counter::Later(column) => column.field.words(),
             Counter::Cpu(counter) => counter.name.to_string(),
         }
     }
@@ -125,7 +125,7 @@ mod tests {
     fn every_number_of_a_part_is_compared_and_none_is_that_the_time_is_split_into() {
         let fields: usize = SUBSYSTEMS.iter().map(|s| s.fields.len()).sum();
         // Entries are counted in each part; the run queue is a share of the call's time.
-        let others = CPU_COUNTERS.len() + LATER.len() - 1;
+        let others = CPU_COUNTERS.len() + LATER.len() - 2;
         assert_eq!(COUNTERS.len(), fields - 1 + SUBSYSTEMS.len() + others);
         let names: Vec<String> = COUNTERS.iter().map(Counter::key).collect();
         for name in ["device_seconds", "soft_seconds", "retransmits_total", "allocated_bytes_total"]

@@ -3,16 +3,21 @@
 
 pub mod docs;
 mod functions;
+mod slowest;
 
 use weigh_schema::Mechanism;
 use weigh_schema::amount::show_amount;
-use weigh_schema::call::{CallKind, CallsReport, Numbers, RIVALS, SingleCall};
+use weigh_schema::call::{CallKind, CallsReport, Numbers};
 use weigh_schema::subsystem::{
     COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, LATER, PART, SUBSYSTEMS, Subsystem,
 };
 use weigh_schema::{Number, Unit};
 
 use crate::text::{Line, Paint, wrap};
+use slowest::slow_lines;
+
+pub use slowest::sentence;
+pub(crate) use slowest::{OWN, RUNNABLE};
 
 /// Parts that took less than this share of the time are not named.
 const LEAST_SHARE: f64 = 0.01;
@@ -217,14 +222,15 @@ fn shares(kind: &CallKind) -> String {
 /// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
 fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
-    let name = field.name.replace('_', " ");
+    let name = field.words();
     let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
-    format!("{amount} {}", if is_one { singular(&name) } else { &name })
+    format!("{amount} {}", if is_one { singular(&name) } else { name })
 }
 
-pub(crate) fn singular(name: &str) -> &str {
-    let plural = if name.ends_with("ches") { "es" } else { "s" };
-    name.strip_suffix(plural).unwrap_or(name)
+pub(crate) fn singular(name: &str) -> String {
+    let (noun, rest) = name.split_at(name.find(" caused by").unwrap_or(name.len()));
+    let plural = if noun.ends_with("ches") { "es" } else { "s" };
+    format!("{}{rest}", noun.strip_suffix(plural).unwrap_or(noun))
 }
 
 /// The same for a number of which nothing but its key is known.
@@ -282,79 +288,6 @@ fn counted(counters: &Numbers, calls: u64, width: usize) -> Vec<Line> {
 fn below(text: &str, width: usize) -> Vec<Line> {
     let lines = wrap(text, width.saturating_sub(4), TEXT_LINES).into_iter();
     lines.map(|text| Line::new().add("    ", Paint::Plain).add(text, Paint::Dim)).collect()
-}
-
-/// A slow call in a sentence.
-pub fn sentence(call: &SingleCall) -> String {
-    let worth = call.time_seconds * LEAST_SHARE;
-    let mut words: Vec<(f64, String)> = split(&call.parts)
-        .iter()
-        .map(|share| {
-            let what = share.part.doing(share.is_wait);
-            let done = doings(&share.part, call.parts.get(&share.part.name));
-            let rival = rival(call, &share.part.name).filter(|_| share.is_rivals());
-            let rival = rival.unwrap_or_default();
-            (share.seconds, format!("{} {what}{done}{rival}", seconds(share.seconds)))
-        })
-        .collect();
-    let queue = run_queue(&call.parts);
-    let behind = rival(call, "sched").unwrap_or_default();
-    words.push((queue, format!("{} {RUNNABLE}{behind}", seconds(queue))));
-    words.retain(|(seconds, _)| *seconds >= worth && *seconds > 0.0);
-    words.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words: Vec<String> = words.into_iter().map(|(_, words)| words).collect();
-    let result =
-        if call.result < 0 { format!(" (failed: {})", call.result) } else { String::new() };
-    let counted = match counters_in_words(&call.counters).join(", ") {
-        none if none.is_empty() => none,
-        counted => format!("; {counted}"),
-    };
-    let title = about(&call.call, call.of.as_deref());
-    format!("{title} {}{result}: {}{counted}", seconds(call.time_seconds), words.join(", "))
-}
-
-/// What waiting for a CPU is, in a sentence.
-pub(crate) const RUNNABLE: &str = "runnable while others had the CPU";
-
-/// A rival that is of the same process.
-pub(crate) const OWN: &str = "another thread of its own";
-
-/// Who was in the way there: ", most behind ffmpeg (PID 4711)".
-fn rival(call: &SingleCall, subsystem: &str) -> Option<String> {
-    let kind = RIVALS.iter().find(|kind| kind.subsystem == subsystem)?;
-    let rival = call.rivals.get(kind.name)?;
-    let who = match rival.pid == call.pid {
-        true => OWN.to_string(),
-        false => format!("{} (PID {})", rival.name, rival.pid),
-    };
-    Some(format!(", {} {who}", kind.words))
-}
-
-/// What was done there, in brackets.
-fn doings(part: &Part, numbers: Option<&Numbers>) -> String {
-    let Some(numbers) = numbers else { return String::new() };
-    let words: Vec<String> = match part.known {
-        Some(known) => {
-            let fields = known.fields.iter().filter(|field| field.unit != Unit::Seconds);
-            fields.filter_map(|field| Some(in_words(field, numbers.get(&field.key())?))).collect()
-        }
-        None => {
-            let is_of_all = |key: &str| PART.iter().any(|field| field.key() == key);
-            let own = numbers.iter().filter(|(key, _)| !is_of_all(key));
-            own.map(|(key, number)| key_in_words(key, number)).collect()
-        }
-    };
-    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
-}
-
-fn slow_lines(call: &SingleCall, width: usize) -> Vec<Line> {
-    let place = format!("at {}, thread {}: ", seconds(call.at_seconds), call.tid);
-    let lines = wrap(&(place + &sentence(call)), width.saturating_sub(2), TEXT_LINES);
-    let lines = lines.into_iter().enumerate();
-    let indent = |i: usize| if i == 0 { "  " } else { "      " };
-    lines
-        .map(|(i, text)| Line::new().add(indent(i), Paint::Plain).add(text, Paint::Plain))
-        .collect()
 }
 
 fn notes(report: &CallsReport, width: usize) -> Vec<Line> {

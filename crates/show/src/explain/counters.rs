@@ -4,6 +4,7 @@
 use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
 use weigh_schema::explain::{Counter, CounterDifference, ExplainedKind};
+use weigh_schema::subsystem::FOREIGN;
 
 use super::{NAMED_MOST, grouped, named};
 use crate::calls::singular;
@@ -57,8 +58,22 @@ pub(super) fn still_open(kind: &ExplainedKind) -> Option<String> {
     })
 }
 
+/// What they sent to the device for others: `block: 2 requests caused by nobody followed where none is usual`. A
+/// sentence of its own, for it is the others' doing.
+pub(super) fn foreign(kind: &ExplainedKind) -> Option<String> {
+    let words = joined(kind, &is_foreign);
+    (!words.is_empty()).then(|| format!("block: {words}"))
+}
+
+fn is_foreign(counter: &CounterDifference) -> bool {
+    let is_of_block = counter.subsystem.as_deref() == Some("block");
+    !counter.is_later && is_of_block && FOREIGN.contains(&&*counter.name)
+}
+
 fn in_words(kind: &ExplainedKind, part: Option<&str>) -> String {
-    joined(kind, &|counter| !counter.is_later && counter.subsystem.as_deref() == part)
+    let is_of_part =
+        |counter: &CounterDifference| !counter.is_later && counter.subsystem.as_deref() == part;
+    joined(kind, &|counter| is_of_part(counter) && !is_foreign(counter))
 }
 
 fn joined(kind: &ExplainedKind, is_wanted: &dyn Fn(&CounterDifference) -> bool) -> String {

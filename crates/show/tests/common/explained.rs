@@ -129,6 +129,8 @@ fn fsync() -> ExplainedKind {
             difference("fs", Doing::Waiting, 1e-6, 2e-6),
         ],
         counters: vec![
+            counter("block", "foreign_requests_total", [2.0, 0.0], [9, 0]),
+            counter("block", "foreign_bytes_total", [94208.0, 0.0], [9, 0]),
             counter("block", "requests_total", [4.0, 1.0], [12, 502]),
             counter("block", "transferred_bytes_total", [1048576.0, 4096.0], [12, 502]),
             counter("block", "device_seconds", [6.9e-3, 0.5e-3], [12, 502]),
