@@ -61,6 +61,7 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
         lost: note.lost,
         untold_later: note.untold_later,
         merged_later: note.merged_later,
+        unknown_later: note.unknown_later,
     };
     Ok(comparison.report(of, note.command, missing))
 }

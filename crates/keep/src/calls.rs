@@ -2,10 +2,9 @@
 //!
 //! Writes rows a row group at a time, and gives the file its name when it is whole; reads them back
 //! one by one. What came later of calls is known at the end only: until then rows are in a file beside
-//! it, whose columns are taken over as they are (`widened`). What is to be known of the file as a whole stands
-//! in its key-value metadata.
+//! it, whose columns are taken over as they are (`widened`), and what came later is in memory, or in another
+//! one (`later`). What is to be known of the file as a whole stands in its key-value metadata.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +13,11 @@ use weigh_schema::call::{Interval, RIVALS, Rival, RivalKind};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, CostColumn, LATER_COLUMNS, LaterColumn};
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, LaterNumbers};
 
+use crate::calls_later::{LaterOfCalls, Losses};
 use crate::column::{Column, column};
 use crate::error::KeepError;
 use crate::journal::Entry;
+use crate::later::LaterByCall;
 use crate::table::Row;
 use crate::table_reader::{read_notes, read_table};
 use crate::table_writer::TableWriter;
@@ -30,6 +31,8 @@ const LOST: &str = "weigh.lost";
 const UNTOLD_LATER: &str = "weigh.untold_later";
 /// Calls of which what came later stands with another one.
 const MERGED_LATER: &str = "weigh.merged_later";
+/// Calls of which what came later is not known, for their bits were not told.
+const UNKNOWN_LATER: &str = "weigh.unknown_later";
 /// What was followed.
 const COMMAND: &str = "weigh.command";
 
@@ -46,16 +49,27 @@ pub struct CallsNote {
     pub untold_later: u64,
     /// Calls of which what came later stands with another of their kind, for there was no room for each.
     pub merged_later: u64,
+    /// Calls of which what came later is not known, for bits of it came too fast; found out when the file
+    /// is written.
+    pub unknown_later: u64,
 }
-
-/// What came later of calls, by their sequence: of one that is not in it, nothing.
-pub type LaterByCall = HashMap<u64, LaterNumbers>;
 
 /// A file of calls that is being written.
 pub struct CallsWriter {
     path: PathBuf,
     table: TableWriter<CallRow>,
+    later: LaterByCall,
+    losses: Losses,
     measured: u64,
+}
+
+/// What is in a file of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallsWritten {
+    /// How many calls.
+    pub calls: u64,
+    /// Those of them of which what came later is not known.
+    pub unknown_later: u64,
 }
 
 impl CallsWriter {
@@ -67,7 +81,8 @@ impl CallsWriter {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".rows");
         let table = TableWriter::create_of_at(Path::new(&beside), known_at_the_end())?;
-        Ok(CallsWriter { path: path.to_path_buf(), table, measured: 0 })
+        let (later, losses) = (LaterByCall::new(), Losses::default());
+        Ok(CallsWriter { path: path.to_path_buf(), table, later, losses, measured: 0 })
     }
 
     /// Takes one call in.
@@ -76,38 +91,44 @@ impl CallsWriter {
         self.table.push(row)
     }
 
-    /// Writes what is left, with what came later, and gives the file its name; returns how many rows it
-    /// has.
-    pub fn finish(self, note: &CallsNote, later: &LaterByCall) -> Result<u64, KeepError> {
-        let (rows, total) = self.table.finish_unnamed()?;
-        let notes = [
-            (COMMAND, note.command.clone()),
-            (UNTOLD, note.untold.to_string()),
-            (LOST, note.lost.to_string()),
-            (UNTOLD_LATER, note.untold_later.to_string()),
-            (MERGED_LATER, note.merged_later.to_string()),
-        ];
-        let notes = notes.map(|(key, value)| (key.to_string(), value));
-        let measured = self.measured;
-        widened::write::<CallRow>(
-            &rows,
-            &self.path,
-            notes,
-            LATER_COLUMNS.len(),
-            SEQUENCE,
-            &|row| {
-                let nothing = LaterNumbers::default();
-                let numbers = later.get(&row.sequence).unwrap_or(&nothing);
-                let seen = LATER_COLUMNS.iter().filter(|column| column.is_seen(measured));
-                seen.for_each(|column| column.set_raw(row, column.of(numbers)));
-            },
-        )?;
-        Ok(total)
+    /// Takes in what came later of a call, a bit of it or all, whether the call has come already or not.
+    pub fn push_later(&mut self, sequence: u64, growth: &LaterNumbers) -> Result<(), KeepError> {
+        self.later.add(&self.path, sequence, growth)
+    }
+
+    /// From one time to another, since the Unix epoch, bits of what came later were lost. Times come in their
+    /// order.
+    pub fn lost_later(&mut self, from_ns: i64, to_ns: i64) {
+        self.losses.add(from_ns, to_ns);
+    }
+
+    /// Writes what is left, with what came later, and gives the file its name.
+    pub fn finish(self, note: &CallsNote) -> Result<CallsWritten, KeepError> {
+        let (rows, calls) = self.table.finish_unnamed()?;
+        let mut completion = LaterOfCalls {
+            later: &self.later,
+            losses: &self.losses,
+            measured: self.measured,
+            note,
+            unknown: 0,
+        };
+        widened::write::<CallRow, _>(&rows, &self.path, &mut completion)?;
+        Ok(CallsWritten { calls, unknown_later: completion.unknown })
     }
 }
 
-/// The column by which calls are told apart.
-const SEQUENCE: &str = "sequence";
+/// What is said of the file as a whole.
+pub(crate) fn notes(note: &CallsNote) -> Vec<(String, String)> {
+    let numbers = [
+        (UNTOLD, note.untold),
+        (LOST, note.lost),
+        (UNTOLD_LATER, note.untold_later),
+        (MERGED_LATER, note.merged_later),
+        (UNKNOWN_LATER, note.unknown_later),
+    ];
+    let numbers = numbers.map(|(key, number)| (key.to_string(), number.to_string()));
+    std::iter::once((COMMAND.to_string(), note.command.clone())).chain(numbers).collect()
+}
 
 /// The columns of a call that has just returned.
 fn known_at_the_end() -> Vec<Column<CallRow>> {
@@ -127,6 +148,7 @@ pub fn calls_note(path: &Path) -> Result<CallsNote, KeepError> {
         lost: number(LOST),
         untold_later: number(UNTOLD_LATER),
         merged_later: number(MERGED_LATER),
+        unknown_later: number(UNKNOWN_LATER),
     })
 }
 

@@ -14,6 +14,7 @@
 
 mod atomic;
 mod calls;
+mod calls_later;
 mod column;
 mod describe;
 mod error;
@@ -23,6 +24,7 @@ mod io;
 mod io_calls;
 mod io_series;
 pub mod journal;
+mod later;
 mod parquet_file;
 mod place;
 mod provisional;
@@ -35,7 +37,7 @@ mod table_writer;
 mod widened;
 mod writer;
 
-pub use calls::{CallsNote, CallsWriter, LaterByCall, calls_note, each_call};
+pub use calls::{CallsNote, CallsWriter, CallsWritten, calls_note, each_call};
 pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
 pub use error::KeepError;
 pub use io::{IoWriter, each_use};

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
@@ -20,63 +20,84 @@ use crate::table::Row;
 use crate::table_reader::{guarded, locate, read_group};
 use crate::table_writer::Pending;
 
-/// Writes the table to `path`: with the columns of `rows`, and the last `more` ones of a row, which
-/// `complete` fills in by what the row has in the column `key`.
-pub(crate) fn write<R: Row>(
+/// What the last columns hold.
+pub(crate) trait Completion<R> {
+    /// What a row is found by.
+    type Key;
+    /// What is found of it.
+    type Found;
+    /// The columns that this is made of.
+    const KEYS: &'static [&'static str];
+
+    /// How many columns it fills in.
+    fn columns() -> usize;
+    /// Of a row that has the columns of [`Completion::KEYS`] alone.
+    fn key(row: &R) -> Self::Key;
+    /// For the rows of a group, in their order.
+    fn find(&mut self, keys: &[Self::Key]) -> Result<Vec<Self::Found>, KeepError>;
+    /// Puts it into a row that has nothing else.
+    fn put(row: &mut R, found: &Self::Found);
+    /// What is to be said of the table as a whole, when all of its rows were completed.
+    fn notes(&self) -> Vec<(String, String)>;
+}
+
+/// Writes the table to `path`: with the columns of `rows`, and the last ones of a row.
+pub(crate) fn write<R: Row, C: Completion<R>>(
     rows: &AtomicFile,
     path: &Path,
-    notes: impl IntoIterator<Item = (String, String)>,
-    more: usize,
-    key: &str,
-    complete: &dyn Fn(&mut R),
+    completion: &mut C,
 ) -> Result<(), KeepError> {
     let source = rows.reopen()?;
     let copied = source.try_clone().map_err(|e| KeepError::read(rows.path(), e))?;
     let reader = guarded(rows.path(), || SerializedFileReader::new(source))?;
     let mut keys = locate::<R>(rows.path(), &reader)?;
-    keys.retain(|(_, column)| column.name == key);
+    keys.retain(|(_, column)| C::KEYS.contains(&column.name));
     let mut last = R::columns();
-    last.drain(..last.len() - more);
+    last.drain(..last.len() - C::columns());
     let failed = |error| KeepError::from_writing(path, error);
-    let mut file = open::<R>(path, notes)?;
+    let mut file = open::<R>(path)?;
     for index in 0..reader.num_row_groups() {
         let group = guarded(rows.path(), || reader.get_row_group(index))?;
-        let values = completed(rows.path(), group.as_ref(), &keys, &last, complete)?;
+        let values = completed(rows.path(), group.as_ref(), &keys, &last, completion)?;
         let mut target = file.next_row_group().map_err(failed)?;
         take_over(&mut target, group.metadata(), &copied).map_err(failed)?;
         add(&mut target, values).map_err(failed)?;
         target.close().map_err(failed)?;
     }
+    for (key, value) in completion.notes() {
+        file.append_key_value_metadata(KeyValue::new(key, value));
+    }
     file.into_inner().map_err(failed)?.commit()
 }
 
-fn open<R: Row>(
-    path: &Path,
-    notes: impl IntoIterator<Item = (String, String)>,
-) -> Result<SerializedFileWriter<AtomicFile>, KeepError> {
+fn open<R: Row>(path: &Path) -> Result<SerializedFileWriter<AtomicFile>, KeepError> {
     let sink = AtomicFile::create_at(path)?;
     let fields = R::columns().iter().map(Column::parquet_type).collect::<ParquetResult<_>>();
-    let notes = R::notes().into_iter().chain(notes);
-    let file = fields.and_then(|fields| parquet_file::open(fields, notes, sink));
+    let file = fields.and_then(|fields| parquet_file::open(fields, R::notes(), sink));
     file.map_err(|error| KeepError::from_writing(path, error))
 }
 
 /// What a row group's rows have in the last columns.
-fn completed<R: Row>(
+fn completed<R: Row, C: Completion<R>>(
     path: &Path,
     group: &dyn RowGroupReader,
     keys: &[(usize, Column<R>)],
     last: &[Column<R>],
-    complete: &dyn Fn(&mut R),
+    completion: &mut C,
 ) -> Result<Vec<Pending>, KeepError> {
+    let mut of_rows = Vec::new();
+    let _ = read_group(path, group, keys, &mut |row: R| {
+        of_rows.push(C::key(&row));
+        ControlFlow::Continue(())
+    })?;
     let mut values: Vec<Pending> = last.iter().map(Pending::new).collect();
-    let _ = read_group(path, group, keys, &mut |mut row: R| {
-        complete(&mut row);
+    for found in completion.find(&of_rows)? {
+        let mut row = R::blank();
+        C::put(&mut row, &found);
         for (column, values) in last.iter().zip(&mut values) {
             values.push(column.get(&row));
         }
-        ControlFlow::Continue(())
-    })?;
+    }
     Ok(values)
 }
 

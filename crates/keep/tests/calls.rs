@@ -47,8 +47,10 @@ fn row(sequence: u64) -> CallRow {
 fn write(path: &Path, rows: u64, note: &CallsNote) -> u64 {
     let mut writer = CallsWriter::create(path).unwrap();
     (0..rows).for_each(|sequence| writer.push(&row(sequence)).unwrap());
-    let later = (0..rows).filter_map(|call| Some((u64::MAX - call, later(call)?))).collect();
-    writer.finish(note, &later).unwrap()
+    for call in (0..rows).filter(|call| later(*call).is_some()) {
+        writer.push_later(u64::MAX - call, &later(call).unwrap()).unwrap();
+    }
+    writer.finish(note).unwrap().calls
 }
 
 /// Two of three leave something behind.
@@ -77,6 +79,7 @@ fn every_call_comes_back_as_it_was() {
         lost: u64::MAX,
         untold_later: 5,
         merged_later: 7,
+        unknown_later: 0,
     };
     let known = completed(1).known_later;
     assert!(known.count_ones() > 3 && (known.count_ones() as usize) < LATER_COLUMNS.len());
@@ -89,6 +92,47 @@ fn every_call_comes_back_as_it_was() {
     assert_eq!((total.unwrap(), next), (CALLS, CALLS));
     assert_eq!(calls_note(&path).unwrap(), note);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "what was beside it is gone");
+}
+
+/// Calls of 10 ns, each 100 ns after the one before; bits were lost while three of them lasted.
+#[test]
+fn what_came_later_of_calls_whose_bits_may_be_lost_is_absent_and_not_0() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.parquet");
+    let mut writer = CallsWriter::create(&path).unwrap();
+    for sequence in 0..10 {
+        let mut row =
+            CallRow { sequence, time_ns: sequence.cast_signed() * 100, ..CallRow::default() };
+        row.account.set_time_ns(10);
+        COST_COLUMNS.iter().for_each(|column| column.set_raw(&mut row, 0));
+        row.account.set_time_ns(10);
+        writer.push(&row).unwrap();
+    }
+    let bit = |pending: i64| {
+        let mut bit = LaterNumbers::default();
+        (bit[0], bit[1]) = (pending.cast_unsigned(), 4);
+        bit
+    };
+    // Of the fourth call bits came all the same; of the last one only the end, and of the first none is missing.
+    writer.push_later(3, &bit(0)).unwrap();
+    writer.push_later(9, &bit(-1)).unwrap();
+    writer.lost_later(205, 301);
+    writer.lost_later(410, 450);
+    let note = CallsNote { untold_later: 9, ..CallsNote::default() };
+    let written = writer.finish(&note).unwrap();
+    assert_eq!((written.calls, written.unknown_later), (10, 3));
+    assert_eq!(calls_note(&path).unwrap(), CallsNote { unknown_later: 3, ..note });
+    let mut pending_and_requests = Vec::new();
+    each_call(&path, |row| {
+        let raw = |place: usize| LATER_COLUMNS[place].raw(&row);
+        pending_and_requests.push((raw(0), raw(1)));
+    })
+    .unwrap();
+    let (none, nothing) = ((None, None), (Some(0), Some(0)));
+    let rest = [nothing; 4];
+    assert_eq!(pending_and_requests[..5], [nothing, nothing, none, (Some(0), Some(4)), none]);
+    assert_eq!(pending_and_requests[5..9], rest);
+    assert_eq!(pending_and_requests[9], none, "more ended than was begun");
 }
 
 #[test]

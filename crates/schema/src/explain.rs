@@ -132,6 +132,9 @@ pub struct ExplainReport {
     /// Calls of which what came later stands with another call of their kind.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub merged_later_total: u64,
+    /// Calls of which what came later is not known, for bits of it that may be theirs came too fast.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown_later_total: u64,
     /// Parts of the kernel that were not looked into: their time is in the remainder.
     pub unmeasured: Vec<String>,
     /// The kinds of calls, those whose slow ones lost most time first.

@@ -239,6 +239,12 @@ pub fn warnings(report: &ExplainReport) -> Vec<String> {
             grouped(report.untold_later_total)
         ));
     }
+    if report.unknown_later_total > 0 {
+        texts.push(format!(
+            "of {} calls it is not known what they caused later: the missing bits may be theirs",
+            grouped(report.unknown_later_total)
+        ));
+    }
     if report.merged_later_total > 0 {
         texts.push(format!(
             "of {} calls what they caused later stands with another of their kind: there was no room for \

@@ -39,6 +39,8 @@ pub struct Missing {
     pub untold_later: u64,
     /// Calls of which what came later stands with another of their kind.
     pub merged_later: u64,
+    /// Calls of which what came later is not known.
+    pub unknown_later: u64,
 }
 
 /// Slow and ordinary calls.
@@ -216,6 +218,7 @@ impl Comparison {
             lost_total: missing.lost,
             untold_later_total: missing.untold_later,
             merged_later_total: missing.merged_later,
+            unknown_later_total: missing.unknown_later,
             unmeasured: unmeasured.map(|s| s.name.to_string()).collect(),
             kinds,
         }

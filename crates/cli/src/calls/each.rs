@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weigh_account::{Owners, call_row, shell_words};
 use weigh_collect::calls::{KernelCalls, name};
 use weigh_collect::clock::monotonic_ns;
-use weigh_keep::{CallsNote, CallsWriter, KeepError, LaterByCall};
+use weigh_keep::{CallsNote, CallsWriter, KeepError};
 use weigh_schema::call::{Call, Later, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -17,9 +17,11 @@ use crate::arguments::CallsArguments;
 /// The file of all calls.
 pub struct Each {
     file: Result<CallsWriter, KeepError>,
-    later: LaterByCall,
     epoch_ns: i64,
     measured: u64,
+    /// Bits of what came later that were lost when that was looked at last, and when that was.
+    untold_later: u64,
+    looked_ns: u64,
 }
 
 impl Each {
@@ -32,9 +34,10 @@ impl Each {
         let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
         Each {
             file: Ok(file),
-            later: LaterByCall::new(),
             epoch_ns: now_ns.saturating_sub_unsigned(monotonic_ns()),
             measured: bits.fold(SUBSYSTEMS[0].bit(), |set, bit| set | bit),
+            untold_later: 0,
+            looked_ns: monotonic_ns(),
         }
     }
 
@@ -49,18 +52,35 @@ impl Each {
         }
     }
 
-    /// Adds up what came later.
+    /// Takes in what came later.
     pub fn add_later(&mut self, later: &[Later]) {
         for Later { sequence, growth } in later {
-            let numbers = self.later.entry(*sequence).or_default();
-            for (number, more) in numbers.iter_mut().zip(growth) {
-                *number = number.wrapping_add(*more);
+            let Ok(file) = &mut self.file else { return };
+            if let Err(error) = file.push_later(*sequence, growth) {
+                self.file = Err(error);
             }
         }
     }
 
-    /// Gives the file its name.
-    pub fn finish(self, arguments: &CallsArguments, tally: Tally) -> Result<u64, KeepError> {
+    /// Looks whether bits of what came later were lost since the last time.
+    pub fn look_for_losses(&mut self, calls: &KernelCalls) {
+        let now_ns = monotonic_ns();
+        let untold_later = calls.tally().untold_later;
+        if untold_later > self.untold_later
+            && let Ok(file) = &mut self.file
+        {
+            let at = |monotonic_ns| self.epoch_ns.saturating_add_unsigned(monotonic_ns);
+            file.lost_later(at(self.looked_ns), at(monotonic_ns()));
+        }
+        (self.untold_later, self.looked_ns) = (untold_later, now_ns);
+    }
+
+    /// Gives the file its name; emits what is to be said of it.
+    pub fn finish(
+        self,
+        arguments: &CallsArguments,
+        tally: Tally,
+    ) -> Result<Option<String>, KeepError> {
         let words = arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
         let command = match arguments.pid {
             Some(pid) => format!("process {pid}"),
@@ -72,7 +92,18 @@ impl Each {
             lost: tally.lost,
             untold_later: tally.untold_later,
             merged_later: tally.merged_later,
+            unknown_later: 0,
         };
-        self.file?.finish(&note, &self.later)
+        let written = self.file?.finish(&note)?;
+        Ok(unknown(written.unknown_later, tally.untold_later))
     }
+}
+
+fn unknown(calls: u64, bits: u64) -> Option<String> {
+    (calls > 0).then(|| {
+        format!(
+            "later costs of {calls} calls are not known: {bits} bits of what came later came faster than weigh \
+             could read them, and may be theirs; in the rows of these calls they are absent"
+        )
+    })
 }

@@ -90,9 +90,10 @@ pub fn follow(
     calls.count_hits();
     kept.take_in_the_rest(&mut calls);
     let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
-    if let Some(each) = kept.each {
-        each.finish(arguments, tally)?;
-    }
+    let unknown_later = match kept.each {
+        Some(each) => each.finish(arguments, tally)?,
+        None => None,
+    };
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -113,7 +114,7 @@ pub fn follow(
         missed_returns_total: calls.missed_returns(),
         missed_arrivals_total: calls.missed_arrivals(),
         functions: calls.functions().cloned(),
-        notes: Vec::new(),
+        notes: unknown_later.into_iter().collect(),
     };
     Ok(Ok(Followed { report, status }))
 }
@@ -191,6 +192,7 @@ impl Kept {
         if let Some(each) = &mut self.each {
             each.write(&told, &self.owners);
             each.add_later(&later);
+            each.look_for_losses(calls);
         }
         let bar = self.slowest.add(told);
         if let Some(bar) = bar.filter(|_| self.each.is_none()) {

@@ -19,6 +19,7 @@ pub fn slow() -> ExplainReport {
         lost_total: 3,
         untold_later_total: 5,
         merged_later_total: 7,
+        unknown_later_total: 3,
         unmeasured: vec!["tcp".to_string(), "net".to_string()],
         kinds: vec![
             fsync(),
@@ -60,6 +61,7 @@ pub fn nothing() -> ExplainReport {
         lost_total: 0,
         untold_later_total: 0,
         merged_later_total: 0,
+        unknown_later_total: 0,
         unmeasured: Vec::new(),
         kinds: vec![other("read", 2_000, Verdict::NoneSlow)],
     }
