@@ -87,7 +87,7 @@ fn ways(place: &Path) -> Vec<Way> {
         match mechanism {
             // One of the others.
             IoMechanism::Auto => {}
-            IoMechanism::Preload | IoMechanism::PreloadBpf => {
+            IoMechanism::Preload | IoMechanism::PreloadBpf | IoMechanism::PreloadPtrace => {
                 ways.extend(by("per file", mechanism, &[]));
             }
             IoMechanism::Bpf | IoMechanism::Ptrace => {
