@@ -22,7 +22,13 @@ pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     let recording = Recording::open(&arguments.recording)?;
     let Some(found) = recording.summary().io.as_deref() else {
         let place = recording.directory().display();
-        bail!("{place}: what was read and written is not in it; `weigh run --io` records it");
+        let why = match recording.is_complete() {
+            true => "`weigh run --io` records it",
+            false => {
+                "it was cut short, and nothing of it had been recorded (`weigh run --io` does so at each --interval)"
+            }
+        };
+        bail!("{place}: what was read and written is not in it; {why}");
     };
     let wanted = Wanted { under: absolute(&arguments.under)? };
     match arguments.format {

@@ -241,6 +241,50 @@ fn a_disk_that_fills_while_the_job_runs() {
     assert!(!recording.is_complete());
 }
 
+/// The same with a row for each call, which needs more room; and of `weigh io`, whose files are whole or not there.
+#[test]
+fn a_disk_that_fills_while_reads_and_writes_are_followed() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let disk = SmallDisk::new(&scratch, 200_000);
+    let place = disk.path("recording");
+    let script = "for ((i = 0; i < 9000; i++)); do echo 0123456789; done > written; echo done > job-is-done; exit 3";
+    let run = ["run", "-q", "-o", &place, "--interval", "50ms", "--io", "--io-calls"];
+    let output = weigh(&scratch, &[&run[..], &["--", "bash", "-c", script]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
+    assert_eq!(scratch.text("work/written").len(), 9000 * 11, "{said}");
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    says(&said, &["written by 9", "No space left", &place]);
+    let recording = Recording::open(Path::new(&place)).expect("what there was room for");
+    assert!(!recording.is_complete());
+    fs::remove_dir_all(&place).expect("it is removed");
+    fs::remove_file(scratch.path("work/job-is-done")).expect("it is removed");
+
+    fs::write(disk.path("filler"), vec![0; 170_000]).expect("there is room");
+    let (calls, json) = (disk.path("calls.parquet"), scratch.path("io.json").display().to_string());
+    let parquet = scratch.path("files.parquet");
+    let files = parquet.display().to_string();
+    let io = ["io", "-q", "--calls", &calls, "--parquet", &files, "--json", &json];
+    let output = weigh(&scratch, &[&io[..], &["--", "bash", "-c", script]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    // The table is there in spite of -q, and so is all that there was room for.
+    says(&said, &["written by 9", "No space left", &calls]);
+    assert!(!Path::new(&calls).exists(), "{said}");
+    let report: serde_json::Value = serde_json::from_str(&scratch.text("io.json")).expect("JSON");
+    assert_eq!(report["mechanism"], "bpf", "{report}");
+    let mut written = 0;
+    let add = |row: weigh_schema::io::FileUse| {
+        if row.name.ends_with("/written") {
+            written += row.totals.by_calls.written_bytes;
+        }
+    };
+    weigh_keep::each_use(&parquet, add).expect("rows");
+    assert_eq!(written, 9000 * 11);
+}
+
 #[test]
 fn a_recording_that_is_none() {
     let scratch = Scratch::new();

@@ -172,6 +172,17 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     let shown = weigh(&measured.scratch, &["show", &recording.display().to_string()]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("/log") && shown.contains("incomplete"), "{shown}");
+    // It is a recording as any other.
+    let place = recording.display().to_string();
+    let page = measured.scratch.path("page.html").display().to_string();
+    let reported = weigh(&measured.scratch, &["report", &place, "-o", &page]);
+    assert!(reported.status.success(), "{reported:?}");
+    assert!(measured.scratch.text("page.html").contains("/log"));
+    for format in ["darshan-parser", "wfformat", "dot"] {
+        let exported = weigh(&measured.scratch, &["export", &place, "--format", format]);
+        assert!(exported.status.success(), "{exported:?}");
+        assert!(String::from_utf8_lossy(&exported.stdout).contains("/log"), "{format}");
+    }
 }
 
 /// The fields that `darshan-parser` has for each counter, and the keys of its head.

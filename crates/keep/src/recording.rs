@@ -327,7 +327,7 @@ fn sentence(
     let mut text = match (running, summary.exit.is_some()) {
         (true, _) => "still being recorded".to_string(),
         (false, false) => {
-            "incomplete: weigh ended before the job did (it was killed, or the machine went down)"
+            "incomplete: weigh ended before the job did (it was killed, the machine went down, or the disk was full)"
                 .to_string()
         }
         (false, true) => {

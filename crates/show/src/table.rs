@@ -71,7 +71,14 @@ fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
         lines.push(Line::new().pad_to(7).add(place, Paint::Dim));
     }
     if !style.complete {
-        let text = "incomplete recording: weigh ended before the job did; what follows is what it had seen";
+        let text = match summary.exit {
+            Some(_) => {
+                "incomplete recording: not all of it could be written; what follows is what was seen"
+            }
+            None => {
+                "incomplete recording: weigh ended before the job did; what follows is what it had seen"
+            }
+        };
         lines.extend(paragraph("", Paint::Plain, text, Paint::Warn, 7, width));
     }
     for limit in summary.limits.iter().filter(|l| l.exceeded) {

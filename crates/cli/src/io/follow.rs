@@ -9,6 +9,7 @@ use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
+use weigh_keep::KeepError;
 
 use super::gather::{Gather, LOOK};
 use super::mechanism;
@@ -28,6 +29,8 @@ pub struct Followed {
     pub run: Run,
     /// How the command ended.
     pub status: Option<ExitStatus>,
+    /// Whether the files of rows could be written.
+    pub kept: Result<(), KeepError>,
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
@@ -61,8 +64,7 @@ pub fn follow(
     };
     let mut following = Following { arguments, gather, sinks, live, began, is_warned: false };
     let status = following.until_over(started)?;
-    let (book, run) = following.finish()?;
-    Ok(Ok(Followed { book, run, status }))
+    Ok(Ok(following.finish(status)?))
 }
 
 /// What is known while it goes on.
@@ -156,7 +158,7 @@ impl Following<'_> {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<(IoBook, Run)> {
+    fn finish(mut self, status: Option<ExitStatus>) -> anyhow::Result<Followed> {
         let mut run = self.run();
         if !self.arguments.runs_already() {
             // The memory of the last process is given back after its end was told.
@@ -173,7 +175,7 @@ impl Following<'_> {
             _ => shell_words(&run.command),
         };
         let book = self.gather.book;
-        self.sinks.finish(&command, &book, &run, &name)?;
-        Ok((book, run))
+        let kept = self.sinks.finish(&command, &book, &run, &name);
+        Ok(Followed { book, run, status, kept })
     }
 }

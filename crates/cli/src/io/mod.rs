@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
+use weigh_keep::KeepError;
 use weigh_schema::io::{FileUse, IoReport};
 
 use crate::arguments::{IoArguments, IoSubject, IoTelling};
@@ -46,16 +47,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
         }
     };
     let report = report(&followed.book, &followed.run, &name);
-    if !telling.quiet {
-        // Standard output is the command's, or the JSON's.
-        let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
-        tell(!arguments.runs_already() || is_json, WIDE, |columns, color| {
-            text(&report, telling.rows, columns, color)
-        })?;
-    }
-    if let Some(json) = json {
-        json.write_json(&report)?;
-    }
+    tell_all(&report, telling, json, followed.kept, !arguments.runs_already())?;
     Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
 
@@ -72,9 +64,24 @@ fn live(telling: &IoTelling) -> anyhow::Result<Option<Live>> {
     Ok(telling.live.then(Live::new))
 }
 
-/// The table on standard error: standard output is the command's.
-fn tell_beside(report: &IoReport<Files<'_>>, telling: &IoTelling) -> anyhow::Result<()> {
-    tell(true, WIDE, |columns, color| text(report, telling.rows, columns, color))
+/// Tells what was found, on standard error if standard output is the command's. What could not be written, as `kept`
+/// says of the files of rows, is in the table in spite of -q, and the error comes last.
+fn tell_all(
+    report: &IoReport<Files<'_>>,
+    telling: &IoTelling,
+    json: Option<Destination>,
+    kept: Result<(), KeepError>,
+    is_beside: bool,
+) -> anyhow::Result<()> {
+    let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
+    let told = json.map_or(Ok(()), |json| json.write_json(report));
+    let whole = kept.map_err(anyhow::Error::from).and(told);
+    if !telling.quiet || whole.is_err() {
+        tell(is_beside || is_json, WIDE, |columns, color| {
+            text(report, telling.rows, columns, color)
+        })?;
+    }
+    whole
 }
 
 /// The table, with so many files.

@@ -33,7 +33,8 @@ impl Sinks {
         }
     }
 
-    /// Writes the rest. `name` names a call by its number.
+    /// Writes the rest; if one of them can not be written, the other one is all the same. `name` names a call by
+    /// its number.
     pub fn finish(
         self,
         command: &str,
@@ -41,15 +42,15 @@ impl Sinks {
         run: &Run,
         name: &dyn Fn(u64) -> String,
     ) -> Result<(), KeepError> {
-        if let Some(calls) = self.calls {
-            calls?.finish(command, run.tally.untold, &run.grounds.notes)?;
-        }
-        if let Some(parquet) = self.parquet {
+        let calls = self.calls.map_or(Ok(()), |calls| {
+            calls?.finish(command, run.tally.untold, &run.grounds.notes).map(drop)
+        });
+        let parquet = self.parquet.map_or(Ok(()), |parquet| {
             let mut parquet = parquet?;
             Files::of(book, name).iter().try_for_each(|file| parquet.push(&file))?;
-            parquet.finish(command)?;
-        }
-        Ok(())
+            parquet.finish(command).map(drop)
+        });
+        calls.and(parquet)
     }
 }
 

@@ -81,11 +81,15 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
             recording: Some(&place),
         };
         eprint!("{}", table::render(&summary, style));
-        if let Ok(Some(recording)) = &recording {
-            match files_used(recording, style.width, style.color) {
+        match (&recording, &summary.io) {
+            (Ok(Some(recording)), _) => match files_used(recording, style.width, style.color) {
                 Ok(text) => eprint!("{text}"),
                 Err(error) => eprintln!("weigh: {error:#}"),
+            },
+            (_, Some(found)) => {
+                eprint!("{}", weigh_show::io::render_without_rows(found, style.width, style.color));
             }
+            _ => {}
         }
     }
     let end = Happening::End { summary: Box::new(summary.clone()) };

@@ -59,6 +59,13 @@ pub fn render_recorded(found: &IoFound, shown: &[FileUse], width: usize, color: 
     text([vec![Line::new()], head, table(found, shown, more, width)].concat(), width, color)
 }
 
+/// The same of a run whose rows could not be kept.
+pub fn render_without_rows(found: &IoFound, width: usize, color: bool) -> String {
+    let lost = Some("the rows of files could not be written".to_string());
+    let head = headline(found, "Files  ", width);
+    text([vec![Line::new()], head, table(found, &[], lost, width)].concat(), width, color)
+}
+
 fn text(lines: Vec<Line>, width: usize, color: bool) -> String {
     lines.iter().map(|line| line.render(width.max(LEAST_WIDTH), color) + "\n").collect()
 }

@@ -27,6 +27,7 @@ use crate::foreground::{self, Foreground, Started};
 use crate::live::Live;
 use leaving::Leaving;
 use told::MountIo;
+use weigh_keep::KeepError;
 
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
@@ -47,14 +48,9 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let gather = Gather::new(Box::new(told), call_name);
     let mut serving = Serving { arguments, mounted, gather, sinks, live, began, counted: None };
     let status = serving.until_over(&mut started)?;
-    let (book, run) = serving.finish()?;
+    let (book, run, kept) = serving.finish()?;
     let report = report(&book, &run, &call_name);
-    if !telling.quiet {
-        super::tell_beside(&report, telling)?;
-    }
-    if let Some(json) = json {
-        json.write_json(&report)?;
-    }
+    super::tell_all(&report, telling, json, kept, true)?;
     Ok(status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
 
@@ -179,7 +175,7 @@ impl Serving<'_> {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<(IoBook, Run)> {
+    fn finish(mut self) -> anyhow::Result<(IoBook, Run, Result<(), KeepError>)> {
         clear(&mut self.live);
         let mut run = self.run();
         let sinks = &mut self.sinks;
@@ -193,8 +189,8 @@ impl Serving<'_> {
             true => format!("mount of {}", self.arguments.source.display()),
             false => shell_words(&run.command),
         };
-        self.sinks.finish(&command, &book, &run, &call_name)?;
-        Ok((book, run))
+        let kept = self.sinks.finish(&command, &book, &run, &call_name);
+        Ok((book, run, kept))
     }
 }
 
