@@ -180,7 +180,6 @@ vm() {
 		local status=0
 		# There is no Python in the guest.
 		tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- --skip the_library_changes_nothing_of_a_program \
-			--skip what_goes_by_sockets_is_counted_whatever_else \
 			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
 			--skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
 		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.

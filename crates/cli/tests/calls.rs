@@ -132,6 +132,28 @@ fn every_call_is_counted_and_its_parts_add_up() {
     }
 }
 
+/// It is tried out with calls that are in no table, and no row.
+#[test]
+fn what_following_a_call_costs_here_is_said() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("calls.parquet");
+    let options = ["--per-call", &file.display().to_string()];
+    let (output, report) = calls(&scratch, &options, &["true"]);
+    let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
+    let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
+    assert!(followed > others && others > 0.0 && followed < 1e-3, "{followed} {others}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("to be followed costs each call"), "{said}");
+    let rows = report["calls"].as_array().expect("rows");
+    let counted: u64 = rows.iter().filter_map(|row| row["calls_total"].as_u64()).sum();
+    assert_eq!(report["calls_total"].as_u64(), Some(counted), "{report}");
+    let is_known = |row: &Value| !row["call"].as_str().expect("a name").contains("32766");
+    assert!(counted < 1000 && rows.iter().all(is_known), "{counted} {report}");
+    assert_eq!((&report["threads_total"], &report["untold_total"]), (&1.into(), &0.into()));
+    assert_eq!(weigh_keep::each_call(&file, |_| {}).expect("rows"), counted);
+}
+
 #[test]
 fn the_command_keeps_its_output_and_status() {
     needs_root!();
@@ -386,67 +408,15 @@ fn only_the_calls_that_are_asked_for_are_marked() {
     parts_add_up(&report);
 }
 
-/// Sends and receives by sockets, and moves bytes by other things under the same numbers in between; says
-/// what went by sockets, by what the calls returned.
-const SOCKETS: &str = "
-import array, ctypes, os, socket
-c = ctypes.CDLL(None)
-c.fdopen.restype = ctypes.c_void_p
-c.fclose.argtypes = [ctypes.c_void_p]
-sent = received = 0
-a, b = socket.socketpair()
-for i in range(7):
-    sent += a.send(b'x' * 101)
-    sent += os.write(a.fileno(), b'y' * 13)
-    sent += a.sendmsg([b'z' * 5, b'z' * 6])
-    b.recv(30, socket.MSG_PEEK)
-    received += len(b.recv(64))
-    received += len(os.read(b.fileno(), 32))
-    received += len(b.recvmsg(1000)[0])
-# A socket's number becomes a file's.
-number = a.detach()
-os.close(number)
-null = os.open('/dev/null', os.O_RDWR)
-assert null == number
-os.write(null, b'n' * 1009)
-# A stream closes a socket inside of the C library, and another stream is opened there.
-d, e = socket.socketpair()
-number = d.detach()
-sent += os.write(number, b'd' * 17)
-c.fclose(c.fdopen(number, b'r+'))
-again = os.dup(null)
-assert again == number
-os.write(again, b'n' * 2003)
-# A file's number becomes a socket's: by dup2, and by a message.
-f, g = socket.socketpair()
-os.dup2(f.fileno(), again)
-sent += os.write(again, b'f' * 19)
-fds = array.array('i', [g.fileno()])
-sent += f.sendmsg([b'm'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-os.close(null)
-data, parts, _, _ = g.recvmsg(100, 100)
-received += len(data)
-came = array.array('i', parts[0][2])[0]
-assert came == null
-sent += os.write(came, b'c' * 23)
-# A file by a socket, and a datagram.
-with open('/proc/self/exe', 'rb') as exe:
-    sent += os.sendfile(f.fileno(), exe.fileno(), 0, 3001)
-u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-u.bind(('127.0.0.1', 0))
-sent += u.sendto(b'u' * 211, u.getsockname())
-received += len(u.recvfrom(1000)[0])
-print(f'sent={sent} received={received}')
-";
-
 #[test]
 fn what_goes_by_sockets_is_counted_whatever_else_its_number_was() {
     needs_root!();
     for mechanism in ["preload", "bpf"] {
         let scratch = Scratch::new();
         let options = ["-q", "--mechanism", mechanism, "-s", "sched,socket"];
-        let (output, report) = calls(&scratch, &options, &["python3", "-c", SOCKETS]);
+        let (output, report) = calls(&scratch, &options, &[&workload("sockets")]);
         assert!(output.status.success(), "{output:?}");
+        let said = scratch.text("truth");
         let parts = report["subsystems"].as_array().expect("parts");
         if parts.iter().any(|part| part["name"] == "socket" && part.get("missing").is_some()) {
             assert_eq!(mechanism, "bpf", "{report}");
@@ -456,12 +426,12 @@ fn what_goes_by_sockets_is_counted_whatever_else_its_number_was() {
             let rows = report["calls"].as_array().expect("rows").iter();
             rows.filter_map(|row| row["parts"]["socket"][field].as_u64()).sum()
         };
-        let counted =
-            format!("sent={} received={}\n", sum("sent_bytes_total"), sum("received_bytes_total"));
-        assert_eq!(String::from_utf8_lossy(&output.stdout), counted, "{mechanism}: {report}");
+        let counted = (sum("sent_bytes_total"), sum("received_bytes_total"));
+        let expected = (truth(&said, "sent_bytes"), truth(&said, "received_bytes"));
+        assert_eq!(counted, expected, "{mechanism}: {report}");
         // The library counts each call on a socket that moved bytes, and no probe is attached for it.
         if mechanism == "preload" {
-            assert_eq!(sum("entries_total"), 7 * 6 + 8, "{report}");
+            assert_eq!(sum("entries_total"), truth(&said, "moving_calls"), "{report}");
             let of = |part: &&Value| part["name"] == "socket";
             assert_eq!(parts.iter().find(of).map(|part| &part["probes"]), Some(&0.into()));
         }

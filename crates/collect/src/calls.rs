@@ -12,6 +12,7 @@ mod functions;
 pub(crate) mod join;
 mod layout;
 mod names;
+mod price;
 pub mod shim;
 
 use std::cell::RefCell;
@@ -23,8 +24,8 @@ use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
-    BorderProbes, Call, Cell, CounterState, FunctionProbes, Grouping, Later, Named, Sharing, Tally,
-    Written,
+    BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, Later, Named,
+    Sharing, Tally, Written,
 };
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::Subsystem;
@@ -116,6 +117,8 @@ pub struct KernelCalls {
     names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
     own: Option<Own>,
+    tells_all: bool,
+    cost: Option<CallCost>,
     last_serial: u32,
 }
 
@@ -159,11 +162,17 @@ impl KernelCalls {
             true => Err(String::new()),
             false => functions.try_out(&mut self.skeleton),
         };
+        let trial = self.follows_calls().then(price::Trial::begin);
         self.hold(u64::MAX);
         self.attach_only(0)?;
         let own = functions.attach_all(&self.skeleton, tried, &mut self.functions)?;
         self.attached = joined(std::mem::take(&mut self.attached), own.parts);
         self.function_probes = own.functions;
+        if self.tells_all {
+            self.tell_from(0);
+        }
+        self.cost = trial.and_then(|trial| trial.cost(&self.skeleton));
+        self.tell_from(u64::MAX);
         Ok(self)
     }
 
@@ -229,6 +238,8 @@ impl KernelCalls {
             names,
             attached: chosen.attached(),
             own: functions.own().cloned(),
+            tells_all: telling.later,
+            cost: None,
             last_serial: 0,
         })
     }
@@ -241,6 +252,11 @@ impl KernelCalls {
     /// The counters of the CPU that were asked for, and why there are none.
     pub fn counters(&self) -> &[CounterState] {
         self.counting.states()
+    }
+
+    /// What each call costs beyond what it does, where it could be tried out.
+    pub fn cost(&self) -> Option<CallCost> {
+        self.cost
     }
 
     /// How functions at borders are probed, if they are.
@@ -410,7 +426,7 @@ impl KernelCalls {
                 Some(own) => Cell { account: cell.account.with_own(own), ..cell },
                 None => cell,
             })
-            .filter(|cell| cell.account.calls() > 0);
+            .filter(|cell| cell.account.calls() > 0 && !price::is_trial(cell.number));
         Ok(cells.collect())
     }
 }
@@ -436,6 +452,7 @@ fn read_rings(
     builder
         .add(&skeleton.maps.told_calls, move |data| {
             match layout::told_of(data) {
+                Some(layout::Told::Call(call)) if price::is_trial(call.number) => {}
                 Some(layout::Told::Call(call)) => calls.borrow_mut().push(*call),
                 Some(layout::Told::Later(more)) => later.borrow_mut().push(more),
                 None => {}

@@ -263,6 +263,9 @@ pub struct CallsReport {
     pub grouping: Grouping,
     /// How calls were bounded.
     pub mechanism: Mechanism,
+    /// What that costs; absent where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CallCost>,
     /// The parts of the kernel that were asked for.
     pub subsystems: Vec<SubsystemState>,
     /// The counters of the CPU that were asked for.
@@ -370,6 +373,16 @@ pub enum ProbedBy {
 /// What a probe of a function costs, its entry and its return together, as measured here.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeCost {
+    /// A thread that is followed.
+    pub followed_seconds: f64,
+    /// Any other thread of the machine.
+    pub others_seconds: f64,
+}
+
+/// What it costs that calls are followed, each of them beyond what it does itself, as measured here before the
+/// first one: with a call that does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallCost {
     /// A thread that is followed.
     pub followed_seconds: f64,
     /// Any other thread of the machine.

@@ -101,6 +101,7 @@ pub fn follow(
         wall_seconds,
         grouping: wanted.grouping,
         mechanism: Mechanism::Bpf,
+        cost: calls.cost(),
         subsystems: calls.attached().iter().map(state).collect(),
         counters: calls.counters().to_vec(),
         calls: call_kinds(&cells, &kept.owners, &name),

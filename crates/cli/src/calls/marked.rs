@@ -109,6 +109,7 @@ pub fn follow(
         wall_seconds,
         grouping: Grouping::Call,
         mechanism: Mechanism::Preload,
+        cost: None,
         subsystems: calls.attached().iter().map(state).map(by_the_library).collect(),
         counters: Vec::new(),
         calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),

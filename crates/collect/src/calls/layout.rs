@@ -34,11 +34,20 @@ impl Reader<'_> {
 
 /// A thread whose calls are followed from its exec on.
 pub(super) fn armed() -> Vec<u8> {
+    at_stage(types::stage::STAGE_ARMED)
+}
+
+fn at_stage(stage: types::stage) -> Vec<u8> {
     let mut window = vec![0; size_of::<types::window>()];
-    let stage = types::stage::STAGE_ARMED.0.to_ne_bytes();
+    let stage = stage.0.to_ne_bytes();
     let at = offset_of!(types::window, stage);
     window[at..at + stage.len()].copy_from_slice(&stage);
     window
+}
+
+/// A thread whose calls are followed from now on.
+pub(super) fn member() -> Vec<u8> {
+    at_stage(types::stage::STAGE_MEMBER)
 }
 
 /// A thread that is in a call, and of which nothing else is known.

@@ -64,6 +64,7 @@ pub fn render(report: &CallsReport, rows: usize, width: usize, color: bool) -> S
         lines.push(Line::new().add("slowest", Paint::Bold));
         lines.extend(report.slowest.iter().flat_map(|call| slow_lines(call, width)));
     }
+    lines.extend(cost(report, width));
     lines.extend(functions::lines(report, width));
     lines.extend(notes(report, width));
     lines.iter().map(|line| line.render(width, color) + "\n").collect()
@@ -83,6 +84,22 @@ fn headline(report: &CallsReport) -> Line {
     let text =
         format!("{calls} calls {whose} in {}{}", seconds(report.wall_seconds), written(report));
     Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
+}
+
+/// What the mechanism costs.
+fn cost(report: &CallsReport, width: usize) -> Vec<Line> {
+    let Some(cost) = report.cost else { return Vec::new() };
+    let text = format!(
+        "to be followed costs each call {} beyond what it does, and each of any other thread {}, measured here with \
+         a call that does nothing: about {} for all of them",
+        seconds(cost.followed_seconds),
+        seconds(cost.others_seconds),
+        seconds(cost.followed_seconds * report.calls_total as f64),
+    );
+    let lines = wrap(&text, width, TEXT_LINES).into_iter();
+    std::iter::once(Line::new())
+        .chain(lines.map(|text| Line::new().add(text, Paint::Plain)))
+        .collect()
 }
 
 /// What came of them on storage.
