@@ -8,6 +8,7 @@ use std::process::Command;
 
 use support::library::{Asked, NOBODY, folder, must, program, storage};
 use support::{weigh_binary, weigh_for_everybody};
+use weigh_schema::call_row::COST_COLUMNS;
 use weigh_schema::explain::{Doing, ExplainReport, Verdict};
 
 fn weigh(verb: &str) -> Command {
@@ -127,4 +128,50 @@ fn slow_requests_are_told_from_ordinary_ones() {
     assert_eq!(by_token.kinds.len(), 1000);
     assert!(by_token.kinds.iter().all(|kind| kind.verdict == Verdict::TooFew));
     assert!(by_token.kinds.iter().any(|kind| kind.of.as_deref() == Some("token 100999")));
+}
+
+/// Those that had their bytes on the device are named by what they waited for.
+#[test]
+fn requests_that_wait_for_the_device_are_told_from_ordinary_ones() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let (folder, storage) = (folder(), storage());
+    let calls = folder.path().join("calls.parquet");
+    let mut follow = weigh("calls");
+    follow.arg("--per-call").arg(&calls).arg("--").arg(program("requests"));
+    must(follow.arg("400").arg(storage.path().join("log")));
+
+    let mut requests = 0;
+    let mut written: Vec<u64> = Vec::new();
+    weigh_keep::each_call(&calls, |row| {
+        let token = row.interval.map(|interval| interval.token);
+        written.extend(token.filter(|_| row.call == "write" && row.result.0 == 4099));
+        let own = COST_COLUMNS.iter().find(|column| column.name == "block_requests_total");
+        let own = own.expect("a column").raw(&row).unwrap_or(0);
+        requests += if row.call == "fsync" { own } else { 0 };
+    })
+    .expect("a file of calls");
+    assert_eq!(written, (100_000..100_400).collect::<Vec<u64>>());
+    if requests == 0 {
+        println!("ignored: no disk is seen below this file system");
+        return;
+    }
+    let mut explain = weigh("explain");
+    // One of twenty.
+    explain.args(["--slow", "5%", "--json", "-", "--by", "interval"]).arg(&calls);
+    let report: ExplainReport =
+        serde_json::from_slice(&must(&mut explain).stdout).expect("a report");
+    let [kind] = &report.kinds[..] else { panic!("{:?}", report.kinds) };
+    assert_eq!((report.calls_total, kind.verdict), (400, Verdict::Differ));
+    // Others may have had the CPU before it came back.
+    let waits = kind.differences.iter().filter(|part| part.doing == Doing::Waiting);
+    let most = waits.max_by(|a, b| a.more_seconds.total_cmp(&b.more_seconds));
+    let most = most.unwrap_or_else(|| panic!("{:?}", kind.differences));
+    assert!(["block", "journal", "writeback"].contains(&most.subsystem.as_str()), "{most:?}");
+    assert!(most.more_seconds > 10.0 * most.ordinary_seconds, "{most:?}");
+    // Whatever else was slow on a busy machine, most had been synced.
+    let synced = kind.slow_tokens.iter().filter(|token| **token % 20 == 7).count();
+    assert!(2 * synced > kind.slow_tokens.len(), "{:?}", kind.slow_tokens);
 }

@@ -324,7 +324,10 @@ mod tests {
         assert_eq!(call.rivals, [None, None, None]);
         assert_eq!(told_of(&record(&places, &[7, 1_000])), None, "a number is missing");
         assert_eq!(told_of(&record(&places, &[7, 1_000, 2_000, 42, 1])), None, "one too many");
-        assert_eq!(told_of(&record(&[NUMBERS], &[1])), None, "no such number");
+        // Where the last of the words that say which are given has a bit for one more.
+        if !NUMBERS.is_multiple_of(64) {
+            assert_eq!(told_of(&record(&[NUMBERS], &[1])), None, "no such number");
+        }
         assert_eq!(told_of(&[0; 7]), None);
         // One that has not ended.
         let Some(Told::Later(later)) = told_of(&record(&[1, last], &[5, u64::MAX])) else {

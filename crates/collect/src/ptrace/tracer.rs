@@ -281,7 +281,8 @@ impl Tracer {
             if program.runs_as.is_some() && self.files.status_of(tid).is_some_and(is_other_user) {
                 job.warnings.push(format!(
                     "{} (PID {tid}) did not get the rights of user {}: Linux gives none to a \
-                     program that is traced by an ordinary user; measure it with --mechanism poll",
+                     program that is traced by an ordinary user; measure it with --mechanism poll \
+                     (of weigh io, preload)",
                     program.path.display(),
                     program.runs_as.unwrap_or_default()
                 ));

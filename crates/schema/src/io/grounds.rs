@@ -38,7 +38,7 @@ impl Witness {
 /// What the job was made to wait for, so that its calls could be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// How often a thread was stopped at a call.
+    /// How often a thread was stopped: at calls, and where one is born, executes a program, gets a signal or ends.
     pub stops_total: u64,
     /// What one stop takes without a look: measured with a process that does nothing else, before the command began.
     pub stop_seconds: f64,
