@@ -162,7 +162,7 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|io_traced|mechanisms|mount|trace_agent|trace_end|trace_read|unprivileged)-[0-9a-f]+$'
+	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|io_terminal|io_traced|mechanisms|mount|trace_agent|trace_end|trace_read|unprivileged)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
