@@ -95,7 +95,7 @@ report() {
 # Of the tests of cargo what each failed one said; of others, and if it did not build, all.
 what_failed() {
 	grep -q '^---- .* stdout ----$' "$1" || { cat "$1"; return; }
-	awk '/^---- .* stdout ----$/ { on = 1 } /^(test result|failures):/ { on = 0 } on || /^again: /' "$1"
+	awk '/^---- .* stdout ----$/ { on = 1 } /^(test result|failures):/ { on = 0 } on || /^again: / || /^== the guest stood still$/' "$1"
 }
 
 # The tests of cargo, all; and then those that failed, if they are few. A line `again: ok NAME` or

@@ -2,24 +2,29 @@
 # The integration tests of weigh on Debian's stock 6.1 kernel (see run.sh): the same compiled test
 # programs and the same binary that the host's tests use. Shows each test's result as it comes and
 # closes with one line, `N passed, N failed`; the status is 1 if any failed. What fails is run again by
-# itself: if it passes then, it has passed, and is counted as unsteady, too.
+# itself: if it passes then, it has passed, and is counted as unsteady, too. A guest that stands still (see
+# --in-turns of run.sh) is ended, shown as unsteady, and what had not come to its end goes to another one.
 #
-# usage: suite.sh [--scale N] [--in-turns] [--weigh FILE] [TEST-PROGRAM...] [-- FILTER...]
+# usage: suite.sh [--scale N] [--in-turns] [--silence S] [--weigh FILE] [TEST-PROGRAM...] [-- FILTER...]
 #   --weigh FILE    this binary; default: the release build, made now
 #   TEST-PROGRAM    these compiled tests; default: all tests of the package weigh, built now in the
 #                   release profile
 #   --scale N       how many times slower than a real machine to take the guest for (default 6)
 #   --in-turns      see run.sh
+#   --silence S     seconds without a word after which a guest is taken to stand still (default 240)
 #   FILTER          only tests whose names contain one of these; `--skip NAME` leaves some out
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 
-weigh= scale=6 turns=() tests=() filters=()
+weigh= scale=6 silence=240 turns=() tests=() filters=()
+# So many guests, if they stand still.
+most_guests=3
 while (($#)); do
 	case $1 in
 	--weigh) weigh=$2 && shift 2 ;;
 	--scale) scale=$2 && shift 2 ;;
+	--silence) silence=$2 && shift 2 ;;
 	--in-turns) turns=(--in-turns) && shift ;;
 	--)
 		shift
@@ -112,22 +117,59 @@ files=(--file "$scratch/libweigh:/libweigh" --file "$scratch/weigh:/usr/local/bi
 bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)
 [[ -z $bpftool ]] || files+=(--file "$bpftool:/usr/local/bin/bpftool")
 
-status=0
-"$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
-	--env WEIGH_TEST_KERNEL_IMAGE=1 --module sunrpc --module fuse --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
-	-- /suite ${filters[@]+"${filters[@]}"} | tee "$scratch/said" || status=$?
+# Ends a guest that says nothing any more; whether it was ended.
+stands_still() {
+	local size before=-1 since=$SECONDS
+	while kill -0 "$1" 2>/dev/null; do
+		size=$(stat -c %s "$scratch/said")
+		((size == before)) || since=$SECONDS
+		before=$size
+		if ((SECONDS - since >= silence)); then
+			kill "$1"
+			return 0
+		fi
+		sleep 1
+	done
+	return 1
+}
 
-# A program that ended without a result is a failure; so is a machine that did.
+: >"$scratch/said"
+for ((guest = 1; ; guest++)); do
+	status=0
+	"$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
+		--env WEIGH_TEST_KERNEL_IMAGE=1 --module sunrpc --module fuse --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
+		-- /suite ${filters[@]+"${filters[@]}"} > >(tee -a "$scratch/said") &
+	machine=$!
+	stood_still=
+	! stands_still "$machine" || stood_still=1
+	wait "$machine" || status=$?
+	[[ -n $stood_still ]] || break
+	while read -r name; do rm -f "$scratch/tests/$name"; done < <(sed -n 's/^== \([^ ]*\) took .*/\1/p' "$scratch/said")
+	printf '\n== the guest stood still\n' | tee -a "$scratch/said"
+	((guest < most_guests)) || break
+done
+# What the last one said may be under way.
+sleep 1
+
+# A program that ended without a result is a failure; so is a machine that did. Of one that two guests have run the
+# last one counts.
 awk -v programs="${#tests[@]}" -v status="$status" '
+	/^== the guest stood still$/ { unsteady++; next }
+	/^== [^ ]+$/ { name = $2; ok[name] = bad[name] = has_result[name] = 0 }
 	/^test result: / {
-		results++
+		has_result[name] = 1
 		for (i = 2; i <= NF; i++) {
-			if ($i ~ /^passed/) passed += $(i - 1)
-			if ($i ~ /^failed/) failed += $(i - 1)
+			if ($i ~ /^passed/) ok[name] += $(i - 1)
+			if ($i ~ /^failed/) bad[name] += $(i - 1)
 		}
 	}
-	/^again: ok / { unsteady++; passed++; failed-- }
+	/^again: ok / { unsteady++; ok[name]++; bad[name]-- }
 	END {
+		for (name in has_result) {
+			passed += ok[name]
+			failed += bad[name]
+			results += has_result[name]
+		}
 		failed += programs - results
 		if (status && !failed) failed = 1
 		printf "%d passed, %d failed%s\n", passed, failed, unsteady ? ", " unsteady " unsteady" : ""
