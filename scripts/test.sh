@@ -162,7 +162,7 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_recorded|io_rootless|io_terminal|io_traced|mechanisms|mount|trace_agent|trace_end|trace_read|unprivileged)-[0-9a-f]+$'
+	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_terminal|io_traced|mechanisms|mount|trace_agent|trace_end|trace_read|unprivileged)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
@@ -180,6 +180,7 @@ vm() {
 		local status=0
 		# There is no Python in the guest.
 		tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- --skip the_library_changes_nothing_of_a_program \
+			--skip slow_requests_are_told --skip requests_that_wait_for_the_device \
 			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
 			--skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
 		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
