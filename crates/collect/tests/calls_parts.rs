@@ -155,8 +155,8 @@ fn requests_to_a_server_are_counted_and_so_is_waiting_for_it() {
     assert!(served >= 37 * 3_000_000 && served <= followed.truth("stat_ns"), "{asked:?}");
     // Whoever asks may lose the CPU before it waits.
     assert!(waited > served / 2 && waited <= asked.time_ns(), "{asked:?}");
-    // And now and then for a lock, which is a wait for nobody's answer.
-    assert!(waiting(asked, "sched") < waited / 100, "{asked:?}");
+    // And now and then for a lock, which is a wait for nobody's answer: for less than two answers take.
+    assert!(waiting(asked, "sched") < waited / 20, "{asked:?}");
 }
 
 /// Follows datagrams over a loopback whose queue is this; its own statistics are in the truth.
