@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use support::run::{Scratch, set_surroundings};
+use support::run::{Scratch, is_stored, set_surroundings};
 use support::{wait_until, weigh_binary, workload};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS};
 
@@ -83,17 +83,6 @@ fn until_seen<const N: usize>(
         println!("attempt {attempt}: {numbers:?} for {expected:?}: {}", told.text);
     }
     panic!("three times in a row not {expected:?}");
-}
-
-/// Whether what is written there goes to a device at some time.
-fn is_stored() -> bool {
-    const TMPFS: i64 = 0x0102_1994;
-    let scratch = Scratch::new();
-    let is_stored = rustix::fs::statfs(scratch.mark()).expect("a file system").f_type != TMPFS;
-    if !is_stored {
-        println!("ignored: files for temporary use are in memory here");
-    }
-    is_stored
 }
 
 /// Seven pages from the 64th on, and an fsync by the same process.

@@ -8,7 +8,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use support::run::{Scratch, weigh_as};
-use support::told::{BYTES, moved, number, rows, source, text};
+use support::told::{BYTES, is_whole, moved, number, rows, source, text};
 use support::{wait_until, workload};
 
 const NOBODY: u32 = 65534;
@@ -31,19 +31,6 @@ fn io_by(mechanism: &str, scratch: &Scratch, command: &[&str]) -> (Output, Value
     let report: Value = report.unwrap_or_else(|error| panic!("{error}: {}", said()));
     assert_eq!(report["mechanism"], mechanism, "{report}");
     (output, report)
-}
-
-/// What the kernel itself has counted is what was seen, and what programs took to start.
-#[track_caller]
-fn is_whole(report: &Value) {
-    let of = |who: &str, key: &str| report["witness"][who][key].as_u64().expect("a number");
-    for key in ["read_bytes", "read_calls", "written_bytes", "write_calls"] {
-        let known = of("seen", key) + of("start", key);
-        assert_eq!(of("kernel", key), known, "{key}: {}, {}", report["witness"], report["notes"]);
-    }
-    for key in ["quality", "notes", "rest"] {
-        assert!(report.get(key).is_none(), "{key}: {}", report[key]);
-    }
 }
 
 fn sources(row: &Value) -> Vec<&str> {

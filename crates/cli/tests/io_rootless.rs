@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::Value;
 use support::run::{Scratch, weigh_as};
-use support::told::{BYTES, moved, number, row, rows, source, text};
+use support::told::{BYTES, is_whole, moved, number, row, rows, source, text};
 use support::{wait_until, workload};
 use weigh_keep::Recording;
 use weigh_schema::io::{IoFound, Unseen};
@@ -25,18 +25,6 @@ fn io(scratch: &Scratch, command: &[&str]) -> (std::process::Output, Value) {
     let report: Value = report.unwrap_or_else(|error| panic!("{error}: {}", said()));
     assert_eq!(report["mechanism"], "preload", "{report}");
     (output, report)
-}
-
-/// What the kernel itself has counted is what was seen, and what programs took to start.
-#[track_caller]
-fn is_whole(report: &Value) {
-    let of = |who: &str, key: &str| report["witness"][who][key].as_u64().expect("a number");
-    for key in ["read_bytes", "read_calls", "written_bytes", "write_calls"] {
-        let known = of("seen", key) + of("start", key);
-        assert_eq!(of("kernel", key), known, "{key}: {}, {}", report["witness"], report["notes"]);
-    }
-    assert!(report.get("notes").is_none(), "{}", report["notes"]);
-    assert!(report.get("rest").is_none(), "{}", report["rest"]);
 }
 
 /// The library keeps a place for each file and process: who asks for threads is told, before anything runs.

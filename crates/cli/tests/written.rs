@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::Value;
-use support::run::{Scratch, weigh};
+use support::run::{Scratch, is_stored, weigh};
 
 /// Pages that 1,000,003 bytes lie in.
 const PAGES: u64 = 245 * 4096;
@@ -71,17 +71,6 @@ fn until_seen(expected: u64, mut written: impl FnMut() -> (u64, String)) {
 }
 
 const WRITE: &str = "head -c 1000003 /dev/zero >written-file";
-
-/// Whether what is written there goes to storage at some time.
-fn is_stored() -> bool {
-    const TMPFS: i64 = 0x0102_1994;
-    let scratch = Scratch::new();
-    let is_stored = rustix::fs::statfs(scratch.mark()).expect("a file system").f_type != TMPFS;
-    if !is_stored {
-        println!("ignored: files for temporary use are in memory here");
-    }
-    is_stored
-}
 
 #[test]
 fn what_somebody_else_flushes_is_the_writers() {

@@ -17,6 +17,17 @@ const HUNG_SECONDS: f64 = 60.0;
 /// A folder for one run. When it goes, so does whatever still carries its mark.
 pub struct Scratch(TempDir);
 
+/// Whether what is written into a [`Scratch`] goes to storage at some time.
+pub fn is_stored() -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    let scratch = Scratch::new();
+    let is_stored = rustix::fs::statfs(scratch.mark()).expect("a file system").f_type != TMPFS;
+    if !is_stored {
+        println!("ignored: files for temporary use are in memory here");
+    }
+    is_stored
+}
+
 impl Scratch {
     /// A new one, that everybody can write to.
     pub fn new() -> Scratch {

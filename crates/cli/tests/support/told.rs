@@ -33,6 +33,19 @@ pub fn moved(row: &Value, kind: &str) -> [u64; 4] {
     [of("read_bytes"), of("read_calls"), of("written_bytes"), of("write_calls")]
 }
 
+/// What the kernel itself has counted is what was seen, and what programs took to start.
+#[track_caller]
+pub fn is_whole(report: &Value) {
+    let of = |who: &str, key: &str| report["witness"][who][key].as_u64().expect("a number");
+    for key in ["read_bytes", "read_calls", "written_bytes", "write_calls"] {
+        let known = of("seen", key) + of("start", key);
+        assert_eq!(of("kernel", key), known, "{key}: {}, {}", report["witness"], report["notes"]);
+    }
+    for key in ["quality", "notes", "rest"] {
+        assert!(report.get(key).is_none(), "{key}: {}", report[key]);
+    }
+}
+
 /// A path as reports have it.
 pub fn text(path: &Path) -> String {
     path.display().to_string()
