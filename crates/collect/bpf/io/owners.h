@@ -31,9 +31,12 @@ struct owned {
 	__u64 of[OWNED_PAGES]; /* process and thread; 0: nobody */
 };
 
+/*
+ * Made beforehand, some 13 MB: else each CPU begins with four entries, and gets no more while a folio
+ * becomes dirty, with interrupts off. A large one takes up to 32.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_OWNED);
 	__type(key, struct owned_key);
 	__type(value, struct owned);
