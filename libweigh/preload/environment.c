@@ -87,7 +87,9 @@ char **environment_of(char *const *given, const struct slot *slot, bool loads, v
 		end = append(place, PLACE, strlen(PLACE));
 		end = append(end, shared_head->file, strlen(shared_head->file));
 		end = append(end, ":", 1);
-		append_number(end, slot ? index_of(slot) : SLOTS);
+		end = append_number(end, slot ? index_of(slot) : SLOTS);
+		end = append(end, ".", 1);
+		append_number(end, slot ? generation_of(slot->life) : 0);
 	}
 	*next = NULL;
 	return made;

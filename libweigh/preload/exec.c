@@ -38,13 +38,13 @@ static void before_exec(struct slot *slot, const char *path, uint32_t blind)
 		IO(io_before_exec();)
 	}
 	name_program(slot, path, blind);
-	slot->state = STATE_EXECED;
+	set_state(slot, STATE_EXECED);
 }
 
 static void exec_failed(struct slot *slot, uint32_t blind)
 {
 	__atomic_fetch_and((uint32_t *)&slot->flags, ~(FLAG_EXECED | (blind & ~FLAG_FILTERED)), __ATOMIC_RELAXED);
-	slot->state = STATE_RUNNING;
+	set_state(slot, STATE_RUNNING);
 }
 
 /* `call` sees the environment as `env`; it returns only if it fails. */
@@ -151,7 +151,8 @@ EXPORT int execle(const char *path, const char *first, ...)
  * even end, before the parent hears its PID.
  */
 #define SPAWN(call, path, why)                                                                     \
-	struct slot *slot = expect_child(), *reader = mine();                                      \
+	struct expected made;                                                                      \
+	struct slot *slot = expect_child(&made), *reader = mine();                                 \
 	char *const *env = envp;                                                                   \
 	pid_t child = 0;                                                                           \
 	int before = errno;                                                                        \
@@ -166,7 +167,7 @@ EXPORT int execle(const char *path, const char *first, ...)
 	int error = call()(&child, path, actions, attributes, argv, env);                          \
 	if (pid && !error)                                                                         \
 		*pid = child;                                                                      \
-	child_made(slot, error ? -1 : child, STATE_EXECED);                                        \
+	child_made(&made, error ? -1 : child, STATE_EXECED);                                       \
 	return error
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,

@@ -159,7 +159,7 @@ void io_become_child(void)
 	io_life++;
 	io_epoch++;
 	table_lock = 0;
-	if (known.pid && self->pid == known.pid)
+	if (known.pid && pid_of(self->life) == known.pid)
 		introduce();
 	else
 		io_is_on = false;

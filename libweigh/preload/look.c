@@ -220,9 +220,9 @@ void look_in_between(struct slot *slot)
 
 void say_last(struct slot *slot, uint32_t wait_status)
 {
-	uint32_t running = STATE_RUNNING;
+	uint64_t life = slot->life;
 
-	if (slot->state != STATE_RUNNING)
+	if (state_of(life) != STATE_RUNNING)
 		return;
 	IO(if (slot == self) io_say_last();)
 	if (!look_at_memory(slot))
@@ -231,9 +231,10 @@ void say_last(struct slot *slot, uint32_t wait_status)
 	look_at_io(slot);
 	if (ignores_children())
 		flag(slot, FLAG_IGNORES_CHILDREN);
-	slot->wait_status = wait_status;
+	slot->wait_status = status_of(generation_of(life), wait_status);
 	slot->ended_ns = now_ns();
-	flag(slot, FLAG_STATUS);
-	if (atomic_compare_exchange_strong(&slot->state, &running, STATE_ENDED))
+	if (atomic_compare_exchange_strong(
+		    &slot->life, &life,
+		    life_of(generation_of(life), pid_of(life), STATE_ENDED)))
 		end_life();
 }

@@ -58,20 +58,28 @@ EXPORT void quick_exit(int status)
 	__builtin_unreachable();
 }
 
-/* Who was killed says nothing: who waits for it learns of its end. */
+/*
+ * Who was killed says nothing: who waits for it learns of its end. Weigh may have found that out by
+ * itself, and the slot may be another's at any moment: what was read between two looks at one life is of
+ * that life, and is no longer there once the slot is another's.
+ */
 static void reaped(pid_t pid, int status)
 {
 	if (!known.pid || known.pid != known.local_pid ||
 	    !(WIFEXITED(status) || WIFSIGNALED(status)))
 		return;
-	struct slot *slot = slot_of(pid);
-	uint32_t state = slot ? slot->state : 0;
-	if (state != STATE_RUNNING && state != STATE_EXECED)
+	uint64_t life;
+	struct slot *slot = slot_of(pid, &life);
+	if (!slot)
 		return;
-	slot->wait_status = status;
-	slot->ended_ns = now_ns();
-	flag(slot, FLAG_STATUS);
-	if (atomic_compare_exchange_strong(&slot->state, &state, STATE_REAPED))
+	uint64_t before = slot->wait_status, ended_ns = slot->ended_ns;
+	if (slot->life != life || state_of(life) < STATE_EXECED)
+		return;
+	uint32_t generation = generation_of(life);
+	uint64_t reaped = life_of(generation, pid, STATE_REAPED);
+	atomic_compare_exchange_strong(&slot->wait_status, &before, status_of(generation, status));
+	atomic_compare_exchange_strong(&slot->ended_ns, &ended_ns, now_ns());
+	if (atomic_compare_exchange_strong(&slot->life, &life, reaped))
 		end_life();
 }
 
@@ -122,24 +130,27 @@ EXPORT int waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
 /* It calls no handlers of pthread_atfork. */
 EXPORT pid_t _Fork(void)
 {
-	struct slot *slot = expect_child();
+	struct expected child;
+
+	expect_child(&child);
 	pid_t pid = real__Fork() ? real__Fork()() : (errno = ENOSYS, -1);
 
 	if (pid == 0 && known.pid)
 		become_child();
 	else
-		child_made(slot, pid, STATE_RUNNING);
+		child_made(&child, pid, STATE_RUNNING);
 	return pid;
 }
 
 /* The child takes its slot in a handler of pthread_atfork(3), before the program's own ones. */
 EXPORT pid_t fork(void)
 {
-	struct slot *slot = expect_child();
-	pid_t pid = real_fork()();
+	struct expected child;
 
+	expect_child(&child);
+	pid_t pid = real_fork()();
 	if (pid)
-		child_made(slot, pid, STATE_RUNNING);
+		child_made(&child, pid, STATE_RUNNING);
 	return pid;
 }
 
@@ -159,7 +170,7 @@ static int begin_clone(void *place)
 	enter_child(slot);
 	if (slot->flags & FLAG_OWN_MEMORY) {
 		self = slot;
-		known.pid = slot->pid;
+		known.pid = pid_of(slot->life);
 		known.local_pid = slot->local_pid;
 		IO(io_become_child();)
 	}
@@ -184,7 +195,7 @@ EXPORT int clone(clone_function function, void *stack, int flags, void *argument
 	slot->start_function = (uintptr_t)function;
 	slot->start_argument = (uintptr_t)argument;
 	slot->flags = flags & CLONE_VM ? 0 : FLAG_OWN_MEMORY;
-	inherit(slot);
+	inherit(slot, pid_of(parent->life));
 	int pid = real_clone()(begin_clone, stack, flags, slot, parent_tid, tls, child_tid);
 	if (pid < 0)
 		give_back(slot);

@@ -80,22 +80,63 @@ uint64_t now_ns(void);
 /* The same of a time by this process's own clock. */
 uint64_t common_ns(uint64_t own_ns);
 
+/* A slot's life: see the layout. */
+static inline uint32_t state_of(uint64_t life)
+{
+	return life & ((1u << STATE_BITS) - 1);
+}
+
+static inline uint32_t pid_of(uint64_t life)
+{
+	return life >> STATE_BITS & ((1u << PID_BITS) - 1);
+}
+
+static inline uint32_t generation_of(uint64_t life)
+{
+	return life >> (STATE_BITS + PID_BITS);
+}
+
+static inline uint64_t life_of(uint32_t generation, uint32_t pid, uint32_t state)
+{
+	return ((uint64_t)generation << PID_BITS | pid) << STATE_BITS | state;
+}
+
+static inline uint64_t status_of(uint32_t generation, uint32_t wait_status)
+{
+	return (uint64_t)generation << 32 | STATUS_KNOWN | wait_status;
+}
+
 /* slots.c */
 struct slot *claim(uint32_t state);
 void give_back(struct slot *slot);
+/* The slot's process lives, and is the caller, or the caller's program: nobody takes its slot. */
 void set_pid(struct slot *slot, uint32_t pid);
-void begin_life(void);
+void set_state(struct slot *slot, uint32_t state);
 void end_life(void);
 uint32_t outer_pid(void);
-struct slot *slot_of(uint32_t pid);
+/* A slot that had this PID, and a moment ago was somebody's who had not ended. */
+struct slot *slot_of(uint32_t pid, uint64_t *life);
 uint32_t index_of(const struct slot *slot);
 /* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
 struct slot *mine_at_exec(void);
-void inherit(struct slot *slot);
+void inherit(struct slot *slot, uint32_t parent_pid);
+/*
+ * A child that a thread is just making, and the slot that is set aside for it: it may be killed before
+ * its first instruction, and who makes it knows its PID. By the time that he says so the slot may have
+ * been given back, and be another's: then it is of another generation.
+ */
+struct expected {
+	struct slot *slot;
+	uint32_t generation;
+	/* There is no room for it. */
+	bool is_refused;
+	/* The one in whose making this one comes: by a handler of pthread_atfork(3), or of a signal. */
+	struct expected *outer;
+};
 /* Around the making of a process: a slot for it, and what came of it. */
-struct slot *expect_child(void);
-void child_made(struct slot *slot, long pid, uint32_t state);
+struct slot *expect_child(struct expected *child);
+void child_made(struct expected *child, long pid, uint32_t state);
 void become_child(void);
 void enter_child(struct slot *slot);
 

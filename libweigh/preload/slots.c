@@ -1,8 +1,13 @@
 /*
  * The shared file and this process's place in it.
  *
- * Reads WEIGH_PRELOAD ("FILE:SLOT"). Does nothing where it is missing or the file is not of this
- * build.
+ * Reads WEIGH_PRELOAD ("FILE:SLOT.GENERATION"). Does nothing where it is missing or the file is not of
+ * this build.
+ *
+ * A slot is a process's as long as that lives: it, and nobody else, writes there as it likes. Whoever
+ * knows of another's may come too late: his process has ended, weigh has given the slot back, and it is
+ * somebody else's, of the next generation. So he changes a number only if it is still what only that
+ * process's can be.
  */
 #include "shim.h"
 #include "io.h"
@@ -35,6 +40,8 @@ struct slot *self = &nowhere;
 /* Where this process's own slot was mapped at its start, and which one it is. */
 static struct slot *own_slot;
 static uint32_t own_index = SLOTS;
+/* Of which generation it is said to be, by an environment that may be older. */
+static uint32_t own_generation;
 static struct shared *_Atomic all_mapped;
 struct known known;
 
@@ -101,21 +108,10 @@ uint32_t index_of(const struct slot *slot)
 	return slot == own_slot ? own_index : (uint32_t)(slot - all_mapped->slots);
 }
 
-void set_pid(struct slot *slot, uint32_t pid)
-{
-	slot->pid = pid;
-	if (known.is_nested)
-		flag(slot, FLAG_NESTED);
-	/* Who is alone has been entered by whoever made it. */
-	if (all_mapped)
-		all_mapped->pids[index_of(slot)] = pid;
-}
-
-void begin_life(void)
+static void begin_life(void)
 {
 	uint32_t alive = ++shared_head->alive, peak = shared_head->alive_peak;
 
-	shared_head->total++;
 	while (alive > peak && !atomic_compare_exchange_weak(&shared_head->alive_peak, &peak, alive))
 		;
 }
@@ -123,6 +119,82 @@ void begin_life(void)
 void end_life(void)
 {
 	shared_head->alive--;
+}
+
+/* What stands in the list of PIDs. */
+static uint64_t listed(uint32_t generation, uint32_t pid)
+{
+	return (uint64_t)generation << 32 | pid;
+}
+
+void set_pid(struct slot *slot, uint32_t pid)
+{
+	uint64_t life = slot->life;
+
+	while (!atomic_compare_exchange_weak(&slot->life, &life,
+					     life_of(generation_of(life), pid, state_of(life))))
+		;
+	if (known.is_nested)
+		flag(slot, FLAG_NESTED);
+	/* Who is alone has been entered by whoever made it. */
+	if (all_mapped)
+		all_mapped->pids[index_of(slot)] = listed(generation_of(life), pid);
+}
+
+void set_state(struct slot *slot, uint32_t state)
+{
+	uint64_t life = slot->life;
+
+	while (!atomic_compare_exchange_weak(&slot->life, &life,
+					     life_of(generation_of(life), pid_of(life), state)))
+		;
+	/* One thread has said the last, and another one executes a program. */
+	if (state_of(life) == STATE_ENDED)
+		begin_life();
+}
+
+/*
+ * There is a process for the slot that was set aside. Who makes it and it itself say so, in any order,
+ * and each may be killed, or held up, before any of these lines: the one who comes first is the one who
+ * counts it.
+ */
+static void enter(struct slot *slot, uint32_t generation, uint32_t pid, uint32_t state)
+{
+	uint64_t untold = UNTOLD | generation, nobody = listed(generation, 0);
+	uint64_t life = life_of(generation, 0, STATE_SPAWNING);
+
+	/* Not before the process is there: an older one may have had its PID. */
+	atomic_compare_exchange_strong(&slot->started_ns, &untold, now_ns());
+	if (atomic_compare_exchange_strong(&slot->life, &life, life_of(generation, pid, state)))
+		begin_life();
+	else if (generation_of(life) == generation)
+		pid = pid_of(life);
+	else
+		return;
+	if (all_mapped)
+		atomic_compare_exchange_strong(&all_mapped->pids[index_of(slot)], &nobody,
+					       listed(generation, pid));
+}
+
+/* The same of a slot that the process itself has claimed. */
+static void begin_in(struct slot *slot, uint32_t pid)
+{
+	set_pid(slot, pid);
+	set_state(slot, STATE_RUNNING);
+	begin_life();
+}
+
+/* It is nobody's, and becomes the next process's. */
+static struct slot *made_ready(struct shared *all, uint32_t index, uint32_t state)
+{
+	struct slot *slot = &all->slots[index];
+	uint32_t generation = generation_of(slot->life);
+
+	slot->next_free = 0;
+	slot->started_ns = slot->ended_ns = slot->wait_status = UNTOLD | generation;
+	all->pids[index] = listed(generation, 0);
+	slot->life = life_of(generation, 0, state);
+	return slot;
 }
 
 /* Takes a slot out of the list of free ones, else a new one; none if all are taken. */
@@ -139,11 +211,8 @@ struct slot *claim(uint32_t state)
 		struct slot *slot = &all->slots[(uint32_t)free - 1];
 		uint64_t next = ((free >> 32) + 1) << 32 | slot->next_free;
 
-		if (atomic_compare_exchange_weak(&shared_head->free, &free, next)) {
-			slot->next_free = 0;
-			slot->state = state;
-			return slot;
-		}
+		if (atomic_compare_exchange_weak(&shared_head->free, &free, next))
+			return made_ready(all, slot - all->slots, state);
 	}
 	uint32_t used = shared_head->used;
 	while (used < SLOTS && !atomic_compare_exchange_weak(&shared_head->used, &used, used + 1))
@@ -152,51 +221,55 @@ struct slot *claim(uint32_t state)
 		shared_head->refused = 1;
 		return NULL;
 	}
-	all->slots[used].state = state;
-	return &all->slots[used];
+	return made_ready(all, used, state);
 }
 
 /* Only for one that nobody has heard of yet. */
 void give_back(struct slot *slot)
 {
 	uint64_t free = shared_head->free, mine;
+	uint32_t generation = (generation_of(slot->life) + 1) & ((1u << GENERATION_BITS) - 1);
 
 	memset((void *)slot, 0, sizeof *slot);
+	slot->life = life_of(generation, 0, 0);
 	do {
 		slot->next_free = (uint32_t)free;
 		mine = ((free >> 32) + 1) << 32 | (index_of(slot) + 1);
 	} while (!atomic_compare_exchange_weak(&shared_head->free, &free, mine));
 }
 
-struct slot *slot_of(uint32_t pid)
+struct slot *slot_of(uint32_t pid, uint64_t *life)
 {
 	struct shared *all = whole();
 	uint32_t used = shared_head->used;
 
 	if (!all)
 		return NULL;
-	const uint32_t *pids = (const uint32_t *)all->pids;
-	for (uint32_t i = 0; i < used; i++)
-		if (pids[i] == pid && all->slots[i].state < STATE_ENDED)
+	const uint64_t *pids = (const uint64_t *)all->pids;
+	for (uint32_t i = 0; i < used; i++) {
+		if (LIKELY((uint32_t)pids[i] != pid))
+			continue;
+		*life = all->slots[i].life;
+		if (pid_of(*life) == pid && state_of(*life) < STATE_ENDED)
 			return &all->slots[i];
+	}
 	return NULL;
 }
 
 /* Fills what a child has of the process that knows itself by `known`. */
-void inherit(struct slot *slot)
+void inherit(struct slot *slot, uint32_t parent_pid)
 {
-	slot->parent_pid = known.pid;
+	if (known.is_nested)
+		flag(slot, FLAG_NESTED);
+	slot->parent_pid = parent_pid;
 	slot->uid = RAW(getuid);
 	memcpy(slot->name, known.name, sizeof slot->name);
 	memcpy(slot->command, known.command, sizeof slot->command);
 	slot->command_bytes = known.command_bytes;
 }
 
-/*
- * The slot of the child that this thread is just making. It is set aside before: the child may be
- * killed before its first instruction, and who made it knows its PID.
- */
-static __thread struct slot *expected;
+/* The child that this thread is just making. */
+static __thread struct expected *expected;
 
 /*
  * Past a limit on processes, whoever wants to make one more waits until weigh has noticed, which is
@@ -215,7 +288,13 @@ static void wait_for_room(void)
 	}
 }
 
-struct slot *expect_child(void)
+/* A child by vfork has its parent's memory. */
+static uint32_t pid_of_caller(void)
+{
+	return (uint32_t)RAW(getpid) == known.local_pid ? known.pid : outer_pid();
+}
+
+struct slot *expect_child(struct expected *child)
 {
 	if (known.pid)
 		wait_for_room();
@@ -223,51 +302,54 @@ struct slot *expect_child(void)
 	struct slot *slot = known.pid ? claim(STATE_SPAWNING) : NULL;
 
 	if (slot)
-		inherit(slot);
-	expected = slot;
+		inherit(slot, pid_of_caller());
+	*child = (struct expected){
+		.slot = slot,
+		.generation = slot ? generation_of(slot->life) : 0,
+		.is_refused = known.pid && !slot,
+		.outer = expected,
+	};
+	expected = child;
 	return slot;
 }
 
-void child_made(struct slot *slot, long pid, uint32_t state)
+void child_made(struct expected *child, long pid, uint32_t state)
 {
-	uint32_t spawning = STATE_SPAWNING;
-
-	expected = NULL;
-	if (!slot) {
-		if (known.pid && pid > 0)
-			shared_head->overflow++;
+	expected = child->outer;
+	if (child->is_refused && pid > 0)
+		shared_head->overflow++;
+	if (!child->slot)
 		return;
-	}
-	if (pid < 0) {
-		give_back(slot);
-	} else if (known.pid == known.local_pid) {
+	if (pid < 0)
+		give_back(child->slot);
+	else if (known.pid == known.local_pid)
 		/* In a PID namespace of its own only the child itself knows. */
-		set_pid(slot, pid);
-		/* Not before the process is there: an older one may have had its PID. */
-		slot->started_ns = now_ns();
-		if (atomic_compare_exchange_strong(&slot->state, &spawning, state))
-			begin_life();
-	}
+		enter(child->slot, child->generation, pid, state);
 }
 
 /* The caller is a new process with a memory of its own. */
 void become_child(void)
 {
-	struct slot *slot = expected;
-	uint32_t spawning = STATE_SPAWNING, parent = known.pid;
+	struct slot *slot = expected ? expected->slot : NULL;
+	uint32_t generation = expected ? expected->generation : 0, parent = known.pid;
 
+	/* What else its parent is just making are not its own children. */
+	for (struct expected *child = expected; child; child = child->outer) {
+		child->slot = NULL;
+		child->is_refused = false;
+	}
 	expected = NULL;
 	known.local_pid = RAW(getpid);
 	known.pid = outer_pid();
 	if (slot) {
+		enter(slot, generation, known.pid, STATE_RUNNING);
+		/* Who made it may know it better. */
+		known.pid = pid_of(slot->life);
 		slot->local_pid = known.local_pid;
-		set_pid(slot, known.pid);
-		slot->started_ns = now_ns();
-		if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING))
-			begin_life();
+		if (known.is_nested)
+			flag(slot, FLAG_NESTED);
 	} else if ((slot = claim(STATE_CLAIMED))) {
-		inherit(slot);
-		slot->parent_pid = parent;
+		inherit(slot, parent);
 		enter_child(slot);
 	}
 	self = slot ? slot : &nowhere;
@@ -278,9 +360,7 @@ void enter_child(struct slot *slot)
 {
 	slot->started_ns = now_ns();
 	slot->local_pid = RAW(getpid);
-	set_pid(slot, outer_pid());
-	slot->state = STATE_RUNNING;
-	begin_life();
+	begin_in(slot, outer_pid());
 }
 
 static struct slot *slot_of_caller(bool just_made)
@@ -291,15 +371,14 @@ static struct slot *slot_of_caller(bool just_made)
 	if (known.local_pid == local)
 		return self == &nowhere ? NULL : self;
 	uint32_t pid = outer_pid();
-	struct slot *slot = slot_of(pid);
+	uint64_t life;
+	struct slot *slot = slot_of(pid, &life);
 	if (slot || !(slot = claim(STATE_CLAIMED)))
 		return slot;
-	inherit(slot);
+	inherit(slot, known.pid);
 	slot->started_ns = just_made ? now_ns() : started_by_kernel_ns(slot);
 	slot->local_pid = local;
-	set_pid(slot, pid);
-	slot->state = STATE_RUNNING;
-	begin_life();
+	begin_in(slot, pid);
 	return slot;
 }
 
@@ -353,32 +432,41 @@ static void copy_name(struct slot *slot)
 	RAW(prctl, 16 /* PR_GET_NAME */, slot->name);
 }
 
-/* The slot that whoever executed this program has set aside for it. */
+/*
+ * Whether the slot is still that which the environment means: this may come from a process that the
+ * library was not in, which had it from another one, and that one may be no more.
+ */
+static bool is_meant(const struct slot *slot)
+{
+	return slot && generation_of(slot->life) == own_generation;
+}
+
+/*
+ * The slot that whoever executed this program has set aside for it; not that of a program in between in
+ * which the library was not, and which is just being made.
+ */
 static struct slot *adopt(struct slot *slot, uint32_t pid)
 {
-	uint32_t spawning = STATE_SPAWNING;
-
-	if (!slot)
+	if (!is_meant(slot))
 		return NULL;
-	if (slot->state == STATE_SPAWNING && (!slot->pid || slot->pid == pid)) {
-		slot->started_ns = now_ns();
-		if (atomic_compare_exchange_strong(&slot->state, &spawning, STATE_RUNNING)) {
-			begin_life();
-			return slot;
-		}
-	}
-	if (slot->pid == pid && slot->state == STATE_EXECED) {
-		slot->state = STATE_RUNNING;
-		return slot;
-	}
-	return NULL;
+	if (state_of(slot->life) == STATE_SPAWNING &&
+	    (known.is_nested || (uint32_t)RAW(getppid) == slot->parent_pid))
+		enter(slot, own_generation, pid, STATE_RUNNING);
+	uint64_t life = slot->life;
+	if (generation_of(life) != own_generation || pid_of(life) != pid ||
+	    (state_of(life) != STATE_EXECED && state_of(life) != STATE_RUNNING))
+		return NULL;
+	set_state(slot, STATE_RUNNING);
+	return slot;
 }
 
 /* Who has executed the program may have left in the slot what /proc would tell. */
 static uint32_t known_pid(const struct slot *slot, uint32_t local)
 {
-	if (slot && slot->state == STATE_EXECED && slot->local_pid == local && slot->pid)
-		return slot->pid;
+	uint64_t life = is_meant(slot) ? slot->life : 0;
+
+	if (state_of(life) == STATE_EXECED && slot->local_pid == local && pid_of(life))
+		return pid_of(life);
 	return outer_pid();
 }
 
@@ -390,7 +478,7 @@ static void *map_page(int fd, off_t at)
 }
 
 /* Maps the head of the file, and the page that holds the slot of this number. */
-static bool map_file(const char *path, uint32_t index)
+static bool map_file(const char *path, uint32_t index, uint32_t generation)
 {
 	_Static_assert(sizeof(struct head) <= PAGE, "the head is the first page");
 	_Static_assert(PAGE % sizeof(struct slot) == 0 &&
@@ -411,6 +499,7 @@ static bool map_file(const char *path, uint32_t index)
 		if (page) {
 			own_slot = (struct slot *)(page + (at & (page_size - 1)));
 			own_index = index;
+			own_generation = generation;
 		}
 	}
 	RAW(close, fd);
@@ -427,23 +516,25 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	int before = errno;
 	const char *given = getenv("WEIGH_PRELOAD");
 	const char *colon = given ? strrchr(given, ':') : NULL;
-	char path[256];
+	char path[256], *end;
 
 	if (!colon || (size_t)(colon - given) >= sizeof path)
 		goto out;
 	IO(io_tell_mark();)
 	memcpy(path, given, colon - given);
 	path[colon - given] = 0;
-	if (!map_file(path, strtoul(colon + 1, NULL, 10)))
+	uint32_t index = strtoul(colon + 1, &end, 10);
+	if (!map_file(path, index, *end ? strtoul(end + 1, NULL, 10) : 0))
 		goto out;
 	/* Who comes out of a program in which the library was not may come from anywhere. */
-	known.is_nested = !own_slot || own_slot->flags & FLAG_NESTED;
+	known.is_nested = !is_meant(own_slot) || own_slot->flags & FLAG_NESTED;
 	uint32_t local = RAW(getpid), pid = known_pid(own_slot, local);
 	struct slot *slot = adopt(own_slot, pid);
 	if (!slot) {
-		slot = slot_of(pid);
+		uint64_t life;
+		slot = slot_of(pid, &life);
 		if (slot)
-			slot->state = STATE_RUNNING;
+			set_state(slot, STATE_RUNNING);
 	}
 	if (!slot) {
 		slot = claim(STATE_CLAIMED);
@@ -451,8 +542,7 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 			goto out;
 		slot->parent_pid = RAW(getppid);
 		slot->started_ns = started_by_kernel_ns(slot);
-		slot->state = STATE_RUNNING;
-		begin_life();
+		begin_in(slot, pid);
 	}
 	slot->uid = RAW(getuid);
 	slot->local_pid = local;

@@ -54,7 +54,9 @@ EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
 		return execveat(a, (const char *)b, (char *const *)c, (char *const *)d, e);
 	bool makes = makes_process(number, a);
 	struct slot *filtered = sets_filter(number, a) ? before_filter() : NULL;
-	struct slot *slot = makes ? expect_child() : NULL;
+	struct expected child;
+	if (makes)
+		expect_child(&child);
 	before_call(number, a);
 	long result = real_syscall()(number, a, b, c, d, e, f);
 	if (filtered && result == 0)
@@ -62,7 +64,7 @@ EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
 	if (makes && result == 0)
 		become_child();
 	else if (makes)
-		child_made(slot, result, STATE_RUNNING);
+		child_made(&child, result, STATE_RUNNING);
 	else
 		after_open_call(number, a, b, result);
 	return result;

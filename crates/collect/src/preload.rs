@@ -52,7 +52,7 @@ use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
 use clock::now_ns;
 use files::Files;
-use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, STATE_EXECED};
+use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, Life, STATE_EXECED, UNTOLD};
 use notes::Grounds;
 use place::Place;
 pub use place::{Folder, LibraryEntry, LibraryFiles};
@@ -196,13 +196,15 @@ impl PreloadedJob {
         slot.parent_pid.store(std::process::id(), Ordering::Relaxed);
         slot.uid.store(rustix::process::getuid().as_raw(), Ordering::Relaxed);
         slot.started_ns.store(now_ns(), Ordering::Relaxed);
-        slot.pid.store(pid, Ordering::Relaxed);
-        self.place.pids[0].store(pid, Ordering::Relaxed);
-        slot.state.store(STATE_EXECED, Ordering::Release);
+        for untold in [&slot.ended_ns, &slot.wait_status] {
+            untold.store(UNTOLD, Ordering::Relaxed);
+        }
+        self.place.pids[0].store(u64::from(pid), Ordering::Relaxed);
+        let life = Life { generation: 0, pid, state: STATE_EXECED };
+        slot.life.store(life.word(), Ordering::Release);
         for count in [&self.place.head.used, &self.place.head.alive, &self.place.head.alive_peak] {
             count.store(1, Ordering::Release);
         }
-        self.place.head.total.store(1, Ordering::Release);
     }
 
     fn look(&mut self) {
@@ -330,7 +332,7 @@ impl Follow for PreloadedJob {
             libraries.push(others);
         }
         let mut place = self.place.folder.file.clone().into_os_string();
-        place.push(":0");
+        place.push(":0.0");
         vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
     }
 

@@ -20,8 +20,8 @@ use super::uses::{Uses, Witnessed};
 
 const NO_CACHE: &str =
     "a library in the programs does not see what the page cache does: that takes bpf";
-const HOW_TO_SEE_ALL: &str =
-    "weigh io --mechanism preload+ptrace sees such programs, too, and tells what that costs";
+const HOW_TO_SEE_ALL: &str = "weigh io --mechanism preload+ptrace, and weigh run --io --io-mechanism preload+ptrace, see such programs, too, and \
+     tell what that costs";
 const NO_MAPPED: &str = "memory that is mapped is read and written without any call, and a library in the programs \
                          does not see what the page cache does for it: that takes bpf";
 

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use weigh_schema::event::ProcessEnd;
 
 use super::layout::{
-    HIDDEN, HIDDEN_NAMESPACES, HIDDEN_PIDS, STATE_ENDED, STATE_REAPED, Shared, Slot,
+    HIDDEN, HIDDEN_NAMESPACES, HIDDEN_PIDS, Life, STATE_ENDED, STATE_REAPED, Shared, Slot,
 };
 use super::process;
 use crate::procfs;
@@ -32,7 +32,7 @@ struct Wanted {
 
 impl Wanted {
     fn of(slot: &Slot, number: u32) -> Wanted {
-        let state = slot.state.load(Ordering::Acquire);
+        let state = Life::of(slot.life.load(Ordering::Acquire)).state;
         Wanted {
             number,
             started_ns: slot.started_ns.load(Ordering::Relaxed),
@@ -58,7 +58,7 @@ impl Hidden {
         made_ns: impl Fn(&ProcessEnd) -> u64,
     ) {
         let numbers = shared.pids[..process::used(shared)].iter().enumerate();
-        let slots = numbers.map(|(index, pid)| (index, pid.load(Ordering::Relaxed)));
+        let slots = numbers.map(|(index, pid)| (index, pid.load(Ordering::Relaxed) as u32));
         let (hidden, open): (Vec<_>, Vec<_>) =
             slots.filter(|(_, pid)| *pid != 0).partition(|(_, number)| number & HIDDEN != 0);
         if hidden.is_empty() {

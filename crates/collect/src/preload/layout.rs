@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0014;
+pub const MAGIC: u64 = 0x7765_6967_6831_0015;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
 pub const SLOTS: usize = 65_536;
@@ -26,7 +26,7 @@ pub const PATH_BYTES: usize = 292;
 const SLOT_BYTES: usize = 1024;
 
 /// Room for the arguments of a process, each ended by a NUL byte: what the others leave.
-pub const COMMAND_BYTES: usize = SLOT_BYTES - 380 - 8 * Counter::COUNT;
+pub const COMMAND_BYTES: usize = SLOT_BYTES - 384 - 8 * Counter::COUNT;
 
 macro_rules! rust_type {
     (number32) => {
@@ -54,7 +54,7 @@ macro_rules! rust_type {
         Head
     };
     (pids) => {
-        [AtomicU32; SLOTS]
+        [AtomicU64; SLOTS]
     };
     (slots) => {
         [Slot; SLOTS]
@@ -75,7 +75,7 @@ fn c_type(kind: &str) -> (&'static str, String) {
         "command" => ("char", format!("[{COMMAND_BYTES}]")),
         "counters" => ("_Atomic uint64_t", format!("[{}]", Counter::COUNT)),
         "head" => ("struct head", String::new()),
-        "pids" => ("_Atomic uint32_t", format!("[{SLOTS}]")),
+        "pids" => ("_Atomic uint64_t", format!("[{SLOTS}]")),
         "slots" => ("struct slot", format!("[{SLOTS}]")),
         "records" => ("struct record", format!("[{RECORDS}]")),
         other => unreachable!("{other} has no type in C"),
@@ -121,12 +121,13 @@ macro_rules! shared {
 }
 
 shared! {
-    /// One process. All of it is zero while it is free.
+    /// One process. While it is free all of it is zero but its generation.
+    ///
+    /// Who made a process or waited for it may be held up until the slot is another's, and writes to it
+    /// then by compare-exchange alone: each number that he sets says before whose it is, see [`UNTOLD`].
     struct Slot as "slot" aligned 64 {
-        /// One of [`STATES`].
-        state: number32,
-        /// Its PID as weigh sees it; where it can not know that, a number with [`HIDDEN`] in it.
-        pid: number32,
+        /// A [`Life`].
+        life: number64,
         /// Its PID as it sees it itself.
         local_pid: number32,
         /// Who started it.
@@ -137,9 +138,12 @@ shared! {
         flags: number32,
         /// Its real user.
         uid: number32,
-        /// How it ended, as wait(2) gives it; means something with `FLAG_STATUS` only.
-        wait_status: number32,
-        /// When it was started, on weigh's clock that runs on while the machine sleeps.
+        /// Bytes of `command` that mean something.
+        command_bytes: number32,
+        /// How it ended, as wait(2) gives it, with [`STATUS_KNOWN`] and above that the slot's generation;
+        /// [`UNTOLD`] before.
+        wait_status: number64,
+        /// When it was started, on weigh's clock that runs on while the machine sleeps; [`UNTOLD`] before.
         started_ns: number64,
         /// When it ended, if it told.
         ended_ns: number64,
@@ -161,8 +165,6 @@ shared! {
         name: text16,
         /// The program that it is about to execute.
         program: text256,
-        /// Bytes of `command` that mean something.
-        command_bytes: number32,
         /// The arguments.
         command: command,
         /// What it did: see the schema.
@@ -208,7 +210,7 @@ shared! {
         free: number64,
         /// Slots that were ever taken.
         used: number32,
-        /// Processes alive.
+        /// Processes alive, as far as they could tell.
         alive: number32,
         /// The most that were alive at one moment.
         alive_peak: number32,
@@ -218,8 +220,6 @@ shared! {
         refused: number32,
         /// With more processes alive than that none makes another for a while; 0 for any number.
         most: number32,
-        /// All processes there ever were.
-        total: number64,
         /// Records that were written or are being written.
         records_head: number64,
         /// Records that weigh has read.
@@ -233,7 +233,7 @@ shared! {
     struct Shared as "shared" aligned 1024 {
         /// See there.
         head: head,
-        /// The PIDs of the slots, close together.
+        /// The PIDs of the slots, close together, each with the slot's generation above it.
         pids: pids,
         /// The processes.
         slots: slots,
@@ -266,8 +266,6 @@ numbered! { STATES, "What a slot can be.",
 }
 
 numbered! { FLAGS, "What is known of a slot.",
-    /// `wait_status` means something.
-    FLAG_STATUS = 1;
     /// It has had more than one thread.
     FLAG_THREADS = 2;
     /// CPU time and faults are in the counters.
@@ -313,6 +311,58 @@ numbered! { NUMBERS, "What stands for a PID where a process can not know that wh
     HIDDEN_NAMESPACES = 256;
 }
 
+numbered! { LIVES, "How a slot's life is put together.",
+    /// Bits of the state, the lowest ones.
+    STATE_BITS = 4;
+    /// Bits of the PID, above them.
+    PID_BITS = 31;
+    /// Bits of the generation, above those.
+    GENERATION_BITS = 29;
+    /// In a `wait_status` that is known: never the same as in an empty slot.
+    STATUS_KNOWN = 65536;
+}
+
+/// With the slot's generation: what nobody has told. Who has an earlier life in mind does not take it for
+/// that one's.
+pub const UNTOLD: u64 = 1 << 63;
+
+/// Whose a slot is, in one word: so whoever changes one of these has looked at all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// How often the slot was given back.
+    pub generation: u32,
+    /// Its PID as weigh sees it; where it can not know that, a number with [`HIDDEN`] in it.
+    pub pid: u32,
+    /// One of [`STATES`]; 0 while it is free.
+    pub state: u32,
+}
+
+impl Life {
+    /// As it stands in the slot.
+    pub const fn word(self) -> u64 {
+        ((self.generation as u64) << PID_BITS | self.pid as u64) << STATE_BITS | self.state as u64
+    }
+
+    /// What a word says.
+    pub const fn of(word: u64) -> Life {
+        Life {
+            generation: (word >> STATE_BITS >> PID_BITS) as u32,
+            pid: (word >> STATE_BITS) as u32 & ((1 << PID_BITS) - 1),
+            state: word as u32 & ((1 << STATE_BITS) - 1),
+        }
+    }
+
+    /// The slot's next one: nobody's.
+    pub const fn next(self) -> Life {
+        let generation = self.generation.wrapping_add(1) & ((1 << GENERATION_BITS) - 1);
+        Life { generation, pid: 0, state: 0 }
+    }
+}
+
+const _: () = assert!(STATE_BITS + PID_BITS + GENERATION_BITS == 64);
+const _: () =
+    assert!(HIDDEN / HIDDEN_PIDS >= HIDDEN_NAMESPACES && HIDDEN < 1 << (PID_BITS - 1) << 1);
+
 /// The header that the library is compiled with.
 #[allow(dead_code)] // the build script does
 pub fn c_header() -> String {
@@ -320,9 +370,9 @@ pub fn c_header() -> String {
         "/* Derived from crates/collect/src/preload/layout.rs. */\n\
          #include <stddef.h>\n#include <stdint.h>\n",
     );
-    let _ = writeln!(header, "#define MAGIC {MAGIC:#x}ull");
+    let _ = writeln!(header, "#define MAGIC {MAGIC:#x}ull\n#define UNTOLD {UNTOLD:#x}ull");
     let _ = writeln!(header, "enum {{\n\tSLOTS = {SLOTS},\n\tRECORDS = {RECORDS},");
-    for (name, value) in STATES.iter().chain(FLAGS).chain(NUMBERS) {
+    for (name, value) in STATES.iter().chain(FLAGS).chain(NUMBERS).chain(LIVES) {
         let _ = writeln!(header, "\t{name} = {value},");
     }
     header.push_str("};\n");

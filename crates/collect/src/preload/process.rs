@@ -7,8 +7,8 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::hidden::{Hidden, shown};
 use super::layout::{
-    FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_STATUS, FLAG_USAGE, SLOTS,
-    STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, Shared, Slot,
+    FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_USAGE, Life, SLOTS, STATE_ENDED,
+    STATE_EXECED, STATE_REAPED, STATE_RUNNING, STATUS_KNOWN, Shared, Slot, UNTOLD,
 };
 use super::program;
 
@@ -43,23 +43,23 @@ impl Process {
     /// Reads a slot; none if there is no process in it.
     pub fn read(shared: &Shared, index: usize) -> Option<Process> {
         let slot = &shared.slots[index];
-        let state = slot.state.load(Ordering::Acquire);
+        let Life { state, pid, .. } = Life::of(slot.life.load(Ordering::Acquire));
         if !matches!(state, STATE_EXECED | STATE_RUNNING | STATE_ENDED | STATE_REAPED) {
             return None;
         }
-        let flags = slot.flags.load(Ordering::Relaxed);
         let number = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
         let small = |n: &std::sync::atomic::AtomicU32| n.load(Ordering::Relaxed);
+        let told = |n| Some(number(n)).filter(|at| at & UNTOLD == 0);
         Some(Process {
             slot: index,
             state,
-            flags,
-            pid: small(&slot.pid),
+            flags: small(&slot.flags),
+            pid,
             parent_pid: small(&slot.parent_pid),
             uid: small(&slot.uid),
-            started_ns: number(&slot.started_ns),
-            ended_ns: number(&slot.ended_ns),
-            wait_status: (flags & FLAG_STATUS != 0).then(|| small(&slot.wait_status)),
+            started_ns: told(&slot.started_ns).unwrap_or_default(),
+            ended_ns: told(&slot.ended_ns).unwrap_or_default(),
+            wait_status: told(&slot.wait_status).map(|n| n as u32 & !STATUS_KNOWN),
             name: text(&slot.name),
             program: text(&slot.program),
             command: command(slot),
@@ -69,6 +69,29 @@ impl Process {
             own_reads: (number(&slot.own_bytes), number(&slot.own_calls)),
             counters: CounterValues(std::array::from_fn(|i| number(&slot.counters[i]))),
         })
+    }
+
+    /// Reads the slot of a process that is no more, and ends its life there: whoever knew the process
+    /// and has not said so by now says nothing more. What he says of the processes that are alive is
+    /// said here for him.
+    pub fn close(shared: &Shared, index: usize) -> Option<Process> {
+        let life = &shared.slots[index].life;
+        loop {
+            let seen = life.load(Ordering::Acquire);
+            let process = Process::read(shared, index)?;
+            let next = Life::of(seen).next().word();
+            if life.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                if !process.has_told_end() {
+                    shared.head.alive.fetch_sub(1, Ordering::AcqRel);
+                }
+                return Some(process);
+            }
+        }
+    }
+
+    /// Whether it, or who waited for it, has said that it is no more.
+    pub fn has_told_end(&self) -> bool {
+        !matches!(self.state, STATE_RUNNING | STATE_EXECED)
     }
 
     /// With the PIDs that weigh sees, as far as they are known.
@@ -174,14 +197,17 @@ pub fn used(shared: &Shared) -> usize {
     (shared.head.used.load(Ordering::Acquire) as usize).min(SLOTS)
 }
 
-/// Takes the process out, for others to use the slot: its process is no more.
+/// Gives a slot back whose process was closed, for others to use it.
 pub fn recycle(shared: &Shared, index: usize) {
     let slot = &shared.slots[index];
-    shared.pids[index].store(0, Ordering::Relaxed);
+    let life = slot.life.load(Ordering::Acquire);
     let start: *const Slot = slot;
-    // SAFETY: the slot is made of atomics, for which zeros are valid; whoever used it is gone, and
-    // nobody takes it before it is among the free ones.
+    // SAFETY: the slot is made of atomics, for which zeros are valid; whoever used it is gone, nobody
+    // takes it before it is among the free ones, and who has it in mind still writes nothing unless he
+    // finds there what never stands in a slot of another generation, nor in an empty one.
     unsafe { std::ptr::write_bytes(start.cast_mut().cast::<u8>(), 0, size_of::<Slot>()) };
+    slot.life.store(life, Ordering::Release);
+    shared.pids[index].store(u64::from(Life::of(life).generation) << 32, Ordering::Release);
     let mut free = shared.head.free.load(Ordering::Acquire);
     loop {
         slot.next_free.store(free as u32, Ordering::Release);

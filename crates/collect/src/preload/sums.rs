@@ -14,7 +14,9 @@ use crate::sentry::Sentry;
 impl PreloadedJob {
     /// A reading of `/proc` with what the slots know better.
     pub(super) fn sum_up(&mut self, mut reading: JobReading) -> JobReading {
-        if self.alive.is_empty() && self.tally.all_are_waited_for() && has_no_children() {
+        // Once for good: threads of weigh that end afterwards leave it as it is.
+        let is_over = || self.tally.all_are_waited_for() && has_no_children();
+        if self.total.is_none() && self.alive.is_empty() && is_over() {
             self.sentry.iter().for_each(Sentry::rest);
             self.total = self.waited_for();
         }
@@ -22,10 +24,7 @@ impl PreloadedJob {
         if let Some(total) = &self.total {
             counters.clone_from(total);
         }
-        let (bytes, calls) = self.tally.own_reads();
-        for (counter, own) in [(Counter::ReadChars, bytes), (Counter::ReadCalls, calls)] {
-            counters.set(counter, counters.get(counter).saturating_sub(own));
-        }
+        self.take_own_reads_from(counters);
         let of_library = self.tally.of_library();
         for &counter in Counter::ALL.iter().filter(|c| c.task_field().is_none()) {
             counters.set(counter, of_library.get(counter));
@@ -39,8 +38,7 @@ impl PreloadedJob {
         let population = &mut reading.population;
         let overflow = u64::from(place.head.overflow.load(Ordering::Relaxed));
         population.processes = self.alive.len() as u64;
-        population.processes_total =
-            place.head.total.load(Ordering::Relaxed) + all_strangers.max(overflow);
+        population.processes_total = tally.with_slots() + all_strangers.max(overflow);
         population.processes_peak =
             population.processes_peak.max(u64::from(place.head.alive_peak.load(Ordering::Relaxed)));
         population.threads_peak = population.threads_peak.max(population.processes_peak);
@@ -59,6 +57,14 @@ impl PreloadedJob {
             memory.rss_sum_peak = one;
         }
         reading
+    }
+
+    /// Takes from the kernel's counts of the job what the library itself has read in it.
+    pub(crate) fn take_own_reads_from(&self, counters: &mut CounterValues) {
+        let (bytes, calls) = self.tally.own_reads();
+        for (counter, own) in [(Counter::ReadChars, bytes), (Counter::ReadCalls, calls)] {
+            counters.set(counter, counters.get(counter).saturating_sub(own));
+        }
     }
 
     /// The kernel's own sums; none if weigh's own part of them is not known.

@@ -2,7 +2,6 @@
 //! looks at `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 
 use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
@@ -10,7 +9,7 @@ use weigh_schema::{Counter, CounterValues};
 use super::hidden::{Hidden, is_hidden};
 use super::layout::{
     FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_NO_MEMORY, FLAG_SOCKET_STREAM,
-    FLAG_THREADS, FLAG_URING, STATE_EXECED, STATE_RUNNING, Shared,
+    FLAG_THREADS, FLAG_URING, Shared,
 };
 use super::peak::{Held, PeakBound};
 use super::process::{self, Process};
@@ -63,6 +62,8 @@ pub struct Tally {
     ended: CounterValues,
     /// Bytes and calls that the library itself read in them.
     own_reads: (u64, u64),
+    /// Processes whose slots were given back.
+    over: u64,
     /// The last look's words on processes that have a slot.
     seen: HashMap<u32, ProcessEnd>,
     recent: VecDeque<Begun>,
@@ -129,11 +130,12 @@ impl Tally {
         let parents: BTreeSet<u32> = slots.iter().map(|(_, process)| process.pid).collect();
         let (mut over, living): (Vec<_>, Vec<_>) =
             slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
-        // They may have said their last since.
+        // They may have said their last since, and now can not any more.
         for (index, process) in &mut over {
-            let again = Process::read(shared, *index).map(|p| p.found(&self.hidden));
-            *process = again.unwrap_or_else(|| process.clone());
+            let closed = Process::close(shared, *index).map(|p| p.found(&self.hidden));
+            *process = closed.unwrap_or_else(|| process.clone());
         }
+        self.over += over.len() as u64;
         // Children before the parents that waited for them.
         over.sort_by_key(|(_, process)| match process.ended_ns {
             0 => now_ns,
@@ -143,9 +145,6 @@ impl Tally {
         for (index, process) in &over {
             self.flags |= process.flags;
             ended.push((*index, self.take(process, &parents, now_ns)));
-            if matches!(process.state, STATE_RUNNING | STATE_EXECED) {
-                shared.head.alive.fetch_sub(1, Ordering::AcqRel);
-            }
         }
         let gone = begun(over.iter().map(|(_, process)| process));
         self.living = living.into_iter().map(|(_, process)| process).collect();
@@ -300,6 +299,11 @@ impl Tally {
         self.peak.bytes(&alive)
     }
 
+    /// All processes that ever had a slot.
+    pub fn with_slots(&self) -> u64 {
+        self.over + self.living.len() as u64
+    }
+
     /// Whether the kernel counts all children with those that waited for them.
     pub fn all_are_waited_for(&self) -> bool {
         self.flags & FLAG_IGNORES_CHILDREN == 0
@@ -340,7 +344,7 @@ fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bo
     if alive.contains(&process.pid) {
         return false;
     }
-    if !matches!(process.state, STATE_RUNNING | STATE_EXECED) {
+    if process.has_told_end() {
         return true;
     }
     if process.started_ns >= look_began_ns {
