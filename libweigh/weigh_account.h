@@ -1,4 +1,4 @@
-/* Derived from crates/schema/src/subsystem.rs by `weigh generate`. */
+/* Derived from crates/schema/src/subsystem/table.rs by `weigh generate`. */
 #ifndef WEIGH_ACCOUNT_H
 #define WEIGH_ACCOUNT_H
 

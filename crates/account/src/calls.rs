@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use weigh_schema::call::{
     Call, CallKind, Cell, Grouping, Named, RIVALS, Rival, RivalSeen, SingleCall, bucket_start,
 };
-use weigh_schema::call_row::{CallRow, Returned};
+use weigh_schema::call_row::{Absent, CallRow, Returned};
 
 /// Seconds of nanoseconds.
 fn seconds(nanoseconds: u64) -> f64 {
@@ -172,6 +172,7 @@ pub fn call_row(
         interval: call.interval,
         measured,
         account: call.account,
+        absent: Absent::default(),
         known_later: 0,
         rivals: call.rivals,
     }

@@ -2,7 +2,7 @@
 //!
 //! Reads the file of `weigh calls --per-call`, twice; emits text on standard output (on standard error
 //! where JSON is on that), JSON and a page where that is wanted. Refuses a file that holds no calls, names of calls that are not in it, and
-//! intervals where it has none.
+//! intervals where it has none. What the file lacks is told as such, and is not 0.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use weigh_account::{Intervals, Missing, Survey};
-use weigh_keep::{calls_note, each_call};
+use weigh_keep::{Lacking, calls_note, each_call};
 use weigh_schema::call_row::CallRow;
-use weigh_schema::explain::{ExplainReport, INTERVAL, Of};
+use weigh_schema::explain::{ExplainReport, INTERVAL, Of, Unavailable};
 use weigh_schema::nearest;
 
 use crate::arguments::ExplainArguments;
@@ -43,12 +43,12 @@ pub fn execute(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
-    let note = calls_note(&arguments.file)?;
+    let (note, lacking) = calls_note(&arguments.file)?;
     let of = Of::from(arguments.by);
     let mut survey = Survey::default();
     let found = match of {
         Of::Call => survey_calls(arguments, &mut survey)?,
-        Of::Interval | Of::Token => survey_intervals(arguments, &mut survey, of)?,
+        Of::Interval | Of::Token => survey_intervals(arguments, &mut survey, of, &lacking)?,
     };
     let mut comparison = survey.compare(arguments.slow);
     each(&arguments.file, of, |row| {
@@ -62,8 +62,27 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
         untold_later: note.untold_later,
         merged_later: note.merged_later,
         unknown_later: note.unknown_later,
+        unavailable: unavailable(&lacking),
     };
     Ok(comparison.report(of, note.command, missing))
+}
+
+/// What is known of no call, for the file has it not.
+fn unavailable(lacking: &Lacking) -> Vec<Unavailable> {
+    let reason = why(lacking);
+    let names = lacking.columns.iter().chain(&lacking.numbers);
+    names.map(|name| Unavailable { name: name.to_string(), reason: reason.clone() }).collect()
+}
+
+fn why(lacking: &Lacking) -> String {
+    match lacking.maker.as_str() {
+        // An older one of the same version is possible: one that is being worked on.
+        maker if maker.starts_with("weigh ") => {
+            format!("the file was made by an older weigh ({maker})")
+        }
+        "" => "the file was not made by weigh, or was changed since".to_string(),
+        maker => format!("the file was changed since, by {maker}"),
+    }
 }
 
 /// Shows all calls of a file, or all intervals.
@@ -111,9 +130,17 @@ fn survey_intervals(
     arguments: &ExplainArguments,
     survey: &mut Survey,
     of: Of,
+    lacking: &Lacking,
 ) -> anyhow::Result<BTreeSet<String>> {
     if !arguments.calls.is_empty() {
         bail!("--call looks at single calls: leave it out with --by interval and --by token");
+    }
+    if let Some(column) = ["interval", "token"].iter().find(|name| lacking.columns.contains(*name))
+    {
+        let (file, reason) = (arguments.file.display(), why(lacking));
+        bail!(
+            "{file} does not say which calls are of an interval: it has no column {column}, for {reason}"
+        );
     }
     let mut is_any = false;
     each(&arguments.file, of, |row| {

@@ -2,6 +2,9 @@
 
 mod support;
 
+#[path = "../../keep/tests/support/older.rs"]
+mod older;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -308,4 +311,69 @@ fn what_slow_calls_cause_later_is_theirs_to_the_byte() {
     let text = String::from_utf8_lossy(&told.stdout);
     // Those that lost the CPU meanwhile may be among the slowest.
     assert!(text.contains("later: ") && text.contains("block written where"), "{text}");
+}
+
+/// Slow fsyncs for another's pages, in a file as an older weigh has made it: what it does not have is told with the
+/// reason, in each of the three forms, and is nowhere compared.
+#[test]
+fn what_an_older_file_does_not_have_is_told_and_not_taken_for_0() {
+    let scratch = Scratch::new();
+    let (whole, older, page) =
+        (scratch.path("calls.parquet"), scratch.path("older.parquet"), scratch.path("page.html"));
+    let mut writer = weigh_keep::CallsWriter::create(&whole).expect("a file");
+    for sequence in 0..1000 {
+        let (mut row, slow) =
+            (CallRow { call: "fsync".into(), sequence, ..CallRow::default() }, sequence % 100 == 7);
+        row.account.set_time_ns(if slow { 9_000_000 } else { 1_000_000 + sequence });
+        for column in COST_COLUMNS.iter() {
+            let is_told = slow && column.name.starts_with("block_foreign_");
+            column.set_raw(&mut row, if is_told { 3 } else { 0 });
+        }
+        let waiting = COST_COLUMNS.iter().find(|c| c.name == "block_waiting_seconds").expect("it");
+        let time = row.account.time_ns();
+        waiting.set_raw(&mut row, time);
+        writer.push(&row).expect("room");
+    }
+    writer.finish(&weigh_keep::CallsNote::default()).expect("a file");
+    let taken_out = [
+        "block_foreign_requests_total",
+        "block_foreign_bytes_total",
+        "later_lost_total",
+        "weigh.unknown_later",
+    ];
+    older::without(&whole, &older, &taken_out, "weigh 0.0.1");
+    let explain = |file: &Path, options: &[&str]| {
+        let mut weigh = Command::new(weigh_binary());
+        let output = weigh.arg("explain").arg(file).args(options).output().expect("weigh starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (String::from_utf8_lossy(&output.stdout).into_owned(), said, output.status.success())
+    };
+    let report = |file: &Path| -> ExplainReport {
+        let (json, said, is_well) = explain(file, &["--quiet", "--json", "-"]);
+        assert!(is_well, "{said}");
+        serde_json::from_str(&json).expect("a report")
+    };
+    let of_whole = report(&whole);
+    let counters = |report: &ExplainReport| -> Vec<String> {
+        let counters = report.kinds[0].counters.iter();
+        counters.map(|counter| counter.name.clone()).collect()
+    };
+    assert_eq!(counters(&of_whole), ["foreign_requests_total", "foreign_bytes_total"]);
+    assert!(of_whole.unavailable.is_empty(), "{:?}", of_whole.unavailable);
+    let of_older = report(&older);
+    assert_eq!(of_older.kinds[0].verdict, Verdict::Differ);
+    assert!(counters(&of_older).is_empty(), "{:?}", counters(&of_older));
+    let reason = "the file was made by an older weigh (weigh 0.0.1)";
+    let names: Vec<&str> = of_older.unavailable.iter().map(|lack| lack.name.as_str()).collect();
+    assert_eq!(names, [&taken_out[..3], &["unknown_later_total"]].concat());
+    assert!(of_older.unavailable.iter().all(|lack| lack.reason == reason));
+    let (text, said, _) = explain(&older, &["--page", &page.display().to_string()]);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = format!("not known, for {reason}: {}", names.join(", "));
+    assert!(text.contains(&told), "{text} {said}");
+    assert!(scratch.text("page.html").contains(&told));
+    // Which calls are of an interval is not said, which is not the same as that none is.
+    older::without(&whole, &older, &["interval", "token"], "weigh 0.0.1");
+    let (_, said, is_well) = explain(&older, &["--by", "interval"]);
+    assert!(!is_well && said.contains("no column interval") && said.contains(reason), "{said}");
 }

@@ -19,7 +19,7 @@ use crate::error::KeepError;
 use crate::journal::Entry;
 use crate::later::LaterByCall;
 use crate::table::Row;
-use crate::table_reader::{read_notes, read_table};
+use crate::table_reader::{lacking, read_notes, read_table};
 use crate::table_writer::TableWriter;
 use crate::widened;
 
@@ -35,6 +35,14 @@ const MERGED_LATER: &str = "weigh.merged_later";
 const UNKNOWN_LATER: &str = "weigh.unknown_later";
 /// What was followed.
 const COMMAND: &str = "weigh.command";
+/// The numbers among these, and what readers of reports know them by.
+const NUMBERS: [(&str, &str); 5] = [
+    (UNTOLD, "untold_total"),
+    (LOST, "lost_total"),
+    (UNTOLD_LATER, "untold_later_total"),
+    (MERGED_LATER, "merged_later_total"),
+    (UNKNOWN_LATER, "unknown_later_total"),
+];
 
 /// What is known of all calls together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +60,17 @@ pub struct CallsNote {
     /// Calls of which what came later is not known, for bits of it came too fast; found out when the file
     /// is written.
     pub unknown_later: u64,
+}
+
+/// What a file of calls lacks of what weigh writes: nothing of it is known, and nothing of it is 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// Columns.
+    pub columns: Vec<&'static str>,
+    /// Numbers of a [`CallsNote`], by the names that reports have for them.
+    pub numbers: Vec<&'static str>,
+    /// Who made the file, as it says.
+    pub maker: String,
 }
 
 /// A file of calls that is being written.
@@ -137,24 +156,39 @@ fn known_at_the_end() -> Vec<Column<CallRow>> {
     columns
 }
 
-/// What is known of all calls of a file together.
-pub fn calls_note(path: &Path) -> Result<CallsNote, KeepError> {
+/// What is known of all calls of a file together, and what is not.
+pub fn calls_note(path: &Path) -> Result<(CallsNote, Lacking), KeepError> {
     let notes = read_notes(path)?;
-    let text = |key: &str| notes.get(key).cloned().unwrap_or_default();
-    let number = |key: &str| text(key).parse().unwrap_or(0);
-    Ok(CallsNote {
-        command: text(COMMAND),
-        untold: number(UNTOLD),
-        lost: number(LOST),
-        untold_later: number(UNTOLD_LATER),
-        merged_later: number(MERGED_LATER),
-        unknown_later: number(UNKNOWN_LATER),
-    })
+    let (columns, maker) = lacking::<CallRow>(path)?;
+    let numbers = NUMBERS.into_iter().filter(|(key, _)| !notes.contains_key(*key));
+    let numbers = numbers.map(|(_, name)| name).collect();
+    let number = |key: &str| match notes.get(key).map(|text| text.parse()) {
+        None => Ok(0),
+        Some(Ok(number)) => Ok(number),
+        Some(Err(_)) => Err(KeepError::damaged(path, format!("{key} is no number"))),
+    };
+    let note = CallsNote {
+        command: notes.get(COMMAND).cloned().unwrap_or_default(),
+        untold: number(UNTOLD)?,
+        lost: number(LOST)?,
+        untold_later: number(UNTOLD_LATER)?,
+        merged_later: number(MERGED_LATER)?,
+        unknown_later: number(UNKNOWN_LATER)?,
+    };
+    Ok((note, Lacking { columns, numbers, maker }))
 }
 
-/// Shows every call of a file; returns how many there are.
+/// Shows every call of a file; returns how many there are. What a file lacks, no row of it has.
 pub fn each_call(path: &Path, mut visit: impl FnMut(CallRow)) -> Result<u64, KeepError> {
-    read_table(path, &mut |row| {
+    let (columns, _) = lacking::<CallRow>(path)?;
+    // Who was in the way is known whole or not at all.
+    let is_unknown =
+        |kind: &RivalKind| kind.columns().iter().any(|name| columns.contains(&name.as_str()));
+    let unknown: Vec<usize> =
+        RIVALS.iter().enumerate().filter(|(_, kind)| is_unknown(kind)).map(|(i, _)| i).collect();
+    read_table(path, &mut |mut row: CallRow| {
+        row.read_whole();
+        unknown.iter().for_each(|place| row.rivals[*place] = None);
         visit(row);
         ControlFlow::Continue(())
     })
@@ -215,7 +249,7 @@ fn nanoseconds(seconds: f64) -> u64 {
 /// A number of a part of the kernel: absent where that was not looked into.
 fn cost(column: &'static CostColumn) -> Column<CallRow> {
     let CostColumn { name, help, unit, .. } = column;
-    match unit {
+    let declared = match unit {
         Unit::Seconds => Column::computed(
             name,
             help,
@@ -232,7 +266,8 @@ fn cost(column: &'static CostColumn) -> Column<CallRow> {
                 column.set_raw(row, raw);
             },
         ),
-    }
+    };
+    declared.or_absent(|row| column.set_absent(row))
 }
 
 /// A number of what came later: absent where that was not looked into. The last columns are these.

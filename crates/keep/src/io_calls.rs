@@ -65,8 +65,13 @@ pub fn each_io_call(path: &Path, mut visit: impl FnMut(IoCall)) -> Result<Untold
         ControlFlow::Continue(())
     })?;
     let notes = read_notes(path)?;
-    let number = |key: &str| notes.get(key).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let [calls_total, read_bytes, written_bytes] = UNTOLD.map(number);
+    let number = |key: &str| {
+        let number = notes.get(key).and_then(|text| text.parse().ok());
+        number.ok_or_else(|| KeepError::damaged(path, format!("it has no number {key}")))
+    };
+    let [calls_total, read_bytes, written_bytes] = UNTOLD;
+    let (calls_total, read_bytes, written_bytes) =
+        (number(calls_total)?, number(read_bytes)?, number(written_bytes)?);
     Ok(Untold { calls_total, read_bytes, written_bytes })
 }
 

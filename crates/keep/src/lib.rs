@@ -37,7 +37,7 @@ mod table_writer;
 mod widened;
 mod writer;
 
-pub use calls::{CallsNote, CallsWriter, CallsWritten, calls_note, each_call};
+pub use calls::{CallsNote, CallsWriter, CallsWritten, Lacking, calls_note, each_call};
 pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
 pub use error::KeepError;
 pub use io::{IoWriter, each_use};

@@ -1,5 +1,6 @@
 //! Reads the rows of one table from its Parquet file, in batches. Columns are found by name:
-//! those that weigh does not know are passed over, those that may be absent may be missing.
+//! those that weigh does not know are passed over, those that may be absent may be missing: then no row has a
+//! value there, and each is told so.
 //!
 //! Refuses a file that is no Parquet, lacks a column, or holds a value its row cannot hold.
 
@@ -50,11 +51,24 @@ pub(crate) fn read_notes(path: &Path) -> Result<HashMap<String, String>, KeepErr
     Ok(notes.filter_map(|note| Some((note.key.clone(), note.value.clone()?))).collect())
 }
 
+/// The declared columns that a file lacks, and what it says who made it.
+pub(crate) fn lacking<R: Row>(path: &Path) -> Result<(Vec<&'static str>, String), KeepError> {
+    let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
+    let reader = guarded(path, || SerializedFileReader::new(file))?;
+    let missing = locate::<R>(path, &reader)?.into_iter().filter(|(at, _)| at.is_none());
+    let names = missing.map(|(_, column)| column.name).collect();
+    let maker = reader.metadata().file_metadata().created_by().unwrap_or_default();
+    Ok((names, maker.to_string()))
+}
+
+/// A declared column, and where in the file it is, if it is there.
+pub(crate) type Located<R> = (Option<usize>, Column<R>);
+
 /// Finds the declared columns in the file.
 pub(crate) fn locate<R: Row>(
     path: &Path,
     reader: &SerializedFileReader<File>,
-) -> Result<Vec<(usize, Column<R>)>, KeepError> {
+) -> Result<Vec<Located<R>>, KeepError> {
     let schema = reader.metadata().file_metadata().schema_descr();
     let mut found = Vec::new();
     for column in R::columns() {
@@ -65,7 +79,7 @@ pub(crate) fn locate<R: Row>(
                     && stored.max_rep_level() == 0
                     && stored.max_def_level() <= i16::from(column.optional) =>
             {
-                found.push((index, column));
+                found.push((Some(index), column));
             }
             Some((_, stored)) => {
                 let reason = format!(
@@ -76,7 +90,7 @@ pub(crate) fn locate<R: Row>(
                 );
                 return Err(KeepError::damaged(path, reason));
             }
-            None if column.optional => {}
+            None if column.optional => found.push((None, column)),
             None => {
                 return Err(KeepError::damaged(path, format!("it has no column {}", column.name)));
             }
@@ -89,19 +103,24 @@ pub(crate) fn locate<R: Row>(
 pub(crate) fn read_group<R: Row>(
     path: &Path,
     group: &dyn RowGroupReader,
-    columns: &[(usize, Column<R>)],
+    columns: &[Located<R>],
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, KeepError> {
     let mut readers = Vec::with_capacity(columns.len());
     for (index, column) in columns {
-        let reader = guarded(path, || group.get_column_reader(*index))?;
-        readers.push((column, reader));
+        let reader = index.map(|index| guarded(path, || group.get_column_reader(index)));
+        readers.push((column, reader.transpose()?));
     }
     let mut left = usize::try_from(group.metadata().num_rows())
         .map_err(|_| KeepError::damaged(path, "its number of rows is negative"))?;
     while left > 0 {
         let mut rows: Vec<R> = (0..left.min(BATCH_ROWS)).map(|_| R::blank()).collect();
+        // In the order of their declarations: what a row lacks may depend on what it has.
         for (column, reader) in &mut readers {
+            let Some(reader) = reader else {
+                rows.iter_mut().for_each(|row| column.set_absent(row));
+                continue;
+            };
             if !guarded(path, || fill(column, reader, &mut rows))? {
                 let reason = format!("column {} holds a value out of range", column.name);
                 return Err(KeepError::damaged(path, reason));

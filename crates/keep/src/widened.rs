@@ -17,7 +17,7 @@ use crate::column::Column;
 use crate::error::KeepError;
 use crate::parquet_file;
 use crate::table::Row;
-use crate::table_reader::{guarded, locate, read_group};
+use crate::table_reader::{Located, guarded, locate, read_group};
 use crate::table_writer::Pending;
 
 /// What the last columns hold.
@@ -81,7 +81,7 @@ fn open<R: Row>(path: &Path) -> Result<SerializedFileWriter<AtomicFile>, KeepErr
 fn completed<R: Row, C: Completion<R>>(
     path: &Path,
     group: &dyn RowGroupReader,
-    keys: &[(usize, Column<R>)],
+    keys: &[Located<R>],
     last: &[Column<R>],
     completion: &mut C,
 ) -> Result<Vec<Pending>, KeepError> {

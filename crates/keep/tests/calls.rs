@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weigh_keep::{CallsNote, CallsWriter, KeepError, calls_note, each_call};
 use weigh_schema::call::{Interval, Rival};
-use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS, Returned};
+use weigh_schema::call_row::{Absent, COST_COLUMNS, CallRow, LATER_COLUMNS, Returned};
 use weigh_schema::subsystem::{Account, CPU_COUNTERS, LaterNumbers, SUBSYSTEMS};
 
 /// More than two row groups.
@@ -27,6 +27,7 @@ fn row(sequence: u64) -> CallRow {
             .then(|| Interval { number: u64::MAX - sequence, token: sequence }),
         measured: 0,
         account: Account::default(),
+        absent: Absent::default(),
         known_later: 0,
         rivals: [None, rival(3), None],
     };
@@ -90,7 +91,9 @@ fn every_call_comes_back_as_it_was() {
         next += 1;
     });
     assert_eq!((total.unwrap(), next), (CALLS, CALLS));
-    assert_eq!(calls_note(&path).unwrap(), note);
+    let (noted, lacking) = calls_note(&path).unwrap();
+    assert_eq!(noted, note);
+    assert!(lacking.columns.is_empty() && lacking.numbers.is_empty(), "{lacking:?}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "what was beside it is gone");
 }
 
@@ -121,7 +124,7 @@ fn what_came_later_of_calls_whose_bits_may_be_lost_is_absent_and_not_0() {
     let note = CallsNote { untold_later: 9, ..CallsNote::default() };
     let written = writer.finish(&note).unwrap();
     assert_eq!((written.calls, written.unknown_later), (10, 3));
-    assert_eq!(calls_note(&path).unwrap(), CallsNote { unknown_later: 3, ..note });
+    assert_eq!(calls_note(&path).unwrap().0, CallsNote { unknown_later: 3, ..note });
     let mut pending_and_requests = Vec::new();
     each_call(&path, |row| {
         let raw = |place: usize| LATER_COLUMNS[place].raw(&row);

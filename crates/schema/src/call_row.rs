@@ -36,10 +36,35 @@ pub struct CallRow {
     pub measured: u64,
     /// What it cost, and what came later of it.
     pub account: Account,
+    /// Numbers that its file has not, though their part of the kernel was looked into.
+    pub absent: Absent,
     /// Those of [`LATER`] that are known, as a set.
     pub known_later: u64,
     /// Who else was in its way, in the order of [`RIVAL_KINDS`].
     pub rivals: [Option<Rival>; RIVAL_KINDS],
+}
+
+/// A set of [`COST_COLUMNS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Absent(u128);
+
+impl Absent {
+    /// The columns of both.
+    pub fn and(self, other: Absent) -> Absent {
+        Absent(self.0 | other.0)
+    }
+}
+
+impl CallRow {
+    /// To be called when a row has been read: of parts that nobody looked into all is absent, and none of it
+    /// is missing.
+    pub fn read_whole(&mut self) {
+        if self.absent == Absent::default() {
+            return;
+        }
+        let seen = COST_COLUMNS.iter().filter(|column| column.is_seen(self.measured));
+        self.absent.0 &= seen.fold(0, |set, column| set | 1 << column.number);
+    }
 }
 
 /// One number of an account as a column.
@@ -56,6 +81,8 @@ pub struct CostColumn {
     /// What is kept there.
     pub field: &'static Field,
     place: usize,
+    /// Its place among [`COST_COLUMNS`].
+    number: usize,
 }
 
 /// The numbers of each part of the kernel, in their order.
@@ -71,19 +98,32 @@ pub static COST_COLUMNS: LazyLock<Vec<CostColumn>> = LazyLock::new(|| {
             subsystem,
             field,
             place,
+            number: 0,
         })
     };
-    SUBSYSTEMS.iter().flat_map(columns).collect()
+    let numbered = |(number, column)| CostColumn { number, ..column };
+    SUBSYSTEMS.iter().flat_map(columns).enumerate().map(numbered).collect()
 });
 
 impl CostColumn {
-    /// The number as the account holds it; none if its part of the kernel was not looked into. Of
-    /// some parts the scheduler knows that they are waited for, whoever looks into them.
+    /// The number as the account holds it; none if its part of the kernel was not looked into, or its file does
+    /// not have it. Of some parts the scheduler knows that they are waited for, whoever looks into them.
     pub fn raw(&self, row: &CallRow) -> Option<u64> {
-        let measured =
-            row.measured & self.subsystem.bit() != 0 && self.field.is_known_beside(row.measured);
+        if row.absent.0 & 1 << self.number != 0 {
+            return None;
+        }
         let number = row.account.number(self.place);
-        (measured || number != 0).then_some(number)
+        (self.is_seen(row.measured) || number != 0).then_some(number)
+    }
+
+    /// Whether it is seen where these parts of the kernel are looked into.
+    fn is_seen(&self, measured: u64) -> bool {
+        measured & self.subsystem.bit() != 0 && self.field.is_known_beside(measured)
+    }
+
+    /// The row's file does not have it.
+    pub fn set_absent(&self, row: &mut CallRow) {
+        row.absent.0 |= 1 << self.number;
     }
 
     /// Puts such a number into a row. A part that was looked into has all of its counts.
@@ -180,9 +220,30 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::unwrap_used)]
+    fn what_a_file_has_not_is_not_0_and_of_parts_that_nobody_looked_into_nothing_is_missing() {
+        let named = |name| COST_COLUMNS.iter().find(|c| c.name == name).unwrap();
+        let (queue, foreign) = (named("block_queue_seconds"), named("block_foreign_bytes_total"));
+        let mut row =
+            CallRow { measured: Subsystem::named("block").unwrap().bit(), ..CallRow::default() };
+        assert_eq!(queue.raw(&row), Some(0));
+        for column in [queue, foreign, named("udp_sent_bytes_total")] {
+            column.set_absent(&mut row);
+        }
+        row.read_whole();
+        let mut expected = CallRow { absent: Absent::default(), ..row.clone() };
+        queue.set_absent(&mut expected);
+        assert_eq!((queue.raw(&row), &row), (None, &expected));
+        // Of several calls some of which have it not the sum is not known.
+        row.account.set_number(queue.place, 7);
+        assert_eq!(queue.raw(&row), None);
+    }
+
+    #[test]
     fn every_number_has_one_column_and_what_was_not_looked_into_has_none() {
         let names: HashSet<&str> = COST_COLUMNS.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names.len(), COST_COLUMNS.len());
+        assert!(names.len() <= u128::BITS as usize, "a set has room for all");
         for name in ["kernel_time_seconds", "block_device_seconds", "sched_run_queue_seconds"] {
             assert!(names.contains(name), "{name}");
         }

@@ -137,8 +137,20 @@ pub struct ExplainReport {
     pub unknown_later_total: u64,
     /// Parts of the kernel that were not looked into: their time is in the remainder.
     pub unmeasured: Vec<String>,
+    /// Numbers that the file of calls does not have: they are compared nowhere, and none of them is 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<Unavailable>,
     /// The kinds of calls, those whose slow ones lost most time first.
     pub kinds: Vec<ExplainedKind>,
+}
+
+/// A number that is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// The column of the file, or the key of the report.
+    pub name: String,
+    /// Why.
+    pub reason: String,
 }
 
 fn is_zero(number: &u64) -> bool {

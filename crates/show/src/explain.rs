@@ -218,6 +218,25 @@ fn notes(report: &ExplainReport, nothing_told: bool) -> Vec<String> {
     notes
 }
 
+/// What is not known of any call, with the reason: `not known, for …: block_foreign_bytes_total`.
+fn unavailable(report: &ExplainReport) -> Vec<String> {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for number in &report.unavailable {
+        match by_reason.iter_mut().find(|(reason, _)| *reason == number.reason) {
+            Some((_, names)) => names.push(&number.name),
+            None => by_reason.push((&number.reason, vec![&number.name])),
+        }
+    }
+    let text = |(reason, mut names): (&str, Vec<&str>)| {
+        let more = names.len().saturating_sub(LISTED_MOST);
+        names.truncate(LISTED_MOST);
+        let more =
+            if more > 0 { format!(", and {more} more (--json names them)") } else { String::new() };
+        format!("not known, for {reason}: {}{more}", names.join(", "))
+    };
+    by_reason.into_iter().map(text).collect()
+}
+
 /// What may make the rest wrong.
 pub fn warnings(report: &ExplainReport) -> Vec<String> {
     let mut texts = Vec::new();
@@ -252,6 +271,7 @@ pub fn warnings(report: &ExplainReport) -> Vec<String> {
             grouped(report.merged_later_total)
         ));
     }
+    texts.extend(unavailable(report));
     if !report.unmeasured.is_empty() {
         texts.push(format!(
             "not looked into, so that their time is in the remainder: {}",

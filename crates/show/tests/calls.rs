@@ -65,6 +65,30 @@ fn a_slow_call_says_how_many_of_its_requests_nobody_followed_has_caused() {
     );
 }
 
+/// However wide the terminal is: lines that go on are further in than the first one.
+#[test]
+fn a_slow_call_s_words_are_all_there() {
+    let report = json!({
+        "schema": "weigh.calls/1", "command": ["true"], "wall_seconds": 1.0, "grouping": "call",
+        "mechanism": "bpf", "subsystems": [], "counters": [], "calls_total": 0, "threads_total": 1,
+        "lost_total": 0, "untold_total": 0, "calls": [],
+        "slowest": [{
+            "call": "fsync", "pid": 1, "tid": 1, "at_seconds": 0.0, "time_seconds": 8.5e-3, "result": 0,
+            "parts": { "block": {
+                "waiting_seconds": 8.3e-3, "requests_total": 4, "transferred_bytes_total": 1_048_576,
+                "foreign_requests_total": 2, "foreign_bytes_total": 524_288,
+            } },
+        }],
+    });
+    let report = serde_json::from_value(report).unwrap();
+    for width in 80..=200 {
+        let text = render(&report, 20, width, false);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("with 512.0 KiB, caused by nobody followed)"), "{width}: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+    }
+}
+
 #[test]
 fn what_can_not_be_counted_is_unavailable_and_never_nothing() {
     let asked = json!([{ "name": "cycles", "unavailable": "no such counter" }]);

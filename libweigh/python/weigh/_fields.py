@@ -782,7 +782,7 @@ class Later(_Numbers):
         return self._of._number(169)
 
 
-LAYOUT = 0x92eaf335902b5bbf
+LAYOUT = 0x2c86c022ff59db5c
 WORDS = 170
 TOUCHED = 2
 UNMEASURED = 3

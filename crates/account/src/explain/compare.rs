@@ -7,7 +7,7 @@ use weigh_schema::call::{RIVALS, Rival};
 use weigh_schema::call_row::{CallRow, pending};
 use weigh_schema::explain::{
     CallGroup, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of, PROGRAM, REPORT,
-    RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Verdict,
+    RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Unavailable, Verdict,
 };
 use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
@@ -29,7 +29,7 @@ const TOKENS_MOST: usize = 5;
 const FINE: u32 = 16;
 
 /// What is not in the rows of calls, or not where it should be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Calls that came too fast to have a row.
     pub untold: u64,
@@ -41,6 +41,8 @@ pub struct Missing {
     pub merged_later: u64,
     /// Calls of which what came later is not known.
     pub unknown_later: u64,
+    /// What no row has.
+    pub unavailable: Vec<Unavailable>,
 }
 
 /// Slow and ordinary calls.
@@ -220,6 +222,7 @@ impl Comparison {
             merged_later_total: missing.merged_later,
             unknown_later_total: missing.unknown_later,
             unmeasured: unmeasured.map(|s| s.name.to_string()).collect(),
+            unavailable: missing.unavailable,
             kinds,
         }
     }

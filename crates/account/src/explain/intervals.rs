@@ -59,6 +59,7 @@ fn take_in(interval: &mut CallRow, call: &CallRow) {
     // With what the program did between its calls.
     interval.account.set_time_ns(lasted.try_into().unwrap_or(0));
     interval.measured &= call.measured;
+    interval.absent = interval.absent.and(call.absent);
     interval.known_later &= call.known_later;
     for (longest, other) in interval.rivals.iter_mut().zip(&call.rivals) {
         let is_longer = |other: &weigh_schema::call::Rival| {

@@ -101,7 +101,7 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
     IoFound {
         wall_seconds: run.wall_seconds,
         mechanism: run.grounds.mechanism,
-        quality: run.grounds.quality,
+        quality: if foreign_calls(book) > 0 { Quality::Estimated } else { run.grounds.quality },
         witness: run.grounds.witness,
         price: run.grounds.price,
         totals: totals(&all, book.unseen, &book.unseen_kinds),
@@ -244,11 +244,19 @@ fn left_processes(book: &IoBook) -> Option<String> {
     })
 }
 
+/// Calls on files whose numbers are other calls'.
+fn foreign_calls(book: &IoBook) -> u64 {
+    book.processes.values().map(|process| process.foreign_calls).sum()
+}
+
 /// What is not in the numbers.
 fn notes(book: &IoBook, run: &Run) -> Vec<String> {
-    let foreign: u64 = book.processes.values().map(|process| process.foreign_calls).sum();
     let lost = [
-        (foreign, "calls of 32-bit programs are not followed: their numbers are other calls'"),
+        (
+            foreign_calls(book),
+            "calls of 32-bit programs are not followed: their numbers are other calls'; on x86 --mechanism ptrace \
+             counts them",
+        ),
         (run.tally.lost_threads, "threads found no room: their calls are missing"),
         (run.tally.lost_processes, "processes found no room: they have no name"),
         (run.tally.lost_names, "names of files could not be told when they were first used"),

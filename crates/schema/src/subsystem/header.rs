@@ -8,7 +8,7 @@ use crate::own::OWN_NUMBERS;
 /// The structure that all sides share, as C: for BPF programs, libweigh, and whoever includes it.
 pub fn c_header() -> String {
     let mut text = String::from(
-        "/* Derived from crates/schema/src/subsystem.rs by `weigh generate`. */\n\
+        "/* Derived from crates/schema/src/subsystem/table.rs by `weigh generate`. */\n\
          #ifndef WEIGH_ACCOUNT_H\n#define WEIGH_ACCOUNT_H\n\n\
          #ifndef WEIGH_U64\n#include <stdint.h>\n#define WEIGH_U64 uint64_t\n#endif\n\n\
          /* Parts of the kernel; the bit of each in a set is 1 << its number. */\n\

@@ -86,14 +86,19 @@ fn headline(report: &CallsReport) -> Line {
     Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
 }
 
+/// What is added to a call is a matter of nanoseconds.
+fn nanoseconds(value: f64) -> String {
+    if value < 10e-6 { format!("{:.0} ns", value * 1e9) } else { seconds(value) }
+}
+
 /// What the mechanism costs.
 fn cost(report: &CallsReport, width: usize) -> Vec<Line> {
     let Some(cost) = report.cost else { return Vec::new() };
     let text = format!(
         "to be followed costs each call {} beyond what it does, and each of any other thread {}, measured here with \
          a call that does nothing: about {} for all of them",
-        seconds(cost.followed_seconds),
-        seconds(cost.others_seconds),
+        nanoseconds(cost.followed_seconds),
+        nanoseconds(cost.others_seconds),
         seconds(cost.followed_seconds * report.calls_total as f64),
     );
     let lines = wrap(&text, width, TEXT_LINES).into_iter();

@@ -86,11 +86,14 @@ fn foreign(numbers: &Numbers) -> Option<String> {
     Some(format!("; {of} of {all} requests, with {bytes}, caused by nobody followed"))
 }
 
+/// Before what goes on from the line above.
+const INDENT: &str = "      ";
+
 pub(super) fn slow_lines(call: &SingleCall, width: usize) -> Vec<Line> {
     let place = format!("at {}, thread {}: ", seconds(call.at_seconds), call.tid);
-    let lines = wrap(&(place + &sentence(call)), width.saturating_sub(2), TEXT_LINES);
+    let lines = wrap(&(place + &sentence(call)), width.saturating_sub(INDENT.len()), TEXT_LINES);
     let lines = lines.into_iter().enumerate();
-    let indent = |i: usize| if i == 0 { "  " } else { "      " };
+    let indent = |i: usize| if i == 0 { "  " } else { INDENT };
     lines
         .map(|(i, text)| Line::new().add(indent(i), Paint::Plain).add(text, Paint::Plain))
         .collect()

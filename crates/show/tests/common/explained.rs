@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weigh_schema::explain::{
     CallGroup, CounterDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
-    REPORT, RivalShare, SlowRule, TimeBucket, Verdict,
+    REPORT, RivalShare, SlowRule, TimeBucket, Unavailable, Verdict,
 };
 
 /// Slow fsyncs, for their device was busy with another's requests; and what is said of others.
@@ -21,6 +21,7 @@ pub fn slow() -> ExplainReport {
         merged_later_total: 7,
         unknown_later_total: 3,
         unmeasured: vec!["tcp".to_string(), "net".to_string()],
+        unavailable: ["udp_receipts_total", "later_lost_total"].map(unavailable).to_vec(),
         kinds: vec![
             fsync(),
             few_reads(),
@@ -63,8 +64,14 @@ pub fn nothing() -> ExplainReport {
         merged_later_total: 0,
         unknown_later_total: 0,
         unmeasured: Vec::new(),
+        unavailable: Vec::new(),
         kinds: vec![other("read", 2_000, Verdict::NoneSlow)],
     }
+}
+
+fn unavailable(name: &str) -> Unavailable {
+    let reason = "the file was made by an older weigh (weigh 0.0.1)".to_string();
+    Unavailable { name: name.to_string(), reason }
 }
 
 fn group(calls_total: u64, from_seconds: f64, to_seconds: f64, mean_seconds: f64) -> CallGroup {

@@ -1,0 +1,70 @@
+//! A number of an account: its unit, what it counts, and its names for readers, in sentences and in code.
+
+use super::Subsystem;
+use crate::metric::Unit;
+
+/// One number that is kept of a subsystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// What it counts, without its unit.
+    pub name: &'static str,
+    /// In which unit.
+    pub unit: Unit,
+    /// What exactly, and when.
+    pub help: &'static str,
+    /// The part of the kernel that has to be looked into, too, for it to be known.
+    pub beside: Option<&'static str>,
+    /// What its amount is of in a sentence, where that is not its name.
+    words: Option<&'static str>,
+}
+
+impl Field {
+    pub(super) const fn new(name: &'static str, unit: Unit, help: &'static str) -> Field {
+        Field { name, unit, help, beside: None, words: None }
+    }
+
+    pub(super) const fn beside(self, part: &'static str) -> Field {
+        Field { beside: Some(part), ..self }
+    }
+
+    pub(super) const fn in_words(self, words: &'static str) -> Field {
+        Field { words: Some(words), ..self }
+    }
+
+    /// What its amount is of, in a sentence: `4 requests`, `3 dirtied pages`.
+    pub fn words(&self) -> String {
+        self.words.map_or_else(|| self.name.replace('_', " "), str::to_string)
+    }
+
+    /// Whether what it needs beside its own part is among those that were looked into.
+    pub fn is_known_beside(&self, measured: u64) -> bool {
+        let part = self.beside.and_then(Subsystem::named);
+        part.is_none_or(|part| measured & part.bit() != 0)
+    }
+
+    /// Its name for readers: base units, `device_seconds`, `sent_bytes_total`, `requests_total`.
+    pub fn key(&self) -> String {
+        match self.unit {
+            Unit::Seconds => format!("{}_seconds", self.name),
+            Unit::Bytes => format!("{}_bytes_total", self.name),
+            _ => format!("{}_total", self.name),
+        }
+    }
+
+    /// Its name in the shared structure, whose numbers are whole: nanoseconds, bytes, counts.
+    pub fn slot(&self) -> String {
+        match self.unit {
+            Unit::Seconds => format!("{}_ns", self.name),
+            Unit::Bytes => format!("{}_bytes", self.name),
+            _ => self.name.to_string(),
+        }
+    }
+
+    /// What a number of the shared structure is in base units.
+    pub fn in_base_unit(&self, raw: u64) -> f64 {
+        match self.unit {
+            Unit::Seconds => raw as f64 / 1e9,
+            _ => raw as f64,
+        }
+    }
+}
