@@ -25,6 +25,11 @@ node_is_new() { have node && at_least "$(node --version | tr -d v)" "$NODE_LEAST
 rust_is_new() { have cargo && at_least "$(cargo --version 2>/dev/null | cut -d' ' -f2)" "$RUST_LEAST"; }
 has_static() { [[ -n $(cc -print-file-name="$1" 2>/dev/null | grep /) ]]; }
 
+# Whether the C compiler makes programs of 32 bits.
+has_short_words() {
+	[[ -e $(cc -m32 -print-libgcc-file-name) ]] && cc -m32 -E -include stdio.h -x c /dev/null >/dev/null 2>&1
+}
+
 missing=()
 want() { missing+=("$1"); }
 
@@ -46,6 +51,11 @@ check_test() {
 	have c++ || want g++
 	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv
 	have setpriv || want util-linux
+	# Programs of 32 bits, for the tests that count in such. Not gcc-multilib, which cross compilers exclude.
+	if [[ $(uname -m) == x86_64 ]] && have cc && ! has_short_words; then
+		want libc6-dev-i386
+		want "lib32gcc-$(cc -dumpversion | cut -d. -f1)-dev"
+	fi
 	have xz || want xz-utils
 	have qemu-system-x86_64 || want qemu-system-x86
 	PATH=$PATH:/sbin:/usr/sbin have mke2fs || want e2fsprogs

@@ -18,8 +18,9 @@ export PATH="$HOME/.cargo/bin:$PATH"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 export CARGO_TERM_COLOR=never NO_COLOR=1
 # Nobody debugs what a continuous integration builds, and debug information takes time; so does what the
-# optimiser does over all crates at the end, 116 s of CPU time for 50 ns less of a record of `weigh trace`.
-[[ -z ${CI:-} ]] || export CARGO_PROFILE_DEV_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_LTO=false
+# optimiser does over all crates at the end, 116 s of CPU time for 50 ns less of a record of `weigh trace`,
+# and what is kept for the next build of the same crate, which there is none of.
+[[ -z ${CI:-} ]] || export CARGO_PROFILE_DEV_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_LTO=false CARGO_INCREMENTAL=0
 weigh=$CARGO_TARGET_DIR/release/weigh
 logs=$CARGO_TARGET_DIR/test-logs
 scratch=$(mktemp -d)
@@ -98,11 +99,14 @@ what_failed() {
 	awk '/^---- .* stdout ----$/ { on = 1 } /^(test result|failures):/ { on = 0 } on || /^again: / || /^== the guest stood still$/' "$1"
 }
 
-# The tests of cargo, all; and then those that failed, if they are few. A line `again: ok NAME` or
-# `again: FAIL NAME` tells how each of these did.
+# cargo_tests WHICH COMMAND...    the tests of cargo, those that are asked for in its own words; and then those that
+# failed, if they are few. A line `again: ok NAME` or `again: FAIL NAME` tells how each of these did.
 cargo_tests() {
-	local seen=$scratch/seen name status=0 names
-	"$@" 2>&1 | tee "$seen"
+	local seen name status=0 names which
+	read -ra which <<<"$1"
+	shift
+	seen=$(mktemp -p "$scratch")
+	"$@" -- "${which[@]}" 2>&1 | tee "$seen"
 	((PIPESTATUS[0])) || return 0
 	mapfile -t names < <(sed -nE 's/^test ([^ ]+) \.\.\. FAILED$/\1/p' "$seen" | sort -u)
 	((${#names[@]} >= 1 && ${#names[@]} <= most_again)) || return 1
@@ -162,7 +166,7 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_terminal|io_traced|mechanisms|mount|trace_agent|trace_end|trace_read|unprivileged)-[0-9a-f]+$'
+	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_short_words|io_terminal|io_traced|mechanisms|mount|calls_accuracy|trace_agent|trace_clients|trace_end|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
@@ -180,7 +184,7 @@ vm() {
 		local status=0
 		# There is no Python in the guest.
 		tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- --skip the_library_changes_nothing_of_a_program \
-			--skip slow_requests_are_told --skip requests_that_wait_for_the_device \
+			--skip slow_requests_are_told --skip requests_that_wait_for_the_device --skip what_marking_a_call_costs \
 			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
 			--skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
 		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
@@ -215,12 +219,17 @@ layer deny command target/tools/bin/cargo-deny --locked check bans licenses sour
 layer page command bash -c 'cd dashboard && npm run --silent check'
 layer workloads command make -C tests/workloads
 layer compile command cargo test --locked --workspace --no-run
+layer aarch64 command scripts/aarch64-check.sh
 ended build command
 beside fuzz chrt --idle 0 scripts/fuzz.sh smoke
-layer rust cargo cargo_tests cargo test --locked --workspace --no-fail-fast
+# One that takes long, and one processor.
+hard=every_case_with_every_mechanism
+layer rust cargo cargo_tests "--skip $hard" cargo test --locked --workspace --no-fail-fast
+beside hard_cases cargo_tests "$hard" cargo test --locked --workspace --test hard_cases
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
+ended hard_cases cargo
 layer vm tally vm
 ended fuzz lines
 

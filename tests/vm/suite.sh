@@ -116,6 +116,9 @@ make --silent -C libweigh tests OUT="$scratch/libweigh.build" PREFIX="$scratch/l
 files=(--file "$scratch/libweigh:/libweigh" --file "$scratch/weigh:/usr/local/bin/weigh" --file "$scratch/suite:/suite" --file "$scratch/tests:/tests")
 bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)
 [[ -z $bpftool ]] || files+=(--file "$bpftool:/usr/local/bin/bpftool")
+# Who makes an XFS, for the one test that needs one.
+mkfs=$(PATH=$PATH:/usr/sbin command -v mkfs.xfs || true)
+[[ -z $mkfs ]] || files+=(--file "$mkfs:/usr/local/bin/mkfs.xfs" --module libcrc32c --module loop --module xfs)
 
 # Ends a guest that says nothing any more; whether it was ended.
 stands_still() {
