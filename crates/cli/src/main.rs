@@ -45,6 +45,9 @@ fn main() -> ExitCode {
     if let Some(place) = doctor::place_of_calls(std::env::args_os()) {
         return doctor::be_caller(&place);
     }
+    if calls::is_caller(std::env::args_os()) {
+        return calls::be_caller();
+    }
     match weigh_agent::is_session(std::env::args_os()) {
         Some((peer, Followed::Events)) => return trace::be_stream(peer),
         Some(session) => return weigh_agent::be_session(session),

@@ -82,6 +82,16 @@ fn a_counter_that_there_is_not_is_refused_with_those_that_there_are() {
     assert!(said.contains("--counters takes bpf"), "{said}");
 }
 
+#[test]
+fn a_file_of_single_calls_is_refused_where_they_are_added_up() {
+    let scratch = Scratch::new();
+    let options = ["calls", "--mechanism", "preload", "--per-call", "rows.parquet", "--", "true"];
+    let output = weigh(&scratch, &options);
+    assert_eq!(output.status.code(), Some(125));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--per-call takes bpf"), "{said}");
+}
+
 /// A `key=value` line of a workload's truth.
 #[track_caller]
 fn truth(text: &str, key: &str) -> u64 {
@@ -152,6 +162,28 @@ fn what_following_a_call_costs_here_is_said() {
     assert!(counted < 1000 && rows.iter().all(is_known), "{counted} {report}");
     assert_eq!((&report["threads_total"], &report["untold_total"]), (&1.into(), &0.into()));
     assert_eq!(weigh_keep::each_call(&file, |_| {}).expect("rows"), counted);
+}
+
+/// By a library, which has to be in a program for that; it is in no table either.
+#[test]
+fn what_marking_a_call_costs_here_is_said() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1009", "count=23"];
+    let (output, report) = calls(&scratch, &["--mechanism", "preload"], &command);
+    let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
+    let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
+    assert!(followed > others && others >= 0.0 && followed < 1e-3, "{followed} {others}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("to be followed costs each call"), "{said}");
+    assert_eq!(number(&report, "write", "calls_total"), 23, "{report}");
+    assert!(
+        rows(&report, "lseek").iter().all(|row| row["calls_total"].as_u64() < Some(10)),
+        "{report}"
+    );
+    assert_eq!((&report["threads_total"], &report["lost_total"]), (&1.into(), &0.into()));
+    let notes = report["notes"].as_array().expect("notes");
+    assert!(!notes.iter().any(|note| note.to_string().contains("was not in")), "{report}");
 }
 
 #[test]

@@ -18,11 +18,7 @@ const CALLS: u64 = 980;
 /// Follows a command as nobody.
 #[track_caller]
 fn io(scratch: &Scratch, command: &[&str]) -> (Output, Value) {
-    io_by("preload+ptrace", scratch, command)
-}
-
-#[track_caller]
-fn io_by(mechanism: &str, scratch: &Scratch, command: &[&str]) -> (Output, Value) {
+    let mechanism = "preload+ptrace";
     let json = text(&scratch.path("io.json"));
     let options = ["io", "-q", "--mechanism", mechanism, "--json", &json, "--"];
     let output = weigh_as(Some(NOBODY), scratch, &[&options[..], command].concat());
@@ -165,49 +161,6 @@ fn programs_that_trace_are_let_go_and_counted_still() {
     let moved: Vec<[u64; 4]> = all.iter().map(|row| moved(row, "plain")).collect();
     assert_eq!(moved, [[BYTES, CALLS, 0, 0]; 2], "{all:?}");
     assert!(scratch.text("work/log").contains("read("));
-}
-
-/// Reads a file by the numbers that 32-bit programs call by.
-#[cfg(target_arch = "x86_64")]
-const SHORT_WORDS: &str = r#"
-static int call(int number, const void *a, void *b, int c) {
-    int result;
-    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c) : "memory");
-    return result;
-}
-static char bytes[1021];
-void _start(void) {
-    int file = call(5, "source", 0, 0), got, all = 0;
-    while ((got = call(3, (void *)file, bytes, sizeof bytes)) > 0) all += got;
-    call(1, (void *)(all == 1000003 ? 0 : 1), 0, 0);
-}
-"#;
-
-/// Nothing is counted of them: so nothing is called exact, and they are named.
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn programs_of_32_bits_are_named() {
-    let scratch = Scratch::new();
-    let from = source(&scratch);
-    let (code, program) = (scratch.path("short.c"), text(&scratch.path("work/short")));
-    std::fs::write(&code, SHORT_WORDS).expect("a file");
-    let flags = ["-m32", "-nostdlib", "-static", "-fno-stack-protector", "-fno-pic", "-no-pie"];
-    let built =
-        std::process::Command::new("cc").args(flags).args(["-o", &program, &text(&code)]).status();
-    let run = std::process::Command::new(&program).current_dir(scratch.path("work")).status();
-    if built.is_err() || run.is_err() {
-        eprintln!("no 32-bit programs here");
-        return;
-    }
-    for mechanism in ["ptrace", "preload+ptrace"] {
-        let (output, report) = io_by(mechanism, &scratch, &[&program]);
-        assert!(output.status.success(), "{mechanism}: {output:?}");
-        assert!(rows(&report, &from).is_empty(), "{mechanism}: this is not known to work");
-        assert_eq!(report["quality"], "estimated", "{mechanism}");
-        let notes = report["notes"].as_array().expect("notes").iter().flat_map(Value::as_str);
-        let named = notes.filter(|note| note.contains("32-bit programs") && note.contains("short"));
-        assert_eq!(named.count(), 1, "{mechanism}: {}", report["notes"]);
-    }
 }
 
 #[test]

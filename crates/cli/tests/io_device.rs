@@ -104,6 +104,34 @@ fn what_is_written_has_who_had_it_written() {
     assert!(time("device_write_seconds") > 0.0, "{row:?}");
 }
 
+/// The first that a job does. A folio of many pages becomes dirty as one, with interrupts off: all of them find room,
+/// by calls and by stores, of one process and of several at once.
+#[test]
+fn large_folios_are_all_seen() {
+    needs_root!();
+    if !has_device(&Scratch::new()) {
+        return;
+    }
+    let store = format!("TRUTH_FILE=/dev/null {} store", workload("blocks"));
+    let file = |n: u32| {
+        format!(
+            "env dd if=/dev/zero of=file{n} bs=1000003 count=9 conv=fsync status=none; \
+             {store} file{n} 9000027 4093 1; sync file{n}"
+        )
+    };
+    let each = 9_000_027_u64.div_ceil(PAGE) * PAGE;
+    let expect = |files: &[&'static str]| -> Vec<Expected<'static>> {
+        files.iter().map(|file| (*file, "device_written_bytes", 2 * each)).collect()
+    };
+    let no_loss = |report: &Value| {
+        assert!(!report.to_string().contains("found no room"), "{report}");
+    };
+    no_loss(&until_seen(&file(1), &expect(&["/work/file1"])));
+    let all: String = (1..=3).map(|n| format!("({}) & ", file(n))).collect();
+    let names = ["/work/file1", "/work/file2", "/work/file3"];
+    no_loss(&until_seen(&format!("{all} wait"), &expect(&names)));
+}
+
 #[test]
 fn what_goes_past_the_page_cache_is_of_its_file() {
     needs_root!();

@@ -286,7 +286,7 @@ fn python_reads_the_same_numbers() {
     command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
     let output = must(&mut command);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("Ran 12 tests"), "{said}");
+    assert!(said.contains("Ran 13 tests"), "{said}");
 }
 
 /// Two requests write to each page of a file, the first 1,229 bytes, the second the rest: prints what each is charged.

@@ -14,7 +14,8 @@ use weigh_schema::summary::ExitKind;
 const NOBODY: u32 = 65534;
 
 /// Those that are told of every process.
-const TOLD: [&str; 3] = ["ptrace", "preload", "ptrace --level 3"];
+const TOLD: [&str; 4] =
+    ["ptrace", "preload", "ptrace --level 3", "ptrace --io --io-mechanism preload+ptrace"];
 
 fn told() -> &'static [&'static str] {
     worth_the_time(&TOLD, 2)

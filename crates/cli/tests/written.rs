@@ -111,6 +111,40 @@ fn each_time_that_a_page_is_written_counts() {
     }
 }
 
+/// Where the file system has folios of several pages, one becomes dirty as a whole, with interrupts off: at the first
+/// store to it, in the order of the file and against it, by several at once.
+#[test]
+fn stores_to_what_was_written_in_large_parts_are_all_seen() {
+    needs_root!();
+    if !is_stored() {
+        return;
+    }
+    const BYTES: u64 = 8_000_021;
+    let each = BYTES.div_ceil(4096) * 4096;
+    let stores = format!("TRUTH_FILE=/dev/null {}", support::workload("blocks"));
+    let file = |n: u32| {
+        format!(
+            "env dd if=/dev/zero of=file{n} bs={BYTES} count=1 conv=fsync status=none; \
+             {stores} store file{n} {BYTES} 4093 1; sync file{n}"
+        )
+    };
+    both(&file(1), 2 * each);
+    let all: String = (1..=3).map(|n| format!("({}) & ", file(n))).collect();
+    both(&format!("{all} wait"), 3 * 2 * each);
+}
+
+/// The first that a job does, and more than a CPU has at hand.
+#[test]
+fn a_job_s_first_write_is_seen_however_large() {
+    needs_root!();
+    if is_stored() {
+        let pages = |bytes: u64| bytes.div_ceil(4096) * 4096;
+        let dd = "exec env dd if=/dev/zero of=file conv=fsync status=none";
+        both(&format!("{dd} bs=1000003 count=3"), pages(3 * 1_000_003));
+        both(&format!("{dd} bs=16777259 count=1"), pages(16_777_259));
+    }
+}
+
 /// Without being asked it is the kernel's own counter, as before: nobody else pays for it.
 #[test]
 fn unasked_it_is_the_kernel_s_counter() {

@@ -223,6 +223,10 @@ struct in6_addr {
 	__u8 bytes[16]; /* named otherwise in the kernel: read as a whole */
 };
 
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
 struct sock_common {
 	__be32 skc_daddr, skc_rcv_saddr;
 	__be16 skc_dport;
@@ -231,6 +235,7 @@ struct sock_common {
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
 };
 
 struct sock {
@@ -410,6 +415,11 @@ struct folio {
 	unsigned long _flags_1; /* its lowest byte: the order of a large folio */
 };
 
+/* Since 6.6 (4ce02c679722): which blocks of a folio are dirty, where a file system leaves that to iomap. */
+struct iomap_folio_state {
+	unsigned int state_lock;
+};
+
 /* Since 6.6 (5eb5cea1a8ae) the order lies in the second page's flags. */
 struct folio___before_6_6 {
 	unsigned char _folio_order;
@@ -480,6 +490,11 @@ struct hrtimer {
 
 struct tcp_skb_cb {
 	__u32 ack_seq;
+};
+
+struct tcphdr {
+	__be32 seq;
+	__u16 doff : 4;
 };
 
 #pragma clang attribute pop

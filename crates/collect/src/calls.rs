@@ -12,6 +12,7 @@ mod functions;
 pub(crate) mod join;
 mod layout;
 mod names;
+mod placing;
 mod price;
 pub mod shim;
 
@@ -21,7 +22,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
-use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
     BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, Later, Named,
@@ -33,11 +34,12 @@ use weigh_schema::subsystem::Subsystem;
 use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
 use crate::table::{READING, entries};
-use crate::{complaints, requirements};
+use crate::{complaints, dirty, requirements};
 use attaching::Links;
 use choosing::Chosen;
 use counting::Counting;
 use layout::skeleton;
+use placing::Placing;
 
 pub use attaching::ANYTHING;
 pub use counting::Counters;
@@ -120,6 +122,7 @@ pub struct KernelCalls {
     tells_all: bool,
     cost: Option<CallCost>,
     last_serial: u32,
+    placing: Placing,
 }
 
 impl KernelCalls {
@@ -216,14 +219,27 @@ impl KernelCalls {
             let own_parts = if chosen.functions { functions.own_parts() } else { &none };
             names::fill(&mut constants.kinds, own_parts);
             constants.tells_of_sending = offers.tracepoint(SENDING);
+            constants.f2fs_tells = chosen.has(choosing::F2FS);
+            constants.xfs_tells = chosen.has(choosing::XFS);
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;
             constants.tells_later = telling.later;
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
+        // What is made beforehand takes memory where nobody looks, too.
+        match chosen.follows("pagecache") {
+            true => dirty::fit(&mut open.maps.chunks)?,
+            false => open.maps.chunks.set_max_entries(1).map_err(bpf("table of dirty pages"))?,
+        }
+        if !chosen.follows("tcp") {
+            open.maps.senders.set_max_entries(1).map_err(bpf("table of senders"))?;
+        }
         let skeleton = open.load().map_err(bpf("load"))?;
         let (told, later, names) = (Rc::default(), Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &later, &names)?;
+        let placing = Placing::new(
+            MapHandle::try_from(&skeleton.maps.clients).map_err(bpf("table of programs"))?,
+        );
         Ok(KernelCalls {
             skeleton,
             links: Links::default(),
@@ -241,6 +257,7 @@ impl KernelCalls {
             tells_all: telling.later,
             cost: None,
             last_serial: 0,
+            placing,
         })
     }
 

@@ -141,6 +141,18 @@ fn home(mounts: &[Mount], own: &[u8]) -> Result<Home, CgroupError> {
     Ok(Home { path: mount.point.join(below), is_v2 })
 }
 
+/// The least limit of memory of our own group and those above, if any has one.
+pub(crate) fn memory_limit() -> Option<u64> {
+    least_limit(&own_home().ok()?)
+}
+
+fn least_limit(home: &Home) -> Option<u64> {
+    let name = if home.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
+    // Above the mount there are no such files. A group without a limit has a word there, or a number past all memory.
+    let limit = |group: &Path| fs::read_to_string(group.join(name)).ok()?.trim().parse().ok();
+    home.path.ancestors().filter_map(limit).min()
+}
+
 /// Whether weigh runs with the rights of the machine's administrator: then every group is its to
 /// change, and none was delegated to it.
 pub fn is_administrator() -> bool {

@@ -35,6 +35,22 @@ fn the_own_group_is_found_below_the_mount() {
 }
 
 #[test]
+fn the_least_limit_above_a_group_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = folder.path().join("a/b");
+    fs::create_dir_all(&group).unwrap();
+    let limit = |is_v2| least_limit(&Home { path: group.clone(), is_v2 });
+    fs::write(group.join("memory.max"), "max\n").unwrap();
+    assert_eq!(limit(true), None);
+    fs::write(folder.path().join("a/memory.max"), "4096000\n").unwrap();
+    fs::write(folder.path().join("memory.max"), "8192000\n").unwrap();
+    assert_eq!(limit(true), Some(4_096_000));
+    fs::write(group.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+    fs::write(folder.path().join("memory.limit_in_bytes"), "12288\n").unwrap();
+    assert_eq!(limit(false), Some(12288));
+}
+
+#[test]
 fn names_stay_one_component() {
     assert_eq!(group_name("../a b/ü\n"), "weigh-.._a_b___");
     assert!(group_name(&"x".repeat(1000)).len() < 120);

@@ -4,7 +4,7 @@
 //! [`Note`]; it never leaves a counter at 0 without one.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::ExitStatusExt as _;
@@ -189,6 +189,15 @@ pub trait Follow {
     /// What is counted by file, where that is done by who follows the job.
     fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
         None
+    }
+
+    /// Has a library count by file in the command's programs, as far as that can be in them, and only in the others who
+    /// follows the job: before the job begins. None if this can not be done beside such a library.
+    fn count_beside_library(
+        &mut self,
+        _command: &OsStr,
+    ) -> Result<Option<Box<dyn FollowIo>>, FollowError> {
+        Ok(None)
     }
 
     /// Whether every open of a file is counted; else why not.

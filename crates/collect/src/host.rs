@@ -13,18 +13,22 @@ use crate::procfs::{self, ProcError};
 /// The facts of this machine.
 pub fn host() -> Result<Host, ProcError> {
     let names = rustix::system::uname();
-    let meminfo = Path::new("/proc/meminfo");
-    let memory_bytes = procfs::parse_mem_total(&procfs::read(meminfo)?)
-        .ok_or_else(|| ProcError::Parse { path: meminfo.to_owned(), what: "MemTotal" })?;
     Ok(Host {
         node: node(),
         kernel: names.release().to_string_lossy().into_owned(),
         cpus: cpus_online()?,
-        memory_bytes,
+        memory_bytes: memory_bytes()?,
         cgroup_version: crate::cgroup::version().to_string(),
         virtualisation: virtualisation(&Traces::read()),
         weigh: env!("CARGO_PKG_VERSION").to_owned(),
     })
+}
+
+/// The machine's memory.
+pub(crate) fn memory_bytes() -> Result<u64, ProcError> {
+    let meminfo = Path::new("/proc/meminfo");
+    procfs::parse_mem_total(&procfs::read(meminfo)?)
+        .ok_or_else(|| ProcError::Parse { path: meminfo.to_owned(), what: "MemTotal" })
 }
 
 /// The node's name.

@@ -28,17 +28,18 @@ use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
 use crate::preload::LibraryFiles;
 use crate::table::{READING, each_entry};
-use crate::{clock, complaints, requirements};
+use crate::{clock, complaints, dirty, requirements};
 use layout::skeleton;
 pub(crate) use layout::skeleton::types::io_call as CallKind;
 
 pub use beside::BesideIo;
 pub use beside_traced::BesideTracedIo;
 pub use calls::name;
-pub(crate) use calls::{NUMBERS, kind as call_kind};
+pub(crate) use calls::{NUMBERS, kind as call_kind, short};
 pub use file_system::{FileSystem, FileSystemError};
 pub use follow::FollowIo;
 pub use library::LibraryIo;
+pub(crate) use library::SharedJob;
 pub use told::{Kept, Told};
 pub use traced::TracedIo;
 
@@ -162,6 +163,7 @@ impl KernelIo {
         if telling == Telling::Each {
             open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;
         }
+        dirty::fit(&mut open.maps.owned_pages)?;
         let mut skeleton = open.load().map_err(bpf("load"))?;
         let links = attach(&mut skeleton)?;
         let began_ns = clock::monotonic_ns();

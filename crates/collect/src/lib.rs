@@ -14,6 +14,7 @@ pub mod cgroup;
 pub mod clock;
 mod complaints;
 pub mod delays;
+mod dirty;
 pub mod fanotify;
 pub mod file_flags;
 pub mod file_watch;

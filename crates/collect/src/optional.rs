@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, types as kinds};
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, OpenProgramMut, ProgramMut};
+use rustix::thread::{CapabilitySet, capabilities};
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::{Mechanism, Quality};
 
@@ -58,6 +59,17 @@ impl Offers {
 
     pub(crate) fn tracepoint(&self, name: &str) -> bool {
         self.tracepoint_arguments(name).is_some()
+    }
+
+    /// Whether a module has such a tracepoint, if it is loaded, and programs can be attached there: to find
+    /// the types of modules takes more rights than to attach.
+    pub(crate) fn tracepoint_of_module(&self, module: &str, name: &str) -> bool {
+        let held = capabilities(None).map(|c| c.effective).unwrap_or(CapabilitySet::empty());
+        // Names of types stand in it one after the other; what it shares with the kernel it does not repeat.
+        let named = format!("\0btf_trace_{name}\0").into_bytes();
+        held.contains(CapabilitySet::SYS_ADMIN)
+            && std::fs::read(format!("/sys/kernel/btf/{module}"))
+                .is_ok_and(|types| types.windows(named.len()).any(|words| words == named))
     }
 }
 

@@ -38,6 +38,7 @@ mod trial;
 mod untraced;
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::os::unix::thread::JoinHandleExt as _;
@@ -58,7 +59,7 @@ use self::io::IoCalls;
 pub(crate) use self::io::{Counts, SharedCounts};
 use crate::call_filter::CallFilter;
 use crate::follow::{Follow, FollowError, Hold, Wanted};
-use crate::io::{Apart, FollowIo, Telling, TracedIo};
+use crate::io::{Apart, BesideTracedIo, FollowIo, SharedJob, Telling, TracedIo};
 use crate::preload::LibraryEntry;
 use crate::{clock, host, rusage, signals};
 pub use calls::Stops;
@@ -87,12 +88,16 @@ pub struct TracedJob {
     filter: Option<CallFilter>,
     /// A library that counts in the programs that it is in.
     library: Option<LibraryEntry>,
+    /// Its side of the job, where that is followed for more than what is read and written.
+    beside: Option<SharedJob>,
     tracer: Option<JoinHandle<()>>,
     files: Files,
     looks: Looks,
     untraced: UntracedTrees,
     /// Counters only grow, whatever moves from the living to the ended meanwhile.
     highest: CounterValues,
+    /// They as they were told last.
+    told: CounterValues,
     reading: JobReading,
     events: VecDeque<Event>,
 }
@@ -160,11 +165,13 @@ impl TracedJob {
             counts,
             filter,
             library: None,
+            beside: None,
             tracer: None,
             files,
             looks: Looks::new(),
             untraced: UntracedTrees::new(),
             highest: CounterValues::default(),
+            told: CounterValues::default(),
             reading: JobReading::default(),
             events: VecDeque::new(),
         })
@@ -261,6 +268,20 @@ impl TracedJob {
         let mut job = self.shared.job();
         job.events.clear();
         job.let_go.clear();
+    }
+
+    /// The counters without what a library in the job has read itself. It tells of that a little later than the
+    /// kernel does.
+    fn without_librarys_reads(&self) -> CounterValues {
+        let mut counters = self.highest.clone();
+        let Some(library) = &self.beside else { return counters };
+        let is_over = self.shared.job().population.processes == 0;
+        if is_over {
+            // A look that fails leaves the last one standing.
+            let _ = library.borrow_mut().read();
+        }
+        library.borrow().take_own_reads_from(&mut counters);
+        if is_over { counters } else { counters.at_least(&self.told) }
     }
 
     /// The job as it is known without looking again.
@@ -386,6 +407,19 @@ impl Follow for TracedJob {
         Some(Box::new(TracedIo::of(self.counts.clone()?)))
     }
 
+    fn count_beside_library(
+        &mut self,
+        command: &OsStr,
+    ) -> Result<Option<Box<dyn FollowIo>>, FollowError> {
+        // A filter would have calls stop in the library's programs, too.
+        let Some(counts) = self.counts.clone().filter(|_| self.filter.is_none()) else {
+            return Ok(None);
+        };
+        let (both, job, entry) = BesideTracedIo::beside(counts, command)?;
+        (self.library, self.beside) = (Some(entry), job);
+        Ok(Some(Box::new(both)))
+    }
+
     fn filter(&self) -> Option<&CallFilter> {
         self.filter.as_ref()
     }
@@ -432,12 +466,13 @@ impl Follow for TracedJob {
         self.look(true);
         let counters = self.counters();
         self.highest = counters.at_least(&self.highest);
-        self.reading = self.sum_up(self.highest.clone());
+        self.told = self.without_librarys_reads();
+        self.reading = self.sum_up(self.told.clone());
         Ok(self.reading.clone())
     }
 
     fn glance(&self) -> JobReading {
-        self.sum_up(self.highest.clone())
+        self.sum_up(self.told.clone())
     }
 
     fn ended_ns(&self) -> Option<u64> {

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use weigh_collect::calls::clients::Page;
 use weigh_collect::calls::{ANYTHING, Counters, Functions, KernelCalls, Telling, Wanted};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
@@ -96,5 +97,37 @@ fn what_loading_and_attaching_cost() {
         timed("attach all", &mut || calls.attach_only(u64::MAX).unwrap());
         println!("{} links", links().len());
         timed("let go of all", &mut || calls.attach_only(0).unwrap());
+    }
+}
+
+/// A program waits for its page when it begins. The kernel keeps whoever changes the table of pages for ten
+/// milliseconds and more, each time.
+#[test]
+fn programs_that_come_and_go_are_not_kept() {
+    const AT_ONCE: usize = 100;
+    let mut calls = load();
+    let mut median = || {
+        let mut took: Vec<Duration> = (0..21)
+            .map(|_| {
+                let page = Page::new().unwrap();
+                let began = Instant::now();
+                let serial = calls.admit(&page).unwrap().unwrap();
+                calls.expel(serial);
+                began.elapsed()
+            })
+            .collect();
+        took.sort();
+        took[took.len() / 2]
+    };
+    // Others may have the CPUs.
+    let tries: Vec<Duration> = (0..5).map(|_| median()).collect();
+    assert!(tries.iter().any(|took| *took < Duration::from_millis(5)), "{tries:?}");
+    // More than there are threads for; and the places of those who have gone are given again.
+    for _ in 0..2 {
+        let pages: Vec<Page> = (0..AT_ONCE).map(|_| Page::new().unwrap()).collect();
+        let serials: BTreeSet<_> =
+            pages.iter().map(|page| calls.admit(page).unwrap().unwrap()).collect();
+        assert_eq!(serials.len(), AT_ONCE);
+        serials.into_iter().for_each(|serial| calls.expel(serial));
     }
 }

@@ -150,6 +150,26 @@ pub enum RunIoMechanism {
     /// the loader, calls by number, io_uring, mapped memory). It takes root.
     #[value(name = "preload+bpf")]
     PreloadBpf,
+    /// The library counts the calls of dynamic programs, and a tracer those of programs that it can not be in (static
+    /// ones, other C libraries), without any rights. The tracer follows the job as well: with --mechanism ptrace, which
+    /// is taken unless another one is asked for. What that costs is told.
+    #[value(name = "preload+ptrace")]
+    PreloadPtrace,
+    /// The tracer that follows the job (--mechanism ptrace, which is taken unless another one is asked for) stops each
+    /// call on files, too: all programs, static ones too, without any rights. What it costs is told.
+    Ptrace,
+}
+
+impl RunIoMechanism {
+    /// Whether a tracer counts, which has to be the one who follows the job: a process can have one only.
+    pub fn takes_tracer(self) -> bool {
+        matches!(self, RunIoMechanism::PreloadPtrace | RunIoMechanism::Ptrace)
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
+    }
 }
 
 /// Whose numbers are kept apart.

@@ -20,6 +20,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
 
 use super::follow::{Followed, LOOK, state};
+use super::price;
 use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
 use crate::serving;
@@ -52,6 +53,11 @@ pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
     if Grouping::from(arguments.by) != Grouping::Call || arguments.slowest > 0 {
         bail!("--mechanism preload has rows by call alone: --by and --slowest take bpf");
     }
+    if arguments.per_call.is_some() {
+        bail!(
+            "--mechanism preload adds calls up, and tells of none by itself: --per-call takes bpf"
+        );
+    }
     if !arguments.counters.is_empty() {
         bail!(
             "--mechanism preload knows the ends of calls outside of the kernel: --counters takes bpf"
@@ -81,6 +87,7 @@ pub fn follow(
     // Who is of the job is seen from the beginning; parts are when a program with the library comes.
     calls.hold(ANYTHING);
     calls.attach_only(ANYTHING)?;
+    let cost = price::try_out(&mut calls);
     shim.mark(chosen);
     let of_sockets = wanted.subsystems.iter().any(|part| part.name == SOCKETS);
     if of_sockets {
@@ -109,7 +116,7 @@ pub fn follow(
         wall_seconds,
         grouping: Grouping::Call,
         mechanism: Mechanism::Preload,
-        cost: None,
+        cost,
         subsystems: calls.attached().iter().map(state).map(by_the_library).collect(),
         counters: Vec::new(),
         calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),

@@ -10,6 +10,7 @@ mod each;
 mod follow;
 mod marked;
 mod parts;
+mod price;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ use crate::destination::Destination;
 use crate::foreground;
 use crate::show::tell;
 use parts::Parts;
+pub use price::{be_caller, is_caller};
 
 /// Follows the calls, and tells of them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {

@@ -3,7 +3,7 @@
 //! Emits one who is ready to follow; says on standard error why it is not a better one. Refuses if the
 //! mechanism that the user named does not work.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -137,12 +137,17 @@ fn started(arguments: &IoArguments) -> anyhow::Result<&OsString> {
 
 fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let command = started(arguments)?;
+    tell_if_blind(command, "--mechanism");
+    Ok(Box::new(LibraryIo::open(command)?))
+}
+
+/// Says so if the library can not be in the command, and by which option it is seen.
+pub fn tell_if_blind(command: &OsStr, option: &str) {
     if let Some(why) = why_blind_in(command) {
         eprintln!(
-            "weigh: the library can not be in {}: {why}. --mechanism preload+ptrace sees such programs, too; a call takes \
+            "weigh: the library can not be in {}: {why}. {option} preload+ptrace sees such programs, too; a call takes \
              some 10 us more in them at least, and what that came to is told.",
             command.display()
         );
     }
-    Ok(Box::new(LibraryIo::open(command)?))
 }

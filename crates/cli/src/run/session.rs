@@ -70,7 +70,7 @@ impl Session {
         let announcer = Announcer::start(settings.arguments.on_event.as_ref())?;
         let writer = RecordingWriter::create(&settings.directory)?;
         let opened = follow::open(&settings)
-            .and_then(|job| Ok((collectors::open_io(&settings, &*job)?, job)));
+            .and_then(|mut job| Ok((collectors::open_io(&settings, &mut *job)?, job)));
         let (io, mut job) = match opened {
             Ok(opened) => opened,
             Err(error) => {

@@ -57,7 +57,25 @@ pub struct Way {
 
 /// The ways that were asked for; refuses a level that a mechanism does not have.
 fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
-    let name = arguments.mechanism.as_str();
+    let by_tracer = arguments.io_mechanism.takes_tracer();
+    let tracer = Mechanism::Ptrace.to_string();
+    let name = match arguments.mechanism.as_str() {
+        AUTO if by_tracer => tracer.as_str(),
+        name => name,
+    };
+    if by_tracer && name != tracer {
+        bail!(
+            "--io-mechanism {}: its tracer has to be the one who follows the job, for a process can have one only: \
+             leave --mechanism {name} out, or say --mechanism {tracer}",
+            arguments.io_mechanism.name()
+        );
+    }
+    if arguments.seccomp && arguments.io_mechanism == RunIoMechanism::PreloadPtrace {
+        bail!(
+            "--seccomp: not with --io-mechanism preload+ptrace, for a filter could not be taken out of the programs \
+             that the library counts in: --io-mechanism ptrace takes it"
+        );
+    }
     let is_asked_for = name != AUTO;
     let has = |following: &&Following| {
         arguments.level.is_none_or(|level| following.levels.contains(&level))
@@ -115,7 +133,10 @@ impl Settings {
         let mount = Wanted::of(&arguments)?;
         let by_job = mount.is_none();
         let by_library = arguments.mechanism == Mechanism::Preload.to_string()
-            || arguments.io_mechanism == RunIoMechanism::PreloadBpf;
+            || matches!(
+                arguments.io_mechanism,
+                RunIoMechanism::PreloadBpf | RunIoMechanism::PreloadPtrace
+            );
         if by_job && arguments.io_calls && by_library {
             bail!("--io-calls: only --mechanism bpf and ptrace tell of each call");
         }

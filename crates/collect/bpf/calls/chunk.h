@@ -62,9 +62,13 @@ struct chunk {
 	struct owner owners[MAX_OWNERS];
 };
 
+/*
+ * Made beforehand: else each CPU begins with one entry, has seven to 23 later on, and gets no more while a folio
+ * becomes dirty by a store, with interrupts off. A large one takes up to 32. Where little can be dirty at once
+ * there are fewer of them, and one only where nobody follows the page cache.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_CHUNKS);
 	__type(key, struct chunk_key);
 	__type(value, struct chunk);

@@ -68,12 +68,16 @@ static __always_inline bool has_device(struct inode *inode)
 	return BPF_CORE_READ(super, s_bdev) || BPF_CORE_READ(super, s_magic) == BTRFS_SUPER_MAGIC;
 }
 
+/* Whether those are told of, whose tracepoints are a module's most often. */
+const volatile bool f2fs_tells, xfs_tells;
+
 /* Whether its file system says what is written to it, as above. */
 static __always_inline bool tells_writes(struct inode *inode)
 {
 	unsigned long magic = BPF_CORE_READ(inode, i_sb, s_magic);
 
-	return magic == EXT4_SUPER_MAGIC || magic == F2FS_SUPER_MAGIC || magic == XFS_SUPER_MAGIC;
+	return magic == EXT4_SUPER_MAGIC || (f2fs_tells && magic == F2FS_SUPER_MAGIC) ||
+	       (xfs_tells && magic == XFS_SUPER_MAGIC);
 }
 
 /*
@@ -136,6 +140,30 @@ static __always_inline bool dirtied_by(struct range *range, bool *told, __u64 pa
 	return true;
 }
 
+/*
+ * Before 6.6 a large folio (of XFS) that is dirty is written as a whole, with the pages that nobody wrote to: on
+ * behalf of the write that made it dirty. Later each block is dirty by itself, as it is where blocks have heads.
+ */
+static __always_inline bool is_written_whole(__u64 pages)
+{
+	return pages > 1 && !bpf_core_type_exists(struct iomap_folio_state);
+}
+
+/* What of a folio is to be written, on behalf of a write to a part of it. */
+static __always_inline void narrow_to_write(struct range *range, struct inode *host, bool whole)
+{
+	__u64 end = range->just_to, size = (host->i_size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+
+	if (!whole) {
+		if (range->just_from > range->from)
+			range->from = range->just_from;
+	} else if (end < size) {
+		end = size;
+	}
+	if (range->to > end)
+		range->to = end;
+}
+
 SEC("?tp_btf/writeback_dirty_folio")
 int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mapping)
 {
@@ -159,13 +187,12 @@ int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mappin
 		 * They are known already, unless the device was done with the page in between; a
 		 * client's may be of an earlier write.
 		 */
-		if (!flies && (!range.cause.client || range.cause.cell))
+		bool whole = is_written_whole(pages);
+
+		if (!flies && !whole && (!range.cause.client || range.cause.cell))
 			return 0;
 		range.unless_owned = 1;
-		if (range.just_from > range.from)
-			range.from = range.just_from;
-		if (range.just_to < range.to)
-			range.to = range.just_to;
+		narrow_to_write(&range, mapping->host, whole);
 	} else {
 		host = mapping->host;
 		if (!has_device(host))

@@ -11,31 +11,10 @@
 #ifndef WEIGH_CALLS_SEGMENTS_H
 #define WEIGH_CALLS_SEGMENTS_H
 
-#include "causes.h"
+#include "senders.h"
 #include "irq.h"
-
-#define MAX_RANGES 16
-
-/* Bytes of one cause, up to where the next one's begin. */
-struct sent_range {
-	struct cause cause;
-	__u32 from;
-	__u32 pends; /* not acknowledged */
-};
-
-struct sent {
-	__u32 oldest, next; /* running numbers of ranges */
-	__u32 acknowledged; /* all ranges before this one are, and pend no more */
-	__u32 high; /* behind what was handed to the network */
-	struct sent_range ranges[MAX_RANGES];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct sent);
-} sockets_sent SEC(".maps");
+#include "../follow.h"
+#include <bpf/bpf_endian.h>
 
 const volatile bool tells_of_sending; /* whether the kernel does */
 
@@ -79,9 +58,9 @@ static __always_inline bool goes_on(struct sent *sent, struct cause *last, struc
 }
 
 /* From this place on the bytes are the open account's. */
-static __always_inline void begin_range(struct sock *sk, struct open *open, __u32 from)
+static __always_inline void begin_range(struct sock *sk, __u64 cookie, struct open *open, __u32 from)
 {
-	struct sent *sent = bpf_sk_storage_get(&sockets_sent, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct sent *sent = sent_by_now(sk, cookie);
 	struct sent_range *last, *range;
 	struct cause cause;
 
@@ -132,7 +111,7 @@ int BPF_PROG(tcp__send, struct sock *sk)
 	struct open open;
 
 	if (mine(&open, WEIGH_TCP))
-		begin_range(sk, &open, written_to(sk));
+		begin_range(sk, bpf_get_socket_cookie(sk), &open, written_to(sk));
 	return 0;
 }
 
@@ -144,20 +123,36 @@ struct segment {
 	struct weigh_account *account;
 };
 
+/* Where the payload begins in the stream, and how long the header is before it. */
+static __always_inline bool header_of(void *header, __u32 *from, __u32 *length)
+{
+	struct tcphdr *tcp;
+	__u8 copy[14];
+
+	if (CAN_FOLLOW) {
+		tcp = FOLLOW(tcphdr, header);
+		*from = bpf_ntohl(tcp->seq);
+		*length = BPF_CORE_READ_BITFIELD(tcp, doff) * 4;
+		return true;
+	}
+	if (bpf_probe_read_kernel(copy, sizeof(copy), header))
+		return false;
+	*from = (__u32)copy[4] << 24 | (__u32)copy[5] << 16 | (__u32)copy[6] << 8 | copy[7];
+	*length = (copy[12] >> 4) * 4;
+	return true;
+}
+
 static __always_inline bool segment_of(struct segment *segment, struct sk_buff *packet)
 {
-	unsigned char *head = packet->head;
-	__u32 header = packet->transport_header;
-	__u32 before_it = head + header - packet->data;
-	__u8 tcp[14];
-	__u32 bytes;
+	unsigned char *header = packet->head + packet->transport_header;
+	__u32 length, before_it = header - packet->data;
+	__s32 bytes;
 
-	if (bpf_probe_read_kernel(tcp, sizeof(tcp), head + header))
+	if (!header_of(header, &segment->from, &length))
 		return false;
-	bytes = packet->len - before_it - (tcp[12] >> 4) * 4;
-	if ((__s32)bytes <= 0)
+	bytes = packet->len - before_it - length;
+	if (bytes <= 0)
 		return false;
-	segment->from = (__u32)tcp[4] << 24 | (__u32)tcp[5] << 16 | (__u32)tcp[6] << 8 | tcp[7];
 	segment->to = segment->from + bytes;
 	return true;
 }
@@ -214,7 +209,7 @@ static __always_inline void charge_packet(struct sk_buff *packet, struct open *o
 	/* What answers a connection's first packet is sent by less than a socket. */
 	if (!sk || sk->__sk_common.skc_state == TCP_NEW_SYN_RECV || sk->sk_protocol != IPPROTO_TCP)
 		return;
-	segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+	segment.sent = sent_by(sk);
 	if (!segment.sent && tells_of_sending)
 		return;
 	if (!segment_of(&segment, packet))
@@ -225,8 +220,8 @@ static __always_inline void charge_packet(struct sk_buff *packet, struct open *o
 		segment.account = open->account;
 		if (!tells_of_sending &&
 		    (!segment.sent || before(segment.sent->high, end))) {
-			begin_range(sk, open, segment.sent ? segment.sent->high : segment.from);
-			segment.sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+			begin_range(sk, cookie_of(sk), open, segment.sent ? segment.sent->high : segment.from);
+			segment.sent = sent_by(sk);
 		}
 	}
 	if (!segment.sent)
@@ -343,7 +338,7 @@ int BPF_PROG(irq_and_tcp__softirq_exit, unsigned int number)
 SEC("?tp_btf/tcp_probe")
 int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
 {
-	struct sent *sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+	struct sent *sent = sent_by(sk);
 	struct tcp_skb_cb *control;
 	__u64 now = 0;
 
@@ -353,18 +348,20 @@ int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
 	}
 	serve(last_sender(sent), &now);
 	control = (void *)packet + bpf_core_field_offset(packet->cb);
-	end_ranges(sent, BPF_CORE_READ(control, ack_seq));
+	end_ranges(sent, CAN_FOLLOW ? FOLLOW(tcp_skb_cb, control)->ack_seq : BPF_CORE_READ(control, ack_seq));
 	return 0;
 }
 
 SEC("?tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp__destroy, struct sock *sk)
 {
-	struct sent *sent = bpf_sk_storage_get(&sockets_sent, sk, 0, 0);
+	struct sent *sent = sent_by(sk);
 
-	if (sent)
-		for (__u32 i = 0; i < MAX_RANGES; i++)
-			end_range(&sent->ranges[i]);
+	if (!sent)
+		return 0;
+	for (__u32 i = 0; i < MAX_RANGES && sent->acknowledged != sent->next; i++)
+		end_range(&sent->ranges[sent->acknowledged++ % MAX_RANGES]);
+	sends_no_more(sk);
 	return 0;
 }
 

@@ -42,6 +42,7 @@ enum io_call {
 	CALL_AIO_EVENTS,
 	CALL_URING, /* the requests are told where they complete */
 	CALL_MARK, /* the library in a program says something: see below */
+	CALL_SHORT = 128, /* besides: what has this number in 32-bit programs is about files */
 };
 
 /*

@@ -37,6 +37,7 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	struct task_struct *task;
 	struct io_process *process;
 	struct io_window *window;
+	bool is_short;
 	__u32 call;
 
 	if ((__u64)number >= MAX_CALL_NUMBER)
@@ -45,15 +46,19 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	if (!call)
 		return 0;
 	task = bpf_get_current_task_btf();
+	is_short = is_compatible(task);
+	if (call == CALL_SHORT && !is_short)
+		return 0;
 	window = member(task);
 	if (!window)
 		return 0;
-	if (is_compatible(task)) {
-		process = process_of(task->tgid);
+	if (is_short) {
+		process = call & CALL_SHORT ? process_of(task->tgid) : 0;
 		if (process)
 			add(&process->foreign_calls, 1);
 		return 0;
 	}
+	call &= ~CALL_SHORT;
 	if (call == CALL_MARK) {
 		hear(window, regs);
 		return 0;

@@ -32,8 +32,8 @@ struct owned {
 };
 
 /*
- * Made beforehand, some 13 MB: else each CPU begins with four entries, and gets no more while a folio
- * becomes dirty, with interrupts off. A large one takes up to 32.
+ * Made beforehand: else each CPU begins with four entries, and gets no more while a folio becomes dirty, with
+ * interrupts off. A large one takes up to 32. Where little can be dirty at once there are fewer of them.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

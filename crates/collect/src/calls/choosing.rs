@@ -28,7 +28,11 @@ pub(super) const JOIN: &str = "member__join";
 
 /// Tracepoints of file systems that most kernels have as modules: where they are not loaded, no file
 /// is on them.
-const OF_MODULES: [&str; 2] = ["f2fs_", "xfs_"];
+const OF_MODULES: [&str; 2] = ["f2fs", "xfs"];
+
+/// What tells of writes on those.
+pub(super) const F2FS: &str = "pagecache__f2fs_write_end";
+pub(super) const XFS: &str = "pagecache__xfs_file_buffered_write";
 
 /// Tell of all sockets, since 6.3.
 const SOCKETS: [&str; 2] = ["sock_send_length", "sock_recv_length"];
@@ -107,11 +111,15 @@ impl Chosen {
             }
             return is_loaded;
         }
-        if offers.tracepoint(tracepoint) {
+        let mut modules = OF_MODULES.iter();
+        let module = modules.find(|m| tracepoint.split_once('_').is_some_and(|(of, _)| of == **m));
+        if offers.tracepoint(tracepoint)
+            || module.is_some_and(|module| offers.tracepoint_of_module(module, tracepoint))
+        {
             self.loaded.push(program.to_string());
             return true;
         }
-        if OF_MODULES.iter().any(|module| tracepoint.starts_with(module)) {
+        if module.is_some() {
             return false;
         }
         let mut reason = format!("this kernel has no tracepoint {tracepoint}");
@@ -124,9 +132,19 @@ impl Chosen {
         false
     }
 
+    /// Whether a program is to be loaded, now that all were decided on.
+    pub(super) fn has(&self, program: &str) -> bool {
+        self.loaded.iter().any(|loaded| loaded == program)
+    }
+
     /// Whether functions can be probed here; asked once.
     fn function_probes(&mut self, offers: &Offers) -> Result<(), String> {
         self.function_probes.get_or_insert_with(|| offers.function_probes()).clone()
+    }
+
+    /// Whether a part is asked for.
+    pub(super) fn follows(&self, subsystem: &str) -> bool {
+        self.parts.iter().any(|part| part.subsystem == subsystem)
     }
 
     pub(super) fn bits(&self) -> u64 {

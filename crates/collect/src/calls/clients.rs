@@ -7,12 +7,11 @@
 
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{MapCore as _, MapFlags};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags as Mapping, ProtFlags};
 use weigh_schema::library::{
@@ -221,11 +220,7 @@ impl KernelCalls {
     pub fn admit(&mut self, page: &Page) -> Result<Option<Serial>, JobError> {
         let Some(serial) = self.free_serial() else { return Ok(None) };
         let index = serial.0.get() % CLIENTS;
-        let array = page.array.as_raw_fd().to_ne_bytes();
-        let clients = &self.skeleton.maps.clients;
-        clients
-            .update(&index.to_ne_bytes(), &array, MapFlags::ANY)
-            .map_err(bpf("admitting a program"))?;
+        self.placing.put(index, page.array.as_fd()).map_err(bpf("admitting a program"))?;
         self.set_serial(index, serial.0.get());
         Ok(Some(serial))
     }
@@ -234,7 +229,7 @@ impl KernelCalls {
     pub fn expel(&mut self, serial: Serial) {
         let index = serial.0.get() % CLIENTS;
         self.set_serial(index, 0);
-        let _ = self.skeleton.maps.clients.delete(&index.to_ne_bytes());
+        self.placing.take_out(index);
     }
 
     /// What a thread does is accounted as its slot says from now on.
@@ -268,10 +263,11 @@ impl KernelCalls {
     }
 
     fn free_serial(&mut self) -> Option<Serial> {
-        let taken = |calls: &KernelCalls, serial: NonZeroU32| {
+        let taken = |calls: &mut KernelCalls, serial: NonZeroU32| {
             let variables = calls.skeleton.maps.bss_data.as_deref();
             let index = serial.get() % CLIENTS;
             variables.is_none_or(|v| v.serials[index as usize] != 0)
+                || !calls.placing.is_free(index)
         };
         for _ in 0..CLIENTS {
             self.last_serial = self.last_serial.wrapping_add(1);

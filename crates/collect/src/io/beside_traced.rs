@@ -15,9 +15,11 @@ use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Sources, Tally, U
 use weigh_schema::{Mechanism, Quality};
 
 use super::beside::{Ends, add};
-use super::{FollowIo, LibraryIo, TracedIo};
+use super::{FollowIo, LibraryIo, SharedJob, TracedIo};
+use crate::clock::monotonic_ns;
 use crate::follow::FollowError;
-use crate::preload::PreloadError;
+use crate::preload::{LibraryEntry, PreloadError};
+use crate::ptrace::SharedCounts;
 
 /// Both.
 pub struct BesideTracedIo {
@@ -31,11 +33,25 @@ pub struct BesideTracedIo {
 impl BesideTracedIo {
     /// Gets ready to trace, and puts the library where the command's programs find it.
     pub fn open(command: &OsStr) -> Result<BesideTracedIo, FollowError> {
-        let mut library = LibraryIo::open(command)?;
+        let library = LibraryIo::open(command)?;
         let traced = TracedIo::open_beside(library.entry()?)?;
+        Ok(BesideTracedIo::of(traced, library))
+    }
+
+    /// Beside the tracer that follows the job; and the library's side of that, and where it is to be expected.
+    pub(crate) fn beside(
+        counts: SharedCounts,
+        command: &OsStr,
+    ) -> Result<(BesideTracedIo, Option<SharedJob>, LibraryEntry), FollowError> {
+        let library = LibraryIo::open(command)?;
+        let (job, entry) = (library.job(), library.entry()?);
+        Ok((BesideTracedIo::of(TracedIo::of(counts), library), job, entry))
+    }
+
+    fn of(traced: TracedIo, mut library: LibraryIo) -> BesideTracedIo {
         let counts = traced.counts().clone();
         library.let_others_count(move |pid| counts.get().is_traced(pid));
-        Ok(BesideTracedIo { traced, library, ends: Ends::default(), named: HashSet::new() })
+        BesideTracedIo { traced, library, ends: Ends::default(), named: HashSet::new() }
     }
 
     fn of_tracer(&mut self, event: Event) -> Event {
@@ -68,7 +84,8 @@ impl FollowIo for BesideTracedIo {
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
         self.traced.arm(pid, pidfd)?;
         self.library.arm(pid, pidfd)?;
-        self.library.begin_at(self.traced.counts().get().began_ns());
+        let began_ns = self.traced.counts().get().begin(monotonic_ns());
+        self.library.begin_at(began_ns);
         Ok(())
     }
 

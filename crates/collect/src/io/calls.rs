@@ -1,6 +1,8 @@
 //! Which calls are about files, and what each does: what the kernel side is to know of them by their
 //! numbers.
 
+pub(crate) mod short;
+
 use std::sync::LazyLock;
 
 use super::layout::skeleton::types::io_call;
@@ -124,6 +126,9 @@ pub(super) fn fill(calls: &mut [u8], has_marks: bool) {
         let is_mark = has_marks && name(number as u64) == "prctl";
         let what = is_mark.then_some(io_call::CALL_MARK).or_else(|| kind(number as u64));
         *call = what.map_or(0, |what| what.0 as u8);
+        if short::is_about_files(number as u64) {
+            *call |= io_call::CALL_SHORT.0 as u8;
+        }
     }
 }
 

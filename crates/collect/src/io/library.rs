@@ -3,9 +3,11 @@
 //! Emits the same as the kernel side, and how far it can be trusted: what the kernel's own counters have
 //! more of was made past the library. Refuses processes that run already.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::rc::Rc;
 
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
@@ -18,15 +20,18 @@ use crate::preload::{
 /// What the library counts; and the job, unless somebody else follows it.
 pub struct LibraryIo {
     counted: Counted,
-    job: Option<PreloadedJob>,
+    job: Option<SharedJob>,
 }
+
+/// The job, for who tells of its files and who follows it for more.
+pub(crate) type SharedJob = Rc<RefCell<PreloadedJob>>;
 
 impl LibraryIo {
     /// Puts the library where the command's programs find it.
     pub fn open(command: &OsStr) -> Result<LibraryIo, PreloadError> {
         let job = PreloadedJob::open(Level::Files, command, Path::new("."))?;
         let counted = job.counted().ok_or(PreloadError::CountsNothing)?;
-        Ok(LibraryIo { counted, job: Some(job) })
+        Ok(LibraryIo { counted, job: Some(Rc::new(RefCell::new(job))) })
     }
 
     /// Has the kernel side count beside the library. Returns the library's own files, which are not the job's.
@@ -34,19 +39,25 @@ impl LibraryIo {
         let job = self.job.as_ref().ok_or(PreloadError::CountsNothing)?;
         self.counted.let_answer();
         let no_place = |error: std::io::Error| PreloadError::NoPlace { tried: error.to_string() };
-        job.files().map_err(no_place)
+        job.borrow().files().map_err(no_place)
     }
 
     /// Has somebody else count in programs that the library is not in.
     pub(super) fn let_others_count(&mut self, in_process: impl Fn(u32) -> bool + 'static) {
-        if let Some(job) = &mut self.job {
-            job.let_others_count(in_process);
+        if let Some(job) = &self.job {
+            job.borrow_mut().let_others_count(in_process);
         }
     }
 
     /// Where programs find the library.
     pub(super) fn entry(&self) -> Result<LibraryEntry, PreloadError> {
-        self.job.as_ref().map(PreloadedJob::entry).ok_or(PreloadError::CountsNothing)
+        let job = self.job.as_ref().ok_or(PreloadError::CountsNothing)?;
+        Ok(job.borrow().entry())
+    }
+
+    /// The job, unless somebody else follows it.
+    pub(super) fn job(&self) -> Option<SharedJob> {
+        self.job.clone()
     }
 
     /// How far it can be trusted, where somebody else has counted that much.
@@ -67,7 +78,7 @@ impl LibraryIo {
 
 impl FollowIo for LibraryIo {
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.job.as_mut().map_or(Ok(()), |job| job.arm(pid, pidfd))
+        self.job.as_ref().map_or(Ok(()), |job| job.borrow_mut().arm(pid, pidfd))
     }
 
     fn join(&mut self, _: u32) -> Result<(), FollowError> {
@@ -75,22 +86,23 @@ impl FollowIo for LibraryIo {
     }
 
     fn variables(&self) -> Vec<(OsString, OsString)> {
-        self.job.as_ref().map(Follow::variables).unwrap_or_default()
+        self.job.as_ref().map(|job| job.borrow().variables()).unwrap_or_default()
     }
 
     fn is_member(&self, pid: u32) -> bool {
-        self.job.as_ref().is_some_and(|job| job.living().iter().any(|process| process.pid == pid))
+        let is_living = |job: &SharedJob| job.borrow().living().iter().any(|p| p.pid == pid);
+        self.job.as_ref().is_some_and(is_living)
     }
 
     fn reap(&mut self) {
-        if let Some(job) = &mut self.job {
-            while let Ok(Some(_)) = job.next_child() {}
+        if let Some(job) = &self.job {
+            while let Ok(Some(_)) = job.borrow_mut().next_child() {}
         }
     }
 
     fn events(&mut self) -> Vec<Event> {
         // Whoever follows the job tells of its processes; here they come from the counts.
-        self.job.iter_mut().for_each(|job| drop(job.events()));
+        self.job.iter().for_each(|job| drop(job.borrow_mut().events()));
         self.counted.events()
     }
 
@@ -120,9 +132,9 @@ impl FollowIo for LibraryIo {
     }
 
     fn detach(&mut self) {
-        if let Some(job) = &mut self.job {
+        if let Some(job) = &self.job {
             // A look that fails leaves the last one standing.
-            let _ = job.read();
+            let _ = job.borrow_mut().read();
         }
     }
 }

@@ -88,7 +88,10 @@ impl FollowIo for TracedIo {
     }
 
     fn is_member(&self, pid: u32) -> bool {
-        self.job.as_ref().is_some_and(|job| job.is_member(pid))
+        match &self.job {
+            Some(job) => job.is_member(pid),
+            None => self.counts.get().is_member(pid),
+        }
     }
 
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {

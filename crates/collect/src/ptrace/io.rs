@@ -7,6 +7,7 @@
 mod counts;
 mod describe;
 mod files;
+pub(super) mod short;
 pub(super) mod table;
 mod witness;
 
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weigh_schema::io::{Deed, Span, Who};
 
 use super::calls::Stops;
-use super::calls::table::{ABIS, X32};
+use super::calls::table::{ABIS, Abi, X32};
 use super::library::Library;
 use super::program::Program;
 use super::sys::Call;
@@ -27,6 +28,7 @@ pub use counts::Counts;
 use counts::Done;
 use describe::{End, Place};
 use files::{Referred, Unknown};
+use short::{LONG, Words};
 use table::Does;
 
 /// What is counted, for the thread that traces and for who tells of it.
@@ -50,6 +52,7 @@ impl SharedCounts {
 struct Inside {
     does: Does,
     number: u64,
+    words: Words,
     arguments: [u64; 6],
     began_ns: u64,
 }
@@ -104,17 +107,20 @@ impl IoCalls {
     }
 
     fn looks(&mut self, counts: &mut Counts, tid: u32, pid: u32, call: &Call) {
-        let native = ABIS.first().map(|abi| abi.audit_arch);
-        if native != Some(call.audit_arch) || call.number >= X32 {
-            match ABIS.iter().any(|abi| abi.audit_arch == call.audit_arch) && call.number < X32 {
-                true => counts.foreign(pid),
-                false => {
-                    let name = counts.name_of(pid);
-                    counts.unknown.insert(name);
-                }
+        let is_of = |abi: &Abi| abi.audit_arch == call.audit_arch && call.number < X32;
+        let (call, words) = match ABIS.iter().position(is_of) {
+            Some(0) => (*call, LONG),
+            Some(_) if crate::io::short::is_known_abi(call.audit_arch) => {
+                let Some(widened) = short::widened(tid, call) else { return };
+                widened
             }
-            return;
-        }
+            Some(_) => return counts.foreign(pid),
+            None => {
+                let name = counts.name_of(pid);
+                counts.unknown.insert(name);
+                return;
+            }
+        };
         let Some(does) = table::of(call.number) else { return };
         let [first, second, ..] = call.arguments;
         match does {
@@ -134,8 +140,8 @@ impl IoCalls {
             Does::Duplicates if !describe::is_copy(call.number, second) => return,
             _ => {}
         }
-        let Call { number, arguments, .. } = *call;
-        self.inside.insert(tid, Inside { does, number, arguments, began_ns: 0 });
+        let Call { number, arguments, .. } = call;
+        self.inside.insert(tid, Inside { does, number, words, arguments, began_ns: 0 });
     }
 
     /// A thread leaves a call.
@@ -300,7 +306,8 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
             return;
         }
     };
-    for end in describe::ends(who.tid, kind, &inside.arguments, result) {
+    let Inside { words, arguments, .. } = inside;
+    for end in describe::ends(who.tid, kind, (arguments, *words), result) {
         let End { fd, deed, calls, bytes, place, truncates, is_timed, asked } = end;
         let mut done = Done {
             deed,

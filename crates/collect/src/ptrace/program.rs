@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use object::elf::FileHeader64;
+use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::{ElfFile32, ElfFile64, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 use rustix::fs::{AtFlags, StatxFlags};
@@ -70,25 +70,34 @@ impl Content {
 }
 
 /// What the kernel reads to execute a program: the beginning of its file (BINPRM_BUF_SIZE), its headers, and the same
-/// of the loader that it names. Of another architecture's, the first alone is known.
+/// of the loader that it names. Of what is no ELF file, the first alone is known.
 fn header_reads(head: &[u8]) -> (u64, u64) {
     const FIRST: usize = 256;
     let first = (head.len().min(FIRST) as u64, 1);
-    let Some((headers, loader)) = headers(head) else { return first };
+    let parsed = match FileKind::parse(head) {
+        Ok(FileKind::Elf64) => headers::<FileHeader64<Endianness>>(head),
+        Ok(FileKind::Elf32) => headers::<FileHeader32<Endianness>>(head),
+        _ => None,
+    };
+    let Some((headers, loader)) = parsed else { return first };
     let mut reads = vec![first, (headers, 1)];
     if let Some(name) = loader {
         reads.push((name.len() as u64, 1));
         let path = crate::procfs::path_of(name.strip_suffix(b"\0").unwrap_or(name).to_vec());
         let loader = preload::head_of_program(&path).unwrap_or_default();
-        let own = headers_of_loader(&loader);
+        let own = match FileKind::parse(&*loader) {
+            Ok(FileKind::Elf64) => headers_of_loader::<FileHeader64<Endianness>>(&loader),
+            Ok(FileKind::Elf32) => headers_of_loader::<FileHeader32<Endianness>>(&loader),
+            _ => None,
+        };
         reads.extend(own.map(|bytes| (bytes, 2)));
     }
     reads.iter().fold((0, 0), |sum, read| (sum.0 + read.0, sum.1 + read.1))
 }
 
 /// How many bytes a program's headers have, and the name of its loader.
-fn headers(head: &[u8]) -> Option<(u64, Option<&[u8]>)> {
-    let header = FileHeader64::<Endianness>::parse(head).ok()?;
+fn headers<H: FileHeader<Endian = Endianness>>(head: &[u8]) -> Option<(u64, Option<&[u8]>)> {
+    let header = H::parse(head).ok()?;
     let endian = header.endian().ok()?;
     let bytes = u64::from(header.e_phnum(endian)) * u64::from(header.e_phentsize(endian));
     let parts = header.program_headers(endian, head).ok()?;
@@ -97,8 +106,8 @@ fn headers(head: &[u8]) -> Option<(u64, Option<&[u8]>)> {
 }
 
 /// The loader's first header, and the others.
-fn headers_of_loader(head: &[u8]) -> Option<u64> {
-    Some(size_of::<FileHeader64<Endianness>>() as u64 + headers(head)?.0)
+fn headers_of_loader<H: FileHeader<Endian = Endianness>>(head: &[u8]) -> Option<u64> {
+    Some(size_of::<H>() as u64 + headers::<H>(head)?.0)
 }
 
 /// What is known of programs.

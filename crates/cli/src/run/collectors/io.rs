@@ -38,7 +38,8 @@ const REST_PER_RECORD: u32 = 4;
 const ELSEWHERE: &str =
     "of a mount only its own files are known: what is done with others is not seen there";
 
-const WITHOUT_ROOT: &str = "; without root, --mechanism preload and ptrace count calls by file";
+const WITHOUT_ROOT: &str =
+    "; without root, --mechanism preload and --io-mechanism preload+ptrace count calls by file";
 
 /// What is to be told, and of whom apart.
 fn wanted(settings: &Settings) -> (Telling, Apart) {
@@ -51,11 +52,17 @@ fn wanted(settings: &Settings) -> (Telling, Apart) {
 /// command is created, for its environment may have to hold something.
 pub fn open(
     settings: &Settings,
-    follower: &dyn Follow,
+    follower: &mut dyn Follow,
 ) -> anyhow::Result<Option<Box<dyn FollowIo>>> {
     let (telling, apart) = wanted(settings);
     Ok(match settings.arguments.io_mechanism {
-        RunIoMechanism::Auto => None,
+        // By who follows the job.
+        RunIoMechanism::Auto | RunIoMechanism::Ptrace => None,
+        RunIoMechanism::PreloadPtrace => {
+            let both = follower.count_beside_library(&settings.arguments.command[0]);
+            let both = both.context("--io-mechanism preload+ptrace does not work here")?;
+            Some(both.context("--io-mechanism preload+ptrace: only beside --mechanism ptrace")?)
+        }
         RunIoMechanism::Bpf => Some(
             mechanism::by_kernel(telling, apart)
                 .context("--io-mechanism bpf does not work here")?,
@@ -97,7 +104,11 @@ pub(super) fn start(
             _ if follower.mechanism() == Mechanism::Ptrace => {
                 return by_follower().map_or_else(by_kernel, Ok);
             }
-            (Telling::Sums, Apart::Processes) => return by_follower().map_or_else(by_kernel, Ok),
+            (Telling::Sums, Apart::Processes) => {
+                let Some(gather) = by_follower() else { return by_kernel() };
+                mechanism::tell_if_blind(&settings.arguments.command[0], "--io-mechanism");
+                return Ok(gather);
+            }
             (Telling::Sums, Apart::Threads) => "--io-by thread: rows are each process's",
             (Telling::Each, Apart::Processes) => {
                 "--io-calls: no row for each call, only sums by file"

@@ -7,7 +7,8 @@ use libc::sock_filter;
 use super::table::{ABIS, Abi, Kind, X32};
 use crate::call_filter::CallFilter;
 use crate::follow::Wanted;
-use crate::ptrace::io::table as files;
+use crate::io::short::is_known_abi;
+use crate::ptrace::io::{short, table as files};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -51,7 +52,14 @@ fn part(abi: &Abi, stopping: Stopping) -> Vec<sock_filter> {
     let mut part = vec![step(LOAD, NUMBER)];
     if stopping.files && !abi.is_32_bit {
         numbers.extend(files::numbers().filter(|number| !files::is_by_argument(*number)));
-        part.extend(by_argument());
+        part.extend(by_argument(libc::SYS_mmap as u32, &[libc::SYS_fcntl as u32]));
+    } else if stopping.files && is_known_abi(abi.audit_arch) {
+        let (own, by): (Vec<u32>, Vec<u32>) =
+            short::numbers().partition(|number| short::by_argument(*number).is_none());
+        numbers.extend(own);
+        let is_map = |number: &u32| short::by_argument(*number) == Some(libc::SYS_mmap as u32);
+        let (maps, copies): (Vec<u32>, Vec<u32>) = by.into_iter().partition(is_map);
+        maps.first().iter().for_each(|map| part.extend(by_argument(**map, &copies)));
     } else if stopping.files {
         // Theirs are not told apart, but counted.
         let moves = |kind| matches!(kind, Kind::Read | Kind::Write);
@@ -72,22 +80,27 @@ fn part(abi: &Abi, stopping: Stopping) -> Vec<sock_filter> {
 }
 
 /// Calls that are looked at only with some arguments: most of them have others.
-fn by_argument() -> Vec<sock_filter> {
-    vec![
-        // Memory that is no file's.
-        jump(IF_EQUAL, libc::SYS_mmap as u32, 0, 4),
+fn by_argument(mmap: u32, copies: &[u32]) -> Vec<sock_filter> {
+    // Memory that is no file's.
+    let mut program = vec![
+        jump(IF_EQUAL, mmap, 0, 4),
         step(LOAD, argument(4)),
         jump(IF_EQUAL, u32::MAX, 0, 1),
         step(RETURN, libc::SECCOMP_RET_ALLOW),
         step(RETURN, libc::SECCOMP_RET_TRACE),
-        // What does not copy a descriptor.
-        jump(IF_EQUAL, libc::SYS_fcntl as u32, 0, 5),
-        step(LOAD, argument(1)),
-        jump(IF_EQUAL, libc::F_DUPFD as u32, 2, 0),
-        jump(IF_EQUAL, libc::F_DUPFD_CLOEXEC as u32, 1, 0),
-        step(RETURN, libc::SECCOMP_RET_ALLOW),
-        step(RETURN, libc::SECCOMP_RET_TRACE),
-    ]
+    ];
+    // What does not copy a descriptor.
+    for fcntl in copies {
+        program.extend([
+            jump(IF_EQUAL, *fcntl, 0, 5),
+            step(LOAD, argument(1)),
+            jump(IF_EQUAL, libc::F_DUPFD as u32, 2, 0),
+            jump(IF_EQUAL, libc::F_DUPFD_CLOEXEC as u32, 1, 0),
+            step(RETURN, libc::SECCOMP_RET_ALLOW),
+            step(RETURN, libc::SECCOMP_RET_TRACE),
+        ]);
+    }
+    program
 }
 
 fn is_wanted(kind: Kind, wanted: Wanted) -> bool {
@@ -181,6 +194,19 @@ mod tests {
         assert!(of(libc::SYS_fcntl, [3, libc::F_DUPFD as u32, 0, 0, 0, 0]));
         assert!(!of(libc::SYS_fcntl, [3, libc::F_SETFL as u32, 0, 0, 0, 0]));
         #[cfg(target_arch = "x86_64")]
-        assert_eq!(verdict(&program, 0x4000_0003, 3, [0; 6]), libc::SECCOMP_RET_TRACE);
+        {
+            let of = |number, arguments| {
+                verdict(&program, 0x4000_0003, number, arguments) == libc::SECCOMP_RET_TRACE
+            };
+            // read, pwritev2, sendfile64, socketcall, mmap, recvmmsg_time64, _llseek
+            assert!([3, 379, 239, 102, 90, 417, 140].iter().all(|number| of(*number, [0; 6])));
+            // brk, futex, execve, mprotect
+            assert!([45, 240, 11, 125].iter().all(|number| !of(*number, [0; 6])));
+            assert!(of(192, [0, 0, 0, 0, 3, 0]) && !of(192, [0, 0, 0, 0, u32::MAX, 0]));
+            for fcntl in [55, 221] {
+                assert!(of(fcntl, [3, libc::F_DUPFD as u32, 0, 0, 0, 0]));
+                assert!(!of(fcntl, [3, libc::F_SETFL as u32, 0, 0, 0, 0]));
+            }
+        }
     }
 }

@@ -83,6 +83,7 @@ struct Member {
 /// All of it.
 pub struct Counts {
     began_ns: u64,
+    has_begun: bool,
     telling: Telling,
     apart: Apart,
     members: HashMap<u32, Member>,
@@ -118,6 +119,7 @@ impl Counts {
     pub fn new(telling: Telling, apart: Apart, stop_seconds: f64) -> Counts {
         Counts {
             began_ns: crate::clock::monotonic_ns(),
+            has_begun: false,
             telling,
             apart,
             members: HashMap::new(),
@@ -140,13 +142,11 @@ impl Counts {
         }
     }
 
-    /// Times are counted from here.
-    pub fn begin(&mut self, began_ns: u64) {
-        self.began_ns = began_ns;
-    }
-
-    /// When that is, by the monotonic clock.
-    pub fn began_ns(&self) -> u64 {
+    /// Times are counted from here, unless they are already. Returns from when.
+    pub fn begin(&mut self, now_ns: u64) -> u64 {
+        if !self.has_begun {
+            (self.began_ns, self.has_begun) = (now_ns, true);
+        }
         self.began_ns
     }
 

@@ -4,6 +4,7 @@
 use libc::c_int;
 use weigh_schema::io::{Deed, Transfer};
 
+use super::short::Words;
 use crate::io::CallKind;
 use crate::ptrace::sys::read_memory;
 
@@ -49,8 +50,13 @@ pub fn is_copy(number: u64, second: u64) -> bool {
 }
 
 /// All that was done: with one descriptor, or from one to another.
-pub fn ends(tid: u32, kind: CallKind, arguments: &[u64; 6], result: Result<u64, i32>) -> Vec<End> {
-    let call = Described { tid, kind, arguments, result };
+pub fn ends(
+    tid: u32,
+    kind: CallKind,
+    (arguments, words): (&[u64; 6], Words),
+    result: Result<u64, i32>,
+) -> Vec<End> {
+    let call = Described { tid, kind, arguments, words, result };
     match kind {
         CallKind::CALL_SENDFILE => call.copied((1, 2), (0, usize::MAX)),
         CallKind::CALL_SPLICE | CallKind::CALL_COPY_RANGE => call.copied((0, 1), (2, 3)),
@@ -74,6 +80,7 @@ struct Described<'a> {
     tid: u32,
     kind: CallKind,
     arguments: &'a [u64; 6],
+    words: Words,
     result: Result<u64, i32>,
 }
 
@@ -96,8 +103,12 @@ impl Described<'_> {
         }
     }
 
-    fn number_at(&self, address: u64) -> Option<u64> {
-        read_memory::<8>(self.tid, address).map(u64::from_ne_bytes)
+    /// A number of so many bytes.
+    fn number_at(&self, address: u64, bytes: u64) -> Option<u64> {
+        match bytes {
+            4 => read_memory::<4>(self.tid, address).map(|bytes| u32::from_ne_bytes(bytes).into()),
+            _ => read_memory::<8>(self.tid, address).map(u64::from_ne_bytes),
+        }
     }
 
     /// From one descriptor to another, each given by its argument and that of where its offset lies.
@@ -111,7 +122,8 @@ impl Described<'_> {
         let end = |(fd, at): (usize, usize), deed| {
             let variable = self.arguments.get(at).copied().filter(|at| *at != 0);
             // It has been moved on by the call.
-            let from = variable.map(|at| self.number_at(at).and_then(|to| to.checked_sub(bytes)));
+            let moved_on = |at| self.number_at(at, self.words.offset_bytes);
+            let from = variable.map(|at| moved_on(at).and_then(|to| to.checked_sub(bytes)));
             let place = match from {
                 None => Place::BeforePosition,
                 Some(from) => from.map_or(Place::Nowhere, Place::At),
@@ -151,9 +163,10 @@ impl Described<'_> {
         if matches!(self.kind, Call::CALL_SEND_MANY | Call::CALL_RECEIVE_MANY) {
             // Each message is a call.
             end.calls = self.result.unwrap_or(0);
-            end.bytes = self.pieces(self.arguments[1], end.calls, (64, 56), |at| {
-                read_memory::<4>(self.tid, at).map(|length| u32::from_ne_bytes(length).into())
-            });
+            // A header of seven words, and the length of what was moved.
+            let word = self.words.bytes;
+            let length = |at| self.number_at(at, 4);
+            end.bytes = self.pieces(self.arguments[1], end.calls, (8 * word, 7 * word), length);
         }
         end.place = match self.kind {
             Call::CALL_PREAD | Call::CALL_PWRITE => Place::At(self.arguments[3]),
@@ -179,7 +192,9 @@ impl Described<'_> {
             | Call::CALL_PWRITEV
             | Call::CALL_VMSPLICE => {
                 let [_, vector, pieces, ..] = *self.arguments;
-                Some(self.pieces(vector, pieces, (16, 8), |at| self.number_at(at)))
+                let word = self.words.bytes;
+                let length = |at| self.number_at(at, word);
+                Some(self.pieces(vector, pieces, (2 * word, word), length))
             }
             _ => None,
         }
@@ -203,7 +218,7 @@ impl Described<'_> {
             CallKind::CALL_OPEN => self.arguments[1],
             CallKind::CALL_OPENAT => self.arguments[2],
             CallKind::CALL_CREAT => libc::O_TRUNC as u64,
-            _ => self.number_at(self.arguments[2]).unwrap_or(0),
+            _ => self.number_at(self.arguments[2], 8).unwrap_or(0),
         };
         let truncates = flags & libc::O_TRUNC as u64 != 0;
         End { truncates, ..self.end(Some(fd as c_int), Deed::Open) }

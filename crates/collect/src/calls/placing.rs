@@ -1,0 +1,112 @@
+//! Puts pages into the table that programs find them in, and takes them out.
+//!
+//! The kernel makes such a change at once, and then keeps whoever asked for it until no program can still be
+//! looking at what was there before: ten milliseconds and more. A program waits for its page when it begins,
+//! and one server has all of them; so each change is a thread's of its own, and what is waited for is only that it
+//! can be seen. A place that is given up is taken until it is empty.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+
+/// More threads at once than that there are not: whoever is next waits.
+const THREADS: usize = 64;
+/// Between two looks at the table.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// What is on its way in the table.
+pub(super) struct Placing {
+    table: Arc<MapHandle>,
+    /// Places that are not empty yet.
+    leaving: BTreeSet<u32>,
+    emptied: (Sender<u32>, Receiver<u32>),
+    put: usize,
+    /// From the threads that have put something.
+    done: (Sender<()>, Receiver<()>),
+}
+
+impl Placing {
+    /// For an empty table.
+    pub(super) fn new(table: MapHandle) -> Placing {
+        Placing {
+            table: Arc::new(table),
+            leaving: BTreeSet::new(),
+            emptied: channel(),
+            put: 0,
+            done: channel(),
+        }
+    }
+
+    /// Whether nobody else's page is there, or was a moment ago.
+    pub(super) fn is_free(&mut self, place: u32) -> bool {
+        self.look();
+        !self.leaving.contains(&place)
+    }
+
+    /// Puts a page where nothing is.
+    pub(super) fn put(&mut self, place: u32, page: BorrowedFd<'_>) -> libbpf_rs::Result<()> {
+        let page = Arc::new(page.try_clone_to_owned()?);
+        let (table, done) = (self.table.clone(), self.done.0.clone());
+        let (tell, told) = channel();
+        self.apart(move || {
+            let number = page.as_raw_fd().to_ne_bytes();
+            // Who is not there any more has seen it in the table.
+            let _ = tell.send(table.update(&place.to_ne_bytes(), &number, MapFlags::ANY));
+            let _ = done.send(());
+        });
+        self.put += 1;
+        loop {
+            match told.try_recv() {
+                Ok(result) => return result,
+                Err(TryRecvError::Empty) if is_there(&self.table, place) => return Ok(()),
+                Err(TryRecvError::Empty) => thread::sleep(PAUSE),
+                Err(TryRecvError::Disconnected) => {
+                    return Err(io::Error::other("the thread that puts a page has ended").into());
+                }
+            }
+        }
+    }
+
+    /// Takes out what is there.
+    pub(super) fn take_out(&mut self, place: u32) {
+        let (table, emptied) = (self.table.clone(), self.emptied.0.clone());
+        self.apart(move || {
+            // There is nothing else that could go wrong than that it is empty.
+            let _ = table.delete(&place.to_ne_bytes());
+            let _ = emptied.send(place);
+        });
+        self.leaving.insert(place);
+    }
+
+    /// Does it by a thread of its own, or here where there can be none more.
+    fn apart(&mut self, work: impl FnOnce() + Clone + Send + 'static) {
+        let threads = thread::Builder::new().name("place".into());
+        if self.is_full() || threads.spawn(work.clone()).is_err() {
+            work();
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.look();
+        self.leaving.len() + self.put >= THREADS
+    }
+
+    /// What has ended since.
+    fn look(&mut self) {
+        for place in self.emptied.1.try_iter() {
+            self.leaving.remove(&place);
+        }
+        self.put -= self.done.1.try_iter().count();
+    }
+}
+
+/// What can not be found out is not there yet: who puts it tells of its end.
+fn is_there(table: &MapHandle, place: u32) -> bool {
+    table.lookup(&place.to_ne_bytes(), MapFlags::ANY).is_ok_and(|found| found.is_some())
+}
