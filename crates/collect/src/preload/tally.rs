@@ -21,7 +21,8 @@ use crate::procfs::IO_COUNTERS;
 /// 10 ms. It may be any time later, for the kernel counts from the fork.
 const EARLIER_NS: u64 = 30_000_000;
 
-/// Processes whose slot was given back are remembered for that many looks.
+/// Processes whose slot was given back are remembered for that many looks, and as long as they are
+/// there still: where many end at once, one that has said its last may wait long for a processor.
 const REMEMBERED_LOOKS: usize = 3;
 
 /// After so long a process that no look has found is no more.
@@ -149,10 +150,7 @@ impl Tally {
         let gone = begun(over.iter().map(|(_, process)| process));
         self.living = living.into_iter().map(|(_, process)| process).collect();
         self.flags |= self.living.iter().fold(0, |flags, process| flags | process.flags);
-        self.recent.push_back(gone);
-        if self.recent.len() > REMEMBERED_LOOKS {
-            self.recent.pop_front();
-        }
+        remember(&mut self.recent, gone, alive);
         if self.statuses.len() > 4096 {
             self.statuses.clear();
         }
@@ -333,6 +331,18 @@ fn begun<'a>(processes: impl Iterator<Item = &'a Process>) -> Begun {
     begun
 }
 
+/// Takes in those whose slots are given back, and forgets those of some looks ago that are not alive.
+fn remember(recent: &mut VecDeque<Begun>, mut gone: Begun, alive: &BTreeSet<u32>) {
+    if recent.len() == REMEMBERED_LOOKS
+        && let Some(oldest) = recent.pop_front()
+    {
+        for (pid, times) in oldest.into_iter().filter(|(pid, _)| alive.contains(pid)) {
+            gone.entry(pid).or_default().extend(times);
+        }
+    }
+    recent.push_back(gone);
+}
+
 /// The counters that the kernel does not keep by itself.
 fn of_library() -> impl Iterator<Item = Counter> {
     Counter::ALL.iter().copied().filter(|c| c.task_field().is_none())
@@ -344,11 +354,12 @@ fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bo
     if alive.contains(&process.pid) {
         return false;
     }
-    if process.has_told_end() {
-        return true;
-    }
+    // Whoever began meanwhile was not listed perhaps, and has not ended yet though it says so.
     if process.started_ns >= look_began_ns {
         return false;
+    }
+    if process.has_told_end() {
+        return true;
     }
     // It will be found, or it was gone before anybody saw it.
     if is_hidden(process.pid) {
@@ -363,5 +374,56 @@ fn note_in(blind: &mut BTreeMap<String, &'static str>, process: &Process) {
         && blind.len() < NAMED_PROGRAMS
     {
         blind.entry(process.blind_name().to_owned()).or_insert(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::STATE_ENDED;
+    use super::*;
+
+    fn told_its_end(pid: u32, started_ns: u64) -> Process {
+        Process {
+            slot: 1,
+            state: STATE_ENDED,
+            flags: 0,
+            pid,
+            parent_pid: 1,
+            uid: 0,
+            started_ns,
+            ended_ns: started_ns + 1,
+            wait_status: None,
+            name: String::new(),
+            program: String::new(),
+            command: Vec::new(),
+            rss_peak_bytes: 0,
+            virtual_peak_bytes: 0,
+            swap_peak_bytes: 0,
+            own_reads: (0, 0),
+            counters: CounterValues::default(),
+        }
+    }
+
+    #[test]
+    fn who_began_while_others_were_listed_is_waited_for() {
+        let (listed, look_began_ns) = (BTreeSet::from([7]), 1_000);
+        assert!(has_ended(&told_its_end(8, 999), &listed, look_began_ns));
+        assert!(!has_ended(&told_its_end(7, 999), &listed, look_began_ns));
+        assert!(!has_ended(&told_its_end(8, 1_000), &listed, look_began_ns));
+    }
+
+    #[test]
+    fn who_takes_long_to_end_is_remembered() {
+        let alive = |pids: &[u32]| pids.iter().copied().collect();
+        let mut recent = VecDeque::new();
+        remember(&mut recent, Begun::from([(7, vec![100]), (8, vec![100])]), &alive(&[7, 8]));
+        for _ in 0..10 * REMEMBERED_LOOKS {
+            remember(&mut recent, Begun::from([(9, vec![200])]), &alive(&[7]));
+            assert!(recent.len() <= REMEMBERED_LOOKS);
+        }
+        let remembered = |pid| recent.iter().filter_map(|begun| begun.get(&pid)).flatten().count();
+        assert_eq!((remembered(7), remembered(8)), (1, 0));
+        // A PID that is another's by now: those that had it before do not pile up.
+        assert_eq!(remembered(9), REMEMBERED_LOOKS);
     }
 }
