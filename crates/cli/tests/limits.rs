@@ -427,6 +427,7 @@ fn a_fork_bomb_ends_where_its_limit_is() {
 }
 
 /// Where the kernel does not follow the job a sentry does; it goes before the job, for weigh is root.
+/// A build without optimisation is too slow for that at times: `scripts/test.sh` runs it with the users' build.
 #[test]
 fn a_fork_bomb_is_outrun_from_outside() {
     needs_root!();
