@@ -160,7 +160,7 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 	}
 	extent.from = from & (CHUNK_BYTES - 1);
 	extent.to = extent.from + bytes;
-	if (take(chunk, taken, extent, COMPLETING, FOLIO_FLAG(folio, PG_dirty)))
+	if (take(chunk, &key, taken, extent, COMPLETING, FOLIO_FLAG(folio, PG_dirty)))
 		remove_chunk(&key);
 	find_foreign(&carrying->walk, bytes, taken);
 	return taken->any != 0;

@@ -52,7 +52,11 @@ union shares {
 
 struct chunk {
 	struct bpf_spin_lock lock;
-	__u32 dead; /* it leaves the table in a moment */
+	/*
+	 * Zero before whoever made it has come to it, and when it leaves the table in a moment. An entry that has
+	 * left is another's at once: who had looked it up before that finds here that it is not the one he looked for.
+	 */
+	struct chunk_key key;
 	__u64 held; /* by all owners */
 	__u8 last[CHUNK_PAGES], flying_last[CHUNK_PAGES];
 	/* Kept here to be hidden from the verifier, which would follow each value they can have. */
@@ -78,17 +82,24 @@ const volatile __u8 new_chunk[sizeof(struct chunk)];
 /* In the table: with none, nothing has to be looked for. */
 __u64 live_chunks;
 
-static __always_inline struct chunk *chunk_for(struct chunk_key *key)
+/* A new one has no key yet: whoever made it gives it one, under its lock. */
+static __always_inline struct chunk *chunk_for(struct chunk_key *key, bool *is_new)
 {
 	struct chunk *chunk = bpf_map_lookup_elem(&chunks, key);
-	long error;
 
+	*is_new = false;
 	if (chunk)
 		return chunk;
-	error = bpf_map_update_elem(&chunks, key, (void *)new_chunk, BPF_NOEXIST);
-	if (!error)
+	*is_new = !bpf_map_update_elem(&chunks, key, (void *)new_chunk, BPF_NOEXIST);
+	if (*is_new)
 		add(&live_chunks, 1);
 	return bpf_map_lookup_elem(&chunks, key);
+}
+
+/* Whether it is the one that was looked for. The lock is held. */
+static __always_inline bool is_chunk_of(struct chunk *chunk, struct chunk_key *key)
+{
+	return chunk->key.mapping == key->mapping && chunk->key.number == key->number;
 }
 
 static __always_inline void remove_chunk(struct chunk_key *key)

@@ -77,7 +77,8 @@ enum outcome {
 	LEAVING,
 };
 
-static __always_inline enum outcome share_extent(struct chunk *chunk, struct range *range,
+static __always_inline enum outcome share_extent(struct chunk *chunk, struct chunk_key *key,
+						  bool is_new, struct range *range,
 						  struct extent extent)
 {
 	__u32 owner;
@@ -86,7 +87,9 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct ran
 	__u64 newly = 0;
 
 	bpf_spin_lock(&chunk->lock);
-	if (chunk->dead) {
+	if (is_new)
+		chunk->key = *key;
+	if (!is_chunk_of(chunk, key)) {
 		outcome = LEAVING;
 		goto out;
 	}
@@ -138,14 +141,15 @@ __noinline int share_chunk(struct range *range, __u32 number)
 {
 	struct chunk_key key;
 	struct chunk *chunk;
+	bool is_new;
 
 	if (!range)
 		return DONE;
 	key = chunk_key(range, number);
-	chunk = chunk_for(&key);
+	chunk = chunk_for(&key, &is_new);
 	if (!chunk)
 		return NO_ROOM;
-	return share_extent(chunk, range,
+	return share_extent(chunk, &key, is_new, range,
 			    extent_of(range->from, range->to, key.number << CHUNK_SHIFT));
 }
 
@@ -161,7 +165,7 @@ static __always_inline void has_no_room(struct range *range)
 		not_kept(&range->cause);
 }
 
-/* Another CPU is about to remove the chunk: the next look-up makes a new one. */
+/* Another CPU is about to remove the chunk, or has just made it: the next look-up finds one, or makes it. */
 static long try_again(__u32 number, struct attempt *attempt)
 {
 	int outcome = share_chunk(attempt->range, attempt->number);
@@ -231,6 +235,8 @@ __noinline int fly_chunk(struct range *range, __u32 number)
 	extent = extent_of(range->from, range->to, start);
 	just = extent_of(range->just_from, range->just_to, start);
 	bpf_spin_lock(&chunk->lock);
+	if (!is_chunk_of(chunk, &key))
+		goto out;
 	chunk->extent = extent;
 	chunk->just = just;
 	if (just.to && !find_owner(chunk, &range->cause, false))
@@ -243,6 +249,7 @@ __noinline int fly_chunk(struct range *range, __u32 number)
 			break;
 		fly(chunk, page, overlap(page, &chunk->just));
 	}
+out:
 	bpf_spin_unlock(&chunk->lock);
 	return 0;
 }

@@ -109,15 +109,18 @@ static __always_inline void take_page(struct chunk *chunk, struct taken *taken, 
  * gone. A page that is dirty again has been written as it was before. True if the chunk is empty
  * and to be removed.
  */
-static __always_inline bool take(struct chunk *chunk, struct taken *taken, struct extent extent,
-				 enum taker taker, bool dirty_again)
+static __always_inline bool take(struct chunk *chunk, struct chunk_key *key, struct taken *taken,
+				 struct extent extent, enum taker taker, bool dirty_again)
 {
 	__u64 ended[SHARE_WORDS] = {};
-	bool dead;
+	bool is_empty = false;
 
 	taken->any = 0;
 	__builtin_memset(taken->bytes, 0, sizeof(taken->bytes));
+	__builtin_memset(taken->ended, 0, sizeof(taken->ended));
 	bpf_spin_lock(&chunk->lock);
+	if (!is_chunk_of(chunk, key))
+		goto out;
 	chunk->extent = extent;
 #pragma clang loop unroll(disable)
 	for (__u32 page = 0; page < CHUNK_PAGES; page++) {
@@ -135,11 +138,12 @@ static __always_inline bool take(struct chunk *chunk, struct taken *taken, struc
 		if (taken->ended[i] | taken->bytes[i])
 			taken->causes[i] = chunk->owners[i].cause;
 	}
-	dead = !chunk->held && !chunk->dead;
-	if (dead)
-		chunk->dead = 1;
+	is_empty = !chunk->held;
+	if (is_empty)
+		chunk->key.mapping = 0;
+out:
 	bpf_spin_unlock(&chunk->lock);
-	return dead;
+	return is_empty;
 }
 
 __noinline int drop_chunk(struct range *range, __u32 number)
@@ -156,7 +160,7 @@ __noinline int drop_chunk(struct range *range, __u32 number)
 	if (!chunk)
 		return 0;
 	extent = extent_of(range->from, range->to, key.number << CHUNK_SHIFT);
-	if (take(chunk, taken, extent, DROPPING, false))
+	if (take(chunk, &key, taken, extent, DROPPING, false))
 		remove_chunk(&key);
 	for (__u32 i = 0; i < MAX_OWNERS; i++)
 		if (taken->ended[i])

@@ -24,7 +24,8 @@ struct owned_key {
 
 struct owned {
 	struct bpf_spin_lock lock;
-	__u32 dead; /* it leaves the table in a moment */
+	/* Zero before whoever made it has come to it, and when it leaves the table in a moment: it is another's then. */
+	struct owned_key key;
 	__u64 held; /* pages that somebody owns */
 	/* Kept here to be hidden from the verifier, which would follow each value they can have. */
 	__u32 from, to;
@@ -71,7 +72,14 @@ static __always_inline void own_pages(struct owned *owned, __u32 from, __u32 to,
 		owned->held += owns - (~is_equal(owned->of[page], 0) & 1);
 		owned->of[page] = owner;
 	}
-	owned->dead = !owned->held;
+	if (!owned->held)
+		owned->key.mapping = 0;
+}
+
+/* Whether it is the one that was looked for. The lock is held. */
+static __always_inline bool is_owned_of(struct owned *owned, struct owned_key *key)
+{
+	return owned->key.mapping == key->mapping && owned->key.number == key->number;
 }
 
 static __always_inline void drop_owned(struct owned_key *key)
@@ -80,8 +88,8 @@ static __always_inline void drop_owned(struct owned_key *key)
 		add(&live_owned, -1);
 }
 
-/* What of an entry's pages lies in the range becomes the owner's. False if it is about to leave the table. */
-static __always_inline bool own_here(struct owned *owned, struct owned_key *key,
+/* What of an entry's pages lies in the range becomes the owner's. False if it is about to leave the table, or made. */
+static __always_inline bool own_here(struct owned *owned, struct owned_key *key, bool is_new,
 				     struct owning *owning)
 {
 	__u64 start = key->number * OWNED_PAGES;
@@ -90,10 +98,12 @@ static __always_inline bool own_here(struct owned *owned, struct owned_key *key,
 	bool alive, is_left = false;
 
 	bpf_spin_lock(&owned->lock);
-	alive = !owned->dead;
+	if (is_new)
+		owned->key = *key;
+	alive = is_owned_of(owned, key);
 	if (alive) {
 		own_pages(owned, from, to < OWNED_PAGES ? to : OWNED_PAGES, owning->owner);
-		is_left = owned->dead;
+		is_left = !owned->held;
 	}
 	bpf_spin_unlock(&owned->lock);
 	if (is_left)
@@ -106,6 +116,7 @@ __noinline int own_entry(struct owning *owning, __u32 number)
 {
 	struct owned_key key;
 	struct owned *owned;
+	bool is_new = false;
 
 	if (!owning)
 		return 1;
@@ -115,7 +126,8 @@ __noinline int own_entry(struct owning *owning, __u32 number)
 	if (!owned) {
 		if (!owning->owner)
 			return 1;
-		if (!bpf_map_update_elem(&owned_pages, &key, (void *)new_owned, BPF_NOEXIST))
+		is_new = !bpf_map_update_elem(&owned_pages, &key, (void *)new_owned, BPF_NOEXIST);
+		if (is_new)
 			add(&live_owned, 1);
 		owned = bpf_map_lookup_elem(&owned_pages, &key);
 		if (!owned) {
@@ -123,7 +135,7 @@ __noinline int own_entry(struct owning *owning, __u32 number)
 			return 1;
 		}
 	}
-	return own_here(owned, &key, owning);
+	return own_here(owned, &key, is_new, owning);
 }
 
 static long own_one(__u32 number, struct owning *owning)
@@ -132,7 +144,8 @@ static long own_one(__u32 number, struct owning *owning)
 	for (int i = 0; i < OWNING_ATTEMPTS; i++)
 		if (own_entry(owning, number))
 			return 0;
-	/* Each time somebody was about to take the entry out, and had not come to it. What was to be nobody's is. */
+	/* Each time somebody was about to take the entry out, or to make it, and had not come to it. What was to be
+	 * nobody's is. */
 	if (owning->owner)
 		add(&tally.lost_pages, OWNED_PAGES);
 	return 0;
@@ -163,7 +176,7 @@ __noinline int disown(struct disowned *run)
 	struct owned_key key;
 	struct owned *owned;
 	__u64 owner;
-	bool is_left;
+	bool is_left = false;
 
 	if (!run)
 		return 0;
@@ -175,6 +188,10 @@ __noinline int disown(struct disowned *run)
 		return 0;
 	first = run->page % OWNED_PAGES;
 	bpf_spin_lock(&owned->lock);
+	if (!is_owned_of(owned, &key)) {
+		bpf_spin_unlock(&owned->lock);
+		return 0;
+	}
 	owner = owned->of[first];
 	owned->from = first;
 	owned->to = first + run->pages;
@@ -186,9 +203,10 @@ __noinline int disown(struct disowned *run)
 			break;
 		end = page + 1;
 	}
-	if (owner && !run->is_kept && !owned->dead)
+	if (owner && !run->is_kept) {
 		own_pages(owned, first, end, 0);
-	is_left = owned->dead;
+		is_left = !owned->held;
+	}
 	bpf_spin_unlock(&owned->lock);
 	run->owner = owner;
 	run->pages = end - first;
