@@ -188,7 +188,8 @@ static void just_the_next(weigh *w)
 	SAME(weigh_read(w, 701)->calls, 3);
 	CHECK(weigh_read(w, 701)->time_ns >= 9000000);
 	CHECK(weigh_read(w, 701)->time_ns < now() - began);
-	CHECK(weigh_read(w, 701)->parts[WEIGH_SCHED].waiting_ns >= 8900000);
+	/* A virtual machine may be stopped once where the timer runs already and the thread does, too. */
+	CHECK(weigh_read(w, 701)->parts[WEIGH_SCHED].waiting_ns >= 5900000);
 	SAME(sum_of_parts(weigh_read(w, 701)), weigh_read(w, 701)->time_ns);
 	/* What was asked for and not made is not made up for. */
 	CHECK(!weigh_next_n(w, 702, WEIGH_ALL, 5));

@@ -306,6 +306,15 @@ fn pages_of_a_large_folio_are_his_who_made_it_dirty() {
         is_whole && (carried, foreign) == (folio, 0) && shared == [EACH, EACH, others]
     });
     assert!(is_seen, "in none of five attempts");
+    // What takes more rights than to follow takes is named where it is lacking.
+    if std::path::Path::new("/sys/kernel/btf/xfs").exists() {
+        let mut weigh = Command::new("setpriv");
+        weigh.args(["--bounding-set", "-all,+bpf,+perfmon"]).arg(weigh_binary());
+        weigh.args(["calls", "-q", "-s", "pagecache", "--json"]).arg(&json).args(["--", "true"]);
+        must(&mut weigh);
+        let text = std::fs::read_to_string(&json).expect("JSON");
+        assert!(text.contains("of the module xfs takes CAP_SYS_ADMIN"), "{text}");
+    }
 }
 
 fn must(command: &mut Command) {

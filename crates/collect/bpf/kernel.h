@@ -27,6 +27,7 @@ enum { false, true };
 #define BPF_NOEXIST 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_F_NO_PREALLOC 1
+#define EEXIST 17
 #define BPF_F_USER_STACK 256
 #define BPF_RB_NO_WAKEUP 1
 #define BPF_RB_FORCE_WAKEUP 2

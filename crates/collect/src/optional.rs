@@ -61,15 +61,15 @@ impl Offers {
         self.tracepoint_arguments(name).is_some()
     }
 
-    /// Whether a module has such a tracepoint, if it is loaded, and programs can be attached there: to find
-    /// the types of modules takes more rights than to attach.
-    pub(crate) fn tracepoint_of_module(&self, module: &str, name: &str) -> bool {
-        let held = capabilities(None).map(|c| c.effective).unwrap_or(CapabilitySet::empty());
+    /// Whether programs can be attached to such a tracepoint of a module; none if it has none, or is not loaded.
+    pub(crate) fn tracepoint_of_module(&self, module: &str, name: &str) -> Option<bool> {
         // Names of types stand in it one after the other; what it shares with the kernel it does not repeat.
         let named = format!("\0btf_trace_{name}\0").into_bytes();
-        held.contains(CapabilitySet::SYS_ADMIN)
-            && std::fs::read(format!("/sys/kernel/btf/{module}"))
-                .is_ok_and(|types| types.windows(named.len()).any(|words| words == named))
+        let types = std::fs::read(format!("/sys/kernel/btf/{module}")).ok()?;
+        types.windows(named.len()).find(|words| *words == named)?;
+        // To find the types of modules takes more rights than to attach.
+        let held = capabilities(None).map(|c| c.effective).unwrap_or(CapabilitySet::empty());
+        Some(held.contains(CapabilitySet::SYS_ADMIN))
     }
 }
 

@@ -82,16 +82,19 @@ const volatile __u8 new_chunk[sizeof(struct chunk)];
 /* In the table: with none, nothing has to be looked for. */
 __u64 live_chunks;
 
-/* A new one has no key yet: whoever made it gives it one, under its lock. */
-static __always_inline struct chunk *chunk_for(struct chunk_key *key, bool *is_new)
+/*
+ * A new one (no error) has no key yet: whoever made it gives it one, under its lock. One that exists can be gone
+ * by the time that it is looked up.
+ */
+static __always_inline struct chunk *chunk_for(struct chunk_key *key, long *error)
 {
 	struct chunk *chunk = bpf_map_lookup_elem(&chunks, key);
 
-	*is_new = false;
+	*error = -EEXIST;
 	if (chunk)
 		return chunk;
-	*is_new = !bpf_map_update_elem(&chunks, key, (void *)new_chunk, BPF_NOEXIST);
-	if (*is_new)
+	*error = bpf_map_update_elem(&chunks, key, (void *)new_chunk, BPF_NOEXIST);
+	if (!*error)
 		add(&live_chunks, 1);
 	return bpf_map_lookup_elem(&chunks, key);
 }

@@ -141,15 +141,15 @@ __noinline int share_chunk(struct range *range, __u32 number)
 {
 	struct chunk_key key;
 	struct chunk *chunk;
-	bool is_new;
+	long error;
 
 	if (!range)
 		return DONE;
 	key = chunk_key(range, number);
-	chunk = chunk_for(&key, &is_new);
+	chunk = chunk_for(&key, &error);
 	if (!chunk)
-		return NO_ROOM;
-	return share_extent(chunk, &key, is_new, range,
+		return error == -EEXIST ? LEAVING : NO_ROOM;
+	return share_extent(chunk, &key, !error, range,
 			    extent_of(range->from, range->to, key.number << CHUNK_SHIFT));
 }
 

@@ -17,7 +17,7 @@
 #endif
 #define DIRECT_ALIGNMENT 4095
 #define SMALL_SYNC 65536
-#define PATIENCE 64
+#define PATIENCE 1024
 
 static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 {
@@ -146,12 +146,23 @@ static long try_to_count(__u32 index, struct attempt *attempt)
 	struct io_use *use = bpf_map_lookup_elem(&uses, attempt->key);
 
 	if (!use) {
-		bpf_map_update_elem(&uses, attempt->key, (void *)blank_use, BPF_NOEXIST);
+		long error = bpf_map_update_elem(&uses, attempt->key, (void *)blank_use, BPF_NOEXIST);
+
 		use = bpf_map_lookup_elem(&uses, attempt->key);
+		/* If it was there it is not any more: who is done with the file has taken it out. */
 		if (!use)
-			return 1;
+			return error && error != -EEXIST;
 	}
 	if (!count_in(use, attempt->did))
+		return 0;
+	attempt->done = 1;
+	return 1;
+}
+
+/* Another thread is done with the file at this moment, and takes the use out again and again perhaps. */
+static long try_to_spread(__u32 index, struct attempt *attempt)
+{
+	if (!spread_access(attempt->key, attempt->did))
 		return 0;
 	attempt->done = 1;
 	return 1;
@@ -262,8 +273,12 @@ static __noinline int did_with(struct io_file *file, struct io_doing *did)
 		if (!attempt.done)
 			return count_in_rest(did);
 	}
-	if (did->is_spread)
-		spread_access(&file->key, did);
+	if (did->is_spread && !spread_access(&file->key, did)) {
+		attempt.done = 0;
+		bpf_loop(PATIENCE, try_to_spread, &attempt, 0);
+		if (!attempt.done)
+			add(&tally.lost_calls, 1);
+	}
 	return is_described ? 0 : describe_use(file);
 }
 

@@ -116,7 +116,7 @@ __noinline int own_entry(struct owning *owning, __u32 number)
 {
 	struct owned_key key;
 	struct owned *owned;
-	bool is_new = false;
+	long error = -EEXIST;
 
 	if (!owning)
 		return 1;
@@ -126,16 +126,18 @@ __noinline int own_entry(struct owning *owning, __u32 number)
 	if (!owned) {
 		if (!owning->owner)
 			return 1;
-		is_new = !bpf_map_update_elem(&owned_pages, &key, (void *)new_owned, BPF_NOEXIST);
-		if (is_new)
+		error = bpf_map_update_elem(&owned_pages, &key, (void *)new_owned, BPF_NOEXIST);
+		if (!error)
 			add(&live_owned, 1);
 		owned = bpf_map_lookup_elem(&owned_pages, &key);
+		if (!owned && error == -EEXIST)
+			return 0;
 		if (!owned) {
 			add(&tally.lost_pages, OWNED_PAGES);
 			return 1;
 		}
 	}
-	return own_here(owned, &key, is_new, owning);
+	return own_here(owned, &key, !error, owning);
 }
 
 static long own_one(__u32 number, struct owning *owning)

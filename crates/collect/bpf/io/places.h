@@ -9,9 +9,6 @@
 
 #include "pattern.h"
 
-/* Another thread may hand the use over at any moment; the next look-up makes a new one. */
-#define SPREAD_ATTEMPTS 4
-
 /* How many bits a number has up to its highest one. */
 static __always_inline __u64 bits_of(__u64 number)
 {
@@ -82,34 +79,29 @@ static __always_inline void spread(struct io_places *places, struct io_doing *di
 }
 
 /*
- * An access in several places, or beyond the last one. Global: the verifier looks at it once, and by
- * itself.
+ * An access in several places, or beyond the last one. False if another thread hands the use over at this moment:
+ * the next look-up finds a new one. Global: the verifier looks at it once, and by itself.
  */
 __noinline int spread_access(struct io_key *key, struct io_doing *did)
 {
 	struct io_key of;
 	struct io_use *use;
-	bool alive = false;
+	bool alive;
 
 	if (!key || !did)
-		return 0;
+		return 1;
 	of = *key; /* before 6.2 a key is not taken from an argument's memory */
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < SPREAD_ATTEMPTS && !alive; i++) {
-		use = bpf_map_lookup_elem(&uses, &of);
-		if (!use) {
-			bpf_map_update_elem(&uses, &of, (void *)blank_use, BPF_NOEXIST);
-			continue;
-		}
-		bpf_spin_lock(&use->lock);
-		alive = !use->dead;
-		if (alive)
-			spread(&use->places, did);
-		bpf_spin_unlock(&use->lock);
+	use = bpf_map_lookup_elem(&uses, &of);
+	if (!use) {
+		bpf_map_update_elem(&uses, &of, (void *)blank_use, BPF_NOEXIST);
+		return 0;
 	}
-	if (!alive)
-		add(&tally.lost_calls, 1);
-	return 0;
+	bpf_spin_lock(&use->lock);
+	alive = !use->dead;
+	if (alive)
+		spread(&use->places, did);
+	bpf_spin_unlock(&use->lock);
+	return alive;
 }
 
 #endif

@@ -113,16 +113,23 @@ impl Chosen {
         }
         let mut modules = OF_MODULES.iter();
         let module = modules.find(|m| tracepoint.split_once('_').is_some_and(|(of, _)| of == **m));
-        if offers.tracepoint(tracepoint)
-            || module.is_some_and(|module| offers.tracepoint_of_module(module, tracepoint))
-        {
-            self.loaded.push(program.to_string());
-            return true;
-        }
-        if module.is_some() {
-            return false;
-        }
-        let mut reason = format!("this kernel has no tracepoint {tracepoint}");
+        let in_module =
+            || module.and_then(|module| offers.tracepoint_of_module(module, tracepoint));
+        let reaches = if offers.tracepoint(tracepoint) { Some(true) } else { in_module() };
+        let mut reason = match (reaches, module) {
+            (Some(true), _) => {
+                self.loaded.push(program.to_string());
+                return true;
+            }
+            (Some(false), Some(module)) => {
+                format!(
+                    "{tracepoint} of the module {module} takes CAP_SYS_ADMIN, without which whole folios of \
+                     its files count as written"
+                )
+            }
+            (_, Some(_)) => return false,
+            (_, None) => format!("this kernel has no tracepoint {tracepoint}"),
+        };
         if SOCKETS.contains(&tracepoint)
             && let Err(refused) = self.function_probes(offers)
         {
