@@ -59,6 +59,7 @@ check_test() {
 	have xz || want xz-utils
 	have qemu-system-x86_64 || want qemu-system-x86
 	PATH=$PATH:/sbin:/usr/sbin have mke2fs || want e2fsprogs
+	PATH=$PATH:/sbin:/usr/sbin have mkfs.xfs || want xfsprogs
 	[[ -x /bin/busybox ]] && ! ldd /bin/busybox >/dev/null 2>&1 || want busybox-static
 	have_any "${CHROMIUM:-chromium}" chromium || want chromium
 	# What the packages are made and looked at with.
