@@ -9,6 +9,7 @@
 #include "file.h"
 #include "pattern.h"
 #include "places.h"
+#include "uses.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define O_DIRECT_FLAG 040000
@@ -107,15 +108,17 @@ static __always_inline void count_other(struct io_use *use, struct io_doing *did
 }
 
 /*
- * Under the lock; false if the use is about to leave the table. Not inlined: the stacks of all who are
- * on the way to here are added up, and there is little of it.
+ * False if the use is about to leave the table, or made. Not inlined: the stacks of all who are on the way to here
+ * are added up, and there is little of it.
  */
-static __noinline int count_in(struct io_use *use, struct io_doing *did)
+static __noinline int count_in(struct io_use *use, struct io_key *key, bool is_new, struct io_doing *did)
 {
 	bool alive;
 
 	bpf_spin_lock(&use->lock);
-	alive = !use->dead;
+	if (is_new)
+		use->key = *key;
+	alive = is_use_of(use, key);
 	if (alive) {
 		if (did->deed == DID_MOVE)
 			count_move(use, did);
@@ -143,17 +146,13 @@ struct attempt {
 
 static long try_to_count(__u32 index, struct attempt *attempt)
 {
-	struct io_use *use = bpf_map_lookup_elem(&uses, attempt->key);
+	long error;
+	struct io_use *use = use_for(attempt->key, &error);
 
-	if (!use) {
-		long error = bpf_map_update_elem(&uses, attempt->key, (void *)blank_use, BPF_NOEXIST);
-
-		use = bpf_map_lookup_elem(&uses, attempt->key);
-		/* If it was there it is not any more: who is done with the file has taken it out. */
-		if (!use)
-			return error && error != -EEXIST;
-	}
-	if (!count_in(use, attempt->did))
+	/* If it was there it is not any more: who is done with the file has taken it out. */
+	if (!use)
+		return error != -EEXIST;
+	if (!count_in(use, attempt->key, !error, attempt->did))
 		return 0;
 	attempt->done = 1;
 	return 1;
@@ -211,6 +210,7 @@ static __always_inline void tell_fileless(struct io_doing *did, __u32 pid)
 
 static __noinline int count_without_file(struct io_doing *did)
 {
+	struct io_key nobody = {};
 	struct io_use *use;
 	__u32 zero = 0;
 
@@ -219,8 +219,7 @@ static __noinline int count_without_file(struct io_doing *did)
 		return 0;
 	/* It is of many files: no place in one means anything. */
 	did->is_placed = did->is_spread = 0;
-	if (!count_in(use, did))
-		add(&tally.lost_calls, 1);
+	count_in(use, &nobody, false, did);
 	return 0;
 }
 
@@ -235,19 +234,21 @@ static __noinline int describe_use(struct io_file *file)
 {
 	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
 	struct inode___io *inode = (void *)file->inode;
+	__u32 rdev, links;
 
 	if (!use)
 		return 0;
-	use->mode = file->mode;
-	if (inode) {
-		use->rdev = BPF_CORE_READ(inode, i_rdev);
-		use->links = BPF_CORE_READ(inode, i_nlink);
+	rdev = inode ? BPF_CORE_READ(inode, i_rdev) : 0;
+	links = inode ? BPF_CORE_READ(inode, i_nlink) : 0;
+	bpf_spin_lock(&use->lock);
+	if (is_use_of(use, &file->key)) {
+		use->mode = file->mode;
+		use->rdev = rdev;
+		use->links = links;
+		use->is_named = !!file->file;
 	}
-	if (file->file) {
-		use->is_named = 1;
-		tell_name(file);
-	}
-	return 0;
+	bpf_spin_unlock(&use->lock);
+	return tell_name(file);
 }
 
 /* Adds it to the use of this file, or to the rest. */
@@ -267,7 +268,7 @@ static __noinline int did_with(struct io_file *file, struct io_doing *did)
 	}
 	use = bpf_map_lookup_elem(&uses, &file->key);
 	is_described = use && (use->is_named || !file->file);
-	if (!use || !count_in(use, did)) {
+	if (!use || !count_in(use, &file->key, false, did)) {
 		is_described = false;
 		bpf_loop(PATIENCE, try_to_count, &attempt, 0);
 		if (!attempt.done)
@@ -288,6 +289,7 @@ static __noinline int tell_use(struct io_file *file)
 	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
 	struct inode___io *inode = (void *)file->inode;
 	struct io_told_use *record;
+	__u32 links;
 
 	/* What was done before it came to be apart stays in the table: when it is done with it is not told. */
 	if (!use || is_apart(file->key.pid))
@@ -298,14 +300,15 @@ static __noinline int tell_use(struct io_file *file)
 	record->kind = TOLD_USE;
 	record->unused = 0;
 	record->key = file->key;
-	use->links = BPF_CORE_READ(inode, i_nlink);
+	links = BPF_CORE_READ(inode, i_nlink);
 	bpf_spin_lock(&use->lock);
-	if (use->dead) {
+	if (!is_use_of(use, &file->key)) {
 		bpf_spin_unlock(&use->lock);
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
-	use->dead = 1;
+	use->links = links;
+	use->key.pid = 0;
 	bpf_spin_unlock(&use->lock);
 	/* Nobody adds to it any more. */
 	bpf_probe_read_kernel(&record->use, sizeof(record->use), use);

@@ -31,7 +31,7 @@ struct ahead_of {
 
 struct ahead {
 	struct bpf_spin_lock lock;
-	__u32 dead; /* it leaves the table in a moment */
+	struct ahead_key key; /* zero before whoever made it has come to it, and when it leaves the table in a moment */
 	__u64 inode; /* a mapping's address may be another file's by now, if nobody saw the pages go */
 	struct ahead_of of[AHEAD_READERS];
 };
@@ -125,15 +125,22 @@ __noinline int charge_ahead(struct reach *reach, __u64 who, __u64 bytes)
 	return 0;
 }
 
-/* What of the reach waits here is taken out, or only looked for; false if the entry is about to leave the table. */
-static __always_inline bool take_ahead(struct ahead *ahead, struct reach *reach, __u64 bits,
+/* Whether it is the one that was looked for. The lock is held. */
+static __always_inline bool is_ahead_of(struct ahead *ahead, struct ahead_key *key)
+{
+	return ahead->key.mapping == key->mapping && ahead->key.number == key->number;
+}
+
+/* What of the reach waits here is taken out, or only looked for; true if the entry is to leave the table now. */
+static __always_inline bool take_ahead(struct ahead *ahead, struct ahead_key *key, struct reach *reach,
 				       struct ahead_of *taken)
 {
-	__u64 keep = reach->what == DOUBTED ? ~0ULL : ~bits, left = 0, is_same;
+	__u64 bits = reached(reach, key->number), left = 0, is_same;
+	__u64 keep = reach->what == DOUBTED ? ~0ULL : ~bits;
 	bool alive;
 
 	bpf_spin_lock(&ahead->lock);
-	alive = !ahead->dead;
+	alive = is_ahead_of(ahead, key);
 	if (alive) {
 		is_same = ahead->inode == reach->key.inode ? ~0ULL : 0;
 		ahead->inode = reach->key.inode;
@@ -146,10 +153,11 @@ static __always_inline bool take_ahead(struct ahead *ahead, struct reach *reach,
 			ahead->of[i].pages = pages & keep;
 			left |= pages & keep;
 		}
-		ahead->dead = !left;
+		if (!left)
+			ahead->key.mapping = 0;
 	}
 	bpf_spin_unlock(&ahead->lock);
-	return alive;
+	return alive && !left;
 }
 
 /* Nobody finds it any more. */
@@ -164,10 +172,9 @@ static __always_inline void drop_ahead(struct ahead_key *key)
 /* Pages that were there, or are no longer. Global, as above. */
 __noinline int pass_ahead(struct reach *reach, __u32 number)
 {
-	struct ahead_of taken[AHEAD_READERS];
+	struct ahead_of taken[AHEAD_READERS] = {};
 	struct ahead_key key;
 	struct ahead *ahead;
-	__u64 bits;
 
 	if (!reach)
 		return 1;
@@ -176,11 +183,8 @@ __noinline int pass_ahead(struct reach *reach, __u32 number)
 	ahead = bpf_map_lookup_elem(&aheads, &key);
 	if (!ahead)
 		return 1;
-	bits = reached(reach, key.number);
-	/* Who is about to remove it has found nothing left in it. */
-	if (!take_ahead(ahead, reach, bits, taken))
-		return 1;
-	if (ahead->dead)
+	/* In one that somebody is about to take out, or to fill, there is nothing yet, or any more. */
+	if (take_ahead(ahead, &key, reach, taken))
 		drop_ahead(&key);
 	if (reach->what == LEAVES)
 		return 1;
@@ -198,12 +202,13 @@ enum outcome {
 };
 
 /* The lock is held. */
-static __always_inline enum outcome set_ahead(struct ahead *ahead, struct reach *reach, __u64 bits)
+static __always_inline enum outcome set_ahead(struct ahead *ahead, struct ahead_key *key, struct reach *reach)
 {
 	enum outcome outcome = NO_ROOM;
 	bool is_same = ahead->inode == reach->key.inode;
+	__u64 bits = reached(reach, key->number);
 
-	if (ahead->dead)
+	if (!is_ahead_of(ahead, key))
 		return LEAVING;
 	ahead->inode = reach->key.inode;
 #pragma unroll
@@ -228,42 +233,53 @@ static __always_inline enum outcome set_ahead(struct ahead *ahead, struct reach 
 	return outcome;
 }
 
+static __always_inline enum outcome put_ahead(struct ahead_key *key, struct reach *reach)
+{
+	struct ahead *ahead = bpf_map_lookup_elem(&aheads, key);
+	__u32 place = ahead_place(key->mapping);
+	enum outcome outcome;
+	long error = -EEXIST;
+
+	if (!ahead) {
+		error = bpf_map_update_elem(&aheads, key, (void *)new_ahead, BPF_NOEXIST);
+		if (!error)
+			add(&live_ahead[place], 1);
+		ahead = bpf_map_lookup_elem(&aheads, key);
+		if (!ahead)
+			return error == -EEXIST ? LEAVING : NO_ROOM;
+	}
+	bpf_spin_lock(&ahead->lock);
+	if (!error)
+		ahead->key = *key;
+	outcome = set_ahead(ahead, key, reach);
+	bpf_spin_unlock(&ahead->lock);
+	return outcome;
+}
+
 /* Pages come. Global, as above. False where it should be tried again. */
 __noinline int come_ahead(struct reach *reach, __u32 number)
 {
-	__u32 place, outcome;
+	enum outcome outcome = NO_ROOM;
 	struct ahead_key key;
-	struct ahead *ahead;
-	__u64 bits;
+	__u64 bytes;
 
 	if (!reach)
 		return 1;
 	key.mapping = reach->mapping;
 	key.number = reach->from / AHEAD_PAGES + number;
-	place = ahead_place(key.mapping);
-	ahead = bpf_map_lookup_elem(&aheads, &key);
-	if (!ahead) {
-		if (!bpf_map_update_elem(&aheads, &key, (void *)new_ahead, BPF_NOEXIST))
-			add(&live_ahead[place], 1);
-		ahead = bpf_map_lookup_elem(&aheads, &key);
-	}
-	bits = reached(reach, key.number);
+	bytes = bytes_of(reached(reach, key.number));
 	/* Before anybody can find them to be used. */
-	if (!ahead || charge_ahead(reach, reach->who, bytes_of(bits))) {
-		add(&tally.lost_ahead, bytes_of(bits) >> PAGE_SHIFT);
-		return 1;
+	if (!charge_ahead(reach, reach->who, bytes)) {
+		outcome = put_ahead(&key, reach);
+		if (outcome == DONE)
+			return 1;
+		reach->what = USED;
+		charge_ahead(reach, reach->who, bytes);
+		reach->what = COMES;
 	}
-	bpf_spin_lock(&ahead->lock);
-	outcome = set_ahead(ahead, reach, bits);
-	bpf_spin_unlock(&ahead->lock);
-	if (outcome == DONE)
-		return 1;
-	reach->what = USED;
-	charge_ahead(reach, reach->who, bytes_of(bits));
-	reach->what = COMES;
 	if (outcome == LEAVING)
 		return 0;
-	add(&tally.lost_ahead, bytes_of(bits) >> PAGE_SHIFT);
+	add(&tally.lost_ahead, bytes >> PAGE_SHIFT);
 	return 1;
 }
 

@@ -127,7 +127,11 @@ struct io_places {
 
 struct io_use {
 	struct bpf_spin_lock lock;
-	__u32 dead; /* it leaves the table in a moment */
+	/*
+	 * Without a process before whoever made it has come to it, and when it leaves the table in a moment: since
+	 * 6.1 it is another's then, and who still has its address must not take it for the one that it looked for.
+	 */
+	struct io_key key;
 	__u32 mode, rdev, links;
 	__u32 is_named; /* or was tried: a file that is known by its inode alone has no name yet */
 	__u64 unsynced; /* bytes written since the last fsync */
@@ -145,7 +149,7 @@ struct {
 	__type(value, struct io_use);
 } uses SEC(".maps");
 
-/* What found no room among them, all together. */
+/* What found no room among them, all together. Its key is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

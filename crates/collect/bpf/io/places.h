@@ -7,6 +7,7 @@
 #ifndef WEIGH_IO_PLACES_H
 #define WEIGH_IO_PLACES_H
 
+#include "uses.h"
 #include "pattern.h"
 
 /* How many bits a number has up to its highest one. */
@@ -79,25 +80,26 @@ static __always_inline void spread(struct io_places *places, struct io_doing *di
 }
 
 /*
- * An access in several places, or beyond the last one. False if another thread hands the use over at this moment:
- * the next look-up finds a new one. Global: the verifier looks at it once, and by itself.
+ * An access in several places, or beyond the last one. False if another thread hands the use over at this moment,
+ * or makes it: it should be tried again. Global: the verifier looks at it once, and by itself.
  */
 __noinline int spread_access(struct io_key *key, struct io_doing *did)
 {
 	struct io_key of;
 	struct io_use *use;
+	long error;
 	bool alive;
 
 	if (!key || !did)
 		return 1;
 	of = *key; /* before 6.2 a key is not taken from an argument's memory */
-	use = bpf_map_lookup_elem(&uses, &of);
-	if (!use) {
-		bpf_map_update_elem(&uses, &of, (void *)blank_use, BPF_NOEXIST);
+	use = use_for(&of, &error);
+	if (!use)
 		return 0;
-	}
 	bpf_spin_lock(&use->lock);
-	alive = !use->dead;
+	if (!error)
+		use->key = of;
+	alive = is_use_of(use, &of);
 	if (alive)
 		spread(&use->places, did);
 	bpf_spin_unlock(&use->lock);
