@@ -18,6 +18,8 @@ static __always_inline struct file *file_at(struct task_struct *task, __s32 desc
 
 	if (descriptor < 0 || !table || (__u32)descriptor >= table->max_fds)
 		return 0;
+	if (CAN_FOLLOW)
+		return (void *)FOLLOW(hlist_head, table->fd + descriptor)->first;
 	bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
 	return file;
 }

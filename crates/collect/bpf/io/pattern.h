@@ -26,7 +26,7 @@ static __always_inline __u32 size_bucket(__u64 size)
 }
 
 /*
- * What follows has no branches: the verifier follows each way through, and with them there would be
+ * What follows has nearly no branches: the verifier follows each way through, and with them there would be
  * more than it has patience for. A mask is all ones where something holds, else 0; offsets in files
  * are below 2^63.
  */
@@ -52,10 +52,10 @@ static __always_inline __u64 choose(__u64 mask, __u64 if_so, __u64 else_so)
 }
 
 /* The commonest strides: one that is new takes the place of one that was counted down to nothing. */
-static __always_inline void count_stride(struct io_direction *direction, __u64 stride, __u64 mask)
+static __always_inline void count_stride(struct io_direction *direction, __u64 stride)
 {
 	struct io_stride *strides = direction->strides;
-	__u64 done = ~mask, here;
+	__u64 done = 0, here;
 
 #pragma unroll
 	for (int i = 0; i < IO_STRIDES; i++) {
@@ -143,7 +143,8 @@ static __always_inline void place_access(struct io_numbers *numbers,
 	patterns[1] += later & strided & 1;
 	patterns[2] += later & ahead & 1;
 	patterns[3] += later & ~follows & ~strided & ~ahead & 1;
-	count_stride(direction, stride, later & ~follows);
+	if (later & ~follows)
+		count_stride(direction, stride);
 	direction->last_stride = stride & later;
 	direction->accesses++;
 	direction->last_from = from;

@@ -34,6 +34,11 @@ struct inode___io {
 	__u32 i_rdev;
 };
 
+/* Nothing but a pointer: so an element of an array of pointers can be followed. */
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct fs_struct___io {
 	struct path root;
 };
