@@ -138,33 +138,50 @@ static __noinline int count_in(struct io_use *use, struct io_key *key, bool is_n
 	return alive;
 }
 
+enum counting {
+	COUNT_AGAIN, /* another thread makes the use at this moment, or is done with the file */
+	COUNTED_IN_NEW,
+	COUNTED_IN_UNNAMED,
+	COUNTED_IN_NAMED,
+	COUNT_NOWHERE, /* there is no room */
+};
+
+/* One attempt. Global: the verifier looks at it once, and by itself. */
+__noinline int try_to_count(struct io_key *key, struct io_doing *did)
+{
+	struct io_use *use;
+	struct io_key of;
+	long error;
+
+	if (!key || !did)
+		return COUNT_NOWHERE;
+	of = *key; /* before 6.2 a key is not taken from an argument's memory */
+	use = use_for(&of, &error);
+	if (!use)
+		return error == -EEXIST ? COUNT_AGAIN : COUNT_NOWHERE;
+	if (!count_in(use, &of, !error, did))
+		return COUNT_AGAIN;
+	if (!error)
+		return COUNTED_IN_NEW;
+	return use->is_named ? COUNTED_IN_NAMED : COUNTED_IN_UNNAMED;
+}
+
 struct attempt {
 	struct io_key *key;
 	struct io_doing *did;
-	__u32 done;
+	__u32 outcome;
 };
 
-static long try_to_count(__u32 index, struct attempt *attempt)
+static long count_again(__u32 index, struct attempt *attempt)
 {
-	long error;
-	struct io_use *use = use_for(attempt->key, &error);
-
-	/* If it was there it is not any more: who is done with the file has taken it out. */
-	if (!use)
-		return error != -EEXIST;
-	if (!count_in(use, attempt->key, !error, attempt->did))
-		return 0;
-	attempt->done = 1;
-	return 1;
+	attempt->outcome = try_to_count(attempt->key, attempt->did);
+	return attempt->outcome == COUNT_AGAIN ? 0 : 1;
 }
 
-/* Another thread is done with the file at this moment, and takes the use out again and again perhaps. */
-static long try_to_spread(__u32 index, struct attempt *attempt)
+static long spread_again(__u32 index, struct attempt *attempt)
 {
-	if (!spread_access(attempt->key, attempt->did))
-		return 0;
-	attempt->done = 1;
-	return 1;
+	attempt->outcome = spread_access(attempt->key, attempt->did);
+	return attempt->outcome ? 1 : 0;
 }
 
 /* As a call is counted, it is told. */
@@ -208,14 +225,15 @@ static __always_inline void tell_fileless(struct io_doing *did, __u32 pid)
 		tell_call(&key, did);
 }
 
-static __noinline int count_without_file(struct io_doing *did)
+/* Global, as above. */
+__noinline int count_without_file(struct io_doing *did)
 {
 	struct io_key nobody = {};
 	struct io_use *use;
 	__u32 zero = 0;
 
 	use = bpf_map_lookup_elem(&rest, &zero);
-	if (!use)
+	if (!use || !did)
 		return 0;
 	/* It is of many files: no place in one means anything. */
 	did->is_placed = did->is_spread = 0;
@@ -230,9 +248,9 @@ static __always_inline int count_in_rest(struct io_doing *did)
 }
 
 /* What a new use has besides its numbers. */
-static __noinline int describe_use(struct io_file *file)
+static __noinline int describe_use(struct io_file *file, struct io_key *key)
 {
-	struct io_use *use = bpf_map_lookup_elem(&uses, &file->key);
+	struct io_use *use = bpf_map_lookup_elem(&uses, key);
 	struct inode___io *inode = (void *)file->inode;
 	__u32 rdev, links;
 
@@ -241,7 +259,7 @@ static __noinline int describe_use(struct io_file *file)
 	rdev = inode ? BPF_CORE_READ(inode, i_rdev) : 0;
 	links = inode ? BPF_CORE_READ(inode, i_nlink) : 0;
 	bpf_spin_lock(&use->lock);
-	if (is_use_of(use, &file->key)) {
+	if (is_use_of(use, key)) {
 		use->mode = file->mode;
 		use->rdev = rdev;
 		use->links = links;
@@ -251,36 +269,39 @@ static __noinline int describe_use(struct io_file *file)
 	return tell_name(file);
 }
 
-/* Adds it to the use of this file, or to the rest. */
-static __noinline int did_with(struct io_file *file, struct io_doing *did)
+/* Adds it to the use of this file, or to the rest. Global, as above. */
+__noinline int did_with(struct io_file *file, struct io_doing *did)
 {
-	struct attempt attempt = { .key = &file->key, .did = did };
-	struct io_use *use;
-	bool is_described;
+	struct attempt attempt;
+	struct io_key key;
+	__u32 outcome;
 
-	if (!is_wanted(file->key.device) || is_of_library(&file->key))
+	if (!file || !did || !is_wanted(file->key.device) || is_of_library(&file->key))
 		return 0;
+	key = file->key;
 	if (tells_calls)
-		tell_call(&file->key, did);
-	if (is_apart(file->key.pid)) {
+		tell_call(&key, did);
+	if (is_apart(key.pid)) {
 		add(&tally.apart_calls, 1);
 		return count_without_file(did);
 	}
-	use = bpf_map_lookup_elem(&uses, &file->key);
-	is_described = use && (use->is_named || !file->file);
-	if (!use || !count_in(use, &file->key, false, did)) {
-		is_described = false;
-		bpf_loop(PATIENCE, try_to_count, &attempt, 0);
-		if (!attempt.done)
-			return count_in_rest(did);
-	}
-	if (did->is_spread && !spread_access(&file->key, did)) {
-		attempt.done = 0;
-		bpf_loop(PATIENCE, try_to_spread, &attempt, 0);
-		if (!attempt.done)
+	attempt.key = &key;
+	attempt.did = did;
+	attempt.outcome = try_to_count(&key, did);
+	if (attempt.outcome == COUNT_AGAIN)
+		bpf_loop(PATIENCE, count_again, &attempt, 0);
+	outcome = attempt.outcome;
+	if (outcome == COUNT_AGAIN || outcome == COUNT_NOWHERE)
+		return count_in_rest(did);
+	if (did->is_spread && !spread_access(&key, did)) {
+		attempt.outcome = 0;
+		bpf_loop(PATIENCE, spread_again, &attempt, 0);
+		if (!attempt.outcome)
 			add(&tally.lost_calls, 1);
 	}
-	return is_described ? 0 : describe_use(file);
+	if (outcome == COUNTED_IN_NEW || (outcome == COUNTED_IN_UNNAMED && file->file))
+		describe_use(file, &key);
+	return 0;
 }
 
 /* Hands what is kept to user space, and keeps it no longer. Without room it stays. */
