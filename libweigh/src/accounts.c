@@ -12,6 +12,8 @@ enum place { PLACE_FREE, PLACE_TAKEN, PLACE_LEFT };
 
 static _Atomic uint32_t places[MAX_ACCOUNTS];
 static uint64_t tokens[MAX_ACCOUNTS];
+/* Whether there has ever been an account: until then nothing is in the page. */
+static bool has_begun;
 
 static uint32_t first_place(uint64_t token)
 {
@@ -37,6 +39,13 @@ void weigh_forget_accounts(void)
 {
 	for (uint32_t i = 0; i < MAX_ACCOUNTS; i++)
 		atomic_store(&places[i], PLACE_FREE);
+	has_begun = false;
+}
+
+/* The lock is held. */
+bool weigh_has_had_accounts(void)
+{
+	return has_begun;
 }
 
 struct weigh_account *weigh_find(uint64_t token)
@@ -64,6 +73,7 @@ static uint32_t take(uint64_t token)
 	}
 	if (number == MAX_ACCOUNTS || atomic_load(&places[number]) == PLACE_TAKEN)
 		return number;
+	has_begun = true;
 	account_numbered(number)->token = token;
 	store(&account_numbered(number)->generation, account_numbered(number)->generation + 1);
 	store(&tokens[number], token);

@@ -147,6 +147,7 @@ struct weigh_account *weigh_find(uint64_t token);
 struct weigh_account *weigh_take(uint64_t token);
 bool weigh_token_of(uint32_t number, uint64_t *token);
 void weigh_forget_accounts(void);
+bool weigh_has_had_accounts(void);
 
 /* parts.c */
 void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason);

@@ -156,12 +156,11 @@ static int dial(const char path[108])
 	return descriptor;
 }
 
-/* Puts the agent's array where the page is, with the accounts as they stand. */
-static bool adopt(int array)
+/* Writes the accounts as they stand into the agent's array. */
+static bool carry_over(int array)
 {
 	union element *fresh = mmap(0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, array, 0);
 	union element *page = weigh_process.page;
-	void *moved;
 
 	if (fresh == MAP_FAILED)
 		return false;
@@ -174,8 +173,17 @@ static bool adopt(int array)
 	}
 	fresh[0].head.refused = page[0].head.refused;
 	munmap(fresh, PAGE_BYTES);
-	moved = mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, array, 0);
-	return moved == page;
+	return true;
+}
+
+/* Puts the agent's array where the page is. In a page without accounts each look would be a page fault. */
+static bool adopt(int array)
+{
+	void *page = weigh_process.page;
+
+	if (weigh_has_had_accounts() && !carry_over(array))
+		return false;
+	return mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, array, 0) == page;
 }
 
 /* Finds the agent, and gets a page of it. */
