@@ -18,32 +18,24 @@ use weigh_show::table::{self, Style};
 
 // `weigh` is a program, not a library, and `weigh-keep` takes minutes to build for the sake of
 // Parquet: the files with their parsers are taken in as they are.
-#[allow(dead_code, unused_imports, missing_docs, clippy::all)]
-#[path = "../../crates/cli/src/arguments/mod.rs"]
-mod arguments;
 #[allow(dead_code, missing_docs, clippy::all)]
 #[path = "../../crates/keep/src/journal.rs"]
 mod journal;
 #[allow(dead_code, missing_docs, clippy::all)]
 #[path = "../../crates/cli/src/run/limits_file.rs"]
 mod limits_file;
-
-/// The program's modules as it names them.
-#[path = "."]
-mod run {
-    #[allow(dead_code, missing_docs, clippy::all)]
-    #[path = "../../crates/cli/src/run/watched.rs"]
-    pub mod watched;
-}
+#[allow(dead_code, missing_docs, clippy::all)]
+#[path = "../../crates/cli/src/run/watched.rs"]
+mod watched;
 
 /// `--snapshot LABEL=FILE:PATTERN`, and the file of `--snapshot-events`.
 pub fn snapshots(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    match run::watched::parse(&text) {
+    match watched::parse(&text) {
         Ok(watched) => assert!(!watched.rules[0].label.is_empty()),
         Err(error) => assert!(!error.is_empty()),
     }
-    match run::watched::parse_events(&text) {
+    match watched::parse_events(&text) {
         Ok(files) => assert!(files.iter().all(|file| !file.rules.is_empty())),
         Err(error) => assert!(!format!("{error:#}").is_empty()),
     }

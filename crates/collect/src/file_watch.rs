@@ -11,11 +11,12 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::snapshot::WatchedFile;
 
 use lines::Lines;
 
@@ -30,19 +31,6 @@ const OF_DIRECTORY: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
-
-/// A file to watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// The file; it need not exist.
-    pub path: PathBuf,
-    /// Whether its lines are wanted.
-    pub lines: bool,
-    /// Whether those that it has at the beginning are.
-    pub from_start: bool,
-    /// Whether to read from its start again when it was truncated.
-    pub from_start_if_truncated: bool,
-}
 
 /// What happened to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +52,7 @@ pub struct FileWatch {
 }
 
 struct Watched {
-    wanted: Wanted,
+    wanted: WatchedFile,
     open: Option<Open>,
     /// What was refused, so that it is not tried at each look.
     refused: Option<Identity>,
@@ -83,7 +71,7 @@ struct Open {
 
 impl FileWatch {
     /// Begins to watch: what the files hold now is old, except where the wish is otherwise.
-    pub fn start(wanted: Vec<Wanted>) -> FileWatch {
+    pub fn start(wanted: Vec<WatchedFile>) -> FileWatch {
         let (inotify, trouble) = match inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) {
             Ok(inotify) => (Some(inotify), None),
             Err(error) => (None, Some(format!("inotify_init1: {error}; looked at each interval"))),
@@ -260,7 +248,7 @@ impl Open {
     /// Reads what it got, up to so much; whether that was all.
     fn read(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WatchedFile,
         most: u64,
         tell: &mut dyn FnMut(Happened),
     ) -> io::Result<bool> {
@@ -294,8 +282,8 @@ impl Open {
 mod tests {
     use super::*;
 
-    fn wanted(path: &Path) -> Wanted {
-        Wanted {
+    fn wanted(path: &Path) -> WatchedFile {
+        WatchedFile {
             path: path.to_path_buf(),
             lines: true,
             from_start: false,
@@ -366,7 +354,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         append(&path, "old\n");
-        let mut watch = FileWatch::start(vec![Wanted { from_start: true, ..wanted(&path) }]);
+        let mut watch = FileWatch::start(vec![WatchedFile { from_start: true, ..wanted(&path) }]);
         assert_eq!(watch.look(), [line("old")]);
         watch.remove(0);
         assert!(!path.exists());

@@ -3,6 +3,8 @@
 //! Reads the text of `--limit`; refuses unknown metrics (with the nearest that exist), metrics
 //! that can not be limited, and amounts that are not of the metric's unit.
 
+use serde::de::IntoDeserializer as _;
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
 use crate::amount::{AmountError, parse_amount};
@@ -41,6 +43,8 @@ pub enum LimitError {
     NotLimitable(&'static str),
     /// The amount is not of the metric's unit.
     BadAmount(&'static str, AmountError),
+    /// Nothing that could happen is called so.
+    UnknownAction(String),
 }
 
 impl std::fmt::Display for LimitError {
@@ -67,6 +71,9 @@ impl std::fmt::Display for LimitError {
                 )
             }
             LimitError::BadAmount(name, error) => write!(f, "limit on {name}: {error}"),
+            LimitError::UnknownAction(text) => {
+                write!(f, "'{text}' is no action; expected kill, warn or stop")
+            }
         }
     }
 }
@@ -83,6 +90,16 @@ impl Limit {
         let value = parse_amount(amount, metric.unit)
             .map_err(|error| LimitError::BadAmount(metric.name, error))?;
         Ok(Limit { metric, value })
+    }
+}
+
+impl std::str::FromStr for OnLimit {
+    type Err = LimitError;
+
+    /// By the name that it has in the summary.
+    fn from_str(text: &str) -> Result<OnLimit, LimitError> {
+        let name: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
+        OnLimit::deserialize(name).map_err(|_| LimitError::UnknownAction(text.to_string()))
     }
 }
 
@@ -115,5 +132,15 @@ mod tests {
         assert!(refusal("memory_peek_bytes=1").contains("did you mean memory_peak_bytes"));
         assert!(refusal("cpu_cores_average=1").contains("wall_seconds"));
         assert!(refusal("wall_seconds=blue").contains("a duration"));
+    }
+
+    #[test]
+    fn an_action_has_the_name_that_the_summary_has() {
+        for action in [OnLimit::Kill, OnLimit::Warn, OnLimit::Stop] {
+            let name = serde_json::to_value(action).expect("JSON");
+            assert_eq!(name.as_str().expect("a text").parse(), Ok(action));
+        }
+        let refusal = "Kill".parse::<OnLimit>().expect_err("refused").to_string();
+        assert_eq!(refusal, "'Kill' is no action; expected kill, warn or stop");
     }
 }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::quality::Value;
 
@@ -28,6 +29,19 @@ pub struct Snapshot {
     pub at_seconds: f64,
     /// Every metric, by name.
     pub metrics: BTreeMap<String, Value>,
+}
+
+/// A file to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedFile {
+    /// The file; it need not exist.
+    pub path: PathBuf,
+    /// Whether its lines are wanted.
+    pub lines: bool,
+    /// Whether those that it has at the beginning are.
+    pub from_start: bool,
+    /// Whether to read from its start again when it was truncated.
+    pub from_start_if_truncated: bool,
 }
 
 /// What can happen to a watched file.

@@ -70,7 +70,7 @@ pub struct RunArguments {
     pub limits_file: Option<PathBuf>,
 
     /// What to do when a limit is crossed [default: kill].
-    #[arg(long, value_name = "ACTION", value_parser = on_limit, help_heading = "Limits")]
+    #[arg(long, value_name = "ACTION", help_heading = "Limits")]
     pub on_limit: Option<OnLimit>,
 
     /// Time between TERM and KILL when a limit ends the job [default: 5s].
@@ -227,12 +227,6 @@ fn interval(text: &str) -> Result<Duration, String> {
         return Err(format!("'{text}' is too short: an interval is at least 10ms"));
     }
     Ok(interval)
-}
-
-/// Reads an action by its name in the schema.
-pub fn on_limit(text: &str) -> Result<OnLimit, String> {
-    serde_json::from_value(serde_json::Value::String(text.to_string()))
-        .map_err(|_| format!("'{text}' is no action; expected kill, warn or stop"))
 }
 
 /// The mechanism that is none: the best that works.

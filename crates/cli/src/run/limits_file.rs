@@ -9,8 +9,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use weigh_schema::limit::{Limit, OnLimit};
 
-use crate::arguments::on_limit;
-
 /// What a limits file says.
 #[derive(Default)]
 pub struct LimitsFile {
@@ -45,7 +43,7 @@ pub fn parse(text: &str) -> anyhow::Result<LimitsFile> {
         };
         match field.as_str() {
             "on_limit" => {
-                file.on_limit = Some(on_limit(&amount).map_err(anyhow::Error::msg)?);
+                file.on_limit = Some(amount.parse().context("field 'on_limit'")?);
             }
             "grace" => {
                 let grace = weigh_schema::amount::parse_duration(&amount);

@@ -11,13 +11,13 @@ use anyhow::{Context as _, bail};
 use regex::bytes::Regex;
 use serde::Deserialize;
 use weigh_account::Rule;
-use weigh_collect::file_watch::Wanted;
+use weigh_schema::snapshot::WatchedFile;
 
 /// A file, and what snapshots it calls for.
 #[derive(Clone, Debug)]
 pub struct Watched {
     /// What is to be watched.
-    pub wanted: Wanted,
+    pub wanted: WatchedFile,
     /// Whether to remove it when it has been found.
     pub delete_if_found: bool,
     /// The snapshots.
@@ -140,7 +140,7 @@ fn rule(event: EventWish) -> anyhow::Result<Rule> {
 
 fn watched(path: PathBuf, wish: FileWish, rules: Vec<Rule>) -> Watched {
     Watched {
-        wanted: Wanted {
+        wanted: WatchedFile {
             path,
             lines: rules.iter().any(|rule| rule.pattern.is_some()),
             from_start: wish.from_start,
