@@ -36,7 +36,8 @@ const LIBRARY: &str = "../../libweigh/preload";
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("counters.h"), counters_header()).expect("OUT_DIR is writable");
-
+    std::fs::write(out.join("records.h"), weigh_schema::record::c_header())
+        .expect("OUT_DIR is writable");
     std::fs::write(out.join("subsystems.h"), weigh_schema::subsystem::c_header())
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("page.h"), weigh_schema::library::page_header())

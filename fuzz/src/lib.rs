@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use weigh_collect::{fanotify, inspect, job, procfs};
+use weigh_parse::{client, executable, fanotify, job, offender, procfs};
 use weigh_schema::amount;
 use weigh_schema::event::Event;
 use weigh_schema::limit::Limit;
@@ -63,10 +63,12 @@ pub fn amounts(data: &[u8]) {
 
 /// Executable files, as a job brings them along.
 pub fn executables(data: &[u8]) {
-    if let Some(why) = weigh_collect::ptrace::why_content_traces(data) {
+    if let Some(why) = executable::why_it_traces(data) {
         assert!(!why.is_empty());
     }
-    let _ = weigh_collect::preload::why_blind_in_elf(data);
+    if let executable::Loader::Named(name) = executable::loader(data) {
+        assert!(name.len() < data.len());
+    }
     probed(data);
 }
 
@@ -337,7 +339,7 @@ pub fn proc_process(data: &[u8]) {
     let arguments = procfs::parse_cmdline(data);
     assert!(arguments.len() <= data.len());
     let _ = procfs::parse_smaps_rollup(data);
-    let _ = inspect::parse_kernel_stack(data);
+    let _ = offender::parse_kernel_stack(data);
 }
 
 /// `maps` and `smaps`.
@@ -346,7 +348,7 @@ pub fn proc_maps(data: &[u8]) {
         assert!(entry.start <= entry.end);
     }
     let _ = procfs::parse_smaps(data);
-    assert!(inspect::largest_mappings(data).len() <= data.len());
+    assert!(offender::largest_mappings(data).len() <= data.len());
 }
 
 /// Files of the machine: `mountinfo`, `cgroup`, `passwd`, `meminfo`, lists of CPUs.
@@ -367,7 +369,7 @@ pub fn fanotify_records(data: &[u8]) {
 
 /// Records of the BPF programs' ring buffer.
 pub fn kernel_events(data: &[u8]) {
-    match job::decode_record(data, 1) {
+    match job::event(data, 1) {
         Some(Event::Exec { command, .. }) => {
             let bytes: usize = command.iter().map(String::len).sum();
             // A byte that is no UTF-8 is written as three.
@@ -395,10 +397,10 @@ pub fn metric_name(data: &[u8]) {
 /// A message of a program to whoever serves libweigh, without its first number, which would have to
 /// be found again with each change of the layout.
 pub fn client_message(data: &[u8]) {
-    use weigh_agent::Request;
+    use client::Request;
     let layout = weigh_schema::library::layout().to_ne_bytes();
     for message in [data.to_vec(), [&layout[..], data].concat()] {
-        match weigh_agent::parse(&message) {
+        match client::parse(&message) {
             Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
             Ok(Request::Count { tid, .. }) => assert!(tid < 1 << 22),
             Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),

@@ -14,8 +14,8 @@ use weigh_collect::calls::clients::{Copy, Page, Serial};
 use weigh_schema::library::Reason;
 use weigh_schema::subsystem::CPU_COUNTERS;
 
-use crate::message::{REQUEST_BYTES, Request, parse, reply};
 use crate::process::Peer;
+use weigh_parse::client::{REQUEST_BYTES, Request, parse, reply};
 
 /// A program that is served.
 pub struct Client {

@@ -14,7 +14,6 @@ mod client;
 mod files;
 mod follow;
 mod looks;
-mod message;
 mod pace;
 mod process;
 mod server;
@@ -25,6 +24,5 @@ pub use files::RemoteIo;
 pub use follow::{
     Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
-pub use message::{Refused, Request, parse};
 pub use process::{Peer, Refusal, command_of, may_ask, may_follow};
 pub use server::{Server, ServerError, Settings, is_served, listen_at, turn_all_away};

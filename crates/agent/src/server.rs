@@ -21,10 +21,10 @@ use weigh_schema::subsystem::Account;
 use crate::client::{Client, Received, turn_away};
 use crate::follow::Sessions;
 use crate::looks::Looks;
-use crate::message::Request;
 use crate::pace::Pace;
 use crate::process::{self, Peer};
 use crate::wants::Wants;
+use weigh_parse::client::Request;
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What the kernel side keeps about a job, and the maps it is kept in. These types are the only
- * declaration: user space gets them from the object's BTF.
+ * declaration: user space gets them from the object's BTF. Records of what happens, and of processes, are
+ * declared in the schema.
  */
 #ifndef WEIGH_JOB_H
 #define WEIGH_JOB_H
@@ -11,24 +12,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "counters.h" /* derived from the schema by the build script */
-
-#define MAX_ARGUMENT_BYTES 4096
-#define MAX_STACK_FRAMES 48
-#define MAX_PATH_BYTES 4096
-
-/* What a limit can be set on with the check made in the kernel. */
-enum limited {
-	LIMITED_NOTHING,
-	LIMITED_MEMORY,
-	LIMITED_RSS_SUM,
-	LIMITED_PROCESS_RSS,
-	LIMITED_SWAP,
-	LIMITED_VIRTUAL,
-	LIMITED_PROCESSES_TOTAL,
-	LIMITED_PROCESSES,
-	LIMITED_THREADS,
-	N_LIMITED,
-};
+#include "records.h" /* and so is this */
 
 /* How far the end of a job has come; set by user space, except that a crossing sets HELD. */
 enum phase {
@@ -103,24 +87,6 @@ struct thread {
 	struct task_counters seen; /* what is already in the process's and the job's counters */
 };
 
-struct process {
-	__u64 counters[N_COUNTERS];
-	__u64 started, ended;
-	__u64 mm, mm_id;
-	__s64 rss_peak, virtual_peak, swap_peak;
-	__u32 job;
-	__u32 pid; /* as the job's first process's PID namespace sees it */
-	__u32 parent;
-	__u32 uid;
-	__u32 wait_status;
-	__u32 threads;
-	__u32 unsettled;
-	__u32 execs;
-	__u32 is_apart; /* it has executed a program that gained rights */
-	__u32 unused;
-	char name[16];
-};
-
 /* An address space. Processes share one between vfork and exec. */
 struct memory {
 	__s64 pages[NR_MM_COUNTERS];
@@ -135,53 +101,7 @@ struct memory {
 	__u32 dying;
 };
 
-enum event_kind {
-	EVENT_PROCESS_END = 1,
-	EVENT_EXEC,
-	EVENT_PEAK,
-	EVENT_LIMIT,
-	EVENT_WARNING,
-	EVENT_EMPTY,
-	EVENT_FILE,
-};
-
-struct process_end {
-	enum event_kind kind;
-	__u32 unused;
-	struct process process;
-};
-
-struct exec {
-	enum event_kind kind;
-	__u32 pid;
-	__u64 at;
-	__u32 length; /* of what could be read */
-	__u32 total; /* of all arguments */
-	char arguments[MAX_ARGUMENT_BYTES];
-};
-
 #define EXEC_HEAD __builtin_offsetof(struct exec, arguments)
-
-/* A new peak of the job's memory, or how a limit was crossed. */
-struct crossing {
-	enum event_kind kind;
-	enum limited limited;
-	__u64 at;
-	__s64 rss, floor, observed;
-	__u32 pid, tid;
-	__u32 held;
-	__u32 frames;
-	__u64 stack[MAX_STACK_FRAMES];
-};
-
-struct file_opened {
-	enum event_kind kind;
-	__u32 pid;
-	__u64 process, inode, device;
-	__u32 length;
-	char path[MAX_PATH_BYTES];
-};
-
 #define FILE_HEAD __builtin_offsetof(struct file_opened, path)
 
 struct {
@@ -248,10 +168,6 @@ const volatile __u32 cpus = 1;
 const volatile __u64 wake_mark = 1 << 20; /* wake the reader when this much is waiting */
 
 /* So that these types are in the object's BTF for user space. */
-const volatile struct process_end process_end_layout;
-const volatile struct exec exec_layout;
-const volatile struct crossing crossing_layout;
-const volatile struct file_opened file_layout;
 const volatile struct thread thread_layout;
 const volatile struct job job_layout;
 const volatile struct control control_layout;

@@ -16,7 +16,6 @@
 //! An overflow of the queue is counted as lost (one per overflow: the kernel does not say how many
 //! events it was). Needs CAP_SYS_ADMIN, and CAP_DAC_READ_SEARCH to resolve names.
 
-mod record;
 mod resolve;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +28,8 @@ use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus, FileUse};
 
 use crate::procfs;
-pub use record::{Location, Record, parse_records};
 use resolve::Resolver;
+use weigh_parse::fanotify::{Record, number, parse_records};
 
 /// Why opens can not be followed.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +73,14 @@ pub struct OpenEvents {
 }
 
 const READ_BYTES: usize = 256 * 1024;
+
+const _: () = assert!(
+    number::METADATA_VERSION == libc::FANOTIFY_METADATA_VERSION
+        && number::OPEN == libc::FAN_OPEN
+        && number::Q_OVERFLOW == libc::FAN_Q_OVERFLOW
+        && number::INFO_DFID_NAME == libc::FAN_EVENT_INFO_TYPE_DFID_NAME
+        && number::INFO_DFID == libc::FAN_EVENT_INFO_TYPE_DFID
+);
 
 impl OpenEvents {
     /// Marks the file system of every mount point in weigh's mount namespace.

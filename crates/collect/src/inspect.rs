@@ -9,13 +9,13 @@ mod user_names;
 
 use std::path::PathBuf;
 
-use weigh_schema::summary::{Mapping, Offender};
+use weigh_parse::offender::{largest_mappings, parse_kernel_stack};
+use weigh_schema::summary::Offender;
 
 use crate::procfs::{self, ProcError};
 pub use symbols::symbolize;
 pub use user_names::UserNames;
 
-const MAPPINGS: usize = 10;
 const OPEN_FILES: usize = 50;
 
 /// Looks at thread `tid` of process `pid`.
@@ -49,35 +49,6 @@ pub fn inspect(pid: u32, tid: u32) -> Offender {
     }
 }
 
-/// The mappings with the greatest resident size.
-pub fn largest_mappings(smaps: &[u8]) -> Vec<Mapping> {
-    let mut maps = procfs::parse_smaps(smaps);
-    maps.sort_by_key(|(map, rss)| (std::cmp::Reverse(*rss), map.start));
-    maps.into_iter()
-        .take(MAPPINGS)
-        .filter(|(_, rss)| *rss > 0)
-        .map(|(map, rss_bytes)| Mapping {
-            name: if map.name.is_empty() {
-                "[anonymous]".to_owned()
-            } else {
-                String::from_utf8_lossy(&map.name).into_owned()
-            },
-            rss_bytes,
-            size_bytes: map.end - map.start,
-        })
-        .collect()
-}
-
-/// The frames of `/proc/PID/stack`: `[<0>] name+0x1/0x2` becomes `name+0x1`.
-pub fn parse_kernel_stack(text: &[u8]) -> Vec<String> {
-    String::from_utf8_lossy(text)
-        .lines()
-        .map(|line| line.split_once("] ").map_or(line, |(_, frame)| frame))
-        .map(|frame| frame.rsplit_once('/').map_or(frame, |(place, _)| place).trim().to_owned())
-        .filter(|frame| !frame.is_empty())
-        .collect()
-}
-
 /// Descriptors and what they lead to, in their order; the last line says if there are more.
 fn open_files(pid: u32) -> Result<Vec<String>, ProcError> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
@@ -103,31 +74,6 @@ fn open_files(pid: u32) -> Result<Vec<String>, ProcError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kernel_frames_lose_their_decoration() {
-        let text = b"[<0>] do_wait+0x5e/0x110\n[<0>] mod_fn+0x1/0x2 [ext4]\nodd\n\n";
-        assert_eq!(parse_kernel_stack(text), ["do_wait+0x5e", "mod_fn+0x1", "odd"]);
-    }
-
-    #[test]
-    fn the_largest_mappings_come_first() {
-        let mut smaps = String::new();
-        for n in 0..20 {
-            let name = if n == 7 { "" } else { "/lib x" };
-            smaps +=
-                &format!("{:x}-{:x} rw-p 0 0:0 0 {name}\nRss: {n} kB\n", n << 16, (n + 1) << 16);
-        }
-        let maps = largest_mappings(smaps.as_bytes());
-        assert_eq!(maps.len(), 10);
-        assert_eq!((maps[0].rss_bytes, maps[0].size_bytes), (19 << 10, 1 << 16));
-        assert_eq!((maps[0].name.as_str(), maps[9].rss_bytes), ("/lib x", 10 << 10));
-        assert!(largest_mappings(b"1000-2000 rw-p 0 0:0 0 \nRss: 0 kB\n").is_empty());
-        assert_eq!(
-            largest_mappings(b"1000-2000 rw-p 0 0:0 0 \nRss: 1 kB\n")[0].name,
-            "[anonymous]"
-        );
-    }
 
     #[test]
     fn a_process_that_is_gone_leaves_reasons() {

@@ -17,6 +17,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
+use weigh_schema::record::Limited;
 
 use crate::clock::Moment;
 use crate::complaints;
@@ -118,11 +119,6 @@ fn read_events(
     Ok((builder.build().map_err(bpf("ring buffer"))?, arrived))
 }
 
-/// One record as the kernel side writes it; none if it is too short to be one.
-pub fn decode_record(record: &[u8], started_ns: u64) -> Option<Event> {
-    layout::event(record, started_ns)
-}
-
 /// Lets the kernel side find out where each CPU's share of a counter lies.
 fn find_cpu_offsets(skeleton: &mut skeleton::JobSkel<'static>) -> Result<(), JobError> {
     let id = skeleton.maps.scratches.info().map_err(bpf("map info"))?.info.id;
@@ -210,8 +206,7 @@ impl KernelJob {
         let keys: BTreeSet<Vec<u8>> = maps.processes.keys().collect();
         keys.iter()
             .filter_map(|key| maps.processes.lookup(key, MapFlags::ANY).ok().flatten())
-            .filter_map(|value| layout::from_bytes::<types::process>(&value))
-            .map(|process| layout::process_end(&process, started))
+            .filter_map(|value| weigh_parse::job::process(&value, started))
             .collect()
     }
 
@@ -273,7 +268,7 @@ impl Follow for KernelJob {
         let _ = self.ring.consume();
         let started = self.raw_job().started;
         let arrived = std::mem::take(&mut *self.arrived.borrow_mut());
-        arrived.iter().filter_map(|record| layout::event(record, started)).collect()
+        arrived.iter().filter_map(|record| weigh_parse::job::event(record, started)).collect()
     }
 
     fn read(&mut self) -> Result<JobReading, FollowError> {
@@ -320,7 +315,8 @@ impl Follow for KernelJob {
             Hold::Kill => types::hold::HOLD_KILL,
         };
         for (metric, limit, warning) in limits {
-            if let Some(index) = layout::limited_index(metric) {
+            if let Some(limited) = Limited::of_metric(metric) {
+                let index = limited as usize;
                 self.control.limits[index] = (*limit as u64).max(1);
                 self.control.warnings[index] = *warning as u64;
                 taken.push((*metric).to_string());

@@ -57,7 +57,7 @@ use notes::Grounds;
 use place::Place;
 pub use place::{Folder, LibraryEntry, LibraryFiles};
 pub(crate) use program::head as head_of_program;
-pub use program::of_elf as why_blind_in_elf;
+pub(crate) use program::of_elf as why_blind_in_elf;
 
 pub use counted::Counted;
 use tally::{Elsewhere, Tally};

@@ -69,7 +69,6 @@ use guard::Guard;
 use job::{Birth, Job};
 use library::Library;
 use looks::Looks;
-pub use program::why_content_traces;
 pub use refusal::TraceError;
 use tracer::{Shared, Tracer};
 use untraced::UntracedTrees;

@@ -11,6 +11,7 @@
 //! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
 //!   side share.
 //! * [`io`]: what is kept of each file and process.
+//! * [`record`]: what the kernel side tells of a job.
 //! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`trace`]: what a recording of events says of itself.
@@ -31,6 +32,7 @@ pub mod limit;
 mod metric;
 pub mod own;
 pub mod quality;
+pub mod record;
 pub mod recording;
 pub mod ring;
 pub mod snapshot;

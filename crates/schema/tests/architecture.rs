@@ -11,14 +11,15 @@ use serde_json::Value;
 /// The crates of the workspace that each may depend on (tests of a crate included).
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-schema", &[]),
-    ("weigh-collect", &["weigh-schema"]),
+    ("weigh-parse", &["weigh-schema"]),
+    ("weigh-collect", &["weigh-schema", "weigh-parse"]),
     ("weigh-account", &["weigh-schema"]),
     ("weigh-keep", &["weigh-schema"]),
     ("weigh-kernel", &[]),
     ("weigh-mount", &["weigh-schema"]),
     ("weigh-show", &["weigh-schema"]),
     ("weigh-trace", &["weigh-schema"]),
-    ("weigh-agent", &["weigh-schema", "weigh-collect"]),
+    ("weigh-agent", &["weigh-schema", "weigh-parse", "weigh-collect"]),
     (
         "weigh",
         &[
@@ -48,7 +49,7 @@ const OUTSIDE: &[&str] = &["fuzz", "libweigh"];
 
 /// What a crate that only computes may not need: the world outside.
 const PURE: &[&str] =
-    &["weigh-schema", "weigh-account", "weigh-kernel", "weigh-show", "weigh-trace"];
+    &["weigh-schema", "weigh-parse", "weigh-account", "weigh-kernel", "weigh-show", "weigh-trace"];
 const WORLDLY: &[&str] = &["rustix", "nix", "libc", "parquet", "clap"];
 
 struct Package {

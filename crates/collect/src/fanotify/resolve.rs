@@ -5,7 +5,8 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 
-use super::Location;
+use weigh_parse::fanotify::Location;
+
 use crate::procfs::path_of;
 
 type FileSystem = [u8; 8];

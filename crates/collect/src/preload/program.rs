@@ -7,9 +7,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use object::elf::{FileHeader64, PT_INTERP};
-use object::endian::Endianness;
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use weigh_parse::executable::{self, Loader};
 
 use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_STATIC};
 use super::place::LOADER;
@@ -77,14 +75,12 @@ fn find(command: &OsStr) -> Option<PathBuf> {
 
 /// The same of the beginning of an executable file.
 pub fn of_elf(bytes: &[u8]) -> u32 {
-    let Ok(header) = FileHeader64::<Endianness>::parse(bytes) else { return FLAG_OTHER_LOADER };
-    let Ok(endian) = header.endian() else { return FLAG_OTHER_LOADER };
-    let Ok(parts) = header.program_headers(endian, bytes) else { return 0 };
-    let Some(part) = parts.iter().find(|p| p.p_type(endian) == PT_INTERP) else {
-        return FLAG_STATIC;
-    };
-    let loader = part.data(endian, bytes).unwrap_or_default();
-    if loader.strip_suffix(b"\0") == Some(LOADER.as_bytes()) { 0 } else { FLAG_OTHER_LOADER }
+    match executable::loader(bytes) {
+        Loader::Unknown => 0,
+        Loader::None => FLAG_STATIC,
+        Loader::Named(name) if name == LOADER.as_bytes() => 0,
+        Loader::Named(_) | Loader::Other => FLAG_OTHER_LOADER,
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,18 @@
-//! The records that a read from a fanotify group returns, as pure functions over bytes.
+//! The records that a read from a fanotify group returns.
+
+/// Numbers of the kernel's (`linux/fanotify.h`) that tell records apart.
+pub mod number {
+    /// The version of the records.
+    pub const METADATA_VERSION: u8 = 3;
+    /// A file was opened.
+    pub const OPEN: u64 = 0x20;
+    /// The queue was full.
+    pub const Q_OVERFLOW: u64 = 0x4000;
+    /// What follows is a directory's handle and a name in it.
+    pub const INFO_DFID_NAME: u8 = 2;
+    /// What follows is a directory's handle.
+    pub const INFO_DFID: u8 = 3;
+}
 
 /// Where a file was when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,11 +67,11 @@ fn parse_record(bytes: &[u8]) -> Option<(Option<Record>, usize)> {
     if header < METADATA_BYTES || length < header || length > bytes.len() {
         return None;
     }
-    let record = if version != libc::FANOTIFY_METADATA_VERSION {
+    let record = if version != number::METADATA_VERSION {
         None
-    } else if mask & libc::FAN_Q_OVERFLOW != 0 {
+    } else if mask & number::Q_OVERFLOW != 0 {
         Some(Record::Overflow)
-    } else if mask & libc::FAN_OPEN != 0 {
+    } else if mask & number::OPEN != 0 {
         Some(Record::Open { pid, location: find_location(&bytes[header..length]) })
     } else {
         None
@@ -72,7 +86,7 @@ fn find_location(mut infos: &[u8]) -> Option<Location> {
         if length < INFO_HEADER_BYTES || length > infos.len() {
             return None;
         }
-        if kind == libc::FAN_EVENT_INFO_TYPE_DFID_NAME || kind == libc::FAN_EVENT_INFO_TYPE_DFID {
+        if kind == number::INFO_DFID_NAME || kind == number::INFO_DFID {
             return parse_location(&infos[..length]);
         }
         infos = &infos[length..];
@@ -122,7 +136,7 @@ mod tests {
 
     fn event(mask: u64, pid: u32, infos: &[u8]) -> Vec<u8> {
         let mut bytes = ((24 + infos.len()) as u32).to_ne_bytes().to_vec();
-        bytes.extend([libc::FANOTIFY_METADATA_VERSION, 0]);
+        bytes.extend([number::METADATA_VERSION, 0]);
         bytes.extend(24u16.to_ne_bytes());
         bytes.extend(mask.to_ne_bytes());
         bytes.extend((-1i32).to_ne_bytes());
@@ -133,12 +147,13 @@ mod tests {
 
     #[test]
     fn a_batch_is_split_into_records() {
-        let mut batch = event(libc::FAN_OPEN, 7, &info(2, b"handle!!", b"na me"));
-        batch.extend(event(libc::FAN_Q_OVERFLOW, 0, &[]));
+        let mut batch = event(number::OPEN, 7, &info(2, b"handle!!", b"na me"));
+        batch.extend(event(number::Q_OVERFLOW, 0, &[]));
         let mut both = info(1, b"file", b"");
         both.extend(info(2, b"dir", b""));
-        batch.extend(event(libc::FAN_OPEN, 8, &both));
-        batch.extend(event(libc::FAN_CLOSE, 9, &[]));
+        batch.extend(event(number::OPEN, 8, &both));
+        let close = 0x18;
+        batch.extend(event(close, 9, &[]));
         let records = parse_records(&batch);
         assert_eq!(records.len(), 3, "a kind that was not asked for is left out");
         let Record::Open { pid: 7, location: Some(location) } = &records[0] else {
@@ -156,7 +171,7 @@ mod tests {
 
     #[test]
     fn no_prefix_and_no_flipped_byte_panics() {
-        let whole = event(libc::FAN_OPEN, 7, &info(2, b"handle!!", b"name"));
+        let whole = event(number::OPEN, 7, &info(2, b"handle!!", b"name"));
         for length in 0..whole.len() {
             assert!(parse_records(&whole[..length]).is_empty(), "{length}");
         }

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 
 const TAIL: &str = "S 42 7 7 0 -1 4194560 11 12 13 14 15 16 17 18 20 0 3 0 999 4096000 77 \
@@ -36,37 +38,6 @@ fn half_a_line_is_no_process() {
         assert_eq!(parse_stat(text.as_bytes()), None, "{text}");
     }
     assert_eq!(parse_stat(format!("-7 (sh) {TAIL}").as_bytes()), None);
-}
-
-#[test]
-fn own_files_parse() {
-    let pid = std::process::id();
-    let stat = parse_stat(&read_of(pid, "stat").unwrap()).unwrap();
-    assert_eq!(stat.pid, pid);
-    assert!(stat.rss_pages > 0 && stat.threads > 0 && stat.exit_code.is_some());
-    let status = parse_status(&read_of(pid, "status").unwrap());
-    assert_eq!(status.process, Some(pid));
-    assert_eq!(status.parent_pid, Some(stat.parent_pid));
-    assert!(status.rss_peak_bytes >= status.rss_bytes && status.rss_bytes > Some(0));
-    assert!(parse_io(&read_of(pid, "io").unwrap()).unwrap().read_chars > 0);
-    assert!(parse_mem_total(&read("/proc/meminfo").unwrap()).unwrap() > 1 << 20);
-    let maps = parse_maps(&read_of(pid, "maps").unwrap());
-    assert!(maps.iter().any(|m| m.name == b"[stack]"));
-    let smaps = parse_smaps(&read_of(pid, "smaps").unwrap());
-    assert!(smaps.len().abs_diff(maps.len()) < 20);
-    let (rss, pss) = parse_smaps_rollup(&read_of(pid, "smaps_rollup").unwrap()).unwrap();
-    assert!(rss >= pss && pss > 0);
-    assert!(
-        parse_mountinfo(&read_of(pid, "mountinfo").unwrap())
-            .iter()
-            .any(|m| m.point == Path::new("/proc") && m.kind == "proc")
-    );
-}
-
-#[test]
-fn a_vanished_process_is_told_from_other_errors() {
-    assert!(read_of(u32::MAX, "stat").unwrap_err().is_gone());
-    assert!(!read("/proc").unwrap_err().is_gone());
 }
 
 #[test]

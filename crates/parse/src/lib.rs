@@ -1,0 +1,13 @@
+//! What comes from outside while a job is followed, taken apart: text of `/proc`, records of fanotify's
+//! and of the BPF programs', executable files that the job brings along, messages of programs with libweigh.
+//!
+//! Pure functions: bytes in, what they say out. Refuses what makes no sense with `None` or a reason, and never
+//! panics, for much of it is written by programs that may be hostile. `collect` and `agent` read the bytes.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod client;
+pub mod executable;
+pub mod fanotify;
+pub mod job;
+pub mod offender;
+pub mod procfs;
