@@ -22,6 +22,7 @@
 
 mod calls;
 mod files;
+mod followed;
 mod guard;
 mod io;
 mod job;
@@ -32,36 +33,30 @@ mod peak;
 mod process;
 mod program;
 mod refusal;
+mod sums;
 mod sys;
 mod tracer;
 mod trial;
 mod untraced;
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
 use std::os::unix::thread::JoinHandleExt as _;
-use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use weigh_schema::event::{
-    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
-};
-use weigh_schema::{CounterValues, Mechanism};
+use weigh_schema::CounterValues;
+use weigh_schema::event::{Event, JobReading};
 
 use self::io::IoCalls;
 pub(crate) use self::io::{Counts, SharedCounts};
 use crate::call_filter::CallFilter;
-use crate::follow::{Follow, FollowError, Hold, Wanted};
-use crate::io::{Apart, BesideTracedIo, FollowIo, SharedJob, Telling, TracedIo};
+use crate::follow::Wanted;
+use crate::io::{Apart, SharedJob, Telling};
 use crate::preload::LibraryEntry;
-use crate::{clock, host, rusage, signals};
+use crate::{clock, rusage};
 pub use calls::Stops;
 use calls::{Calls, Stopping};
 use files::Files;
@@ -72,11 +67,6 @@ use looks::Looks;
 pub use refusal::TraceError;
 use tracer::{Shared, Tracer};
 use untraced::UntracedTrees;
-
-use libc::{SIGCONT, SIGSTOP, SIGTERM};
-
-/// How long the tracer may take to learn that a stop it was just told of is over.
-const STALE: Duration = Duration::from_millis(10);
 
 /// A job that is traced.
 pub struct TracedJob {
@@ -176,43 +166,6 @@ impl TracedJob {
         })
     }
 
-    /// Looks at what is due.
-    fn look(&mut self, at_once: bool) {
-        if at_once || Instant::now() >= self.looks.next() {
-            self.looks.look(&self.shared, &mut self.files);
-        }
-        self.untraced.look(&self.shared, &mut self.files, &mut self.events);
-    }
-
-    /// The counters of all threads, living and ended.
-    fn counters(&mut self) -> CounterValues {
-        let (mut sum, living) = {
-            let job = self.shared.job();
-            let living: Vec<_> = job.threads.iter().map(|(tid, t)| (*tid, t.clone())).collect();
-            (job.ended.clone(), living)
-        };
-        let mut read = Vec::with_capacity(living.len());
-        for (tid, mut thread) in living {
-            let is_io_seen = self.files.all(thread.process, tid, &mut thread.seen);
-            read.push((tid, thread, is_io_seen == Some(false)));
-        }
-        let mut job = self.shared.job();
-        for (tid, mut thread, is_hidden) in read {
-            // Who is not there any more may have been somebody else when he was read.
-            if let Some(now) = job.threads.get_mut(&tid).filter(|now| now.id == thread.id) {
-                now.is_told = true;
-                // It may be at one more stop, of which the tracer has not heard yet.
-                thread.stops = now.stops + 1;
-                untraced::add(&mut sum, &thread.own_counters());
-                // On its way to its end everything is hidden; by then it was looked at.
-                if is_hidden && !now.is_leaving {
-                    job.hidden.insert(host::process_name(thread.process).unwrap_or_default());
-                }
-            }
-        }
-        sum
-    }
-
     /// Has a thread of its own begin to trace, and go on.
     fn start(
         &mut self,
@@ -269,76 +222,6 @@ impl TracedJob {
         job.let_go.clear();
     }
 
-    /// The counters without what a library in the job has read itself. It tells of that a little later than the
-    /// kernel does.
-    fn without_librarys_reads(&self) -> CounterValues {
-        let mut counters = self.highest.clone();
-        let Some(library) = &self.beside else { return counters };
-        let is_over = self.shared.job().population.processes == 0;
-        if is_over {
-            // A look that fails leaves the last one standing.
-            let _ = library.borrow_mut().read();
-        }
-        library.borrow().take_own_reads_from(&mut counters);
-        if is_over { counters } else { counters.at_least(&self.told) }
-    }
-
-    /// The job as it is known without looking again.
-    fn sum_up(&self, counters: CounterValues) -> JobReading {
-        let job = self.shared.job();
-        let mut memory = self.looks.memory.clone();
-        memory.process_peak = job.process_peak();
-        memory.virtual_peak = memory.virtual_peak.max(job.single.0);
-        memory.swap_peak = memory.swap_peak.max(job.single.1);
-        memory.floor_peak = memory.floor_peak.max(memory.process_peak);
-        memory.rss_sum_peak = memory.rss_sum_peak.max(job.upper_bound()).max(memory.floor_peak);
-        let mut reading = JobReading {
-            at_ns: job.now_ns(),
-            counters,
-            population: job.population.clone(),
-            memory,
-        };
-        // Let go, and not taken over yet.
-        reading.population.processes += job.let_go.len() as u64;
-        reading.population.processes_total += job.let_go.len() as u64;
-        drop(job);
-        self.untraced.add_to(&mut reading);
-        reading
-    }
-
-    fn findings(&self) -> notes::Findings {
-        let job = self.shared.job();
-        let mut hidden: Vec<String> = job.hidden.iter().cloned().collect();
-        hidden.sort();
-        let upper = job.upper_bound();
-        let seen = self.looks.memory.rss_sum_peak.max(job.process_peak());
-        let wanted = (self.wanted.network, self.wanted.files);
-        let calls = self.wanted.calls.then(|| notes::CallFindings::of(&job.calls, wanted));
-        notes::Findings {
-            calls,
-            hidden,
-            lost: job.unseen_io,
-            untraced: self.untraced.reasons(),
-            cpu_by_ticks: job.cpu_by_ticks,
-            rss_sum: (seen, upper),
-        }
-    }
-
-    /// Those who wait because of a limit go on, to meet a signal that they were sent. Only the thread
-    /// that traces can let them.
-    fn let_held_go(&self) {
-        let Some(tracer) = &self.tracer else { return };
-        if !self.shared.job().guard.is_set() {
-            return;
-        }
-        self.shared.job().guard.is_release_due = true;
-        while self.shared.job().guard.is_release_due && !tracer.is_finished() {
-            // SAFETY: the thread is joined in `stop_tracing` only, which takes it away from here.
-            unsafe { sys::interrupt(tracer.as_pthread_t()) };
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
-
     /// Lets go of everybody: the kernel does it when the thread that traces ends.
     fn stop_tracing(&mut self) {
         let Some(tracer) = self.tracer.take() else { return };
@@ -389,228 +272,8 @@ fn seize(shared: &Shared, pid: u32, is_filtered: bool) -> Result<(), TraceError>
     Ok(())
 }
 
-impl Follow for TracedJob {
-    fn mechanism(&self) -> Mechanism {
-        Mechanism::Ptrace
-    }
-
-    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        sys::hear_of_ends_only();
-        let is_filtered = self.filter.is_some();
-        self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
-        self.looks = Looks::new();
-        Ok(())
-    }
-
-    fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
-        Some(Box::new(TracedIo::of(self.counts.clone()?)))
-    }
-
-    fn count_beside_library(
-        &mut self,
-        command: &OsStr,
-    ) -> Result<Option<Box<dyn FollowIo>>, FollowError> {
-        // A filter would have calls stop in the library's programs, too.
-        let Some(counts) = self.counts.clone().filter(|_| self.filter.is_none()) else {
-            return Ok(None);
-        };
-        let (both, job, entry) = BesideTracedIo::beside(counts, command)?;
-        (self.library, self.beside) = (Some(entry), job);
-        Ok(Some(Box::new(both)))
-    }
-
-    fn filter(&self) -> Option<&CallFilter> {
-        self.filter.as_ref()
-    }
-
-    fn waits_for_children(&self) -> bool {
-        true
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.shared.wake_fd())
-    }
-
-    fn next_look(&self) -> Option<Instant> {
-        Some(self.looks.next().min(self.untraced.next()))
-    }
-
-    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
-        let change = self.shared.job().changes.pop_front();
-        if let Some((pid, status)) = change
-            && ExitStatus::from_raw(status).stopped_signal().is_some()
-        {
-            // Where weigh was stopped itself, as by Ctrl-Z, the tracer learns of the command's stop
-            // only after both were let go on.
-            std::thread::sleep(STALE);
-            let job = self.shared.job();
-            if job.processes.get(&pid).is_none_or(|process| !process.is_stopped) {
-                return Ok(None);
-            }
-        }
-        Ok(change.and_then(|(pid, status)| {
-            Some((Pid::from_raw(pid as i32)?, ExitStatus::from_raw(status)))
-        }))
-    }
-
-    fn events(&mut self) -> Vec<Event> {
-        let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
-        self.look(false);
-        let mut events: Vec<Event> = std::mem::take(&mut self.shared.job().events).into();
-        events.extend(self.events.drain(..));
-        events
-    }
-
-    fn read(&mut self) -> Result<JobReading, FollowError> {
-        self.look(true);
-        let counters = self.counters();
-        self.highest = counters.at_least(&self.highest);
-        self.told = self.without_librarys_reads();
-        self.reading = self.sum_up(self.told.clone());
-        Ok(self.reading.clone())
-    }
-
-    fn glance(&self) -> JobReading {
-        self.sum_up(self.told.clone())
-    }
-
-    fn ended_ns(&self) -> Option<u64> {
-        if self.untraced.processes() > 0 {
-            return None;
-        }
-        self.shared.job().ended_ns.max(self.untraced.ended_ns)
-    }
-
-    fn living(&self) -> Vec<ProcessEnd> {
-        let mut living = self.shared.job().living();
-        let untraced = self.untraced.living().into_iter();
-        living.extend(untraced.map(|pid| ProcessEnd { pid, ..ProcessEnd::default() }));
-        for process in &mut living {
-            process.name = host::process_name(process.pid).unwrap_or_default();
-        }
-        living
-    }
-
-    fn processes(&mut self) -> Vec<ProcessEnd> {
-        let mut rows = self.living();
-        let is_traced = |row: &ProcessEnd| self.shared.job().processes.contains_key(&row.pid);
-        rows.retain(is_traced);
-        for row in &mut rows {
-            let threads: Vec<_> = {
-                let job = self.shared.job();
-                let of_it = job.threads.iter().filter(|(_, thread)| thread.process == row.pid);
-                of_it.map(|(tid, thread)| (*tid, thread.clone())).collect()
-            };
-            for (tid, mut thread) in threads {
-                self.files.all(row.pid, tid, &mut thread.seen);
-                untraced::add(&mut row.counters, &thread.own_counters());
-            }
-        }
-        rows.extend(self.untraced.remaining());
-        rows
-    }
-
-    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
-        let is_meant = |pid: &u32| to.is_none_or(|to| to == *pid);
-        // While the job is held nobody is reaped, so no number is given to somebody else.
-        let mut job = self.shared.job();
-        let pids: Vec<u32> = job.processes.keys().copied().filter(is_meant).collect();
-        let reached = pids.iter().filter(|pid| send(**pid, list)).count();
-        if let Some(first) = list.iter().find(|signal| [SIGTERM, SIGSTOP].contains(*signal)) {
-            pids.iter().for_each(|pid| job.guard.tells(*pid, *first));
-        }
-        drop(job);
-        if list.contains(&SIGCONT) {
-            self.let_held_go();
-        }
-        let untraced: Vec<u32> = self.untraced.living().into_iter().filter(is_meant).collect();
-        reached + signals::send_to_all(&untraced, list)
-    }
-
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        hold: Hold,
-    ) -> Result<Vec<String>, FollowError> {
-        let mut job = self.shared.job();
-        let taken = limits.iter().filter(|(metric, most, _)| job.guard.set(metric, *most, hold));
-        Ok(taken.map(|(metric, ..)| (*metric).to_owned()).collect())
-    }
-
-    fn release(&mut self) -> Result<(), FollowError> {
-        self.shared.job().guard.release();
-        self.let_held_go();
-        Ok(())
-    }
-
-    fn set_ending(&mut self) -> Result<(), FollowError> {
-        self.shared.job().guard.end();
-        Ok(())
-    }
-
-    fn set_killing(&mut self) -> Result<(), FollowError> {
-        self.shared.job().guard.kill();
-        Ok(())
-    }
-
-    fn statuses(&self) -> Vec<CollectorStatus> {
-        let findings = self.findings();
-        let job = self.shared.job();
-        let mut reasons = job.warnings.clone();
-        reasons.extend(findings.untraced);
-        if !findings.hidden.is_empty() {
-            let hidden = findings.hidden.join(", ");
-            reasons.push(format!("the I/O of these is hidden from this user: {hidden}"));
-        }
-        if job.unseen_ends > 0 {
-            reasons.push(format!(
-                "{} threads were killed so soon after another stop that they were not looked at at \
-                 their end: their peak of memory is the last one seen, the I/O of {} is lost",
-                job.unseen_ends, job.unseen_io
-            ));
-        }
-        let status =
-            if reasons.is_empty() { CollectorState::Active } else { CollectorState::Degraded };
-        vec![CollectorStatus {
-            name: "processes".to_owned(),
-            mechanism: Mechanism::Ptrace,
-            status,
-            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-            lost: job.unseen_io,
-        }]
-    }
-
-    fn notes(&mut self) -> Vec<Note> {
-        notes::notes(&self.findings())
-    }
-
-    fn counts_opens(&self) -> Result<(), String> {
-        match self.wanted.calls && self.wanted.files {
-            true => Ok(()),
-            false => Err("only level 3 looks at files".to_owned()),
-        }
-    }
-
-    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
-        self.shared.job().calls.opens.take(key)
-    }
-
-    fn close(mut self: Box<Self>) {
-        self.stop_tracing();
-    }
-}
-
 impl Drop for TracedJob {
     fn drop(&mut self) {
         self.stop_tracing();
     }
-}
-
-/// Sends signals to a process that can not be reaped meanwhile.
-fn send(pid: u32, list: &[i32]) -> bool {
-    let opened: Option<OwnedFd> =
-        Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    opened.is_some_and(|pidfd| {
-        list.iter().filter(|signal| signals::send(pidfd.as_fd(), **signal).is_ok()).count() > 0
-    })
 }

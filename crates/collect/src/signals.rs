@@ -81,17 +81,17 @@ pub fn send(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     Ok(pidfd_send_signal(process, signal)?)
 }
 
+/// Sends signals to a process that can not be reaped meanwhile; whether any of them reached it.
+pub fn send_in_turn(pid: u32, list: &[i32]) -> bool {
+    let pidfd = Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    pidfd.is_some_and(|pidfd| {
+        list.iter().filter(|signal| send(pidfd.as_fd(), **signal).is_ok()).count() > 0
+    })
+}
+
 /// Sends signals to processes; returns how many were reached.
 pub fn send_to_all(pids: &[u32], signals: &[i32]) -> usize {
-    pids.iter()
-        .filter(|pid| {
-            let opened = Pid::from_raw(**pid as i32)
-                .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-            opened.is_some_and(|pidfd| {
-                signals.iter().filter(|s| send(pidfd.as_fd(), **s).is_ok()).count() > 0
-            })
-        })
-        .count()
+    pids.iter().filter(|pid| send_in_turn(**pid, signals)).count()
 }
 
 /// Whether these make a process stop or end, so that it must not get away by a fork.

@@ -13,7 +13,8 @@ use super::Tracer;
 use crate::ptrace::guard::{Guard, Verdict};
 use crate::ptrace::job::{Birth, Job};
 use crate::ptrace::refusal::{self, TraceError};
-use crate::ptrace::{send, sys};
+use crate::ptrace::sys;
+use crate::signals::send_in_turn;
 
 impl Tracer {
     /// Begins to trace all threads of a process that runs. Those that they start meanwhile are told of by them.
@@ -81,7 +82,7 @@ impl Tracer {
                 return;
             }
             Verdict::Kill => {
-                send(pid, &[libc::SIGKILL]);
+                send_in_turn(pid, &[libc::SIGKILL]);
             }
             Verdict::GoOn => {}
         }
@@ -108,11 +109,11 @@ impl Tracer {
             self.shared.wake();
         }
         if verdict == Verdict::Kill {
-            send(if is_thread { parent } else { tid }, &[libc::SIGKILL]);
+            send_in_turn(if is_thread { parent } else { tid }, &[libc::SIGKILL]);
         } else if let Some(signal) =
             (!is_thread).then(|| job.guard.inherited(parent, tid)).flatten()
         {
-            send(tid, &[signal]);
+            send_in_turn(tid, &[signal]);
         }
         verdict
     }

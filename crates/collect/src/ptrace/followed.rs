@@ -1,0 +1,256 @@
+//! A traced job as weigh follows any job, whatever measures it.
+//!
+//! Takes signals, limits and how far the end has come; gives events, readings, processes and why something is not
+//! known. Refuses to count opened files where calls are not looked at.
+
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::thread::JoinHandleExt as _;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use libc::{SIGCONT, SIGSTOP, SIGTERM};
+use rustix::process::Pid;
+use weigh_schema::Mechanism;
+use weigh_schema::event::{
+    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
+};
+
+use super::looks::Looks;
+use super::{TracedJob, notes, seize, sys, untraced};
+use crate::call_filter::CallFilter;
+use crate::follow::{Follow, FollowError, Hold};
+use crate::io::{BesideTracedIo, FollowIo, TracedIo};
+use crate::{host, signals};
+
+/// How long the tracer may take to learn that a stop it was just told of is over.
+const STALE: Duration = Duration::from_millis(10);
+
+impl TracedJob {
+    /// Those who wait because of a limit go on, to meet a signal that they were sent. Only the thread
+    /// that traces can let them.
+    fn let_held_go(&self) {
+        let Some(tracer) = &self.tracer else { return };
+        if !self.shared.job().guard.is_set() {
+            return;
+        }
+        self.shared.job().guard.is_release_due = true;
+        while self.shared.job().guard.is_release_due && !tracer.is_finished() {
+            // SAFETY: the thread is joined in `stop_tracing` only, which takes it away from here.
+            unsafe { sys::interrupt(tracer.as_pthread_t()) };
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+impl Follow for TracedJob {
+    fn mechanism(&self) -> Mechanism {
+        Mechanism::Ptrace
+    }
+
+    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        sys::hear_of_ends_only();
+        let is_filtered = self.filter.is_some();
+        self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
+        self.looks = Looks::new();
+        Ok(())
+    }
+
+    fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
+        Some(Box::new(TracedIo::of(self.counts.clone()?)))
+    }
+
+    fn count_beside_library(
+        &mut self,
+        command: &OsStr,
+    ) -> Result<Option<Box<dyn FollowIo>>, FollowError> {
+        // A filter would have calls stop in the library's programs, too.
+        let Some(counts) = self.counts.clone().filter(|_| self.filter.is_none()) else {
+            return Ok(None);
+        };
+        let (both, job, entry) = BesideTracedIo::beside(counts, command)?;
+        (self.library, self.beside) = (Some(entry), job);
+        Ok(Some(Box::new(both)))
+    }
+
+    fn filter(&self) -> Option<&CallFilter> {
+        self.filter.as_ref()
+    }
+
+    fn waits_for_children(&self) -> bool {
+        true
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.shared.wake_fd())
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        Some(self.looks.next().min(self.untraced.next()))
+    }
+
+    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
+        let change = self.shared.job().changes.pop_front();
+        if let Some((pid, status)) = change
+            && ExitStatus::from_raw(status).stopped_signal().is_some()
+        {
+            // Where weigh was stopped itself, as by Ctrl-Z, the tracer learns of the command's stop
+            // only after both were let go on.
+            std::thread::sleep(STALE);
+            let job = self.shared.job();
+            if job.processes.get(&pid).is_none_or(|process| !process.is_stopped) {
+                return Ok(None);
+            }
+        }
+        Ok(change.and_then(|(pid, status)| {
+            Some((Pid::from_raw(pid as i32)?, ExitStatus::from_raw(status)))
+        }))
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
+        self.look(false);
+        let mut events: Vec<Event> = std::mem::take(&mut self.shared.job().events).into();
+        events.extend(self.events.drain(..));
+        events
+    }
+
+    fn read(&mut self) -> Result<JobReading, FollowError> {
+        self.look(true);
+        let counters = self.counters();
+        self.highest = counters.at_least(&self.highest);
+        self.told = self.without_librarys_reads();
+        self.reading = self.sum_up(self.told.clone());
+        Ok(self.reading.clone())
+    }
+
+    fn glance(&self) -> JobReading {
+        self.sum_up(self.told.clone())
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        if self.untraced.processes() > 0 {
+            return None;
+        }
+        self.shared.job().ended_ns.max(self.untraced.ended_ns)
+    }
+
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut living = self.shared.job().living();
+        let untraced = self.untraced.living().into_iter();
+        living.extend(untraced.map(|pid| ProcessEnd { pid, ..ProcessEnd::default() }));
+        for process in &mut living {
+            process.name = host::process_name(process.pid).unwrap_or_default();
+        }
+        living
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        let mut rows = self.living();
+        let is_traced = |row: &ProcessEnd| self.shared.job().processes.contains_key(&row.pid);
+        rows.retain(is_traced);
+        for row in &mut rows {
+            let threads: Vec<_> = {
+                let job = self.shared.job();
+                let of_it = job.threads.iter().filter(|(_, thread)| thread.process == row.pid);
+                of_it.map(|(tid, thread)| (*tid, thread.clone())).collect()
+            };
+            for (tid, mut thread) in threads {
+                self.files.all(row.pid, tid, &mut thread.seen);
+                untraced::add(&mut row.counters, &thread.own_counters());
+            }
+        }
+        rows.extend(self.untraced.remaining());
+        rows
+    }
+
+    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        let is_meant = |pid: &u32| to.is_none_or(|to| to == *pid);
+        // While the job is held nobody is reaped, so no number is given to somebody else.
+        let mut job = self.shared.job();
+        let pids: Vec<u32> = job.processes.keys().copied().filter(is_meant).collect();
+        let reached = pids.iter().filter(|pid| signals::send_in_turn(**pid, list)).count();
+        if let Some(first) = list.iter().find(|signal| [SIGTERM, SIGSTOP].contains(*signal)) {
+            pids.iter().for_each(|pid| job.guard.tells(*pid, *first));
+        }
+        drop(job);
+        if list.contains(&SIGCONT) {
+            self.let_held_go();
+        }
+        let untraced: Vec<u32> = self.untraced.living().into_iter().filter(is_meant).collect();
+        reached + signals::send_to_all(&untraced, list)
+    }
+
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        hold: Hold,
+    ) -> Result<Vec<String>, FollowError> {
+        let mut job = self.shared.job();
+        let taken = limits.iter().filter(|(metric, most, _)| job.guard.set(metric, *most, hold));
+        Ok(taken.map(|(metric, ..)| (*metric).to_owned()).collect())
+    }
+
+    fn release(&mut self) -> Result<(), FollowError> {
+        self.shared.job().guard.release();
+        self.let_held_go();
+        Ok(())
+    }
+
+    fn set_ending(&mut self) -> Result<(), FollowError> {
+        self.shared.job().guard.end();
+        Ok(())
+    }
+
+    fn set_killing(&mut self) -> Result<(), FollowError> {
+        self.shared.job().guard.kill();
+        Ok(())
+    }
+
+    fn statuses(&self) -> Vec<CollectorStatus> {
+        let findings = self.findings();
+        let job = self.shared.job();
+        let mut reasons = job.warnings.clone();
+        reasons.extend(findings.untraced);
+        if !findings.hidden.is_empty() {
+            let hidden = findings.hidden.join(", ");
+            reasons.push(format!("the I/O of these is hidden from this user: {hidden}"));
+        }
+        if job.unseen_ends > 0 {
+            reasons.push(format!(
+                "{} threads were killed so soon after another stop that they were not looked at at \
+                 their end: their peak of memory is the last one seen, the I/O of {} is lost",
+                job.unseen_ends, job.unseen_io
+            ));
+        }
+        let status =
+            if reasons.is_empty() { CollectorState::Active } else { CollectorState::Degraded };
+        vec![CollectorStatus {
+            name: "processes".to_owned(),
+            mechanism: Mechanism::Ptrace,
+            status,
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            lost: job.unseen_io,
+        }]
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        notes::notes(&self.findings())
+    }
+
+    fn counts_opens(&self) -> Result<(), String> {
+        match self.wanted.calls && self.wanted.files {
+            true => Ok(()),
+            false => Err("only level 3 looks at files".to_owned()),
+        }
+    }
+
+    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
+        self.shared.job().calls.opens.take(key)
+    }
+
+    fn close(mut self: Box<Self>) {
+        self.stop_tracing();
+    }
+}
