@@ -169,7 +169,10 @@ const LIBWEIGH_PARTS: &[&str] =
 /// The parts of the library that both have.
 const LEVEL_2: &[&str] = &[
     "clock",
+    "begin",
+    "mapping",
     "slots",
+    "children",
     "look",
     "program",
     "environment",

@@ -25,14 +25,22 @@
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
+/* mapping.c */
 /* The beginning of the shared file; a null pointer where the library lies idle. */
 extern struct head *shared_head;
-/* All of it; a null pointer where there is no room for it. */
+/* All of it, once there was need; and as much, with a null pointer where there is no room for it. */
+extern struct shared *_Atomic all_mapped;
 struct shared *whole(void);
+/* Where the slot lies that the program was given at its start; a null pointer where there is none. */
+extern struct slot *own_slot;
+bool map_file(const char *path, uint32_t index);
 /* Bytes of address space that the shared file takes. */
 uint64_t own_space(void);
+uint32_t index_of(const struct slot *slot);
+
 /* This process's slot; a place that nobody reads where there is none. */
 extern struct slot *self;
+extern struct slot nowhere;
 /*
  * What this process knows of itself without its slot, for a child is made from it, which may come to
  * its first instruction when its parent's slot is another's. All zero where the library lies idle.
@@ -112,11 +120,15 @@ void give_back(struct slot *slot);
 /* The slot's process lives, and is the caller, or the caller's program: nobody takes its slot. */
 void set_pid(struct slot *slot, uint32_t pid);
 void set_state(struct slot *slot, uint32_t state);
+/* There is a process for the slot that was set aside, or for one that it has claimed itself. */
+void enter(struct slot *slot, uint32_t generation, uint32_t pid, uint32_t state);
+void begin_in(struct slot *slot, uint32_t pid);
 void end_life(void);
-uint32_t outer_pid(void);
 /* A slot that had this PID, and a moment ago was somebody's who had not ended. */
 struct slot *slot_of(uint32_t pid, uint64_t *life);
-uint32_t index_of(const struct slot *slot);
+
+/* children.c */
+uint32_t outer_pid(void);
 /* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
 struct slot *mine_at_exec(void);
