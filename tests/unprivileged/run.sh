@@ -47,6 +47,17 @@ check "every process it was told of" 0 summary "s.metrics.processes_total.qualit
 check "the mechanism can be chosen" 0 user "$weigh" run --quiet --mechanism poll --json s.json -- sleep 0.2
 check "what rests on looks or on wait(2) is not called exact" 0 summary \
 	"s.metrics.memory_peak_bytes.quality !== 'exact' && s.metrics.processes_total.quality !== 'exact'"
+# Where processors are short weigh is held up between two looks at a process, which ends meanwhile.
+busy=()
+for ((i = 0; i < 2 * $(nproc); i++)); do
+	while :; do :; done &
+	busy+=($!)
+done
+user "$weigh" run --quiet --mechanism poll --json s.json -- \
+	sh -c 'i=0; while [ $i -lt 3000 ]; do /bin/true; i=$((i + 1)); done' >"$home/said" 2>&1
+kill "${busy[@]}"
+check "who ends while it is looked at hides nothing" 0 summary \
+	"s.collectors.some((c) => c.name === 'poll') && !s.collectors.some((c) => /hidden/.test(c.reason))"
 check "a recording is left where the user's state belongs" 0 user sh -c \
 	'rm -rf .local; "$1" run --quiet -- true && test -s .local/state/weigh/*/summary.json' sh "$weigh"
 check "a signal ends weigh as it ends the command" 143 user "$weigh" run --quiet -- sh -c 'kill -TERM $$'

@@ -51,6 +51,11 @@ pub fn read_stat(pid: u32) -> Result<Stat, ProcError> {
     procfs::parse_stat(&text).ok_or(ProcError::Parse { path, what: "process" })
 }
 
+/// Whether a process is still there, and not on its way out.
+fn has_memory(pid: u32) -> bool {
+    read_stat(pid).is_ok_and(|stat| stat.virtual_bytes > 0)
+}
+
 /// Clock ticks as nanoseconds.
 pub fn nanoseconds(ticks: u64, per_second: u64) -> u64 {
     ticks.saturating_mul(1_000_000_000 / per_second.max(1))
@@ -90,9 +95,9 @@ impl Process {
         match procfs::read_of(pid, "io").map(|text| procfs::parse_io(&text)) {
             Ok(Some(io)) => self.take_io(&io),
             Err(error) if error.is_gone() => return false,
-            // Some kernels let no ordinary user read a zombie's: what was seen last stays.
-            Ok(None) | Err(_) if !self.is_alive() => {}
-            Ok(None) | Err(_) => self.is_io_hidden = true,
+            // Some kernels let no ordinary user read a zombie's, or that of one who has become one since it was
+            // looked at, or is about to: what was seen last stays.
+            Ok(None) | Err(_) => self.is_io_hidden |= self.is_alive() && has_memory(pid),
         }
         // An exec need not change the name. A zombie's arguments are gone: the last ones stay.
         if let Ok(text) = procfs::read_of(pid, "cmdline")
