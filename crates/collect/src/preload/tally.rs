@@ -129,8 +129,9 @@ impl Tally {
         self.strangers =
             remaining.into_iter().filter(|end| !self.is_known(end, &of_slots)).collect();
         let parents: BTreeSet<u32> = slots.iter().map(|(_, process)| process.pid).collect();
-        let (mut over, living): (Vec<_>, Vec<_>) =
+        let (mut over, mut living): (Vec<_>, Vec<_>) =
             slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
+        wait_for_children(&mut over, &mut living, alive);
         // They may have said their last since, and now can not any more.
         for (index, process) in &mut over {
             let closed = Process::close(shared, *index).map(|p| p.found(&self.hidden));
@@ -369,6 +370,26 @@ fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bo
     stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1)
 }
 
+/// Who has a child that has ended, but may not be closed before the next look, waits with it: what it has told may be
+/// the child's, too.
+fn wait_for_children<Slot>(
+    over: &mut Vec<(Slot, Process)>,
+    living: &mut Vec<(Slot, Process)>,
+    alive: &BTreeSet<u32>,
+) {
+    loop {
+        let late = living.iter().filter(|(_, p)| p.has_told_end() && !alive.contains(&p.pid));
+        let parents: BTreeSet<u32> = late.map(|(_, process)| process.parent_pid).collect();
+        let (waiting, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(over).into_iter().partition(|(_, p)| parents.contains(&p.pid));
+        *over = rest;
+        if waiting.is_empty() {
+            return;
+        }
+        living.extend(waiting);
+    }
+}
+
 fn note_in(blind: &mut BTreeMap<String, &'static str>, process: &Process) {
     if let Some(why) = process.blind_spot()
         && blind.len() < NAMED_PROGRAMS
@@ -410,6 +431,21 @@ mod tests {
         assert!(has_ended(&told_its_end(8, 999), &listed, look_began_ns));
         assert!(!has_ended(&told_its_end(7, 999), &listed, look_began_ns));
         assert!(!has_ended(&told_its_end(8, 1_000), &listed, look_began_ns));
+    }
+
+    #[test]
+    fn who_waited_for_such_a_child_waits_for_the_next_look_too() {
+        let of = |pid, parent_pid| ((), Process { parent_pid, ..told_its_end(pid, 1) });
+        let pids = |processes: &[((), Process)]| processes.iter().map(|(_, p)| p.pid).collect();
+        let split = |alive: &[u32]| -> (Vec<u32>, Vec<u32>) {
+            let mut over = vec![of(6, 1), of(7, 6), of(9, 1)];
+            let mut living = vec![of(8, 7)];
+            wait_for_children(&mut over, &mut living, &alive.iter().copied().collect());
+            (pids(&over), pids(&living))
+        };
+        assert_eq!(split(&[]), (vec![9], vec![8, 7, 6]));
+        // Nobody has waited yet for one that is there still.
+        assert_eq!(split(&[8]), (vec![6, 7, 9], vec![8]));
     }
 
     #[test]
