@@ -11,6 +11,7 @@
  *   twice       writes 1,000,003 bytes, and once more to the same place, in other steps
  *   deleted     writes 3,000,017 bytes and removes the file
  *   shared      two processes write 1,229 and 2,867 bytes of each of 503 pages
+ *   crowd       thirteen processes, one after the other, write 311 bytes to each of five pages
  *   synced      writes 100 times 10,007 bytes, each to its own place and at once on the device
  *   rewritten   rewrites the same 64 KiB 64 times with pauses, and fdatasync by another process
  *   started     has the file's dirty pages sent to the device, and does not wait for it
@@ -115,6 +116,17 @@ static uint64_t put_share(int file, int at, int size)
 static uint64_t put_less(int file) { return put_share(file, 0, 1229); }
 static uint64_t put_more(int file) { return put_share(file, 1229, 2867); }
 
+/* Which of the crowd it is. */
+static int place;
+
+static uint64_t put_beside(int file)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < 5; i++)
+		sum += put(file, 311, (uint64_t)i * PAGE + place * 311, 311);
+	return sum;
+}
+
 static uint64_t put_synced(int file)
 {
 	uint64_t sum = 0;
@@ -200,6 +212,12 @@ int main(int argc, char **argv)
 	} else if (!strcmp(kind, "shared")) {
 		reap(writer("first", 503, put_less, file));
 		reap(writer("second", 503, put_more, file));
+	} else if (!strcmp(kind, "crowd")) {
+		for (place = 0; place < 13; place++) {
+			char who[32];
+			snprintf(who, sizeof(who), "writer_%d", place);
+			reap(writer(who, 5, put_beside, file));
+		}
 	} else if (!strcmp(kind, "synced")) {
 		char path[64];
 		if (ftruncate(file, 300 * PAGE))

@@ -328,6 +328,15 @@ fn the_agent_shares_pages_out_as_it_was_told() {
     }
 }
 
+#[test]
+fn pages_of_more_accounts_than_can_be_told_apart_are_not_foreign() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.as_nobody("crowd").arg(storage.path()));
+    agent.stop();
+}
+
 /// CAP_BPF and CAP_PERFMON, and nothing else.
 #[test]
 fn two_capabilities_are_enough_for_the_agent() {

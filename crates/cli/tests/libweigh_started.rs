@@ -60,6 +60,26 @@ fn what_comes_later_reaches_the_account_of_a_program_whose_calls_are_followed() 
     must(weigh("calls").arg("--").arg(program("later")).arg(storage.path()));
 }
 
+/// More of its accounts write to the same pages than can be told apart: the calls have all that was written.
+#[test]
+fn of_accounts_that_find_no_room_the_calls_miss_nothing() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let (storage, folder) = (storage(), folder());
+    let report = folder.path().join("calls.json");
+    let mut calls = weigh("calls");
+    must(calls.arg("--json").arg(&report).arg("--").arg(program("crowd")).arg(storage.path()));
+    let text = std::fs::read_to_string(&report).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let rows = report["calls"].as_array().expect("rows");
+    let row = |call: &str| rows.iter().find(|row| row["call"] == call).expect("a row");
+    assert_eq!(row("pwrite64")["later"]["block_written_bytes_total"], 3 * 4096, "{text}");
+    assert!(row("fsync")["parts"]["block"]["foreign_bytes_total"].is_null(), "{text}");
+    assert_eq!(report["lost_total"], 0, "{text}");
+}
+
 #[test]
 fn a_user_without_rights_is_told_so() {
     needs_root!();

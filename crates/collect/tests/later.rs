@@ -104,6 +104,29 @@ fn two_writers_of_one_page_share_it() {
     }
 }
 
+/// Not all have a place of their own, but all that they wrote is the job's.
+#[test]
+fn of_more_writers_than_can_be_told_apart_nothing_is_missing() {
+    let followed = writers("crowd", Sharing::Bytes);
+    let of = |writer| {
+        let thread = followed.truth(&format!("writer_{writer}"));
+        let slot = |slot| followed.later_of(thread, "pwrite64", slot);
+        (slot("block_bytes"), slot("lost"))
+    };
+    let known = (0..13).map(of).filter(|(bytes, _)| *bytes > 0);
+    let known: Vec<(u64, u64)> = known.collect();
+    // Each page's bytes are shared by what was written to it: each has a thirteenth, to the byte.
+    for (bytes, lost) in &known {
+        assert!(bytes.abs_diff(5 * PAGE / 13) <= 5 && *lost == 0, "{known:?}");
+    }
+    assert!((6..13).contains(&known.len()), "{known:?}");
+    let rest = (0..13).map(of).filter(|(bytes, _)| *bytes == 0);
+    assert!(rest.map(|(_, lost)| lost).all(|lost| lost == 5));
+    assert!(followed.later_of(0, "(many writers)", "block_bytes") > 0);
+    // They tell the truth in one page of a file, too.
+    assert_eq!(followed.later("block_written_bytes"), 6 * PAGE);
+}
+
 /// What a call writes at once is its own, not something that comes later.
 #[test]
 fn synchronous_writes_are_the_call_s_own() {

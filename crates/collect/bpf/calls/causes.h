@@ -152,18 +152,24 @@ __noinline int pends(struct cause *cause, __s64 change)
 	return 0;
 }
 
-/* Something that a call has left behind found no room: what comes of it is charged to nobody. */
-__noinline int not_kept(struct cause *cause)
+/* What comes of something that a call has left behind is not charged to the call. */
+__noinline int loses(struct cause *cause)
 {
 	struct weigh_later *later;
 
 	if (!cause)
 		return 0;
-	count_lost();
 	each_later(later, cause)
 		add(&later->lost, 1);
 	tell_later(cause, lost, 1);
 	return 0;
+}
+
+/* It found no room: what comes of it is charged to nobody. */
+static __always_inline void not_kept(struct cause *cause)
+{
+	count_lost();
+	loses(cause);
 }
 
 /* Names the open account as a cause, and remembers that the call is open; false if there is no room for that. */

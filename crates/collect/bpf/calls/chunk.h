@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sixteen pages of a file in a row, and what each of up to eight owners wrote to each of them.
+ * Sixteen pages of a file in a row, and what each of up to eight owners wrote to each of them. The last places
+ * are kept for those who stand for all that come after: see places_left_by().
  *
  * What is done to a chunk under its lock is done page by page, and the verifier follows each page:
  * so there are as few branches as may be, and what a branch depends on is read from the table anew,
@@ -161,8 +162,8 @@ static __always_inline __u64 free_places(struct chunk *chunk)
 	return free;
 }
 
-/* Which of the chunk's owners; false if it is none. The lock is held. */
-static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause, bool or_new)
+/* Which of the chunk's owners; false if it is none, and leaves no more than so many places. The lock is held. */
+static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause, bool or_new, __u32 leaves)
 {
 	for (__u32 i = 0; i < MAX_OWNERS; i++)
 		if (chunk->owners[i].held && same_owner(&chunk->owners[i].cause, cause)) {
@@ -177,7 +178,7 @@ static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause,
 				chunk->found = i;
 				return true;
 			}
-	if (!or_new)
+	if (!or_new || free_places(chunk) <= leaves)
 		return false;
 	for (__u32 i = 0; i < MAX_OWNERS; i++)
 		if (!chunk->owners[i].held) {

@@ -15,15 +15,19 @@
 #ifndef WEIGH_CALLS_PAGES_H
 #define WEIGH_CALLS_PAGES_H
 
-
 #include "chunk.h"
 
 /* No file has so many chunks, and no loop may be longer. */
 #define MOST_CHUNKS (1 << 23)
 #define PATIENCE 256
 
-/* Stands for a call in the table: stores to mapped memory. */
-#define STORES (1 << 17)
+/* Stand for calls in the table: stores to mapped memory, and writes to where too many write. */
+enum no_call {
+	STORES = 1 << 17,
+	CROWD,
+};
+
+const volatile enum no_call no_call_layout;
 
 /* A range of bytes of a file, and who wrote it. */
 struct range {
@@ -33,6 +37,7 @@ struct range {
 	struct cause cause;
 	__u32 newly; /* pages that the cause had no share in */
 	__u32 unless_owned; /* leaves alone pages that it has a share in */
+	__u32 leaves; /* places of a chunk for others */
 };
 
 /* What of a range of a file lies in the chunk that starts here. */
@@ -93,7 +98,7 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct chu
 		outcome = LEAVING;
 		goto out;
 	}
-	if (!find_owner(chunk, &range->cause, true)) {
+	if (!find_owner(chunk, &range->cause, true, range->leaves)) {
 		outcome = NO_ROOM;
 		goto out;
 	}
@@ -153,45 +158,105 @@ __noinline int share_chunk(struct range *range, __u32 number)
 			    extent_of(range->from, range->to, key.number << CHUNK_SHIFT));
 }
 
+/*
+ * Where a chunk has no room for an account of a program with libweigh, what it wrote stays its call's, and where
+ * it has none for that, all of theirs: the job has what it wrote. Of what is asked for by the program alone
+ * there is no such call, but the pages have an owner, and are not taken for somebody else's.
+ */
+static __always_inline __u32 places_left_by(struct cause *cause)
+{
+	return cause->client && cause->cell ? 2 : 1;
+}
+
+static __always_inline void name_crowd(struct cause *cause, bool is_told)
+{
+	struct cell_key key = { .number = CROWD };
+	bool has_cell = cause->cell;
+	struct cell *cell;
+	__u32 index;
+
+	__builtin_memset(cause, 0, sizeof(*cause));
+	if (!has_cell)
+		return;
+	cause->cell = cell_number(&key);
+	index = cause->cell - 1;
+	cell = bpf_map_lookup_elem(&cells, &index);
+	if (!cell)
+		return;
+	barrier_var(cell);
+	__sync_fetch_and_or(&cell->account.touched, BIT(WEIGH_PAGECACHE));
+	if (is_told)
+		add(&cell->account.calls, 1);
+}
+
+/* Shared in the place of one that found no room. What is told again was counted when it was told first. */
+__noinline int share_with_rest(struct range *range, __u32 number)
+{
+	struct weigh_later *later;
+	struct cause own;
+	__u32 newly;
+
+	if (!range)
+		return 0;
+	own = range->cause;
+	newly = range->newly;
+	range->newly = 0;
+	if (own.cell && own.client) {
+		range->cause.client = 0;
+		range->cause.slot = 0;
+		range->cause.request = 0;
+		range->cause.generation = 0;
+		range->leaves = places_left_by(&range->cause);
+		if (share_chunk(range, number) == DONE) {
+			later = range->unless_owned ? 0 : also_later_of(&own);
+			if (later)
+				add(&later->lost, 1);
+			goto shared;
+		}
+	}
+	if (!range->unless_owned)
+		loses(&own);
+	name_crowd(&range->cause, !range->unless_owned);
+	range->leaves = 0;
+	if (share_chunk(range, number) != DONE && !range->unless_owned)
+		count_lost();
+shared:
+	if (range->newly)
+		pends(&range->cause, range->newly);
+	range->cause = own;
+	range->newly = newly;
+	range->leaves = places_left_by(&own);
+	return 0;
+}
+
 struct attempt {
 	struct range *range;
 	__u32 number; /* of the chunk */
+	enum outcome outcome;
 };
-
-/* What is told again was counted when it was told first. */
-static __always_inline void has_no_room(struct range *range)
-{
-	if (!range->unless_owned)
-		not_kept(&range->cause);
-}
 
 /* Another CPU is about to remove the chunk, or has just made it: the next look-up finds one, or makes it. */
 static long try_again(__u32 number, struct attempt *attempt)
 {
-	int outcome = share_chunk(attempt->range, attempt->number);
-
-	if (outcome == LEAVING && number < PATIENCE - 1)
-		return 0;
-	if (outcome != DONE)
-		has_no_room(attempt->range);
-	return 1;
+	attempt->outcome = share_chunk(attempt->range, attempt->number);
+	return attempt->outcome == LEAVING ? 0 : 1;
 }
 
 static long share_one(__u32 number, struct range *range)
 {
-	struct attempt attempt = { range, number };
-	int outcome = share_chunk(range, number);
+	struct attempt attempt = { range, number, share_chunk(range, number) };
 
-	if (outcome == LEAVING)
+	if (attempt.outcome == LEAVING)
 		bpf_loop(PATIENCE, try_again, &attempt, 0);
-	else if (outcome == NO_ROOM)
-		has_no_room(range);
+	if (attempt.outcome != DONE)
+		share_with_rest(range, number);
 	return 0;
 }
 
 static __always_inline void own(struct range *range)
 {
 	range->newly = 0;
+	range->leaves = places_left_by(&range->cause);
 	FOR_CHUNKS(range, share_one);
 	if (range->newly)
 		pends(&range->cause, range->newly);
@@ -239,7 +304,7 @@ __noinline int fly_chunk(struct range *range, __u32 number)
 		goto out;
 	chunk->extent = extent;
 	chunk->just = just;
-	if (just.to && !find_owner(chunk, &range->cause, false))
+	if (just.to && !find_owner(chunk, &range->cause, false, 0))
 		chunk->just.to = 0;
 #pragma clang loop unroll(disable)
 	for (__u32 page = 0; page < CHUNK_PAGES; page++) {

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::skeleton::types::call_kind;
+use super::layout::skeleton::types::{call_kind, no_call};
+
+/// Stands in the place of a call's number for stores to mapped files, between calls.
+pub const STORES: u64 = no_call::STORES.0 as u64;
+
+/// The same for writes to where too many write for each to be told apart.
+pub const CROWD: u64 = no_call::CROWD.0 as u64;
 
 /// Added to the numbers of 32-bit programs, which have others.
 const COMPATIBLE: u64 = 1 << 16;
-
-/// Stands in the place of a call's number for stores to mapped files, between calls.
-pub const STORES: u64 = 1 << 17;
 
 /// Calls that take a descriptor as their first argument and return how many bytes they moved.
 const TRANSFERS: &[&str] = &[
@@ -76,8 +79,10 @@ const OF_DESCRIPTORS: &[&str] = &[
 
 /// The name of a call.
 pub fn name(number: u64) -> String {
-    if number == STORES {
-        return "(mmap)".to_string();
+    match number {
+        STORES => return "(mmap)".to_string(),
+        CROWD => return "(many writers)".to_string(),
+        _ => {}
     }
     let native = || syscalls::Sysno::new(usize::try_from(number).ok()?).map(|call| call.name());
     match number & COMPATIBLE {
