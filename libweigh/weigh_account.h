@@ -185,6 +185,7 @@ struct weigh_later {
 	WEIGH_U64 qdisc_dropped; /* packets that others made it throw away */
 	WEIGH_U64 fuse_requests; /* requests to a file system's server that were answered */
 	WEIGH_U64 fuse_ns; /* from them to their answers */
+	WEIGH_U64 uring_requests; /* requests of io_uring that completed in none of its calls */
 	WEIGH_U64 softirq_ns; /* in softirqs on its behalf */
 	WEIGH_U64 work_items; /* work items it queued that have run */
 	WEIGH_U64 work_ns; /* their time */

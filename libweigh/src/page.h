@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x2c86c022ff59db5cULL
+#define WEIGH_LAYOUT 0x8a030e9209a6dcfeULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 

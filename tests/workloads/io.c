@@ -19,7 +19,7 @@
  *   aio-read aio-write                     PATH, Linux native AIO
  *   aio-append                             to PATH, by O_APPEND: at its end, wherever the request says
  *   uring-read uring-readv uring-async-read uring-sqpoll-read   from PATH
- *   uring-write uring-writev               to PATH
+ *   uring-write uring-writev uring-async-write uring-sqpoll-write    to PATH
  *   uring-send (uring-recv)                over a socket pair
  *
  * async: the request is forced onto a kernel worker thread; sqpoll: a kernel thread submits it.
@@ -319,11 +319,19 @@ static ssize_t sqpoll_read(size_t want, uint64_t at)
 	return uring_request(IORING_OP_READ, 0, in, buffer, want, at);
 }
 
+static ssize_t sqpoll_write(size_t want, uint64_t at)
+{
+	ring.sqpoll = true;
+	return uring_request(IORING_OP_WRITE, 0, out, buffer, want, at);
+}
+
 READS(do_uring_read, uring_request(IORING_OP_READ, 0, in, buffer, want, at))
 READS(do_uring_readv, uring_request(IORING_OP_READV, 0, in, halves(want), 2, at))
 READS(do_uring_async_read, uring_request(IORING_OP_READ, IOSQE_ASYNC, in, buffer, want, at))
 READS(do_uring_sqpoll_read, sqpoll_read(want, at))
 WRITES(do_uring_write, uring_request(IORING_OP_WRITE, 0, out, buffer, want, at))
+WRITES(do_uring_async_write, uring_request(IORING_OP_WRITE, IOSQE_ASYNC, out, buffer, want, at))
+WRITES(do_uring_sqpoll_write, sqpoll_write(want, at))
 WRITES(do_uring_writev, uring_request(IORING_OP_WRITEV, 0, out, halves(want), 2, at))
 SENDS(do_uring_send, uring_request(IORING_OP_SEND, 0, out, buffer, want, 0),
       uring_request(IORING_OP_RECV, 0, in, buffer, left, 0))
@@ -368,6 +376,8 @@ static const struct {
 	{ "uring-sqpoll-read", READ, do_uring_sqpoll_read },
 	{ "uring-write", WRITE, do_uring_write },
 	{ "uring-writev", WRITE, do_uring_writev },
+	{ "uring-async-write", WRITE, do_uring_async_write },
+	{ "uring-sqpoll-write", WRITE, do_uring_sqpoll_write },
 	{ "uring-send", STREAM, do_uring_send },
 	{ "uring-recv", STREAM, do_uring_send },
 };

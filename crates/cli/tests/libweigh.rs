@@ -337,6 +337,15 @@ fn pages_of_more_accounts_than_can_be_told_apart_are_not_foreign() {
     agent.stop();
 }
 
+#[test]
+fn what_threads_of_io_uring_do_is_accounted_to_who_asked_for_it() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.as_nobody("uring").arg(storage.path()));
+    agent.stop();
+}
+
 /// CAP_BPF and CAP_PERFMON, and nothing else.
 #[test]
 fn two_capabilities_are_enough_for_the_agent() {

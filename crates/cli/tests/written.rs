@@ -3,8 +3,13 @@
 
 mod support;
 
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::Value;
 use support::run::{Scratch, is_stored, weigh};
+
+/// Who has everything flushed has pages of the others written that they are about to change.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Pages that 1,000,003 bytes lie in.
 const PAGES: u64 = 245 * 4096;
@@ -46,6 +51,7 @@ fn by_run(script: &str) -> Value {
 /// a completion is not seen, and what it carried is missing. That is rare, and never too much.
 #[track_caller]
 fn both(script: &str, expected: u64) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     until_seen(expected, || {
         let (written, to_come) = by_calls(script);
         (written, format!("weigh calls: {script}, {to_come} of it to come"))
@@ -108,6 +114,18 @@ fn each_time_that_a_page_is_written_counts() {
         let again = format!("{WRITE}; sync written-file");
         let pages = 3 * PAGES + (123 + 100 * 3) * 4096;
         both(&format!("{again}; {again}; {again}; {direct}; {at_once}"), pages);
+    }
+}
+
+/// Threads that the kernel makes for it do the writing: for the one who asks, at his wish, or all of it.
+#[test]
+fn what_threads_of_io_uring_write_is_the_jobs() {
+    needs_root!();
+    if is_stored() {
+        let io = support::workload("io");
+        let kinds = "uring-write uring-async-write uring-sqpoll-write";
+        let each = format!("TRUTH_FILE=/dev/null {io} $kind 1000003 4099 $kind; sync $kind");
+        both(&format!("for kind in {kinds}; do {each}; done"), 3 * PAGES);
     }
 }
 

@@ -196,6 +196,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	struct signal_struct *signal;
 	struct task_struct *group_leader, *real_parent;
+	void *worker_private;
 	struct pid *thread_pid;
 	const struct cred *cred, *real_cred;
 	struct files_struct *files;
@@ -259,8 +260,19 @@ struct io_uring_task {
 	struct task_struct *task;
 };
 
+struct io_wq_work {
+	unsigned int flags;
+};
+
 struct io_kiocb {
 	__u8 opcode;
+	__u64 flags; /* of 32 bits before 6.10 */
+	struct io_wq_work work;
+};
+
+/* A thread that does requests of io_uring. */
+struct io_worker {
+	struct io_wq_work *cur_work;
 };
 
 /* Since 6.12 (f03baece0802) the task of a request is reached through its io_uring context. */

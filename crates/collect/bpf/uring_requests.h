@@ -30,6 +30,7 @@ enum uring_operation {
 	URING_WRITEV_FIXED = 61,
 };
 
+#define REQ_F_CQE_SKIP (1 << 6) /* of one that succeeds nothing is told */
 #define CQE_F_NOTIF 8 /* tells that a buffer is free again; its result is no number of bytes */
 
 static __always_inline struct task_struct *task_of_request(struct io_kiocb *request)

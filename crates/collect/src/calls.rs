@@ -443,7 +443,11 @@ impl KernelCalls {
                 Some(own) => Cell { account: cell.account.with_own(own), ..cell },
                 None => cell,
             })
-            .filter(|cell| cell.account.calls() > 0 && !price::is_trial(cell.number));
+            .filter(|cell| {
+                let account = &cell.account;
+                account.calls() > 0 || account.later().iter().any(|number| *number > 0)
+            })
+            .filter(|cell| !price::is_trial(cell.number));
         Ok(cells.collect())
     }
 }

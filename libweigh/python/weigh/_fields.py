@@ -752,38 +752,43 @@ class Later(_Numbers):
         return self._of._number(163) / 1e9
 
     @property
+    def uring_requests_total(self) -> int:
+        """Requests of io_uring that completed in none of its calls."""
+        return self._of._number(164)
+
+    @property
     def softirq_seconds(self) -> float:
         """In softirqs on its behalf."""
-        return self._of._number(164) / 1e9
+        return self._of._number(165) / 1e9
 
     @property
     def work_items_total(self) -> int:
         """Work items it queued that have run."""
-        return self._of._number(165)
+        return self._of._number(166)
 
     @property
     def work_seconds(self) -> float:
         """Their time."""
-        return self._of._number(166) / 1e9
+        return self._of._number(167) / 1e9
 
     @property
     def timers_total(self) -> int:
         """Timers it started that have run."""
-        return self._of._number(167)
+        return self._of._number(168)
 
     @property
     def timer_seconds(self) -> float:
         """Their time."""
-        return self._of._number(168) / 1e9
+        return self._of._number(169) / 1e9
 
     @property
     def lost_total(self) -> int:
         """Things it left behind that found no room to be remembered, at least so many: what they cost later is missing."""
-        return self._of._number(169)
+        return self._of._number(170)
 
 
-LAYOUT = 0x2c86c022ff59db5c
-WORDS = 170
+LAYOUT = 0x8a030e9209a6dcfe
+WORDS = 171
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4

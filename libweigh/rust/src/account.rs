@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x2c86c022ff59db5c;
+pub(crate) const LAYOUT: u64 = 0x8a030e9209a6dcfe;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -425,6 +425,8 @@ pub struct Later {
     pub fuse_requests: Number,
     /// From them to their answers.
     pub fuse_ns: Number,
+    /// Requests of io_uring that completed in none of its calls.
+    pub uring_requests: Number,
     /// In softirqs on its behalf.
     pub softirq_ns: Number,
     /// Work items it queued that have run.

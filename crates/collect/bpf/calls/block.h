@@ -8,7 +8,7 @@
 #define WEIGH_CALLS_BLOCK_H
 
 #include "carry.h"
-#include "stores.h"
+#include "uring.h"
 
 #define MAX_BIOS_IN_REQUEST 256
 
@@ -54,7 +54,8 @@ static __always_inline void handed_in(struct bio *bio)
 			return;
 		/* Of an account that does not ask for the page cache, no page is its own. */
 		handed.knows_owners = open.wanted & BIT(WEIGH_PAGECACHE);
-	} else if (follows_calls || !is_direct(bio) || !untold_call(&handed.cause)) {
+	} else if (!worker_cause(&handed.cause) &&
+		   (follows_calls || !is_direct(bio) || !untold_call(&handed.cause))) {
 		goto not_ours;
 	}
 	if (bpf_map_update_elem(&bios, &key, &handed, BPF_ANY))

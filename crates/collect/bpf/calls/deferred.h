@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * What a call leaves for threads of the kernel: work items, whose time is charged to who queued
- * them, and requests of io_uring.
- */
+/* What a call leaves for threads of the kernel: work items, whose time is charged to who queued them. */
 #ifndef WEIGH_CALLS_DEFERRED_H
 #define WEIGH_CALLS_DEFERRED_H
 
@@ -112,39 +109,6 @@ int BPF_PROG(workqueue__end)
 	tell_later(&working->cause, work_items, 1, took);
 	pends(&working->cause, -1);
 	bpf_map_delete_elem(&at_work, &thread);
-	return 0;
-}
-
-static __always_inline void handed_to_uring(void)
-{
-	struct open open;
-
-	if (mine(&open, WEIGH_URING))
-		add(&open.account->uring.submitted, 1);
-}
-
-/* Since 6.4 (2ad57931db64); before that under the name of what is submitted. */
-SEC("?tp_btf/io_uring_submit_req")
-int BPF_PROG(uring__submit)
-{
-	handed_to_uring();
-	return 0;
-}
-
-SEC("?tp_btf/io_uring_submit_sqe")
-int BPF_PROG(uring__submit_before_6_4)
-{
-	handed_to_uring();
-	return 0;
-}
-
-SEC("?tp_btf/io_uring_complete")
-int BPF_PROG(uring__complete)
-{
-	struct open open;
-
-	if (mine(&open, WEIGH_URING))
-		add(&open.account->uring.completed, 1);
 	return 0;
 }
 

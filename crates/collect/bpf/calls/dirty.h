@@ -5,8 +5,8 @@
 #ifndef WEIGH_CALLS_DIRTY_H
 #define WEIGH_CALLS_DIRTY_H
 
-#include "stores.h"
 #include "taken.h"
+#include "uring.h"
 
 /* The cause and the range of what was written, remembered until the folio is said to be dirty. */
 static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
@@ -20,6 +20,13 @@ static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
 	if (mine(&open, WEIGH_PAGECACHE)) {
 		window = open.window;
 		name_cause(&range.cause, &open);
+	} else if (worker_cause(&range.cause)) {
+		window = bpf_task_storage_get(&windows, bpf_get_current_task_btf(), 0,
+					      BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!window) {
+			not_kept(&range.cause);
+			return 0;
+		}
 	} else {
 		window = untold_call(&range.cause);
 		if (!window)
@@ -119,9 +126,12 @@ static __always_inline bool dirtied_by(struct range *range, bool *told, __u64 pa
 	struct open open;
 
 	*told = false;
-	if (!window)
+	if (worker_cause(&range->cause)) {
+		if (!window)
+			return true;
+	} else if (!window) {
 		return false;
-	if (mine(&open, WEIGH_PAGECACHE)) {
+	} else if (mine(&open, WEIGH_PAGECACHE)) {
 		add(&open.account->pagecache.dirtied_pages, pages);
 		name_cause(&range->cause, &open);
 	} else if (!stored(&range->cause, window, pages)) {

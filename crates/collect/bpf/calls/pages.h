@@ -16,15 +16,17 @@
 #define WEIGH_CALLS_PAGES_H
 
 #include "chunk.h"
+#include "descriptors.h"
 
 /* No file has so many chunks, and no loop may be longer. */
 #define MOST_CHUNKS (1 << 23)
 #define PATIENCE 256
 
-/* Stand for calls in the table: stores to mapped memory, and writes to where too many write. */
+/* Stand for calls in the table. */
 enum no_call {
-	STORES = 1 << 17,
-	CROWD,
+	STORES = 1 << 17, /* to mapped memory */
+	CROWD, /* writes to where too many write */
+	URING, /* what threads of io_uring do of which no call is known */
 };
 
 const volatile enum no_call no_call_layout;
@@ -168,25 +170,45 @@ static __always_inline __u32 places_left_by(struct cause *cause)
 	return cause->client && cause->cell ? 2 : 1;
 }
 
-static __always_inline void name_crowd(struct cause *cause, bool is_told)
+/* Makes a cause of what no call bounds, of a thread or of many. */
+static __always_inline struct cell *name_no_call(struct cause *cause, enum no_call number,
+						 struct task_struct *task)
 {
-	struct cell_key key = { .number = CROWD };
-	bool has_cell = cause->cell;
+	struct cell_key key = { .number = number };
 	struct cell *cell;
 	__u32 index;
 
+	if (task && grouping == BY_THREAD) {
+		key.of[0] = task->tgid;
+		key.of[1] = task->pid;
+	}
 	__builtin_memset(cause, 0, sizeof(*cause));
-	if (!has_cell)
-		return;
 	cause->cell = cell_number(&key);
 	index = cause->cell - 1;
 	cell = bpf_map_lookup_elem(&cells, &index);
-	if (!cell)
-		return;
+	if (!cell) {
+		count_lost();
+		return 0;
+	}
 	barrier_var(cell);
 	__sync_fetch_and_or(&cell->account.touched, BIT(WEIGH_PAGECACHE));
-	if (is_told)
+	return cell;
+}
+
+/* Global, for the stack's sake. */
+__noinline int name_crowd(struct cause *cause, bool is_told)
+{
+	struct cell *cell;
+	bool has_cell;
+
+	if (!cause)
+		return 0;
+	has_cell = cause->cell;
+	__builtin_memset(cause, 0, sizeof(*cause));
+	cell = has_cell ? name_no_call(cause, CROWD, 0) : 0;
+	if (cell && is_told)
 		add(&cell->account.calls, 1);
+	return 0;
 }
 
 /* Shared in the place of one that found no room. What is told again was counted when it was told first. */

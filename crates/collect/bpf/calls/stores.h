@@ -11,28 +11,9 @@
 /* Makes a thread's stores a cause; none if it is not of the job, or in a call. */
 static __always_inline struct cell *stores_of(struct cause *cause, struct window *window)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct cell_key key = { .number = STORES };
-	struct cell *cell;
-	__u32 index;
-
 	if (window->stage != STAGE_MEMBER || window->inside)
 		return 0;
-	if (grouping == BY_THREAD) {
-		key.of[0] = task->tgid;
-		key.of[1] = task->pid;
-	}
-	__builtin_memset(cause, 0, sizeof(*cause));
-	cause->cell = cell_number(&key);
-	index = cause->cell - 1;
-	cell = bpf_map_lookup_elem(&cells, &index);
-	if (!cell) {
-		count_lost();
-		return 0;
-	}
-	barrier_var(cell);
-	__sync_fetch_and_or(&cell->account.touched, BIT(WEIGH_PAGECACHE));
-	return cell;
+	return name_no_call(cause, STORES, bpf_get_current_task_btf());
 }
 
 /* The same for a call of which nobody told that it began. */

@@ -10,6 +10,9 @@ pub const STORES: u64 = no_call::STORES.0 as u64;
 /// The same for writes to where too many write for each to be told apart.
 pub const CROWD: u64 = no_call::CROWD.0 as u64;
 
+/// The same for what threads of io_uring do of which no call is known.
+pub const URING: u64 = no_call::URING.0 as u64;
+
 /// Added to the numbers of 32-bit programs, which have others.
 const COMPATIBLE: u64 = 1 << 16;
 
@@ -82,6 +85,7 @@ pub fn name(number: u64) -> String {
     match number {
         STORES => return "(mmap)".to_string(),
         CROWD => return "(many writers)".to_string(),
+        URING => return "(io_uring)".to_string(),
         _ => {}
     }
     let native = || syscalls::Sysno::new(usize::try_from(number).ok()?).map(|call| call.name());

@@ -304,6 +304,7 @@ pub const LATER: &[Field] = &[
     Field::new("qdisc_dropped", COUNT, "packets that others made it throw away"),
     Field::new("fuse_requests", COUNT, "requests to a file system's server that were answered"),
     Field::new("fuse", SECONDS, "from them to their answers"),
+    Field::new("uring_requests", COUNT, "requests of io_uring that completed in none of its calls"),
     Field::new("softirq", SECONDS, "in softirqs on its behalf"),
     Field::new("work_items", COUNT, "work items it queued that have run"),
     Field::new("work", SECONDS, "their time"),
