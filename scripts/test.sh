@@ -20,7 +20,7 @@ export CARGO_TERM_COLOR=never NO_COLOR=1
 # Nobody debugs what a continuous integration builds, and debug information takes time; so does what the
 # optimiser does over all crates at the end, 116 s of CPU time for 50 ns less of a record of `weigh trace`,
 # and what is kept for the next build of the same crate, which there is none of.
-[[ -z ${CI:-} ]] || export CARGO_PROFILE_DEV_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_LTO=false CARGO_INCREMENTAL=0
+[[ -z ${CI:-} ]] || export CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_RELEASE_LTO=false CARGO_INCREMENTAL=0
 weigh=$CARGO_TARGET_DIR/release/weigh
 logs=$CARGO_TARGET_DIR/test-logs
 scratch=$(mktemp -d)
@@ -187,10 +187,6 @@ vm() {
 			--skip slow_requests_are_told --skip requests_that_wait_for_the_device --skip what_marking_a_call_costs \
 			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
 			--skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
-		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
-		[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
-			accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \
-			parts_are_attached_when_they_are_wanted || status=1
 		exit $status
 	} >"$scratch/in_turns" 2>&1 &
 	beside=$!
@@ -207,6 +203,10 @@ vm() {
 		skips+=(--skip "$name")
 	done
 	tests/vm/suite.sh --weigh "$weigh" "${tests[@]}" -- "${skips[@]}" || status=1
+	# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
+	[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
+		accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \
+		parts_are_attached_when_they_are_wanted || status=1
 	wait "$beside" || status=1
 	cat "$scratch/in_turns"
 	return $status

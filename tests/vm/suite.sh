@@ -139,8 +139,9 @@ stands_still() {
 : >"$scratch/said"
 for ((guest = 1; ; guest++)); do
 	status=0
+	# Without what guards the kernel from programs that spy on it, the emulator has a twentieth less to do.
 	"$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
-		--env WEIGH_TEST_KERNEL_IMAGE=1 --module sunrpc --module fuse --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
+		--env WEIGH_TEST_KERNEL_IMAGE=1 --append mitigations=off --module sunrpc --module fuse --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
 		-- /suite ${filters[@]+"${filters[@]}"} > >(tee -a "$scratch/said") &
 	machine=$!
 	stood_still=
