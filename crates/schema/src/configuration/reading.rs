@@ -27,7 +27,12 @@ pub fn parse(file: &str, text: &str) -> Result<Configuration, ConfigurationError
         let at = source.at("", error.span().unwrap_or_default());
         ConfigurationError { at, problem: Problem::NotToml(error.message().to_string()) }
     })?;
-    Reader { source, taken: Vec::new() }.configuration(table.get_ref())
+    let read = Reader { source, taken: Vec::new() }.configuration(table.get_ref())?;
+    // Whoever names a file means something by it: this one would change nothing.
+    if read == Configuration::default() {
+        return Err(ConfigurationError { at: source.at("", 0..0), problem: Problem::Nothing });
+    }
+    Ok(read)
 }
 
 /// How a captured number is called for readers.
@@ -226,6 +231,9 @@ impl<'a> Reader<'a> {
             };
             self.list(item, expected)?.into_iter().map(one).collect::<Answer<_>>()?
         };
+        if read.is_empty() {
+            return Err(ConfigurationError { at: item.at.clone(), problem: Problem::Empty });
+        }
         for (place, boundary) in read.iter().enumerate() {
             let name = &boundary.function.name;
             if read[..place].iter().any(|before| before.function.name == *name) {
@@ -479,6 +487,20 @@ mod tests {
             "f.toml:2: subsystem.x.boundary: expected a list of functions",
         ),
         ("[subsystem.x]\nboundary = [1]", "expected the name of a function"),
+        (
+            "[subsystem.x]\nboundary = []",
+            "f.toml:2: subsystem.x.boundary: expected one function at least, found none",
+        ),
+        (
+            "[subsystem.x]\nhelp = \"h\"\n[subsystem.x.boundary]",
+            "f.toml:3: subsystem.x.boundary: expected one function at least, found none",
+        ),
+        (
+            "",
+            "f.toml:1: it defines no part and removes none: expected 'subsystem', 'remove' or 'only'",
+        ),
+        ("# nothing", "it defines no part and removes none"),
+        ("remove = []\n[subsystem]", "it defines no part and removes none"),
         (
             "[subsystem.x]\nboundary = [\"f g\"]",
             "'f g': expected the name of a function of the kernel",

@@ -43,6 +43,10 @@ pub enum Problem {
     },
     /// A key that has to be there is not.
     Missing(&'static str),
+    /// It holds no function, and has to.
+    Empty,
+    /// It says nothing that anybody could go by.
+    Nothing,
     /// The value is of the right kind, and still none that works.
     Value {
         /// The value.
@@ -103,6 +107,10 @@ impl fmt::Display for Problem {
                 write!(f, "expected {expected}, found a value of the kind '{found}'")
             }
             Problem::Missing(key) => write!(f, "expected the key '{key}', which is missing"),
+            Problem::Empty => f.write_str("expected one function at least, found none"),
+            Problem::Nothing => f.write_str(
+                "it defines no part and removes none: expected 'subsystem', 'remove' or 'only'",
+            ),
             Problem::Value { value, expected } => write!(f, "'{value}': expected {expected}"),
         }
     }
