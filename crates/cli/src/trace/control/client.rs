@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::{Answer, Ask, Conversation, Done, folder, name};
+use super::{Answer, Ask, Conversation, Done, folder, name, pid_of};
 use crate::arguments::{TraceCtl, TraceCtlArguments, TraceCtlBuffer};
 use crate::show::print;
 
@@ -62,10 +62,7 @@ pub fn connect(asked: Option<u32>) -> anyhow::Result<(u32, UnixStream)> {
         return Ok((pid, stream.with_context(|| format!("--stream {pid}: no stream is there"))?));
     }
     let names = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let pids = names.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        name.strip_prefix("trace-")?.strip_suffix(".sock")?.parse::<u32>().ok()
-    });
+    let pids = names.filter_map(|entry| pid_of(&entry.file_name()));
     // Those that were killed have left their sockets.
     let mut found: Vec<(u32, UnixStream)> = pids
         .filter_map(|pid| Some((pid, UnixStream::connect(folder.join(name(pid))).ok()?)))

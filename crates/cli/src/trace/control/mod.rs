@@ -6,9 +6,11 @@
 
 mod client;
 mod conversation;
+mod place;
 mod reader;
 mod server;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -241,4 +243,9 @@ fn folder() -> Option<PathBuf> {
 
 fn name(pid: u32) -> String {
     format!("trace-{pid}.sock")
+}
+
+/// Whose socket a file of that name would be.
+fn pid_of(name: &OsStr) -> Option<u32> {
+    name.to_str()?.strip_prefix("trace-")?.strip_suffix(".sock")?.parse().ok()
 }

@@ -7,7 +7,6 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,8 +15,9 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 
+use super::place::listen;
 use super::reader::{Reader, Written};
-use super::{Answer, Ask, AttachBy, Attached, Description, Where, folder, name};
+use super::{Answer, Ask, AttachBy, Attached, Description, Where, folder};
 
 /// At once.
 const MOST_CLIENTS: usize = 64;
@@ -224,17 +224,6 @@ impl Drop for Control {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-fn listen(folder: PathBuf) -> io::Result<(UnixListener, PathBuf)> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder)?;
-    let path = folder.join(name(std::process::id()));
-    // Of one with the same number that was killed.
-    let _ = fs::remove_file(&path);
-    let listener = UnixListener::bind(&path)?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    listener.set_nonblocking(true)?;
-    Ok((listener, path))
 }
 
 fn may_ask(stream: &UnixStream) -> Option<u32> {
