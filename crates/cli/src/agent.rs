@@ -2,12 +2,14 @@
 //! is told to end.
 //!
 //! Reads requests at a socket; emits what it does on standard error. Refuses to start where the
-//! kernel's programs do not load, or somebody serves at that socket already.
+//! kernel's programs do not load, somebody serves at that socket already, or what its folder would lie in
+//! is not there.
 
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{Server, Settings};
@@ -27,10 +29,8 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     let _mask = SignalMask::block(&[TERM, INT]).context("blocking signals")?;
     let mut signals = SignalReader::new(&[TERM, INT]).context("reading signals")?;
     allow_descriptors();
+    make_folder(&arguments.socket)?;
     let mut calls = KernelCalls::load(&wanted(arguments), Telling::PLAIN, &Functions::default())?;
-    if let Some(folder) = arguments.socket.parent().filter(|f| !f.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
     let settings = Settings { of_a_user: arguments.per_user, follows: true, ..Settings::default() };
     let mut server = Server::new(&arguments.socket, settings)?;
     eprintln!("weigh: serves at {}", arguments.socket.display());
@@ -55,6 +55,22 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
         if signal && signals.receive().is_some() {
             return Ok(ExitCode::SUCCESS);
         }
+    }
+}
+
+/// Where the socket is to lie, as /run/weigh after a start of the machine. What that would lie in has to be there:
+/// else it is a slip of the pen, and programs look for the agent elsewhere.
+fn make_folder(socket: &Path) -> anyhow::Result<()> {
+    let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) else { return Ok(()) };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let refused = || format!("--socket {}: the folder {}", socket.display(), folder.display());
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("{} lies in one that is not there; at most the last one is made", refused())
+        }
+        made => made.with_context(|| format!("{} can not be made", refused())),
     }
 }
 

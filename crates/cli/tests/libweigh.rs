@@ -255,6 +255,31 @@ fn two_agents_do_not_share_a_socket() {
     agent.stop();
 }
 
+#[test]
+fn an_agent_makes_one_folder_for_its_socket_and_no_more() {
+    needs_root!();
+    let place = folder();
+    let missing = place.path().join("missing");
+    let socket = missing.join("folder/socket");
+    let refused = Command::new(weigh_binary())
+        .args(["agent", "--socket"])
+        .arg(&socket)
+        .output()
+        .expect("weigh starts");
+    assert_eq!(refused.status.code(), Some(125));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let expected =
+        format!("the folder {} lies in one that is not there", missing.join("folder").display());
+    assert!(
+        said.contains(&format!("--socket {}", socket.display())) && said.contains(&expected),
+        "{said}"
+    );
+    assert!(!missing.exists());
+    let made = TempDir::new_in(place.path()).expect("a folder");
+    std::fs::remove_dir(made.path()).expect("it is empty");
+    Agent::start_in(made, &[]).stop();
+}
+
 /// The Python module, installed as a user does.
 fn python_module() -> TempDir {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python");

@@ -10,6 +10,8 @@ use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::explain::{Of, SlowRule};
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, SUBSYSTEMS, Subsystem};
 
+use super::numbers::pid;
+
 const CALLS_EXAMPLES: &str = "\
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
@@ -35,7 +37,7 @@ pub struct CallsArguments {
     pub command: Vec<OsString>,
 
     /// Follow a process that runs, all of its threads, and what it starts from now on.
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = pid, conflicts_with = "command")]
     pub pid: Option<u32>,
 
     /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].

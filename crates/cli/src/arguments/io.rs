@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 
+use super::numbers::pid;
+
 const IO_EXAMPLES: &str = "\
 Levels, and what they cost (weigh doctor io tries each here, and says what a call takes more by it):
   totals     weigh run, which takes the kernel's own counters: nothing for each call
@@ -47,7 +49,7 @@ pub struct IoArguments {
     pub command: Vec<OsString>,
 
     /// Follow a process that runs, all of its threads, and what it starts from now on.
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = pid, conflicts_with = "command")]
     pub pid: Option<u32>,
 
     /// Follow the file system that this folder lies on, whoever uses it: its files, by everybody, until Ctrl-C or for

@@ -2,6 +2,7 @@
 
 mod calls;
 mod io;
+mod numbers;
 mod others;
 mod run;
 mod trace;

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::subsystem::Subsystem;
 
 use super::calls::{Share, subsystem};
+use super::numbers::programs;
 
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
@@ -160,7 +161,7 @@ pub struct AgentArguments {
     #[arg(long, value_enum, default_value_t = Share::Bytes)]
     pub share: Share,
     /// How many programs of a user, root apart, are served at once.
-    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = programs)]
     pub per_user: usize,
 }
 

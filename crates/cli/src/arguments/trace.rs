@@ -8,6 +8,8 @@ use clap::{Args, Subcommand, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::ring;
 
+use super::numbers::pid;
+
 const TRACE_EXAMPLES: &str = "\
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
@@ -73,7 +75,7 @@ pub struct TraceArguments {
     pub counters: Vec<String>,
 
     /// Follow a process that runs, all of its threads, and what it starts from now on.
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = pid, conflicts_with = "command")]
     pub pid: Option<u32>,
 
     /// Follow everybody, also while a command runs [default where neither a command nor a PID is
@@ -244,7 +246,7 @@ pub struct TracePacketsArguments {
     pub snap: u32,
 
     /// Take the packets of a process that runs, all of its threads, and what it starts from now on.
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = pid, conflicts_with = "command")]
     pub pid: Option<u32>,
 
     /// Take everybody's, also while a command runs [default where neither a command nor a PID is given].
@@ -268,7 +270,7 @@ pub struct TracePacketsArguments {
 #[derive(Args, Debug)]
 pub struct TraceAttachArguments {
     /// The stream: the PID of its `weigh trace`; can be left out where only one runs.
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = pid)]
     pub stream: Option<u32>,
 
     /// The buffer to read, by its name [default: the stream's first]; `weigh trace ctl buffers` names them.
@@ -309,7 +311,7 @@ pub struct TraceAttachArguments {
 #[derive(Args, Debug)]
 pub struct TraceCtlArguments {
     /// The stream: the PID of its `weigh trace`; can be left out where only one runs.
-    #[arg(long, value_name = "PID", global = true)]
+    #[arg(long, value_name = "PID", value_parser = pid, global = true)]
     pub stream: Option<u32>,
 
     /// What to do [default: list].

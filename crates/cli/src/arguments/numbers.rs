@@ -1,0 +1,52 @@
+//! Whole numbers of options. What is none is refused with what is expected, not with what a parser of digits
+//! met.
+
+/// The number of a process.
+pub fn pid(text: &str) -> Result<u32, String> {
+    // The kernel's own type of them has a sign.
+    let found = text.parse().ok().filter(|pid| (1..=i32::MAX as u32).contains(pid));
+    found.ok_or_else(|| "expected the number of a process (PID), such as 4242".to_string())
+}
+
+/// How many programs somebody may have: for none of them nobody need serve.
+pub fn programs(text: &str) -> Result<usize, String> {
+    let found = text.parse().ok().filter(|count| *count > 0);
+    found.ok_or_else(|| "expected a number of programs, 1 at least".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::arguments::Arguments;
+
+    fn said(line: &str) -> String {
+        let words = std::iter::once("weigh").chain(line.split(' '));
+        Arguments::try_parse_from(words).map(|_| String::new()).unwrap_or_else(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_is_no_number_of_a_process_is_refused_with_what_is_expected() {
+        for verb in ["calls", "io", "trace", "trace packets"] {
+            for wrong in ["x", "0", "-1", "1.5", "4294967295", ""] {
+                let said = said(&format!("{verb} --pid={wrong}"));
+                assert!(
+                    said.contains("expected the number of a process"),
+                    "{verb} {wrong}: {said}"
+                );
+            }
+            assert!(!said(&format!("{verb} --pid=4242")).contains("expected"), "{verb}");
+        }
+        assert!(said("trace attach x").contains("expected the number of a process"));
+        assert!(said("trace ctl --stream x").contains("expected the number of a process"));
+    }
+
+    #[test]
+    fn an_agent_serves_one_program_of_a_user_at_least() {
+        for wrong in ["0", "x", "-1", ""] {
+            let said = said(&format!("agent --per-user={wrong}"));
+            assert!(said.contains("expected a number of programs, 1 at least"), "{wrong}: {said}");
+        }
+        assert_eq!(said("agent --per-user=1"), "");
+    }
+}
