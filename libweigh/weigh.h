@@ -129,7 +129,8 @@ int weigh_follows(const weigh *w);
 /*
  * The account of a token: shared memory, which changes while you read it; no copy, no system call.
  * NULL if the token has none. `touched` has the bits of the parts that were seen, `unmeasured` those of
- * parts that were wanted while nobody measured them: what these have is too little, and 0 means nothing.
+ * parts that were wanted while nobody measured them: what these have is too little, and 0 means nothing. A part
+ * that was not wanted is in neither, and its 0 means nothing either.
  * It stays readable until the process ends, and is the token's own until weigh_release().
  */
 const struct weigh_account *weigh_read(weigh *w, uint64_t token);
@@ -144,13 +145,20 @@ enum weigh_reason weigh_release(weigh *w, uint64_t token);
 uint64_t weigh_refused(const weigh *w);
 
 /*
- * What comes after the calls, in `later`: whether all of it has come. 1: yes; 0: something is pending;
- * -1: the token has no account. One load, no system call.
+ * What comes after the calls, in `later`: whether all of it has come that is followed. 1: yes; 0: something is
+ * pending; -1: that is not known, for nothing was measured: the token has no account, or all that was wanted under it
+ * was wanted while nobody measured it, as without an agent. A few loads, no system call.
+ *
+ * Followed is what belongs to the parts that were wanted. What is written to files is written back later: who wrote
+ * it is known with WEIGH_PAGECACHE, and what became of it at the device with WEIGH_BLOCK. With WEIGH_BLOCK alone
+ * `later` has direct reads and writes, and nothing of the page cache is pending: 0 means nothing there.
  */
 int weigh_settled(weigh *w, uint64_t token);
 
 /*
- * Wants to be told when a token has settled. The agent looks each 20 ms at first, then after an eighth
+ * Wants to be told when a token has settled. Where there is no agent it says why, and nothing will be told: do not
+ * wait then. A token of which nothing was measured has nothing under way, so it is told at once; weigh_settled()
+ * says -1 of it still. The agent looks each 20 ms at first, then after an eighth
  * of the time since the last new wish, at least each second: it is told so much late. This makes a
  * system call only if the agent does not look often already.
  */
@@ -174,7 +182,8 @@ int weigh_dispatch(weigh *w,
 /*
  * The accounts of another process, to be read only: of the same user, or of any if the reader has
  * CAP_PERFMON or CAP_SYS_PTRACE. They are a copy that the agent renews every 20 ms. NULL, and `reason`
- * if it is not NULL, if that is not so, if that process does not use libweigh, or if 64 are open. They
+ * if it is not NULL, if that is not so, if that process does not use libweigh, or, WEIGH_TOO_MANY_PEERS, if this one
+ * has 64 open. They
  * stay readable, as they were last, when the process or the agent has ended.
  */
 weigh_peer *weigh_peer_open(weigh *w, pid_t pid, enum weigh_reason *reason);

@@ -120,11 +120,11 @@ struct weigh_block {
 	WEIGH_U64 requests; /* parts of requests to a device that were the call's */
 	WEIGH_U64 transferred_bytes; /* bytes of them */
 	WEIGH_U64 carried_bytes; /* of these, pages that other calls which are followed, or earlier ones, made dirty; known with `pagecache` */
-	WEIGH_U64 written_bytes; /* bytes written of pages that the call made dirty itself, and of direct writes */
+	WEIGH_U64 written_bytes; /* bytes written of pages that the call made dirty itself, and of direct writes; without `pagecache` of direct writes alone */
 	WEIGH_U64 queue_ns; /* from the request to its issue to the device */
 	WEIGH_U64 device_ns; /* from its issue to its completion, shared by bytes */
 	WEIGH_U64 foreign_requests; /* of the requests, those with bytes of files that nobody who is followed made dirty; known with `pagecache` */
-	WEIGH_U64 foreign_bytes; /* these bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device */
+	WEIGH_U64 foreign_bytes; /* these bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device. Known with `pagecache` */
 };
 
 struct weigh_socket {
@@ -169,28 +169,28 @@ struct weigh_uring {
 	WEIGH_U64 completed; /* requests completed while the call lasted */
 };
 
+/* What came after the calls: each number is known where the part behind it was asked for. */
 struct weigh_later {
 	WEIGH_U64 pending; /* things it caused that have not come to an end */
-	WEIGH_U64 block_requests; /* parts of requests to a device that were its own, or carried its pages */
-	WEIGH_U64 block_bytes; /* bytes of these, at completion */
-	WEIGH_U64 block_written_bytes; /* bytes written of its pages, and of direct writes */
-	WEIGH_U64 block_queue_ns; /* from the request to its issue, shared by bytes */
-	WEIGH_U64 block_device_ns; /* from issue to completion, shared by bytes */
-	WEIGH_U64 block_foreign_bytes; /* bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache` */
-	WEIGH_U64 tcp_transmitted_bytes; /* payload that TCP handed to the network, repeats included */
-	WEIGH_U64 tcp_retransmitted_bytes; /* payload that TCP sent again */
-	WEIGH_U64 udp_dropped; /* datagrams for the socket it read last that found no room */
-	WEIGH_U64 qdisc_packets; /* packets it put into a queue that others took out */
-	WEIGH_U64 qdisc_ns; /* how long those were in it */
-	WEIGH_U64 qdisc_dropped; /* packets that others made it throw away */
-	WEIGH_U64 fuse_requests; /* requests to a file system's server that were answered */
-	WEIGH_U64 fuse_ns; /* from them to their answers */
-	WEIGH_U64 uring_requests; /* requests of io_uring that completed in none of its calls */
-	WEIGH_U64 softirq_ns; /* in softirqs on its behalf */
-	WEIGH_U64 work_items; /* work items it queued that have run */
-	WEIGH_U64 work_ns; /* their time */
-	WEIGH_U64 timers; /* timers it started that have run */
-	WEIGH_U64 timer_ns; /* their time */
+	WEIGH_U64 block_requests; /* parts of requests to a device that were its own, or carried its pages, which are known with `pagecache`: so with the bytes and times of these [block] */
+	WEIGH_U64 block_bytes; /* bytes of these, at completion [block] */
+	WEIGH_U64 block_written_bytes; /* bytes written of its pages, and of direct writes; without `pagecache` of direct writes alone [block] */
+	WEIGH_U64 block_queue_ns; /* from the request to its issue, shared by bytes [block] */
+	WEIGH_U64 block_device_ns; /* from issue to completion, shared by bytes [block] */
+	WEIGH_U64 block_foreign_bytes; /* bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache` [block] */
+	WEIGH_U64 tcp_transmitted_bytes; /* payload that TCP handed to the network, repeats included [tcp] */
+	WEIGH_U64 tcp_retransmitted_bytes; /* payload that TCP sent again [tcp] */
+	WEIGH_U64 udp_dropped; /* datagrams for the socket it read last that found no room [udp] */
+	WEIGH_U64 qdisc_packets; /* packets it put into a queue that others took out [qdisc] */
+	WEIGH_U64 qdisc_ns; /* how long those were in it [qdisc] */
+	WEIGH_U64 qdisc_dropped; /* packets that others made it throw away [qdisc] */
+	WEIGH_U64 fuse_requests; /* requests to a file system's server that were answered [fuse] */
+	WEIGH_U64 fuse_ns; /* from them to their answers [fuse] */
+	WEIGH_U64 softirq_ns; /* in softirqs on its behalf [tcp] */
+	WEIGH_U64 work_items; /* work items it queued that have run [workqueue] */
+	WEIGH_U64 work_ns; /* their time [workqueue] */
+	WEIGH_U64 timers; /* timers it started that have run [timer] */
+	WEIGH_U64 timer_ns; /* their time [timer] */
 	WEIGH_U64 lost; /* things it left behind that found no room to be remembered, at least so many: what they cost later is missing */
 };
 
@@ -287,6 +287,10 @@ enum weigh_reason {
 	WEIGH_REFUSED = 24,
 	/* the stream has no buffer of that name that can be read */
 	WEIGH_NO_BUFFER = 25,
+	/* this program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back */
+	WEIGH_TOO_MANY_PEERS = 26,
+	/* nobody measured it when it was wanted */
+	WEIGH_NOT_THEN = 27,
 };
 
 #endif

@@ -103,6 +103,7 @@ static void clear(struct weigh_account *account)
 	WEIGH_U64 generation = account->generation;
 
 	store(&account->generation, generation + 1);
+	store(wanted_of(account), 0);
 	for (size_t i = 0; i < sizeof(*account) / sizeof(*numbers); i++) {
 		if (&numbers[i] != &account->generation)
 			store(&numbers[i], 0);

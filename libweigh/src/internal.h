@@ -117,6 +117,12 @@ static inline struct weigh_account *account_numbered(uint32_t number)
 	return &weigh_process.page[FIRST_ACCOUNT + number].account;
 }
 
+/* Behind each account on the page. */
+static inline WEIGH_U64 *wanted_of(struct weigh_account *account)
+{
+	return &((union element *)account)->wanted;
+}
+
 #define load(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
 #define store(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
 #define add(place, value) ((void)__atomic_fetch_add(place, value, __ATOMIC_RELAXED))
@@ -151,6 +157,8 @@ bool weigh_has_had_accounts(void);
 
 /* parts.c */
 void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason);
+void weigh_note_wanted(struct weigh_account *account, uint64_t wanted);
+bool weigh_is_measured(struct weigh_account *account);
 bool weigh_need_parts(uint64_t wanted, enum weigh_reason reason);
 
 /* counting.c */

@@ -82,6 +82,7 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 	    weigh_need_parts(wanted, reason))
 		now = clock_now();
 	followed = calls && !reason && weigh_process.follows_calls;
+	weigh_note_wanted(account, wanted);
 	weigh_check_parts(account, followed ? wanted : wanted & ~WEIGH_COUNTERS, reason);
 	w->next_calls = calls;
 	if (wanted & WEIGH_COUNTERS && !followed) {

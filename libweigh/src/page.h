@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x8a030e9209a6dcfeULL
+#define WEIGH_LAYOUT 0x98d3356567caca99ULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 
@@ -44,7 +44,10 @@ struct slot {
 union element {
 	struct page_head head;
 	struct slot slots[SLOTS_PER_ELEMENT];
-	struct weigh_account account;
+	struct {
+		struct weigh_account account;
+		WEIGH_U64 wanted; /* bit set of what its intervals were to account: by the program */
+	};
 	unsigned char bytes[ELEMENT_BYTES];
 };
 
@@ -103,6 +106,8 @@ struct weigh_reply {
 	[22] = "no `weigh trace` listens there", \
 	[23] = "the event has no field of that name", \
 	[24] = "the stream refuses what was asked for: its answer says why", \
-	[25] = "the stream has no buffer of that name that can be read"
+	[25] = "the stream has no buffer of that name that can be read", \
+	[26] = "this program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back", \
+	[27] = "nobody measured it when it was wanted"
 
 #endif

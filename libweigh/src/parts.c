@@ -23,6 +23,21 @@ void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weig
 		__atomic_fetch_or(&account->unmeasured, lacking, __ATOMIC_RELAXED);
 }
 
+/* Notes with an account what an interval of it is to account: what is not in it may be 0 for that alone. */
+void weigh_note_wanted(struct weigh_account *account, uint64_t wanted)
+{
+	WEIGH_U64 *place = wanted_of(account);
+
+	if (wanted & KNOWN & ~*place)
+		__atomic_fetch_or(place, wanted & KNOWN, __ATOMIC_RELAXED);
+}
+
+/* Whether anybody has measured anything of it. */
+bool weigh_is_measured(struct weigh_account *account)
+{
+	return load(&account->touched) || load(wanted_of(account)) & ~load(&account->unmeasured);
+}
+
 static enum weigh_reason say(uint64_t parts)
 {
 	struct weigh_request request = {

@@ -67,7 +67,7 @@ EXPORT weigh_peer *weigh_peer_open(weigh *w, pid_t pid, enum weigh_reason *told)
 	if (!reason) {
 		weigh_end_next(w);
 		peer = free_peer();
-		reason = peer ? map(peer, pid) : WEIGH_TOO_MANY;
+		reason = peer ? map(peer, pid) : WEIGH_TOO_MANY_PEERS;
 	}
 	if (peer && reason) {
 		atomic_store(&peer->page, 0);

@@ -18,7 +18,7 @@ EXPORT int weigh_settled(weigh *w, uint64_t token)
 		return -1;
 	weigh_end_next(w);
 	account = weigh_find(token);
-	return account ? !load(&account->later.pending) : -1;
+	return account && weigh_is_measured(account) ? !load(&account->later.pending) : -1;
 }
 
 /* Takes the descriptor that came, in the place of the one that there was. */

@@ -68,7 +68,7 @@ static int is_read(pid_t pid)
 		for (int i = 0; i < 64; i++)
 			CHECK((peers[i] = weigh_peer_open(w, pid, 0)));
 		CHECK(!weigh_peer_open(w, pid, &reason));
-		SAME(reason, WEIGH_TOO_MANY);
+		SAME(reason, WEIGH_TOO_MANY_PEERS);
 		for (int i = 0; i < 64; i++)
 			weigh_peer_close(peers[i]);
 	}

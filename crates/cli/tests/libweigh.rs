@@ -194,6 +194,17 @@ fn without_an_agent_all_works_and_says_why_nothing_is_measured() {
 }
 
 #[test]
+fn what_nobody_measured_is_not_taken_for_settled_and_holds_nobody_up() {
+    needs_root!();
+    let place = folder();
+    let mut program = Command::new(program("unmeasured"));
+    let mut program = Asked::start(program.env("WEIGH_SOCKET", place.path().join("socket")));
+    assert_eq!(program.answer(), "alone");
+    let _agent = Agent::start_in(place, &[]);
+    assert_eq!(program.ask(), "served");
+}
+
+#[test]
 fn a_user_has_a_limit_of_programs() {
     needs_root!();
     let agent = Agent::start(&["--per-user", "2"]);
@@ -306,12 +317,24 @@ fn python_reads_the_same_numbers() {
     let (module, storage) = (python_module(), agent.storage());
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python/tests");
     let mut command = Command::new("python3");
-    command.args(["-B", "-W", "ignore", "-m", "unittest", "-v"]).current_dir(tests);
+    command.args(["-B", "-W", "ignore", "-m", "unittest", "-v", "test_weigh"]).current_dir(tests);
     command.env("PYTHONPATH", module.path()).env("STORAGE", storage.path());
     command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
     let output = must(&mut command);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("Ran 13 tests"), "{said}");
+    assert!(said.contains("Ran 17 tests"), "{said}");
+}
+
+#[test]
+fn python_without_an_agent_knows_nothing_and_says_so() {
+    let (module, nowhere) = (python_module(), folder());
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python/tests");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-W", "ignore", "-m", "unittest", "-v", "test_alone"]).current_dir(tests);
+    command.env("PYTHONPATH", module.path());
+    command.env("WEIGH_SOCKET", nowhere.path().join("nobody-listens"));
+    let said = String::from_utf8_lossy(&must(&mut command).stderr).into_owned();
+    assert!(said.contains("Ran 3 tests"), "{said}");
 }
 
 /// Two requests write to each page of a file, the first 1,229 bytes, the second the rest: prints what each is charged.

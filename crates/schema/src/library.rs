@@ -75,6 +75,19 @@ pub const REPLY: &[(&str, &str)] = &[
     ("flags", "of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS"),
 ];
 
+/// What a page has behind each account: with it a part that saw nothing is told from one that nobody asked for.
+pub const WANTED: &str = "bit set of what its intervals were to account: by the program";
+
+/// Numbers of an account on a page, and of what is behind it.
+pub fn account_on_page() -> usize {
+    wanted_at() + 1
+}
+
+/// Where [`WANTED`] is, counted from the account's first number.
+pub fn wanted_at() -> usize {
+    subsystem::account_length()
+}
+
 /// Streams of events that a user has at once: each may have several programs at the same place of the kernel,
 /// which everybody pays for.
 pub const STREAMS_OF_A_USER: usize = 4;
@@ -197,6 +210,10 @@ numbered! {
     Refused = "REFUSED", "the stream refuses what was asked for: its answer says why";
     /// A buffer that is none.
     NoBuffer = "NO_BUFFER", "the stream has no buffer of that name that can be read";
+    /// Limits of the reader.
+    TooManyPeers = "TOO_MANY_PEERS", "this program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back";
+    /// Nobody measured then; somebody may now.
+    NotThen = "NOT_THEN", "nobody measured it when it was wanted";
 }
 
 /// A number that differs whenever what is shared does: who finds another one does not share.
@@ -292,8 +309,10 @@ fn page_text() -> String {
         "\tWEIGH_U64 unused[{}];\n}};\n\n\
          /* The first is a head, then come slots, then accounts. */\nunion element {{\n\
          \tstruct page_head head;\n\tstruct slot slots[SLOTS_PER_ELEMENT];\n\
-         \tstruct weigh_account account;\n\tunsigned char bytes[ELEMENT_BYTES];\n}};\n",
-        SLOT_BYTES / 8 - SLOT.len()
+         \tstruct {{\n\t\tstruct weigh_account account;\n\t\tWEIGH_U64 wanted; /* {} */\n\t}};\n\
+         \tunsigned char bytes[ELEMENT_BYTES];\n}};\n",
+        SLOT_BYTES / 8 - SLOT.len(),
+        WANTED
     );
     text.push_str("/* What a program can ask for. */\nenum weigh_request_kind {\n");
     for kind in Request::ALL {
@@ -320,7 +339,7 @@ mod tests {
         assert!(head <= ELEMENT_BYTES);
         assert!(SLOT.len() * 8 <= SLOT_BYTES);
         const { assert!(SLOTS_PER_ELEMENT * SLOT_BYTES <= ELEMENT_BYTES) };
-        assert!(subsystem::account_length() * 8 <= ELEMENT_BYTES);
+        assert!(account_on_page() * 8 <= ELEMENT_BYTES);
         assert_eq!(ACCOUNTS % 64, 0);
     }
 

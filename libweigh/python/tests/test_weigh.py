@@ -25,12 +25,67 @@ class Weigh(unittest.TestCase):
         )
         self.assertEqual(account.socket.sent_bytes_total, 13 * 1009)
         self.assertEqual(account.socket.received_bytes_total, 0)
-        self.assertEqual(account.block.requests_total, 0)
+        self.assertIsNone(account.block.requests_total)
         self.assertIn("socket", account.touched)
         self.assertGreater(account.time_seconds, 0)
         account.release()
         self.assertEqual(account.calls, 0)
         self.assertIn("not read", repr(account))
+        self.assertIsNone(account.socket.sent_bytes_total)
+        self.assertIsNone(account.settled)
+        self.assertIsNone(account.wait(5))
+        self.assertIn("nothing was accounted", account.why)
+
+    def test_what_was_not_asked_for_is_not_known(self):
+        never = weigh.account("never entered", ["block"])
+        self.assertIn("nothing was accounted", never.why)
+        for value in (never.block.device_seconds, never.later.block_bytes_total, never.settled):
+            self.assertIsNone(value)
+        self.assertIn("nothing was accounted", never.why_part("block"))
+        self.assertEqual(never.unmeasured, frozenset())
+        with weigh.account("sockets", ["socket", "udp"]) as account:
+            pass
+        self.assertEqual(account.socket.sent_bytes_total, 0)
+        self.assertEqual(account.udp.time_seconds, 0)
+        self.assertEqual(account.later.pending_total, 0)
+        self.assertEqual(account.later.udp_dropped_total, 0)
+        self.assertIsNone(account.why_part("socket"))
+        self.assertIsNone(account.block.device_seconds)
+        self.assertIsNone(account.later.tcp_transmitted_bytes_total)
+        self.assertIn("has not asked for this part", account.why_part("block"))
+        self.assertIs(account.settled, True)
+        with weigh.peer(os.getpid()) as peer:
+            read = peer.read("sockets")
+            self.assertEqual(read.socket.sent_bytes_total, 0)
+            self.assertIsNone(read.block.device_seconds)
+            self.assertIn("has not asked for this part", read.why_part("block"))
+        account.release()
+        with weigh.account("sockets", ["block"]) as account:
+            pass
+        self.assertIsNone(account.socket.sent_bytes_total, "it is another account")
+        self.assertEqual(account.block.requests_total, 0)
+
+    def test_what_is_written_back_is_known_where_the_page_cache_was_asked_for(self):
+        with tempfile.NamedTemporaryFile(dir=os.environ["STORAGE"]) as file:
+            for token, parts in (("without", ["block"]), ("with", ["block", "pagecache"])):
+                with weigh.account(token, parts) as account:
+                    os.pwrite(file.fileno(), bytes(40_000), 0)
+                    os.fsync(file.fileno())
+                self.assertGreaterEqual(account.block.transferred_bytes_total, 40_960)
+                later, block = account.later, account.block
+                values = (
+                    block.written_bytes_total,
+                    block.carried_bytes_total,
+                    block.foreign_bytes_total,
+                    later.block_written_bytes_total,
+                    later.block_foreign_bytes_total,
+                )
+                if token == "with":
+                    self.assertNotIn(None, values)
+                    self.assertEqual(values[0] + values[3], 40_960)
+                else:
+                    self.assertEqual(values, (None,) * 5)
+                    self.assertIn("has not asked", account.why_part("pagecache"))
 
     def test_counters_are_counted_or_said_not_to_be(self):
         with weigh.account("counted", ["sched"], counters=["cycles"]) as account:
@@ -90,6 +145,17 @@ class Weigh(unittest.TestCase):
             account.release()
         return lost
 
+    def test_a_text_s_number_is_to_be_had(self):
+        with weigh.account("req-2", ["socket"]) as account:
+            pass
+        self.assertEqual(weigh.token("req-2"), account.token)
+        # What hashlib says, so that others can find it, too.
+        self.assertEqual(account.token, 3835346158826075702)
+        self.assertEqual(weigh.token(b"req-2"), account.token)
+        self.assertEqual(weigh.token(17), 17)
+        with weigh.peer(os.getpid()) as peer:
+            self.assertEqual(peer.read(account.token).token, weigh.token("req-2"))
+
     def test_threads_add_up(self):
         def work():
             a, b = socket.socketpair()
@@ -146,11 +212,32 @@ class Weigh(unittest.TestCase):
         with self.assertRaisesRegex(ProcessLookupError, "no such process"):
             weigh.peer(1)
 
+    def test_its_own_limit_of_peers_is_told_from_the_agent_s(self):
+        with weigh.account("mine"):
+            pass
+        peers = [weigh.peer(os.getpid()) for _ in range(64)]
+        with self.assertRaisesRegex(OSError, "weigh_peer_close") as refused:
+            weigh.peer(os.getpid())
+        self.assertIs(type(refused.exception), OSError)
+        for peer in peers:
+            peer.close()
+        weigh.peer(os.getpid()).close()
+
     def test_names_and_numbers_are_checked(self):
         with self.assertRaisesRegex(ValueError, "blok.*there are kernel, sched"):
             weigh.account(1, subsystems=["blok"])
         with self.assertRaises(ValueError):
             weigh.account(1 << 64)
+        for wrong in (1.5, None, ["a"]):
+            with self.assertRaisesRegex(TypeError, "is no token: expected an int, a str or bytes"):
+                weigh.account(wrong)
+        for wrong in ("block", 5):
+            with self.assertRaisesRegex(TypeError, "subsystems=.*: expected a collection of names"):
+                weigh.account(1, subsystems=wrong)
+        with self.assertRaisesRegex(TypeError, "counters='cycles'"):
+            weigh.account(1, counters="cycles")
+        with self.assertRaisesRegex(TypeError, "subsystems='block'"):
+            weigh.want("block")
         # All but the remainder, which is known only where the ends of calls are.
         self.assertEqual(weigh.subsystems(), set(weigh.SUBSYSTEMS) - {"kernel"})
 
@@ -174,6 +261,10 @@ class Weigh(unittest.TestCase):
             last = account.why
             taken.append(account)
         self.assertIn("all accounts are taken", last or "")
+        self.assertEqual(taken[-1].unmeasured, {"sched"})
+        self.assertIsNone(taken[-1].sched.waiting_seconds)
+        self.assertIsNone(taken[-1].settled)
+        self.assertIn("all accounts are taken", taken[-1].why_part("sched"))
         self.assertEqual(weigh.refused(), before + 1)
         for account in taken:
             account.release()

@@ -10,6 +10,10 @@ All that is measured under the same token, in whatever thread, is added up in on
 rights to measure are those of an agent of weigh (``weigh agent``); where none answers, all of this
 works, ``a.why`` says why nothing is measured, and only ``calls`` and ``time_seconds`` are filled.
 
+A number that is not known is None, and never 0: of a part of the kernel that was not asked for, or that nobody
+measured. ``a.why_part("block")`` says why. What is written back later of a file is known with ``pagecache`` and
+``block``.
+
 An account is for a thread: what other tasks of an event loop do on the same thread meanwhile is in
 it too.
 """
@@ -31,7 +35,9 @@ from ._fields import (
     TIME,
     TOUCHED,
     UNMEASURED,
+    WANTED,
     Parts,
+    Reason,
 )
 from ._library import SettledCallback, library
 from ._trace import Event, Trace, trace
@@ -49,20 +55,28 @@ __all__ = [
     "peer",
     "refused",
     "subsystems",
+    "token",
     "trace",
     "want",
     "why",
     "why_part",
 ]
 
-#: What names an account: a number below 2**64, or a text, of which a number is made.
+#: What names an account: a number below 2**64, or a text, of which a number is made: see :func:`token`.
 Token = Union[int, str, bytes]
 
 
+_PLACES = {name: bit for bit, name in enumerate(SUBSYSTEMS)}
+_PLACES.update((name, bit) for name, (_, bit) in COUNTERS.items())
+
+
 def _names(bits: int) -> frozenset[str]:
-    places = {name: bit for bit, name in enumerate(SUBSYSTEMS)}
-    places.update((name, bit) for name, (_, bit) in COUNTERS.items())
-    return frozenset(name for name, bit in places.items() if bits >> bit & 1)
+    return frozenset(name for name, bit in _PLACES.items() if bits >> bit & 1)
+
+
+def _bit(part: str) -> int:
+    is_counter = part in COUNTERS
+    return _library.bits([] if is_counter else [part], [part] if is_counter else [])
 
 
 class _Numbers(Parts):
@@ -74,6 +88,33 @@ class _Numbers(Parts):
 
     def _number(self, index: int) -> int:
         return self._words[index] if self._words is not None else 0
+
+    def _lacking(self) -> int:
+        return self._number(UNMEASURED)
+
+    def _measured(self) -> int:
+        """The parts of which a 0 says that there was nothing."""
+        return (self._number(TOUCHED) | self._number(WANTED)) & ~self._lacking()
+
+    def _count(self, index: int, parts: int) -> Optional[int]:
+        """A number that is known where these parts were looked into, or any if none is named."""
+        number, measured = self._number(index), self._measured()
+        is_known = measured & parts == parts if parts else measured
+        return number if number or is_known else None
+
+    def _seconds(self, index: int, parts: int) -> Optional[float]:
+        number = self._count(index, parts)
+        return None if number is None else number / 1e9
+
+    def why_part(self, part: str) -> Optional[str]:
+        """Why a part of the kernel, or a counter, is not known, or has too little; None if all of it is."""
+        bit = _bit(part)
+        if self._measured() & bit:
+            return None
+        return _library.text(self._why_lacking(bool(self._lacking() & bit)))
+
+    def _why_lacking(self, was_wanted: bool) -> int:
+        return Reason.NOT_THEN if was_wanted else Reason.NOT_WANTED
 
     @property
     def calls(self) -> int:
@@ -116,8 +157,8 @@ class _Numbers(Parts):
 
     @property
     def unmeasured(self) -> frozenset[str]:
-        """Parts that were wanted while nobody measured them: what they have is too little."""
-        return _names(self._number(UNMEASURED))
+        """Parts that were wanted while nobody measured them: what they have is too little, or None."""
+        return _names(self._lacking())
 
 
 class Account(_Numbers):
@@ -134,11 +175,11 @@ class Account(_Numbers):
         self._token = _library.token(token)
         self._wanted = _library.bits(subsystems, counters)
         self._words = None
-        self._reason = 0
+        self._reason: int = Reason.NO_TOKEN
 
     def __repr__(self) -> str:
         if self._words is None:
-            return f"<weigh.Account token={self._token}, not read>"
+            return f"<weigh.Account token={self._token}, not read{f': {self.why}' if self.why else ''}>"
         why = f", not measured: {self.why}" if self.why else ""
         return (
             f"<weigh.Account token={self._token} calls={self.calls} "
@@ -156,12 +197,23 @@ class Account(_Numbers):
         trace: Optional[TracebackType],
     ) -> None:
         # An interval that was refused because another is open is not this one's to end.
-        if self._reason not in (_library.BUSY, _library.NO_ACCOUNT):
+        if not self._was_refused():
             library.weigh_end(_library.handle())
         self._find()
 
     def _find(self) -> None:
         self._words = _library.words(library.weigh_read(_library.handle(), self._token))
+
+    def _was_refused(self) -> bool:
+        return self._reason in (Reason.BUSY, Reason.NO_ACCOUNT)
+
+    def _lacking(self) -> int:
+        return self._number(UNMEASURED) | (self._wanted if self._was_refused() else 0)
+
+    def _why_lacking(self, was_wanted: bool) -> int:
+        if self._words is None or was_wanted:
+            return self._reason or Reason.NOT_THEN
+        return Reason.NOT_WANTED
 
     @property
     def token(self) -> int:
@@ -170,21 +222,26 @@ class Account(_Numbers):
 
     @property
     def why(self) -> Optional[str]:
-        """Why the last interval was not measured; None if it was."""
+        """Why the last interval was not measured, or that there was none; None if it was."""
         return _library.text(self._reason) if self._reason else None
 
     @property
-    def settled(self) -> bool:
-        """Whether all that the calls caused has come to its end, and is in :attr:`later`."""
-        return library.weigh_settled(_library.handle(), self._token) != 0
+    def settled(self) -> Optional[bool]:
+        """Whether all that the calls caused has come to its end, and is in :attr:`later`.
 
-    def wait(self, timeout: Optional[float] = None) -> bool:
+        None if nothing was measured, so that it is not known: without an agent, or without an account.
+        """
+        found = library.weigh_settled(_library.handle(), self._token)
+        return None if found < 0 else bool(found)
+
+    def wait(self, timeout: Optional[float] = None) -> Optional[bool]:
         """Waits until it has settled, at most so many seconds; whether it has.
 
-        The agent looks every 20 ms at first, later each second.
+        None, at once, where that is not known: see :attr:`settled`. The agent looks every 20 ms at first, later
+        each second.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        while not self.settled:
+        while (settled := self.settled) is False:
             left = 0.05 if until is None else min(0.05, until - time.monotonic())
             if left <= 0:
                 return False
@@ -198,7 +255,7 @@ class Account(_Numbers):
             # Another thread may take the news: so it is looked again before long.
             if poll.poll(left * 1000):
                 library.weigh_dispatch(_library.handle(), _nothing, None)
-        return True
+        return settled
 
     def watch(self) -> Optional[str]:
         """Has :func:`descriptor` be readable when it has settled. Why not, if so."""
@@ -206,8 +263,9 @@ class Account(_Numbers):
         return _library.text(reason) if reason else None
 
     def release(self) -> None:
-        """Gives the account back: a process has 1,024. Its numbers must not be read after that."""
+        """Gives the account back: a process has 1,024. Its numbers are gone then."""
         self._words = None
+        self._reason = Reason.NO_TOKEN
         library.weigh_release(_library.handle(), self._token)
 
 
@@ -223,10 +281,19 @@ def account(
 
     ``subsystems`` are the parts of the kernel wanted, of :data:`SUBSYSTEMS`; all by default. ``counters``
     are those of the CPU, of :data:`COUNTERS`; none by default, for reading them takes microseconds in a
-    virtual machine. Raises ValueError for other names, and nothing for whatever keeps it from measuring:
-    see ``why``.
+    virtual machine. Raises ValueError for other names, TypeError for what is no token or no collection of
+    names, and nothing for whatever keeps it from measuring: see ``why``.
     """
     return Account(token, subsystems, counters)
+
+
+def token(of: Token) -> int:
+    """The number of a token, which is what the agent, ``weigh calls`` and ``weigh explain`` know it by.
+
+    Of a text it is made by hashing (blake2b, 8 bytes), the same in each process, and there is no way back: who
+    wants to find his texts again notes them with their numbers.
+    """
+    return _library.token(of)
 
 
 def descriptor() -> Optional[int]:
@@ -275,9 +342,7 @@ def want(
 
 def why_part(subsystem: str) -> Optional[str]:
     """Why a part of the kernel, or a counter, is not measured now; None if it is."""
-    is_counter = subsystem in COUNTERS
-    wanted = _library.bits([] if is_counter else [subsystem], [subsystem] if is_counter else [])
-    place = wanted.bit_length() - 1
+    place = _bit(subsystem).bit_length() - 1
     reason = library.weigh_why_part(_library.handle(), place)
     return _library.text(reason) if reason else None
 
@@ -296,11 +361,16 @@ class _Read(_Numbers):
         return self._number(0)
 
 
-#: What is raised for reasons that are not a want of rights.
-_PEER_ERRORS = {
-    _library.NO_PROCESS: ProcessLookupError,
-    _library.NO_SERVER: ConnectionError,
-    _library.GONE: ConnectionError,
+#: What is raised; OSError itself for limits, and for what the kernel refuses.
+_PEER_ERRORS: dict[int, Type[Exception]] = {
+    Reason.NO_SERVER: ConnectionError,
+    Reason.GONE: ConnectionError,
+    Reason.OTHER_VERSION: ConnectionError,
+    Reason.NOT_UNDERSTOOD: ConnectionError,
+    Reason.NOT_PERMITTED: PermissionError,
+    Reason.NO_RIGHTS: PermissionError,
+    Reason.NO_PROCESS: ProcessLookupError,
+    Reason.NO_MEMORY: MemoryError,
 }
 
 
@@ -310,7 +380,7 @@ class Peer:
     def __init__(self, pid: int) -> None:
         self._peer, reason = _library.open_peer(pid)
         if not self._peer:
-            kind = _PEER_ERRORS.get(reason, PermissionError)
+            kind = _PEER_ERRORS.get(reason, OSError)
             raise kind(f"process {pid}: {_library.text(reason)}")
 
     def read(self, token: Token) -> Optional[_Read]:
@@ -345,6 +415,7 @@ def peer(pid: int) -> Peer:
     """The accounts of another process: of the same user, or of any with CAP_PERFMON.
 
     They are a copy that the agent renews every 20 ms. Raises ProcessLookupError if that process
-    is not measured, ConnectionError if there is no agent, and PermissionError otherwise, each with the reason.
+    is not measured, ConnectionError if there is no agent, PermissionError if it is another user's, and OSError
+    for limits, such as 64 peers at once: each with the reason.
     """
     return Peer(pid)

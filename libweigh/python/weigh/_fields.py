@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import enum
+from typing import Optional, Protocol
 
 
 class _Source(Protocol):
-    def _number(self, index: int) -> int: ...
+    def _count(self, index: int, parts: int) -> Optional[int]: ...
+
+    def _seconds(self, index: int, parts: int) -> Optional[float]: ...
 
 
 class _Numbers:
@@ -22,19 +25,19 @@ class Kernel(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(10) / 1e9
+        return self._of._seconds(10, 0x1)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(11) / 1e9
+        return self._of._seconds(11, 0x1)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(12)
+        return self._of._count(12, 0x1)
 
 
 class Sched(_Numbers):
@@ -43,34 +46,34 @@ class Sched(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(13) / 1e9
+        return self._of._seconds(13, 0x2)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(14) / 1e9
+        return self._of._seconds(14, 0x2)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(15)
+        return self._of._count(15, 0x2)
 
     @property
-    def run_queue_seconds(self) -> float:
+    def run_queue_seconds(self) -> Optional[float]:
         """Runnable, but another thread had the CPU."""
-        return self._of._number(94) / 1e9
+        return self._of._seconds(94, 0x2)
 
     @property
-    def switches_total(self) -> int:
+    def switches_total(self) -> Optional[int]:
         """Times the thread left the CPU to wait."""
-        return self._of._number(95)
+        return self._of._count(95, 0x2)
 
     @property
-    def preemptions_total(self) -> int:
+    def preemptions_total(self) -> Optional[int]:
         """Times the CPU was taken from it."""
-        return self._of._number(96)
+        return self._of._count(96, 0x2)
 
 
 class Irq(_Numbers):
@@ -79,29 +82,29 @@ class Irq(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(16) / 1e9
+        return self._of._seconds(16, 0x4)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(17) / 1e9
+        return self._of._seconds(17, 0x4)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(18)
+        return self._of._count(18, 0x4)
 
     @property
-    def hard_seconds(self) -> float:
+    def hard_seconds(self) -> Optional[float]:
         """In handlers of interrupts."""
-        return self._of._number(97) / 1e9
+        return self._of._seconds(97, 0x4)
 
     @property
-    def soft_seconds(self) -> float:
+    def soft_seconds(self) -> Optional[float]:
         """In softirqs."""
-        return self._of._number(98) / 1e9
+        return self._of._seconds(98, 0x4)
 
 
 class Lock(_Numbers):
@@ -110,19 +113,19 @@ class Lock(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(19) / 1e9
+        return self._of._seconds(19, 0x8)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(20) / 1e9
+        return self._of._seconds(20, 0x8)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(21)
+        return self._of._count(21, 0x8)
 
 
 class Memory(_Numbers):
@@ -131,34 +134,34 @@ class Memory(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(22) / 1e9
+        return self._of._seconds(22, 0x10)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(23) / 1e9
+        return self._of._seconds(23, 0x10)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(24)
+        return self._of._count(24, 0x10)
 
     @property
-    def allocations_total(self) -> int:
+    def allocations_total(self) -> Optional[int]:
         """Objects taken from kmalloc and the slab caches."""
-        return self._of._number(99)
+        return self._of._count(99, 0x10)
 
     @property
-    def allocated_bytes_total(self) -> int:
+    def allocated_bytes_total(self) -> Optional[int]:
         """Their sizes, as the caches round them."""
-        return self._of._number(100)
+        return self._of._count(100, 0x10)
 
     @property
-    def pages_total(self) -> int:
+    def pages_total(self) -> Optional[int]:
         """Pages taken from the page allocator."""
-        return self._of._number(101)
+        return self._of._count(101, 0x10)
 
 
 class Fault(_Numbers):
@@ -167,29 +170,29 @@ class Fault(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(25) / 1e9
+        return self._of._seconds(25, 0x20)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(26) / 1e9
+        return self._of._seconds(26, 0x20)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(27)
+        return self._of._count(27, 0x20)
 
     @property
-    def user_total(self) -> int:
+    def user_total(self) -> Optional[int]:
         """Faults of the program's own code."""
-        return self._of._number(102)
+        return self._of._count(102, 0x20)
 
     @property
-    def kernel_total(self) -> int:
+    def kernel_total(self) -> Optional[int]:
         """Faults of kernel code on the program's memory."""
-        return self._of._number(103)
+        return self._of._count(103, 0x20)
 
 
 class Pagecache(_Numbers):
@@ -198,29 +201,29 @@ class Pagecache(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(28) / 1e9
+        return self._of._seconds(28, 0x40)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(29) / 1e9
+        return self._of._seconds(29, 0x40)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(30)
+        return self._of._count(30, 0x40)
 
     @property
-    def added_pages_total(self) -> int:
+    def added_pages_total(self) -> Optional[int]:
         """Pages put into it: misses, read-ahead, new pages."""
-        return self._of._number(104)
+        return self._of._count(104, 0x40)
 
     @property
-    def dirtied_pages_total(self) -> int:
+    def dirtied_pages_total(self) -> Optional[int]:
         """Pages that became dirty."""
-        return self._of._number(105)
+        return self._of._count(105, 0x40)
 
 
 class Writeback(_Numbers):
@@ -229,39 +232,39 @@ class Writeback(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(31) / 1e9
+        return self._of._seconds(31, 0x80)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(32) / 1e9
+        return self._of._seconds(32, 0x80)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(33)
+        return self._of._count(33, 0x80)
 
     @property
-    def pauses_total(self) -> int:
+    def pauses_total(self) -> Optional[int]:
         """Times it was held back because too much was dirty."""
-        return self._of._number(106)
+        return self._of._count(106, 0x80)
 
     @property
-    def inodes_total(self) -> int:
+    def inodes_total(self) -> Optional[int]:
         """Inodes that the call wrote itself, as the kernel's own writers do."""
-        return self._of._number(107)
+        return self._of._count(107, 0x80)
 
     @property
-    def pages_total(self) -> int:
+    def pages_total(self) -> Optional[int]:
         """Pages that the call itself sent on their way (ext4)."""
-        return self._of._number(108)
+        return self._of._count(108, 0x80)
 
     @property
-    def awaited_total(self) -> int:
+    def awaited_total(self) -> Optional[int]:
         """Waits for one folio on its way; their time is of block."""
-        return self._of._number(109)
+        return self._of._count(109, 0x80)
 
 
 class Fs(_Numbers):
@@ -270,19 +273,19 @@ class Fs(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(34) / 1e9
+        return self._of._seconds(34, 0x100)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(35) / 1e9
+        return self._of._seconds(35, 0x100)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(36)
+        return self._of._count(36, 0x100)
 
 
 class Journal(_Numbers):
@@ -291,34 +294,34 @@ class Journal(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(37) / 1e9
+        return self._of._seconds(37, 0x200)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(38) / 1e9
+        return self._of._seconds(38, 0x200)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(39)
+        return self._of._count(39, 0x200)
 
     @property
-    def handles_total(self) -> int:
+    def handles_total(self) -> Optional[int]:
         """Changes begun, each to be in the journal as a whole."""
-        return self._of._number(110)
+        return self._of._count(110, 0x200)
 
     @property
-    def dirtied_blocks_total(self) -> int:
+    def dirtied_blocks_total(self) -> Optional[int]:
         """Blocks of metadata that they changed."""
-        return self._of._number(111)
+        return self._of._count(111, 0x200)
 
     @property
-    def restarts_total(self) -> int:
+    def restarts_total(self) -> Optional[int]:
         """Times one was too large and went on in the next transaction."""
-        return self._of._number(112)
+        return self._of._count(112, 0x200)
 
 
 class Fuse(_Numbers):
@@ -327,29 +330,29 @@ class Fuse(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(40) / 1e9
+        return self._of._seconds(40, 0x400)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(41) / 1e9
+        return self._of._seconds(41, 0x400)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(42)
+        return self._of._count(42, 0x400)
 
     @property
-    def requests_total(self) -> int:
+    def requests_total(self) -> Optional[int]:
         """Requests sent to the server."""
-        return self._of._number(113)
+        return self._of._count(113, 0x400)
 
     @property
-    def server_seconds(self) -> float:
+    def server_seconds(self) -> Optional[float]:
         """From one to its answer, of those answered while the call lasted."""
-        return self._of._number(114) / 1e9
+        return self._of._seconds(114, 0x400)
 
 
 class Block(_Numbers):
@@ -358,59 +361,59 @@ class Block(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(43) / 1e9
+        return self._of._seconds(43, 0x800)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(44) / 1e9
+        return self._of._seconds(44, 0x800)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(45)
+        return self._of._count(45, 0x800)
 
     @property
-    def requests_total(self) -> int:
+    def requests_total(self) -> Optional[int]:
         """Parts of requests to a device that were the call's."""
-        return self._of._number(115)
+        return self._of._count(115, 0x800)
 
     @property
-    def transferred_bytes_total(self) -> int:
+    def transferred_bytes_total(self) -> Optional[int]:
         """Bytes of them."""
-        return self._of._number(116)
+        return self._of._count(116, 0x800)
 
     @property
-    def carried_bytes_total(self) -> int:
+    def carried_bytes_total(self) -> Optional[int]:
         """Of these, pages that other calls which are followed, or earlier ones, made dirty; known with `pagecache`."""
-        return self._of._number(117)
+        return self._of._count(117, 0x840)
 
     @property
-    def written_bytes_total(self) -> int:
-        """Bytes written of pages that the call made dirty itself, and of direct writes."""
-        return self._of._number(118)
+    def written_bytes_total(self) -> Optional[int]:
+        """Bytes written of pages that the call made dirty itself, and of direct writes; without `pagecache` of direct writes alone."""
+        return self._of._count(118, 0x840)
 
     @property
-    def queue_seconds(self) -> float:
+    def queue_seconds(self) -> Optional[float]:
         """From the request to its issue to the device."""
-        return self._of._number(119) / 1e9
+        return self._of._seconds(119, 0x800)
 
     @property
-    def device_seconds(self) -> float:
+    def device_seconds(self) -> Optional[float]:
         """From its issue to its completion, shared by bytes."""
-        return self._of._number(120) / 1e9
+        return self._of._seconds(120, 0x800)
 
     @property
-    def foreign_requests_total(self) -> int:
+    def foreign_requests_total(self) -> Optional[int]:
         """Of the requests, those with bytes of files that nobody who is followed made dirty; known with `pagecache`."""
-        return self._of._number(121)
+        return self._of._count(121, 0x840)
 
     @property
-    def foreign_bytes_total(self) -> int:
-        """These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device."""
-        return self._of._number(122)
+    def foreign_bytes_total(self) -> Optional[int]:
+        """These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device. Known with `pagecache`."""
+        return self._of._count(122, 0x840)
 
 
 class Socket(_Numbers):
@@ -419,29 +422,29 @@ class Socket(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(46) / 1e9
+        return self._of._seconds(46, 0x1000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(47) / 1e9
+        return self._of._seconds(47, 0x1000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(48)
+        return self._of._count(48, 0x1000)
 
     @property
-    def sent_bytes_total(self) -> int:
+    def sent_bytes_total(self) -> Optional[int]:
         """Payload accepted by sockets."""
-        return self._of._number(123)
+        return self._of._count(123, 0x1000)
 
     @property
-    def received_bytes_total(self) -> int:
+    def received_bytes_total(self) -> Optional[int]:
         """Payload taken from sockets."""
-        return self._of._number(124)
+        return self._of._count(124, 0x1000)
 
 
 class Tcp(_Numbers):
@@ -450,34 +453,34 @@ class Tcp(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(49) / 1e9
+        return self._of._seconds(49, 0x2000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(50) / 1e9
+        return self._of._seconds(50, 0x2000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(51)
+        return self._of._count(51, 0x2000)
 
     @property
-    def retransmits_total(self) -> int:
+    def retransmits_total(self) -> Optional[int]:
         """Segments sent again while the call lasted."""
-        return self._of._number(125)
+        return self._of._count(125, 0x2000)
 
     @property
-    def transmitted_bytes_total(self) -> int:
+    def transmitted_bytes_total(self) -> Optional[int]:
         """Of its payload, handed to the network by itself."""
-        return self._of._number(126)
+        return self._of._count(126, 0x2000)
 
     @property
-    def retransmitted_bytes_total(self) -> int:
+    def retransmitted_bytes_total(self) -> Optional[int]:
         """Of these, sent again."""
-        return self._of._number(127)
+        return self._of._count(127, 0x2000)
 
 
 class Udp(_Numbers):
@@ -486,39 +489,39 @@ class Udp(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(52) / 1e9
+        return self._of._seconds(52, 0x4000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(53) / 1e9
+        return self._of._seconds(53, 0x4000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(54)
+        return self._of._count(54, 0x4000)
 
     @property
-    def datagrams_total(self) -> int:
+    def datagrams_total(self) -> Optional[int]:
         """Sends that were accepted; one may be cut into several later."""
-        return self._of._number(128)
+        return self._of._count(128, 0x4000)
 
     @property
-    def sent_bytes_total(self) -> int:
+    def sent_bytes_total(self) -> Optional[int]:
         """Their payload."""
-        return self._of._number(129)
+        return self._of._count(129, 0x4000)
 
     @property
-    def receipts_total(self) -> int:
+    def receipts_total(self) -> Optional[int]:
         """Datagrams that were taken from sockets."""
-        return self._of._number(130)
+        return self._of._count(130, 0x4000)
 
     @property
-    def received_bytes_total(self) -> int:
+    def received_bytes_total(self) -> Optional[int]:
         """Their payload."""
-        return self._of._number(131)
+        return self._of._count(131, 0x4000)
 
 
 class Net(_Numbers):
@@ -527,29 +530,29 @@ class Net(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(55) / 1e9
+        return self._of._seconds(55, 0x8000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(56) / 1e9
+        return self._of._seconds(56, 0x8000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(57)
+        return self._of._count(57, 0x8000)
 
     @property
-    def packets_total(self) -> int:
+    def packets_total(self) -> Optional[int]:
         """Packets handed to a device."""
-        return self._of._number(132)
+        return self._of._count(132, 0x8000)
 
     @property
-    def transmitted_bytes_total(self) -> int:
+    def transmitted_bytes_total(self) -> Optional[int]:
         """Their lengths, headers included."""
-        return self._of._number(133)
+        return self._of._count(133, 0x8000)
 
 
 class Qdisc(_Numbers):
@@ -558,34 +561,34 @@ class Qdisc(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(58) / 1e9
+        return self._of._seconds(58, 0x10000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(59) / 1e9
+        return self._of._seconds(59, 0x10000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(60)
+        return self._of._count(60, 0x10000)
 
     @property
-    def packets_total(self) -> int:
+    def packets_total(self) -> Optional[int]:
         """Packets that the call itself put into a queue."""
-        return self._of._number(134)
+        return self._of._count(134, 0x10000)
 
     @property
-    def dropped_total(self) -> int:
+    def dropped_total(self) -> Optional[int]:
         """Packets that a queue threw away because the call's came, most often those."""
-        return self._of._number(135)
+        return self._of._count(135, 0x10000)
 
     @property
-    def queue_seconds(self) -> float:
+    def queue_seconds(self) -> Optional[float]:
         """In a queue, of those that the call itself took out again."""
-        return self._of._number(136) / 1e9
+        return self._of._seconds(136, 0x10000)
 
 
 class Workqueue(_Numbers):
@@ -594,24 +597,24 @@ class Workqueue(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(61) / 1e9
+        return self._of._seconds(61, 0x20000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(62) / 1e9
+        return self._of._seconds(62, 0x20000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(63)
+        return self._of._count(63, 0x20000)
 
     @property
-    def queued_total(self) -> int:
+    def queued_total(self) -> Optional[int]:
         """Work items handed over."""
-        return self._of._number(137)
+        return self._of._count(137, 0x20000)
 
 
 class Timer(_Numbers):
@@ -620,24 +623,24 @@ class Timer(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(64) / 1e9
+        return self._of._seconds(64, 0x40000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(65) / 1e9
+        return self._of._seconds(65, 0x40000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(66)
+        return self._of._count(66, 0x40000)
 
     @property
-    def started_total(self) -> int:
+    def started_total(self) -> Optional[int]:
         """Timers and high-resolution timers started."""
-        return self._of._number(138)
+        return self._of._count(138, 0x40000)
 
 
 class Uring(_Numbers):
@@ -646,29 +649,29 @@ class Uring(_Numbers):
     __slots__ = ()
 
     @property
-    def time_seconds(self) -> float:
+    def time_seconds(self) -> Optional[float]:
         """On a CPU in this part, less what other parts took that it called."""
-        return self._of._number(67) / 1e9
+        return self._of._seconds(67, 0x80000)
 
     @property
-    def waiting_seconds(self) -> float:
+    def waiting_seconds(self) -> Optional[float]:
         """Off the CPU for this part, less waiting for a CPU."""
-        return self._of._number(68) / 1e9
+        return self._of._seconds(68, 0x80000)
 
     @property
-    def entries_total(self) -> int:
+    def entries_total(self) -> Optional[int]:
         """Times it was entered."""
-        return self._of._number(69)
+        return self._of._count(69, 0x80000)
 
     @property
-    def submitted_total(self) -> int:
+    def submitted_total(self) -> Optional[int]:
         """Requests handed in."""
-        return self._of._number(139)
+        return self._of._count(139, 0x80000)
 
     @property
-    def completed_total(self) -> int:
+    def completed_total(self) -> Optional[int]:
         """Requests completed while the call lasted."""
-        return self._of._number(140)
+        return self._of._count(140, 0x80000)
 
 
 class Later(_Numbers):
@@ -677,118 +680,114 @@ class Later(_Numbers):
     __slots__ = ()
 
     @property
-    def pending_total(self) -> int:
+    def pending_total(self) -> Optional[int]:
         """Things it caused that have not come to an end."""
-        return self._of._number(149)
+        return self._of._count(149, 0x0)
 
     @property
-    def block_requests_total(self) -> int:
-        """Parts of requests to a device that were its own, or carried its pages."""
-        return self._of._number(150)
+    def block_requests_total(self) -> Optional[int]:
+        """Parts of requests to a device that were its own, or carried its pages, which are known with `pagecache`: so with the bytes and times of these."""
+        return self._of._count(150, 0x840)
 
     @property
-    def block_bytes_total(self) -> int:
+    def block_bytes_total(self) -> Optional[int]:
         """Bytes of these, at completion."""
-        return self._of._number(151)
+        return self._of._count(151, 0x840)
 
     @property
-    def block_written_bytes_total(self) -> int:
-        """Bytes written of its pages, and of direct writes."""
-        return self._of._number(152)
+    def block_written_bytes_total(self) -> Optional[int]:
+        """Bytes written of its pages, and of direct writes; without `pagecache` of direct writes alone."""
+        return self._of._count(152, 0x840)
 
     @property
-    def block_queue_seconds(self) -> float:
+    def block_queue_seconds(self) -> Optional[float]:
         """From the request to its issue, shared by bytes."""
-        return self._of._number(153) / 1e9
+        return self._of._seconds(153, 0x840)
 
     @property
-    def block_device_seconds(self) -> float:
+    def block_device_seconds(self) -> Optional[float]:
         """From issue to completion, shared by bytes."""
-        return self._of._number(154) / 1e9
+        return self._of._seconds(154, 0x840)
 
     @property
-    def block_foreign_bytes_total(self) -> int:
+    def block_foreign_bytes_total(self) -> Optional[int]:
         """Bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache`."""
-        return self._of._number(155)
+        return self._of._count(155, 0x840)
 
     @property
-    def tcp_transmitted_bytes_total(self) -> int:
+    def tcp_transmitted_bytes_total(self) -> Optional[int]:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._number(156)
+        return self._of._count(156, 0x2000)
 
     @property
-    def tcp_retransmitted_bytes_total(self) -> int:
+    def tcp_retransmitted_bytes_total(self) -> Optional[int]:
         """Payload that TCP sent again."""
-        return self._of._number(157)
+        return self._of._count(157, 0x2000)
 
     @property
-    def udp_dropped_total(self) -> int:
+    def udp_dropped_total(self) -> Optional[int]:
         """Datagrams for the socket it read last that found no room."""
-        return self._of._number(158)
+        return self._of._count(158, 0x4000)
 
     @property
-    def qdisc_packets_total(self) -> int:
+    def qdisc_packets_total(self) -> Optional[int]:
         """Packets it put into a queue that others took out."""
-        return self._of._number(159)
+        return self._of._count(159, 0x10000)
 
     @property
-    def qdisc_seconds(self) -> float:
+    def qdisc_seconds(self) -> Optional[float]:
         """How long those were in it."""
-        return self._of._number(160) / 1e9
+        return self._of._seconds(160, 0x10000)
 
     @property
-    def qdisc_dropped_total(self) -> int:
+    def qdisc_dropped_total(self) -> Optional[int]:
         """Packets that others made it throw away."""
-        return self._of._number(161)
+        return self._of._count(161, 0x10000)
 
     @property
-    def fuse_requests_total(self) -> int:
+    def fuse_requests_total(self) -> Optional[int]:
         """Requests to a file system's server that were answered."""
-        return self._of._number(162)
+        return self._of._count(162, 0x400)
 
     @property
-    def fuse_seconds(self) -> float:
+    def fuse_seconds(self) -> Optional[float]:
         """From them to their answers."""
-        return self._of._number(163) / 1e9
+        return self._of._seconds(163, 0x400)
 
     @property
-    def uring_requests_total(self) -> int:
-        """Requests of io_uring that completed in none of its calls."""
-        return self._of._number(164)
-
-    @property
-    def softirq_seconds(self) -> float:
+    def softirq_seconds(self) -> Optional[float]:
         """In softirqs on its behalf."""
-        return self._of._number(165) / 1e9
+        return self._of._seconds(164, 0x2000)
 
     @property
-    def work_items_total(self) -> int:
+    def work_items_total(self) -> Optional[int]:
         """Work items it queued that have run."""
-        return self._of._number(166)
+        return self._of._count(165, 0x20000)
 
     @property
-    def work_seconds(self) -> float:
+    def work_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._number(167) / 1e9
+        return self._of._seconds(166, 0x20000)
 
     @property
-    def timers_total(self) -> int:
+    def timers_total(self) -> Optional[int]:
         """Timers it started that have run."""
-        return self._of._number(168)
+        return self._of._count(167, 0x40000)
 
     @property
-    def timer_seconds(self) -> float:
+    def timer_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._number(169) / 1e9
+        return self._of._seconds(168, 0x40000)
 
     @property
-    def lost_total(self) -> int:
+    def lost_total(self) -> Optional[int]:
         """Things it left behind that found no room to be remembered, at least so many: what they cost later is missing."""
-        return self._of._number(170)
+        return self._of._count(169, 0x0)
 
 
-LAYOUT = 0x8a030e9209a6dcfe
+LAYOUT = 0x98d3356567caca99
 WORDS = 171
+WANTED = 170
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4
@@ -825,12 +824,48 @@ SUBSYSTEMS = (
 )
 
 
+class Reason(enum.IntEnum):
+    """Why something is not measured, as libweigh numbers it."""
+
+    MEASURED = 0
+    NO_SERVER = 1
+    GONE = 2
+    OTHER_VERSION = 3
+    NOT_PERMITTED = 4
+    TOO_MANY = 5
+    NO_PROCESS = 6
+    NO_THREAD = 7
+    NO_SLOT = 8
+    NO_ACCOUNT = 9
+    FORKED = 10
+    CLOSED = 11
+    BUSY = 12
+    NOT_OPEN = 13
+    NO_TOKEN = 14
+    NO_MEMORY = 15
+    NOT_UNDERSTOOD = 16
+    KERNEL_REFUSES = 17
+    NOT_SEEN = 18
+    NOT_WANTED = 19
+    NO_RIGHTS = 20
+    NO_COUNTER = 21
+    NO_STREAM = 22
+    NO_FIELD = 23
+    REFUSED = 24
+    NO_BUFFER = 25
+    TOO_MANY_PEERS = 26
+    NOT_THEN = 27
+
+
 class Parts:
-    """The parts of the kernel, of one account."""
+    """The parts of the kernel, of one account. What is not known of them is None."""
 
     __slots__ = ()
 
-    def _number(self, index: int) -> int:
+    def _count(self, index: int, parts: int) -> Optional[int]:
+        raise NotImplementedError
+
+    def _seconds(self, index: int, parts: int) -> Optional[float]:
         raise NotImplementedError
 
     @property

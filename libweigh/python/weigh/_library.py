@@ -11,13 +11,6 @@ from typing import Iterable, Optional, Tuple, Union
 
 from ._fields import COUNTERS, LAYOUT, SUBSYSTEMS, WORDS
 
-#: Reasons that this module has to tell apart: see weigh_account.h.
-NO_SERVER = 1
-GONE = 2
-NO_PROCESS = 6
-NO_ACCOUNT = 9
-BUSY = 12
-
 Words = ctypes.Array
 Position = ctypes.c_uint32
 SettledCallback = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p)
@@ -112,19 +105,29 @@ def token(given: Union[int, str, bytes]) -> int:
         if not 0 <= given < 1 << 64:
             raise ValueError(f"{given} is no token: it has to be from 0 to 2**64 - 1")
         return given
+    if not isinstance(given, (str, bytes)):
+        kind = type(given).__name__
+        raise TypeError(f"{given!r} is no token: expected an int, a str or bytes, not {kind}")
     data = given.encode() if isinstance(given, str) else given
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def _each(names: Iterable[str], what: str) -> Iterable[str]:
+    """The names of a collection. A text is one, too, of letters, which nobody means."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise TypeError(f"{what}={names!r}: expected a collection of names, such as [{names!r}]")
+    return names
 
 
 def bits(names: Optional[Iterable[str]], counters: Iterable[str] = ()) -> int:
     """A set of subsystems, and of counters."""
     wanted = 0
-    for name in SUBSYSTEMS if names is None else names:
+    for name in SUBSYSTEMS if names is None else _each(names, "subsystems"):
         if name not in SUBSYSTEMS:
             known = ", ".join(SUBSYSTEMS)
             raise ValueError(f"{name!r} is no part of the kernel; there are {known}")
         wanted |= 1 << SUBSYSTEMS.index(name)
-    for name in counters:
+    for name in _each(counters, "counters"):
         if name not in COUNTERS:
             raise ValueError(f"{name!r} is no counter; there are {', '.join(COUNTERS)}")
         wanted |= 1 << COUNTERS[name][1]

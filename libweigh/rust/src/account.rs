@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x8a030e9209a6dcfe;
+pub(crate) const LAYOUT: u64 = 0x98d3356567caca99;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,6 +147,10 @@ pub enum Reason {
     Refused = 24,
     /// The stream has no buffer of that name that can be read.
     NoBuffer = 25,
+    /// This program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back.
+    TooManyPeers = 26,
+    /// Nobody measured it when it was wanted.
+    NotThen = 27,
 }
 
 impl Reason {
@@ -178,6 +182,8 @@ impl Reason {
             23 => Reason::NoField,
             24 => Reason::Refused,
             25 => Reason::NoBuffer,
+            26 => Reason::TooManyPeers,
+            27 => Reason::NotThen,
             _ => return None,
         })
     }
@@ -295,7 +301,7 @@ pub struct Block {
     pub transferred_bytes: Number,
     /// Of these, pages that other calls which are followed, or earlier ones, made dirty; known with `pagecache`.
     pub carried_bytes: Number,
-    /// Bytes written of pages that the call made dirty itself, and of direct writes.
+    /// Bytes written of pages that the call made dirty itself, and of direct writes; without `pagecache` of direct writes alone.
     pub written_bytes: Number,
     /// From the request to its issue to the device.
     pub queue_ns: Number,
@@ -303,7 +309,7 @@ pub struct Block {
     pub device_ns: Number,
     /// Of the requests, those with bytes of files that nobody who is followed made dirty; known with `pagecache`.
     pub foreign_requests: Number,
-    /// These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device.
+    /// These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device. Known with `pagecache`.
     pub foreign_bytes: Number,
 }
 
@@ -397,11 +403,11 @@ pub struct Uring {
 pub struct Later {
     /// Things it caused that have not come to an end.
     pub pending: Number,
-    /// Parts of requests to a device that were its own, or carried its pages.
+    /// Parts of requests to a device that were its own, or carried its pages, which are known with `pagecache`: so with the bytes and times of these.
     pub block_requests: Number,
     /// Bytes of these, at completion.
     pub block_bytes: Number,
-    /// Bytes written of its pages, and of direct writes.
+    /// Bytes written of its pages, and of direct writes; without `pagecache` of direct writes alone.
     pub block_written_bytes: Number,
     /// From the request to its issue, shared by bytes.
     pub block_queue_ns: Number,
@@ -425,8 +431,6 @@ pub struct Later {
     pub fuse_requests: Number,
     /// From them to their answers.
     pub fuse_ns: Number,
-    /// Requests of io_uring that completed in none of its calls.
-    pub uring_requests: Number,
     /// In softirqs on its behalf.
     pub softirq_ns: Number,
     /// Work items it queued that have run.

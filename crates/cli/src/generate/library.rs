@@ -1,10 +1,10 @@
 //! The sources of libweigh that follow from the schema.
 
-use weigh_schema::library;
+use weigh_schema::library::{self, Reason};
 use weigh_schema::own::OWN_NUMBERS;
 use weigh_schema::ring;
 use weigh_schema::subsystem::{
-    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS,
+    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
 };
 
 /// A file below `libweigh/`, and how its text is made; the repository holds a copy of each.
@@ -29,12 +29,27 @@ class {name}(_Numbers):
     __slots__ = ()
 ";
 
+const PARTS_CLASS: &str = "
+
+class Parts:
+    \"\"\"The parts of the kernel, of one account. What is not known of them is None.\"\"\"
+
+    __slots__ = ()
+
+    def _count(self, index: int, parts: int) -> Optional[int]:
+        raise NotImplementedError
+
+    def _seconds(self, index: int, parts: int) -> Optional[float]:
+        raise NotImplementedError
+";
+
 /// Classes with a property for each number of an account, in base units.
 fn fields() -> String {
     let mut text = String::from(
         "\"\"\"Numbers of an account. Derived from crates/schema by `weigh generate`.\"\"\"\n\n\
-         from __future__ import annotations\n\nfrom typing import Protocol\n\n\n\
-         class _Source(Protocol):\n    def _number(self, index: int) -> int: ...\n\n\n\
+         from __future__ import annotations\n\nimport enum\nfrom typing import Optional, Protocol\n\n\n\
+         class _Source(Protocol):\n    def _count(self, index: int, parts: int) -> Optional[int]: ...\n\n    \
+         def _seconds(self, index: int, parts: int) -> Optional[float]: ...\n\n\n\
          class _Numbers:\n    __slots__ = (\"_of\",)\n\n    def __init__(self, of: _Source) -> None:\n        \
          self._of = of\n",
     );
@@ -46,10 +61,10 @@ fn fields() -> String {
             .replace("{help}", &sentence(subsystem.help));
         text.push_str(&class);
         for (offset, field) in PART.iter().enumerate() {
-            property(&mut text, field, HEAD.len() + index * PART.len() + offset);
+            property(&mut text, field, HEAD.len() + index * PART.len() + offset, Some(subsystem));
         }
         for field in subsystem.fields {
-            property(&mut text, field, at);
+            property(&mut text, field, at, Some(subsystem));
             at += 1;
         }
     }
@@ -58,18 +73,20 @@ fn fields() -> String {
     let help = "What came after the calls";
     text.push_str(&CLASS.replace("{name}", "Later").replace("{help}", help));
     for field in LATER {
-        property(&mut text, field, at);
+        property(&mut text, field, at, later_part(field));
         at += 1;
     }
     let counter =
         |c: &CpuCounter| format!("    \"{}\": ({}, {}),\n", c.name, head(c.name), c.index());
     let counters: Vec<String> = CPU_COUNTERS.iter().map(counter).collect();
     text.push_str(&format!(
-        "\n\nLAYOUT = {:#018x}\nWORDS = {at}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
+        "\n\nLAYOUT = {:#018x}\nWORDS = {}\nWANTED = {}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
          COUNTING = {}\nCOUNTED = {}\n\
          #: Counters of the CPU: the place of each in an account, and of its bit in a set.\nCOUNTERS = {{\n{}}}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
         library::layout(),
+        library::account_on_page(),
+        library::wanted_at(),
         head("touched"),
         head("unmeasured"),
         head("calls"),
@@ -81,7 +98,12 @@ fn fields() -> String {
     for subsystem in SUBSYSTEMS {
         text.push_str(&format!("    \"{}\",\n", subsystem.name));
     }
-    text.push_str(")\n\n\nclass Parts:\n    \"\"\"The parts of the kernel, of one account.\"\"\"\n\n    __slots__ = ()\n\n    def _number(self, index: int) -> int:\n        raise NotImplementedError\n");
+    text.push_str(")\n\n\nclass Reason(enum.IntEnum):\n    \"\"\"Why something is not measured, as libweigh numbers it.\"\"\"\n\n");
+    for reason in Reason::ALL {
+        let name = reason.c_name().trim_start_matches("WEIGH_");
+        text.push_str(&format!("    {name} = {}\n", *reason as u32));
+    }
+    text.push_str(PARTS_CLASS);
     for subsystem in SUBSYSTEMS {
         text.push_str(&format!(
             "\n    @property\n    def {}(self) -> {1}:\n        \"\"\"{2}.\"\"\"\n        return {1}(self)\n",
@@ -96,13 +118,16 @@ fn fields() -> String {
     text
 }
 
-fn property(text: &mut String, field: &Field, index: usize) {
-    let (kind, value) = match field.in_base_unit(1_000_000_000) {
-        1.0 => ("float", format!("self._of._number({index}) / 1e9")),
-        _ => ("int", format!("self._of._number({index})")),
+/// With the parts that have to be looked into for it to be known.
+fn property(text: &mut String, field: &Field, index: usize, of: Option<&Subsystem>) {
+    let (kind, reader) = match field.in_base_unit(1_000_000_000) {
+        1.0 => ("float", "_seconds"),
+        _ => ("int", "_count"),
     };
+    let parts = field.takes(of).fold(0, |set, part| set | part.bit());
     text.push_str(&format!(
-        "\n    @property\n    def {}(self) -> {kind}:\n        \"\"\"{}.\"\"\"\n        return {value}\n",
+        "\n    @property\n    def {}(self) -> Optional[{kind}]:\n        \"\"\"{}.\"\"\"\n        \
+         return self._of.{reader}({index}, {parts:#x})\n",
         field.key(),
         sentence(field.help)
     ));

@@ -16,6 +16,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use rustix::mm::{MapFlags as Mapping, ProtFlags};
 use weigh_schema::library::{
     ACCOUNT_WORDS, ACCOUNTS, CLIENTS, ELEMENT_BYTES, ELEMENTS, FIRST_ACCOUNT, PAGE_HEAD,
+    account_on_page,
 };
 use weigh_schema::subsystem::{self, Account};
 
@@ -59,7 +60,7 @@ impl Mapped {
 
     fn account(&self, number: usize) -> &[AtomicU64] {
         let start = (FIRST_ACCOUNT + number) * ELEMENT_BYTES / 8;
-        &self.words()[start..start + subsystem::account_length()]
+        &self.words()[start..start + account_on_page()]
     }
 }
 

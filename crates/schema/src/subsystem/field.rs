@@ -14,17 +14,23 @@ pub struct Field {
     pub help: &'static str,
     /// The part of the kernel that has to be looked into, too, for it to be known.
     pub beside: Option<&'static str>,
+    /// The part without which it lacks what went through the page cache.
+    pub wholly_with: Option<&'static str>,
     /// What its amount is of in a sentence, where that is not its name.
     words: Option<&'static str>,
 }
 
 impl Field {
     pub(super) const fn new(name: &'static str, unit: Unit, help: &'static str) -> Field {
-        Field { name, unit, help, beside: None, words: None }
+        Field { name, unit, help, beside: None, wholly_with: None, words: None }
     }
 
     pub(super) const fn beside(self, part: &'static str) -> Field {
         Field { beside: Some(part), ..self }
+    }
+
+    pub(super) const fn wholly_with(self, part: &'static str) -> Field {
+        Field { wholly_with: Some(part), ..self }
     }
 
     pub(super) const fn in_words(self, words: &'static str) -> Field {
@@ -40,6 +46,12 @@ impl Field {
     pub fn is_known_beside(&self, measured: u64) -> bool {
         let part = self.beside.and_then(Subsystem::named);
         part.is_none_or(|part| measured & part.bit() != 0)
+    }
+
+    /// The parts that have to be looked into for all of it to be known, of a number of this part.
+    pub fn takes(&self, of: Option<&Subsystem>) -> impl Iterator<Item = &'static Subsystem> {
+        let beside = [self.beside, self.wholly_with].into_iter().flatten();
+        of.map(|part| part.name).into_iter().chain(beside).filter_map(Subsystem::named)
     }
 
     /// Its name for readers: base units, `device_seconds`, `sent_bytes_total`, `requests_total`.

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
+use super::{
+    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
+};
 use crate::own::OWN_NUMBERS;
 
 /// The structure that all sides share, as C: for BPF programs, libweigh, and whoever includes it.
@@ -34,11 +36,12 @@ pub fn c_header() -> String {
         CpuCounter::bits()
     );
     let _ = writeln!(text, "#define WEIGH_OWN_NUMBERS {OWN_NUMBERS}\n");
-    structure(&mut text, "weigh_part", PART);
+    structure(&mut text, "weigh_part", PART, &|_| None);
     for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {
-        structure(&mut text, &format!("weigh_{}", subsystem.name), subsystem.fields);
+        structure(&mut text, &format!("weigh_{}", subsystem.name), subsystem.fields, &|_| None);
     }
-    structure(&mut text, "weigh_later", LATER);
+    text.push_str("/* What came after the calls: each number is known where the part behind it was asked for. */\n");
+    structure(&mut text, "weigh_later", LATER, &later_part);
     text.push_str("struct weigh_account {\n");
     for (name, help) in HEAD {
         let _ = writeln!(text, "\tWEIGH_U64 {name}; /* {help} */");
@@ -52,10 +55,17 @@ pub fn c_header() -> String {
     text
 }
 
-fn structure(text: &mut String, name: &str, fields: &[Field]) {
+/// With the part that each number is of, where the structure is not one part's.
+fn structure(
+    text: &mut String,
+    name: &str,
+    fields: &[Field],
+    part_of: &dyn Fn(&Field) -> Option<&'static Subsystem>,
+) {
     let _ = writeln!(text, "struct {name} {{");
     for field in fields {
-        let _ = writeln!(text, "\tWEIGH_U64 {}; /* {} */", field.slot(), field.help);
+        let part = part_of(field).map_or_else(String::new, |part| format!(" [{}]", part.name));
+        let _ = writeln!(text, "\tWEIGH_U64 {}; /* {}{part} */", field.slot(), field.help);
     }
     text.push_str("};\n\n");
 }

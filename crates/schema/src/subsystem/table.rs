@@ -157,8 +157,10 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             Field::new(
                 "written",
                 BYTES,
-                "bytes written of pages that the call made dirty itself, and of direct writes",
-            ),
+                "bytes written of pages that the call made dirty itself, and of direct writes; without \
+                 `pagecache` of direct writes alone",
+            )
+            .wholly_with("pagecache"),
             Field::new("queue", SECONDS, "from the request to its issue to the device"),
             Field::new("device", SECONDS, "from its issue to its completion, shared by bytes"),
             Field::new(
@@ -174,7 +176,7 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                 BYTES,
                 "these bytes: another program's, or written before anybody was followed. Metadata and \
                  journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent \
-                 to the device",
+                 to the device. Known with `pagecache`",
             )
             .beside("pagecache")
             .in_words("caused by nobody followed"),
@@ -278,12 +280,21 @@ pub const LATER: &[Field] = &[
     Field::new(
         "block_requests",
         COUNT,
-        "parts of requests to a device that were its own, or carried its pages",
-    ),
-    Field::new("block", BYTES, "bytes of these, at completion"),
-    Field::new("block_written", BYTES, "bytes written of its pages, and of direct writes"),
-    Field::new("block_queue", SECONDS, "from the request to its issue, shared by bytes"),
-    Field::new("block_device", SECONDS, "from issue to completion, shared by bytes"),
+        "parts of requests to a device that were its own, or carried its pages, which are known with \
+         `pagecache`: so with the bytes and times of these",
+    )
+    .wholly_with("pagecache"),
+    Field::new("block", BYTES, "bytes of these, at completion").wholly_with("pagecache"),
+    Field::new(
+        "block_written",
+        BYTES,
+        "bytes written of its pages, and of direct writes; without `pagecache` of direct writes alone",
+    )
+    .wholly_with("pagecache"),
+    Field::new("block_queue", SECONDS, "from the request to its issue, shared by bytes")
+        .wholly_with("pagecache"),
+    Field::new("block_device", SECONDS, "from issue to completion, shared by bytes")
+        .wholly_with("pagecache"),
     Field::new(
         "block_foreign",
         BYTES,

@@ -1,0 +1,73 @@
+"""Run by crates/cli/tests/libweigh.rs, without an agent, as `python3 -m unittest`."""
+
+import time
+import unittest
+
+import weigh
+
+
+class Alone(unittest.TestCase):
+    def test_nothing_is_known_and_that_is_said(self):
+        with weigh.account("nothing", ["block", "socket"]) as account:
+            pass
+        self.assertIn("no agent", account.why)
+        self.assertEqual(account.calls, 1)
+        self.assertGreater(account.time_seconds, 0)
+        for value in (
+            account.block.device_seconds,
+            account.block.waiting_seconds,
+            account.socket.sent_bytes_total,
+            account.sched.run_queue_seconds,
+            account.later.pending_total,
+            account.later.block_written_bytes_total,
+            account.later.lost_total,
+            account.cycles,
+        ):
+            self.assertIsNone(value)
+        self.assertEqual(account.unmeasured, {"block", "socket"})
+        self.assertIn("no agent", account.why_part("block"))
+        self.assertIn("has not asked for this part", account.why_part("sched"))
+
+    def test_it_has_not_settled_and_nobody_waits(self):
+        with weigh.account("alone") as account:
+            pass
+        never = weigh.account("never entered")
+        began = time.monotonic()
+        for nothing in (account, never):
+            self.assertIsNone(nothing.settled)
+            self.assertIsNone(nothing.wait())
+        self.assertLess(time.monotonic() - began, 1)
+        self.assertIn("no agent", account.watch())
+        self.assertIsNone(weigh.descriptor())
+        self.assertEqual(weigh.dispatch(), [])
+
+    def test_each_reason_has_an_error_that_fits(self):
+        with self.assertRaisesRegex(ConnectionError, "no agent"):
+            weigh.peer(1)
+        reasons = weigh._fields.Reason
+        self.assertIn("versions", weigh._library.text(reasons.OTHER_VERSION))
+        self.assertIn("nobody measured it", weigh._library.text(reasons.NOT_THEN))
+        expected = {
+            reasons.NO_SERVER: ConnectionError,
+            reasons.GONE: ConnectionError,
+            reasons.OTHER_VERSION: ConnectionError,
+            reasons.NOT_UNDERSTOOD: ConnectionError,
+            reasons.NOT_PERMITTED: PermissionError,
+            reasons.NO_RIGHTS: PermissionError,
+            reasons.NO_PROCESS: ProcessLookupError,
+            reasons.NO_MEMORY: MemoryError,
+        }
+        opened = weigh._library.open_peer
+        try:
+            for reason in reasons:
+                weigh._library.open_peer = lambda pid, reason=reason: (None, reason)
+                with self.assertRaises((OSError, MemoryError)) as refused:
+                    weigh.peer(1)
+                self.assertIs(type(refused.exception), expected.get(reason, OSError), reason)
+                self.assertIn(weigh._library.text(reason), str(refused.exception))
+        finally:
+            weigh._library.open_peer = opened
+
+
+if __name__ == "__main__":
+    unittest.main()
