@@ -59,6 +59,12 @@ int main(void)
 	/* A part of it is enough. */
 	SAME(send_one(w, 8, bit(WEIGH_SOCKET) | bit(WEIGH_KERNEL)), WEIGH_MEASURED);
 	SAME(weigh_settled(w, 8), 1);
+	/* So is a part that was looked into and saw nothing. */
+	for (uint64_t token = 10; token < 30; token++) {
+		SAME(weigh_begin(w, token, bit(WEIGH_SOCKET)), WEIGH_MEASURED);
+		weigh_end(w);
+		SAME(weigh_settled(w, token), 1);
+	}
 	SAME(weigh_settled(w, 5), -1);
 	SAME(weigh_watch(w, 5), WEIGH_MEASURED);
 	wait.fd = weigh_descriptor(w);
@@ -72,6 +78,7 @@ int main(void)
 	SAME(weigh_settled(w, 6), -1);
 	SAME(weigh_begin(w, 6, bit(WEIGH_KERNEL)), WEIGH_MEASURED);
 	weigh_end(w);
+	/* The scheduler and interrupts are seen whatever is wanted. */
 	CHECK(weigh_read(w, 6)->touched || weigh_settled(w, 6) == -1);
 	puts("served");
 	return 0;
