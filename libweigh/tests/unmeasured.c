@@ -65,6 +65,12 @@ int main(void)
 		weigh_end(w);
 		SAME(weigh_settled(w, token), 1);
 	}
+	/* And what is seen without being wanted. */
+	SAME(weigh_begin(w, 30, 0), WEIGH_MEASURED);
+	usleep(1000);
+	weigh_end(w);
+	CHECK(weigh_read(w, 30)->touched & bit(WEIGH_SCHED));
+	SAME(weigh_settled(w, 30), 1);
 	SAME(weigh_settled(w, 5), -1);
 	SAME(weigh_watch(w, 5), WEIGH_MEASURED);
 	wait.fd = weigh_descriptor(w);
