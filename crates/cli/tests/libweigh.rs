@@ -272,11 +272,10 @@ fn an_agent_makes_one_folder_for_its_socket_and_no_more() {
     let place = folder();
     let missing = place.path().join("missing");
     let socket = missing.join("folder/socket");
-    let refused = Command::new(weigh_binary())
-        .args(["agent", "--socket"])
-        .arg(&socket)
-        .output()
-        .expect("weigh starts");
+    // One that does not refuse it would serve for good.
+    let mut agent = Command::new("timeout");
+    agent.arg("20").arg(weigh_binary()).args(["agent", "--socket"]).arg(&socket);
+    let refused = agent.output().expect("weigh starts");
     assert_eq!(refused.status.code(), Some(125));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     let expected =
