@@ -17,6 +17,8 @@ export function size(bytes: number): string {
 
 export function seconds(s: number): string {
   if (s === 0) return "0 s";
+  if (Math.abs(s) < 0.5e-9) return "under 1 ns";
+  if (Math.abs(s) < 1e-7) return `${(s * 1e9).toFixed(0)} ns`;
   if (s < 1e-3) return `${(s * 1e6).toFixed(1)} us`;
   if (s < 1) return `${(s * 1e3).toFixed(1)} ms`;
   if (s < 120) return `${s.toFixed(3)} s`;

@@ -28,8 +28,8 @@ pub fn execute(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     let report = report(arguments)?;
     if !arguments.quiet {
         let is_taken = json.as_ref().is_some_and(Destination::is_standard_output);
-        tell(is_taken, WIDE, |columns, color| {
-            weigh_show::explain::render(&report, arguments.rows, columns, color)
+        tell(is_taken, WIDE, |screen| {
+            weigh_show::explain::render(&report, arguments.rows, screen.columns, screen.color)
         })?;
     }
     if let Some(page) = &arguments.page {

@@ -3,7 +3,9 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use crate::show::{color, height, width};
+use weigh_show::Screen;
+
+use crate::show::{height, screen};
 
 /// How often it is drawn.
 const PACE: Duration = Duration::from_millis(250);
@@ -25,14 +27,16 @@ impl Live {
         Instant::now() >= self.next
     }
 
-    /// Draws: a text for so many columns, and with colour or without.
-    pub fn draw(&mut self, render: impl FnOnce(usize, bool) -> String) {
+    /// Draws a text for this screen.
+    pub fn draw(&mut self, render: impl FnOnce(Screen) -> String) {
         let began = Instant::now();
         let err = std::io::stderr();
-        let columns = if err.is_terminal() { width(&err) } else { return };
+        if !err.is_terminal() {
+            return;
+        }
         // What scrolls out of the terminal can not be drawn over.
         let room = height(&err).saturating_sub(1);
-        let text = render(columns, color(&err));
+        let text = render(screen(&err, 80));
         let text: String = text.split_inclusive('\n').take(room).collect();
         let mut out = err.lock();
         let _ = write!(out, "{}{}", self.erasing(), text);

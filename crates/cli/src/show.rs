@@ -1,6 +1,6 @@
 //! `weigh show` and `weigh report`: a recording for people.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::files;
+use weigh_show::Screen;
 use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
@@ -52,21 +53,25 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// What a stream is for a text that people read. `wide` is what sentences are wrapped at where it is no terminal.
+pub fn screen(stream: &(impl std::os::fd::AsFd + std::io::IsTerminal), wide: usize) -> Screen {
+    let is_terminal = stream.is_terminal();
+    let columns = if is_terminal { width(stream) } else { wide };
+    Screen { columns, is_terminal, color: color(stream) }
+}
+
 /// Shows a text for people: on standard output, unless that is taken, by the command or by JSON. `wide` is
 /// what is taken for the width where nobody's terminal has to hold it.
 pub fn tell(
     is_taken: bool,
     wide: usize,
-    render: impl FnOnce(usize, bool) -> String,
+    render: impl FnOnce(Screen) -> String,
 ) -> anyhow::Result<()> {
-    let (err, out) = (std::io::stderr(), std::io::stdout());
     if is_taken {
-        let columns = if err.is_terminal() { width(&err) } else { wide };
-        eprint!("{}", render(columns, color(&err)));
+        eprint!("{}", render(screen(&std::io::stderr(), wide)));
         return Ok(());
     }
-    let columns = if out.is_terminal() { width(&out) } else { wide };
-    print(&render(columns, color(&out)))
+    print(&render(screen(&std::io::stdout(), wide)))
 }
 
 /// Prints a recording.
@@ -79,16 +84,16 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         print(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let out = std::io::stdout();
+    let screen = screen(&std::io::stdout(), 80);
     let place = arguments.recording.display().to_string();
     let style = Style {
-        color: color(&out),
-        width: if out.is_terminal() { width(&out) } else { 80 },
+        color: screen.color,
+        width: screen.columns,
         complete: recording.is_complete(),
         recording: Some(&place),
     };
     let mut text = table::render(recording.summary(), style);
-    text.push_str(&files_used(&recording, style.width, style.color)?);
+    text.push_str(&files_used(&recording, screen)?);
     if let Some(because) = recording.incomplete_because() {
         text.push_str(&format!("\nThis recording is {because}\n"));
     }
@@ -97,7 +102,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// What was read and written, where it was followed: the files that took most time.
-pub fn files_used(recording: &Recording, width: usize, color: bool) -> anyhow::Result<String> {
+pub fn files_used(recording: &Recording, screen: Screen) -> anyhow::Result<String> {
     let Some(found) = &recording.summary().io else { return Ok(String::new()) };
     let mut most: Vec<FileUse> = Vec::new();
     let most_first = |most: &mut Vec<FileUse>| {
@@ -111,7 +116,7 @@ pub fn files_used(recording: &Recording, width: usize, color: bool) -> anyhow::R
         }
     })?;
     most_first(&mut most);
-    Ok(weigh_show::io::render_recorded(found, &most, width, color))
+    Ok(weigh_show::io::render_recorded(found, &most, screen))
 }
 
 /// Makes the page of a recording.

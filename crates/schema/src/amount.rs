@@ -122,6 +122,9 @@ pub fn show_size(bytes: f64) -> String {
 pub fn show_seconds(seconds: f64) -> String {
     match seconds {
         0.0 => "0 s".to_string(),
+        // In tenths of a microsecond it would be none.
+        s if s.abs() < 0.5e-9 => "under 1 ns".to_string(),
+        s if s.abs() < 0.1e-6 => format!("{:.0} ns", s * 1e9),
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),
         s if s < 1.0 => format!("{:.1} ms", s * 1e3),
         s if s < 120.0 => format!("{s:.3} s"),
@@ -141,6 +144,11 @@ pub fn show_count(count: f64) -> String {
         out.push(c);
     }
     out
+}
+
+/// So many of something: `1 call`, `1 234 calls`.
+pub fn show_number_of(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", show_count(count as f64), if count == 1 { one } else { several })
 }
 
 /// A value of the given unit, for people.
@@ -179,6 +187,27 @@ mod tests {
         for bad in ["", "s", "1x", "1h30", "-3s", "1 2"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_time_that_is_not_0_is_not_shown_as_0() {
+        for (seconds, shown) in [
+            (0.0, "0 s"),
+            (0.3e-9, "under 1 ns"),
+            (40e-9, "40 ns"),
+            (0.12e-6, "0.1 us"),
+            (1.5e-3, "1.5 ms"),
+            (-2e-6, "-2.0 us"),
+        ] {
+            assert_eq!(show_seconds(seconds), shown);
+        }
+    }
+
+    #[test]
+    fn one_is_not_several() {
+        assert_eq!(show_number_of(1, "entry", "entries"), "1 entry");
+        assert_eq!(show_number_of(0, "entry", "entries"), "0 entries");
+        assert_eq!(show_number_of(1112, "entry", "entries"), "1\u{202f}112 entries");
     }
 
     proptest! {

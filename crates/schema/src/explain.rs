@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::amount::{parse_duration, show_amount};
+use crate::amount::{parse_duration, show_amount, show_number_of};
 use crate::metric::Unit;
 use crate::subsystem::Subsystem;
 pub use counters::{COUNTERS, Counter};
@@ -37,6 +37,15 @@ impl Of {
             Of::Call => "calls",
             Of::Interval | Of::Token => "intervals",
         }
+    }
+
+    /// So many of them: `1 call`, `1 234 calls`.
+    pub fn number(self, number: u64) -> String {
+        let one = match self {
+            Of::Call => "call",
+            Of::Interval | Of::Token => "interval",
+        };
+        show_number_of(number, one, self.plural())
     }
 }
 

@@ -4,15 +4,15 @@ mod counters;
 pub mod page;
 
 use weigh_schema::Unit;
-use weigh_schema::amount::show_amount;
-use weigh_schema::call::{RIVALS, RivalKind};
+use weigh_schema::amount::{show_amount, show_number_of};
+use weigh_schema::call::{RIVALS, RivalKind, asked_to_wait};
 use weigh_schema::explain::part_named;
 use weigh_schema::explain::{
     Difference, Doing, ExplainReport, ExplainedKind, Of, RivalShare, Verdict,
 };
 
 use crate::calls::{OWN, RUNNABLE};
-use crate::text::{Line, Paint, wrap};
+use crate::text::{Line, Paint, more_rows, wrap};
 
 /// Differences below this share of the whole difference are not named.
 const LEAST_SHARE: f64 = 0.05;
@@ -40,12 +40,9 @@ pub fn render(report: &ExplainReport, rows: usize, width: usize, color: bool) ->
         lines.extend(paragraph(first, width, "", Paint::Plain));
         lines.extend(rest.iter().flat_map(|text| paragraph(text, width, "  ", Paint::Plain)));
     }
-    if told.len() > rows {
-        let more = format!(
-            "and {} more kinds of {}; --rows shows more",
-            told.len() - rows,
-            report.of.plural()
-        );
+    let several = report.of.plural();
+    let kinds = [format!("kind of {several}"), format!("kinds of {several}")];
+    if let Some(more) = more_rows(rows.min(told.len()), told.len(), &kinds[0], &kinds[1]) {
         lines.extend([Line::new(), Line::new().add(more, Paint::Dim)]);
     }
     for text in notes(report, told.is_empty()) {
@@ -74,7 +71,7 @@ fn headline(report: &ExplainReport) -> Line {
         if report.command.is_empty() { String::new() } else { format!(" of {}", report.command) };
     Line::new()
         .add("weigh  ", Paint::Bold)
-        .add(format!("{} {}{of}", grouped(report.calls_total), report.of.plural()), Paint::Plain)
+        .add(format!("{}{of}", report.of.number(report.calls_total)), Paint::Plain)
 }
 
 fn grouped(number: u64) -> String {
@@ -100,21 +97,20 @@ pub fn title(kind: &ExplainedKind) -> String {
 
 /// What there is to say of one kind of calls: the first is the whole, each other one a part of it.
 pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
-    let (title, noun) = (title(kind), of.plural());
+    let title = title(kind);
     let (slow, usual) = (&kind.slow, &kind.ordinary);
-    let (calls, median) = (grouped(kind.calls_total), seconds(kind.median_seconds));
+    let (calls, median) = (of.number(kind.calls_total), seconds(kind.median_seconds));
     match kind.verdict {
-        Verdict::TooFew => vec![format!("{title}: {calls} {noun} are too few to compare")],
+        Verdict::TooFew => vec![format!("{title}: {calls}, too few to compare")],
         Verdict::NoneSlow => {
-            vec![format!("{title}: none of {calls} {noun} was slow; half took {median} or less")]
+            vec![format!("{title}: none of {calls} was slow; half took {median} or less")]
         }
         Verdict::AllSlow => vec![format!(
-            "{title}: most of {calls} {noun} took so long, half of them {median} or more; there is \
+            "{title}: most of {calls} took so long, half of them {median} or more; there is \
              nothing to compare the slow ones with"
         )],
         Verdict::Alike => vec![format!(
-            "{title}: {} of {calls} {noun} were slow, with {} hardly slower than the ordinary ones \
-             with {}",
+            "{title}: {} of {calls} slow, with {} hardly slower than the ordinary ones with {}",
             grouped(slow.calls_total),
             seconds(slow.mean_seconds),
             seconds(usual.mean_seconds),
@@ -125,8 +121,9 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
                 false => "",
             };
             let whole = format!(
-                "{title}: {} of {calls} took {} where {} is usual{few}",
+                "{title}: {} of {} took {} where {} is usual{few}",
                 grouped(slow.calls_total),
+                grouped(kind.calls_total),
                 seconds(slow.mean_seconds),
                 seconds(usual.mean_seconds),
             );
@@ -163,7 +160,9 @@ fn contributions(kind: &ExplainedKind) -> impl Iterator<Item = String> {
         let subsystem = part_named(&difference.subsystem)?;
         let what = match difference.doing {
             Doing::Busy => subsystem.busy,
-            Doing::Waiting => subsystem.waits,
+            Doing::Waiting => asked_to_wait(&kind.call)
+                .filter(|_| subsystem.name == "sched")
+                .unwrap_or(subsystem.waits),
             Doing::Runnable => RUNNABLE,
         };
         let counters = match is_first(place, difference) {
@@ -239,36 +238,38 @@ fn unavailable(report: &ExplainReport) -> Vec<String> {
 
 /// What may make the rest wrong.
 pub fn warnings(report: &ExplainReport) -> Vec<String> {
+    let calls = |number: u64| Of::Call.number(number);
     let mut texts = Vec::new();
     if report.untold_total > 0 {
         texts.push(format!(
-            "not in the file: {} calls came faster than weigh could read them",
-            grouped(report.untold_total)
+            "not in the file: {} came faster than weigh reads",
+            calls(report.untold_total)
         ));
     }
     if report.lost_total > 0 {
         texts.push(format!(
-            "lost: {} calls, or what they left behind, found no room",
-            grouped(report.lost_total)
+            "lost: {}, or bits of what calls left behind, found no room in the kernel side's tables: fewer rows \
+             (`weigh calls --by call`), fewer parts (`--subsystems`), or a shorter time (`--for`) need less of it",
+            calls(report.lost_total)
         ));
     }
     if report.untold_later_total > 0 {
         texts.push(format!(
-            "of what calls caused later, {} bits came faster than weigh could read them, and are missing",
-            grouped(report.untold_later_total)
+            "missing of what calls caused later: {} came faster than weigh reads",
+            show_number_of(report.untold_later_total, "bit", "bits")
         ));
     }
     if report.unknown_later_total > 0 {
         texts.push(format!(
-            "of {} calls it is not known what they caused later: the missing bits may be theirs",
-            grouped(report.unknown_later_total)
+            "of {} it is not known what came later: missing bits may belong there",
+            calls(report.unknown_later_total)
         ));
     }
     if report.merged_later_total > 0 {
         texts.push(format!(
-            "of {} calls what they caused later stands with another of their kind: there was no room for \
-             each (see `weigh explain` in the manual)",
-            grouped(report.merged_later_total)
+            "of {} what came later stands with another call of that kind: there was no room for each (see \
+             `weigh explain` in the manual)",
+            calls(report.merged_later_total)
         ));
     }
     texts.extend(unavailable(report));

@@ -32,3 +32,5 @@ pub mod table;
 mod text;
 pub mod trace;
 pub mod workflow;
+
+pub use text::Screen;

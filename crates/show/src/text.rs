@@ -2,6 +2,7 @@
 //! could steer the terminal, colour only if asked.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use weigh_schema::amount::show_number_of;
 
 /// How a piece of text is meant to stand out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,34 @@ impl Paint {
             Paint::Warn => "33",
             Paint::Bad => "1;31",
         }
+    }
+}
+
+/// What a text is to stand on.
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    /// Columns of the terminal; where it is none, what sentences are wrapped at.
+    pub columns: usize,
+    /// Whether it is a terminal: what goes into a file or a pipe is not cut.
+    pub is_terminal: bool,
+    /// Whether ANSI colours may be used.
+    pub color: bool,
+}
+
+impl Screen {
+    /// At least so many columns: in fewer a table would be noise.
+    pub(crate) fn at_least(self, columns: usize) -> Screen {
+        Screen { columns: self.columns.max(columns), ..self }
+    }
+
+    /// Columns that a row of a table can have.
+    pub(crate) fn row_columns(&self) -> usize {
+        if self.is_terminal { self.columns } else { usize::MAX }
+    }
+
+    pub(crate) fn render(&self, lines: &[Line]) -> String {
+        let line = |line: &Line| line.render(self.row_columns(), self.color) + "\n";
+        lines.iter().map(line).collect()
     }
 }
 
@@ -134,6 +163,77 @@ pub(crate) fn cut_at_word(text: &str, width: usize) -> String {
     }
 }
 
+/// The name of a file or a connection in so many columns. What tells it from others stays: a file's own name, the
+/// ports of both ends, else the beginning and the end.
+pub(crate) fn shorten(name: &str, width: usize) -> String {
+    if name.width() <= width {
+        return name.to_string();
+    }
+    // Of several with one name a number behind it says which.
+    if let Some(place) = name.rfind(" [").filter(|_| name.ends_with(']')) {
+        let (name, which) = name.split_at(place);
+        if let Some(room) = width.checked_sub(which.width()).filter(|room| *room > 0) {
+            return shorten(name, room) + which;
+        }
+    }
+    let of_parts = shortened_connection(name, width).or_else(|| shortened_path(name, width));
+    of_parts.unwrap_or_else(|| cut_in_the_middle(name, width))
+}
+
+fn shortened_connection(name: &str, width: usize) -> Option<String> {
+    const BETWEEN: &str = " -> ";
+    let (local, remote) = name.split_once(BETWEEN)?;
+    let end = |text: &str| {
+        let (address, port) = text.rsplit_once(':')?;
+        port.parse::<u16>().ok().map(|port| (address.to_string(), format!(":{port}")))
+    };
+    let ((local, local_port), (remote, remote_port)) = (end(local)?, end(remote)?);
+    let fixed = local_port.width() + BETWEEN.len() + remote_port.width();
+    let room = width.checked_sub(fixed).filter(|room| *room >= 2)?;
+    let for_local = local.width().min((room / 2).max(room.saturating_sub(remote.width())));
+    let local = cut_in_the_middle(&local, for_local);
+    let remote = cut_in_the_middle(&remote, room - for_local);
+    Some(format!("{local}{local_port}{BETWEEN}{remote}{remote_port}"))
+}
+
+fn shortened_path(name: &str, width: usize) -> Option<String> {
+    let (directory, file) = name.split_at(name.rfind('/')?);
+    let room = width.checked_sub(file.width()).filter(|room| *room >= 1)?;
+    Some(cut_in_the_middle(directory, room) + file)
+}
+
+/// The text, its middle replaced by `…` if it is wider than `width` columns.
+fn cut_in_the_middle(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_string();
+    }
+    let Some(room) = width.checked_sub(1) else { return String::new() };
+    let fitting = |chars: &mut dyn Iterator<Item = char>, room: usize| {
+        let mut left = room;
+        let fits = |c: &char| {
+            let rest = left.checked_sub(c.width().unwrap_or(0));
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        chars.take_while(fits).collect::<Vec<char>>()
+    };
+    let head: String = fitting(&mut text.chars(), room.div_ceil(2)).into_iter().collect();
+    let tail: String = fitting(&mut text.chars().rev(), room / 2).into_iter().rev().collect();
+    format!("{head}…{tail}")
+}
+
+/// What says that not all is shown; nothing if it is.
+pub(crate) fn more_rows(shown: usize, all: usize, one: &str, several: &str) -> Option<String> {
+    let left = all.checked_sub(shown).filter(|left| *left > 0)? as u64;
+    Some(match shown {
+        0 => format!("{}; --rows shows them", show_number_of(left, one, several)),
+        _ => {
+            let (one, several) = (format!("more {one}"), format!("more {several}"));
+            format!("and {}; --rows shows more", show_number_of(left, &one, &several))
+        }
+    })
+}
+
 /// The text broken at spaces into lines of at most `width` columns; at most `lines` of them, the
 /// last cut off if there is more.
 pub(crate) fn wrap(text: &str, width: usize, lines: usize) -> Vec<String> {
@@ -182,12 +282,50 @@ mod tests {
             for width in 0..12 {
                 assert!(cut(text, width).width() <= width, "{text} {width}");
                 assert!(cut_at_word(text, width).width() <= width, "{text} {width}");
+                assert!(shorten(text, width).width() <= width, "{text} {width}");
             }
         }
         assert_eq!(cut_at_word("greatest memory held", 16), "greatest memory…");
         assert_eq!(cut_at_word("greatest memory held", 17), "greatest memory…");
         assert_eq!(cut_at_word("greatest", 5), "grea…");
         assert_eq!(cut_at_word("three four", 8), "three…", "as many bytes as before the cut");
+    }
+
+    #[test]
+    fn a_path_keeps_the_name_of_its_file_and_a_connection_both_ports() {
+        assert_eq!(shorten("/a/very/long/path/name", 12), "/a/…ath/name");
+        assert_eq!(shorten("/a/very/long/path/name", 22), "/a/very/long/path/name");
+        assert_eq!(shorten("/very-long-name-of-a-file", 9), "/ver…file");
+        let connection = "tcp 127.0.0.1:38390 -> 127.0.0.1:8080";
+        assert_eq!(shorten(connection, 31), "tcp …0.1:38390 -> 127.…0.1:8080");
+        assert_eq!(shorten(connection, 17), "…:38390 -> …:8080");
+        let numbered = format!("{connection} [47]");
+        assert_eq!(shorten(&numbered, 22), "…:38390 -> …:8080 [47]");
+        assert_eq!(shorten("/a/very/long/path/name [4]", 16), "/a/…ath/name [4]");
+        let names = [
+            "/a/b/c.txt",
+            connection,
+            "tcp [::1]:5 -> [fe80::1]:65535",
+            &numbered,
+            "x -> y",
+            "pipe",
+        ];
+        for name in names {
+            for width in 0..40 {
+                assert!(shorten(name, width).width() <= width, "{name} {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_shown_is_counted() {
+        assert_eq!(more_rows(3, 3, "kind", "kinds"), None);
+        assert_eq!(more_rows(3, 4, "kind", "kinds").unwrap(), "and 1 more kind; --rows shows more");
+        assert_eq!(
+            more_rows(3, 5, "kind", "kinds").unwrap(),
+            "and 2 more kinds; --rows shows more"
+        );
+        assert_eq!(more_rows(0, 1, "kind", "kinds").unwrap(), "1 kind; --rows shows them");
     }
 
     #[test]

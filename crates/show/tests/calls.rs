@@ -2,7 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::{Value, json};
+use weigh_show::Screen;
 use weigh_show::calls::{render, sentence};
+
+const PIPE: Screen = Screen { columns: 160, is_terminal: false, color: false };
+
+fn terminal(columns: usize) -> Screen {
+    Screen { columns, is_terminal: true, color: false }
+}
 
 fn report(counters: Value, of_calls: Value) -> String {
     let report = json!({
@@ -20,7 +27,7 @@ fn report(counters: Value, of_calls: Value) -> String {
         }],
     });
     // A narrow space stands between thousands.
-    render(&serde_json::from_value(report).unwrap(), 20, 160, false).replace('\u{202f}', " ")
+    render(&serde_json::from_value(report).unwrap(), 20, PIPE).replace('\u{202f}', " ")
 }
 
 #[test]
@@ -82,7 +89,7 @@ fn a_slow_call_s_words_are_all_there() {
     });
     let report = serde_json::from_value(report).unwrap();
     for width in 80..=200 {
-        let text = render(&report, 20, width, false);
+        let text = render(&report, 20, terminal(width));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("with 512.0 KiB, caused by nobody followed)"), "{width}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
@@ -96,4 +103,147 @@ fn what_can_not_be_counted_is_unavailable_and_never_nothing() {
     assert!(text.contains("cycles unavailable: no such counter"), "{text}");
     assert!(!text.contains("counted:") && !text.contains("0 cycles"), "{text}");
     assert!(!report(json!([]), json!({})).contains("cycles"));
+}
+
+const CONNECTIONS: [&str; 2] =
+    ["tcp 127.0.0.1:38390 -> 127.0.0.1:8080", "tcp 127.0.0.1:38392 -> 127.0.0.1:8080"];
+
+/// Two rows with all numbers there can be, and `times` calls in each.
+fn two_rows(of: [&str; 2], changed: Value) -> weigh_schema::call::CallsReport {
+    let row = |of: &str| {
+        json!({
+            "call": "sendto", "of": of, "calls_total": 1112, "errors_total": 3, "bytes_total": 13_107_200,
+            "time_seconds": 1.0, "time_p50_seconds": 0.1, "time_p99_seconds": 0.2, "time_max_seconds": 0.3,
+            "counters": {}, "later": { "pending_total": 1, "timers_total": 2 },
+            "parts": {
+                "sched": { "run_queue_seconds": 0.5 }, "block": { "waiting_seconds": 0.3 },
+                "kernel": { "time_seconds": 0.2 },
+            },
+        })
+    };
+    let mut report = json!({
+        "schema": "weigh.calls/1", "command": ["true"], "wall_seconds": 1.0, "grouping": "file",
+        "mechanism": "bpf", "subsystems": [], "counters": [], "calls_total": 1112, "threads_total": 2,
+        "lost_total": 0, "untold_total": 0, "calls": of.map(row), "slowest": [],
+    });
+    report.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+    serde_json::from_value(report).unwrap()
+}
+
+fn text(report: &weigh_schema::call::CallsReport, rows: usize, screen: Screen) -> String {
+    render(report, rows, screen).replace('\u{202f}', " ")
+}
+
+#[test]
+fn where_the_time_went_is_told_at_any_width_and_what_has_no_room_is_named() {
+    let report = two_rows(["a", "b"], json!({}));
+    const PARTS: &str = "run queue 50 %, block wait 30 %, kernel 20 %";
+    for width in 60..200 {
+        let text = text(&report, 20, terminal(width));
+        assert_eq!(text.matches(PARTS).count(), 2, "{width}: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        let titles = text.lines().find(|line| line.starts_with("call ")).unwrap();
+        let shown = titles.trim_end_matches("where the time went").split_whitespace();
+        let shown: Vec<&str> = shown.skip(1).collect();
+        assert!(["calls", "total", "mean"].iter().all(|name| shown.contains(name)), "{titles}");
+        let said = text.lines().find_map(|line| line.strip_prefix("left out: "));
+        let left_out = said.map_or("", |said| said.split_once(';').unwrap().0);
+        let left_out: Vec<&str> = left_out.split(", ").filter(|name| !name.is_empty()).collect();
+        assert_eq!(shown.len() + left_out.len(), 8, "{width}: {text}");
+        // Each row's numbers are as many as it has titles.
+        let row = text.lines().find(|line| line.starts_with("sendto (a)")).unwrap();
+        assert_eq!(row.contains("200.0 ms"), shown.contains(&"p99"), "{width}: {text}");
+        assert_eq!(row.contains("12.5 MiB"), shown.contains(&"bytes"), "{width}: {text}");
+    }
+    let narrow = text(&report, 20, terminal(70));
+    assert!(
+        narrow.contains("\nleft out: p50, p99; 84 columns have room, and --json has all\n"),
+        "{narrow}"
+    );
+    assert!(text(&report, 20, terminal(83)).contains("left out: p50; 84 columns"));
+    assert!(!text(&report, 20, terminal(84)).contains("left out"));
+}
+
+#[test]
+fn rows_of_files_and_connections_can_be_told_apart_at_any_width() {
+    let paths = [
+        "/tmp/user/deep/aaaaaaaaaaaaaaaaaaaaaaaaaaaaa/first",
+        "/tmp/user/deep/aaaaaaaaaaaaaaaaaaaaaaaaaaaaa/second",
+    ];
+    for (of, marks) in
+        [(CONNECTIONS, [":38390 -> ", ":38392 -> "]), (paths, ["/first)", "/second)"])]
+    {
+        let report = two_rows(of, json!({}));
+        for width in 60..200 {
+            let text = text(&report, 20, terminal(width));
+            for mark in marks {
+                assert_eq!(text.matches(mark).count(), 1, "{width}: {text}");
+            }
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        }
+        let piped = text(&report, 20, Screen { columns: 60, ..PIPE });
+        let row = |of: &str| {
+            piped.lines().any(|line| {
+                line.contains(&format!("sendto ({of})")) && line.contains("kernel 20 %")
+            })
+        };
+        assert!(of.into_iter().all(row), "{piped}");
+    }
+}
+
+#[test]
+fn no_rows_are_no_table() {
+    let report = two_rows(["a", "b"], json!({}));
+    let none = text(&report, 0, PIPE);
+    assert!(none.contains("\n2 kinds of calls; --rows shows them\n"), "{none}");
+    assert!(!none.contains("p50"), "{none}");
+    let one = text(&report, 1, PIPE);
+    assert!(one.contains("\nand 1 more kind of calls; --rows shows more\n"), "{one}");
+}
+
+#[test]
+fn one_is_not_several_and_thousands_are_apart() {
+    let found = text(&two_rows(["a", "b"], json!({ "missed_arrivals_total": 1 })), 20, PIPE);
+    assert!(found.starts_with("weigh  1 112 calls of 2 threads in 1.000 s\n"), "{found}");
+    assert!(found.contains("sendto (a)  1 112 "), "{found}");
+    assert!(found.contains("later: 1 thing pending, 2 timers\n"), "{found}");
+    assert!(found.contains("missed: 1 return of a thread to a CPU"), "{found}");
+}
+
+#[test]
+fn who_is_asked_to_wait_waits_as_asked_and_others_for_what_nobody_knows() {
+    let said = |call: &str| {
+        let call = json!({
+            "call": call, "pid": 1, "tid": 1, "at_seconds": 0.0, "time_seconds": 0.05, "result": 0,
+            "parts": { "sched": { "waiting_seconds": 0.05, "switches_total": 1 } },
+        });
+        sentence(&serde_json::from_value(call).unwrap())
+    };
+    for call in ["nanosleep", "clock_nanosleep", "clock_nanosleep (32-bit)"] {
+        let words = "50.0 ms: 50.0 ms sleeping, as it was asked to (1 switch)";
+        assert_eq!(said(call), format!("{call} {words}"));
+    }
+    assert!(said("epoll_wait").contains("waiting for descriptors, as it was asked to"));
+    assert!(said("read").contains("waiting for what no probe tells"));
+}
+
+#[test]
+fn what_found_no_room_is_told_apart_with_what_can_be_done() {
+    let mut changed = json!({ "lost_total": 522 });
+    let lost = |changed: &Value| {
+        let report = two_rows(["a", "b"], changed.clone());
+        text(&report, 20, PIPE).lines().collect::<Vec<_>>().join(" ")
+    };
+    let calls = lost(&changed);
+    assert!(calls.contains("lost: 522 calls or threads found no room"), "{calls}");
+    assert!(calls.contains("--by call needs fewer rows"), "{calls}");
+    assert!(!calls.contains("left behind"), "{calls}");
+    changed["grouping"] = json!("call");
+    assert!(!lost(&changed).contains("--by call"));
+    let mut report = two_rows(["a", "b"], changed);
+    let number = serde_json::from_value(json!(521)).unwrap();
+    report.calls[0].later.insert("lost_total".into(), number);
+    let both = text(&report, 20, PIPE).lines().collect::<Vec<_>>().join(" ");
+    assert!(both.contains("lost: 521 things that calls left behind"), "{both}");
+    assert!(both.contains("lost: 1 call or thread found no room"), "{both}");
 }

@@ -8,6 +8,7 @@ mod common {
 use common::sample;
 use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals, Transferred, Trust, Unseen};
+use weigh_show::Screen;
 use weigh_show::darshan::{Ranks, head, record};
 
 #[test]
@@ -70,11 +71,12 @@ fn what_was_not_seen_of_a_file_is_minus_one() {
 #[test]
 fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
     let found = sample::limited(4).summary.io.unwrap();
+    let screen = Screen { columns: 200, is_terminal: true, color: false };
     let questions = |unseen| {
         let mapped = Transferred { unseen, ..Transferred::default() };
         let by_kind = [("mapped".to_string(), mapped)].into();
         let shown = [used(Totals { by_kind, ..Totals::default() })];
-        let text = weigh_show::io::render_recorded(&found, &shown, 200, false);
+        let text = weigh_show::io::render_recorded(&found, &shown, screen);
         let row = text.lines().find(|line| line.ends_with("/a  cat 7")).unwrap().to_string();
         row.matches('?').count()
     };

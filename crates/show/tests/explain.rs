@@ -5,9 +5,10 @@ mod common {
     pub mod golden;
 }
 
-use common::explained::{nothing, requests, slow};
+use common::explained::{difference, nothing, requests, slow};
 use common::golden::check;
-use weigh_show::explain::{page, render};
+use weigh_schema::explain::{Doing, ExplainedKind, Verdict};
+use weigh_show::explain::{page, render, sentences};
 
 #[test]
 fn what_differs_is_said_in_sentences() {
@@ -29,9 +30,44 @@ fn that_nothing_differs_is_said_too() {
 
 #[test]
 fn what_is_left_out_is_counted() {
+    let none = render(&slow(), 0, 100, false);
+    assert!(none.contains("\n3 kinds of calls; --rows shows them\n"), "{none}");
     let text = render(&slow(), 1, 100, false);
     assert!(text.contains("and 2 more kinds of calls; --rows shows more"), "{text}");
     assert!(!text.contains("pread64"), "{text}");
+}
+
+#[test]
+fn a_call_that_is_there_to_wait_waits_as_it_was_asked_to() {
+    let said = |call: &str| {
+        let mut report = slow();
+        let differences = vec![difference("sched", Doing::Waiting, 8.2e-3, 1.1e-3)];
+        report.kinds[0] = ExplainedKind {
+            call: call.into(),
+            of: None,
+            differences,
+            counters: Vec::new(),
+            ..report.kinds[0].clone()
+        };
+        render(&report, 1, 100, false)
+    };
+    let text = said("clock_nanosleep");
+    assert!(text.contains("\n  7.1 ms more sleeping, as it was asked to\n"), "{text}");
+    assert!(said("read").contains("\n  7.1 ms more waiting for what no probe tells\n"));
+}
+
+#[test]
+fn one_call_is_not_several() {
+    let mut report = slow();
+    report.calls_total = 1;
+    report.untold_total = 1;
+    report.kinds.retain(|kind| kind.verdict == Verdict::TooFew);
+    report.kinds[0].calls_total = 1;
+    let text = render(&report, 10, 100, false);
+    assert!(text.starts_with("weigh  1 call of "), "{text}");
+    assert!(text.contains("not in the file: 1 call came faster"), "{text}");
+    let [only] = &sentences(&report.kinds[0], report.of)[..] else { panic!("one sentence") };
+    assert_eq!(only, "close: 1 call, too few to compare");
 }
 
 #[test]

@@ -61,8 +61,8 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         }
         // Standard output is the command's, or the JSON's.
         let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
-        tell(arguments.pid.is_none() || is_json, WIDE, |columns, color| {
-            weigh_show::calls::render(&followed.report, arguments.rows, columns, color)
+        tell(arguments.pid.is_none() || is_json, WIDE, |screen| {
+            weigh_show::calls::render(&followed.report, arguments.rows, screen)
         })?;
     }
     if let Some(json) = json {

@@ -141,7 +141,7 @@ impl Following<'_> {
         let report = report(&book, &run, &name);
         if let Some(live) = &mut self.live {
             let rows = self.arguments.telling.rows;
-            live.draw(|columns, color| super::text(&report, rows, columns, color));
+            live.draw(|screen| super::text(&report, rows, screen));
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
 use weigh_keep::KeepError;
 use weigh_schema::io::{FileUse, IoReport};
+use weigh_show::Screen;
 
 use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
@@ -77,17 +78,15 @@ fn tell_all(
     let told = json.map_or(Ok(()), |json| json.write_json(report));
     let whole = kept.map_err(anyhow::Error::from).and(told);
     if !telling.quiet || whole.is_err() {
-        tell(is_beside || is_json, WIDE, |columns, color| {
-            text(report, telling.rows, columns, color)
-        })?;
+        tell(is_beside || is_json, WIDE, |screen| text(report, telling.rows, screen))?;
     }
     whole
 }
 
 /// The table, with so many files.
-fn text(report: &IoReport<Files<'_>>, rows: usize, columns: usize, color: bool) -> String {
+fn text(report: &IoReport<Files<'_>>, rows: usize, screen: Screen) -> String {
     let shown: Vec<FileUse> = report.files.iter().take(rows).collect();
-    weigh_show::io::render(&report.found, &shown, report.files.len(), columns, color)
+    weigh_show::io::render(&report.found, &shown, report.files.len(), screen)
 }
 
 /// `docs/io.md`.

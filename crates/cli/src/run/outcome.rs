@@ -12,7 +12,7 @@ use weigh_show::table::{self, Style};
 
 use super::announce::Announcer;
 use super::settings::Settings;
-use crate::show::{color, files_used, width, write_page};
+use crate::show::{files_used, screen, width, write_page};
 
 /// As `timeout` does.
 const LIMIT_STATUS: u8 = 124;
@@ -72,22 +72,22 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
     }
     // Without a recording the summary has no other place than the terminal.
     if trouble.is_some() || !(settings.arguments.quiet || quiet) {
-        let err = std::io::stderr();
+        let screen = screen(&std::io::stderr(), 80);
         let place = directory.display().to_string();
         let style = Style {
-            color: color(&err),
-            width: if err.is_terminal() { width(&err) } else { 80 },
+            color: screen.color,
+            width: screen.columns,
             complete: trouble.is_none(),
             recording: Some(&place),
         };
         eprint!("{}", table::render(&summary, style));
         match (&recording, &summary.io) {
-            (Ok(Some(recording)), _) => match files_used(recording, style.width, style.color) {
+            (Ok(Some(recording)), _) => match files_used(recording, screen) {
                 Ok(text) => eprint!("{text}"),
                 Err(error) => eprintln!("weigh: {error:#}"),
             },
             (_, Some(found)) => {
-                eprint!("{}", weigh_show::io::render_without_rows(found, style.width, style.color));
+                eprint!("{}", weigh_show::io::render_without_rows(found, screen));
             }
             _ => {}
         }

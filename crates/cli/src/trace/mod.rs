@@ -199,7 +199,7 @@ fn tell(arguments: &TraceArguments, found: &SynthesisReport) -> anyhow::Result<(
     let is_taken = !arguments.command.is_empty()
         || arguments.output.as_deref().is_some_and(|path| path.as_os_str() == "-")
         || arguments.synthesis.json.as_deref() == Some("-");
-    show::tell(is_taken, WIDE, |columns, color| {
-        weigh_show::synthesis::render(found, way::ROWS, columns, color)
+    show::tell(is_taken, WIDE, |screen| {
+        weigh_show::synthesis::render(found, way::ROWS, screen.columns, screen.color)
     })
 }

@@ -225,7 +225,9 @@ impl Stream {
         let now = Moment::now().ns();
         let seconds = now.saturating_sub(self.meaning.began_ns) as f64 / 1e9;
         if let (Some(found), Some(live)) = (self.found(ROWS, (now, seconds)), self.live()) {
-            live.draw(|columns, color| weigh_show::synthesis::render(&found, ROWS, columns, color));
+            live.draw(|screen| {
+                weigh_show::synthesis::render(&found, ROWS, screen.columns, screen.color)
+            });
         }
     }
 

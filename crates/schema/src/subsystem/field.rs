@@ -16,8 +16,8 @@ pub struct Field {
     pub beside: Option<&'static str>,
     /// The part without which it lacks what went through the page cache.
     pub wholly_with: Option<&'static str>,
-    /// What its amount is of in a sentence, where that is not its name.
-    words: Option<&'static str>,
+    /// What one of it is in a sentence, and what several are, where that is not its name.
+    words: Option<[&'static str; 2]>,
 }
 
 impl Field {
@@ -33,13 +33,23 @@ impl Field {
         Field { wholly_with: Some(part), ..self }
     }
 
+    /// For bytes and seconds, of which one is no other than several.
     pub(super) const fn in_words(self, words: &'static str) -> Field {
-        Field { words: Some(words), ..self }
+        self.counted(words, words)
+    }
+
+    pub(super) const fn counted(self, one: &'static str, several: &'static str) -> Field {
+        Field { words: Some([one, several]), ..self }
     }
 
     /// What its amount is of, in a sentence: `4 requests`, `3 dirtied pages`.
     pub fn words(&self) -> String {
-        self.words.map_or_else(|| self.name.replace('_', " "), str::to_string)
+        self.words.map_or_else(|| self.name.replace('_', " "), |[_, several]| several.to_string())
+    }
+
+    /// The same of an amount of one: `1 request`.
+    pub fn word(&self) -> String {
+        self.words.map_or_else(|| singular(&self.words()), |[one, _]| one.to_string())
     }
 
     /// Whether what it needs beside its own part is among those that were looked into.
@@ -78,5 +88,35 @@ impl Field {
             Unit::Seconds => raw as f64 / 1e9,
             _ => raw as f64,
         }
+    }
+}
+
+/// One of what that is several of, by the rules that most nouns keep.
+pub(crate) fn singular(several: &str) -> String {
+    let one = match several {
+        name if name.ends_with("ies") => name.strip_suffix("ies").map(|stem| format!("{stem}y")),
+        name if name.ends_with("ches") => name.strip_suffix("es").map(str::to_string),
+        name => name.strip_suffix('s').map(str::to_string),
+    };
+    one.unwrap_or_else(|| several.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subsystem::{CPU_COUNTERS, LATER, PART, SUBSYSTEMS};
+
+    #[test]
+    fn one_of_what_is_counted_is_told_from_several() {
+        let of_parts = SUBSYSTEMS.iter().flat_map(|subsystem| subsystem.fields);
+        let counts: Vec<&Field> =
+            PART.iter().chain(of_parts).chain(LATER).filter(|f| f.unit == Unit::Count).collect();
+        assert!(!counts.is_empty());
+        for field in counts {
+            assert_ne!(field.word(), field.words(), "{}: 1 what, and 2 what?", field.key());
+        }
+        assert!(CPU_COUNTERS.iter().all(|counter| singular(counter.name) != counter.name));
+        let words = ["entries", "switches", "handles", "dirtied pages"];
+        assert_eq!(words.map(singular), ["entry", "switch", "handle", "dirtied page"]);
     }
 }

@@ -5,6 +5,7 @@
 //! not measured. Its number is in an account's head, beside the time: it is of the whole call, or interval.
 
 use super::PARTS;
+use super::field::singular;
 
 /// A counter of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,11 @@ impl CpuCounter {
     /// The one of that name.
     pub fn named(name: &str) -> Option<&'static CpuCounter> {
         CPU_COUNTERS.iter().find(|counter| counter.name == name)
+    }
+
+    /// One of what it counts.
+    pub fn word(&self) -> String {
+        singular(self.name)
     }
 
     /// Its bit's place in a set.

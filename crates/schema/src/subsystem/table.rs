@@ -44,8 +44,8 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         busy: "taken by interrupts and softirqs",
         waits: "waiting in interrupts",
         fields: &[
-            Field::new("hard", SECONDS, "in handlers of interrupts"),
-            Field::new("soft", SECONDS, "in softirqs"),
+            Field::new("hard", SECONDS, "in handlers of interrupts").in_words("handlers of interrupts"),
+            Field::new("soft", SECONDS, "in softirqs").in_words("softirqs"),
         ],
     },
     Subsystem {
@@ -72,8 +72,10 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         busy: "in page faults",
         waits: "waiting in page faults",
         fields: &[
-            Field::new("user", COUNT, "faults of the program's own code"),
-            Field::new("kernel", COUNT, "faults of kernel code on the program's memory"),
+            Field::new("user", COUNT, "faults of the program's own code")
+                .counted("fault of the program", "faults of the program"),
+            Field::new("kernel", COUNT, "faults of kernel code on the program's memory")
+                .counted("fault of kernel code", "faults of kernel code"),
         ],
     },
     Subsystem {
@@ -100,7 +102,8 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                 "inodes that the call wrote itself, as the kernel's own writers do",
             ),
             Field::new("pages", COUNT, "pages that the call itself sent on their way (ext4)"),
-            Field::new("awaited", COUNT, "waits for one folio on its way; their time is of block"),
+            Field::new("awaited", COUNT, "waits for one folio on its way; their time is of block")
+                .counted("wait for a folio", "waits for a folio"),
         ],
     },
     Subsystem {
@@ -170,7 +173,7 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                  `pagecache`",
             )
             .beside("pagecache")
-            .in_words("requests caused by nobody followed"),
+            .counted("request caused by nobody followed", "requests caused by nobody followed"),
             Field::new(
                 "foreign",
                 BYTES,
@@ -213,9 +216,11 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                 "datagrams",
                 COUNT,
                 "sends that were accepted; one may be cut into several later",
-            ),
+            )
+            .counted("datagram sent", "datagrams sent"),
             Field::new("sent", BYTES, "their payload"),
-            Field::new("receipts", COUNT, "datagrams that were taken from sockets"),
+            Field::new("receipts", COUNT, "datagrams that were taken from sockets")
+                .counted("datagram received", "datagrams received"),
             Field::new("received", BYTES, "their payload"),
         ],
     },
@@ -240,7 +245,8 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                 "dropped",
                 COUNT,
                 "packets that a queue threw away because the call's came, most often those",
-            ),
+            )
+            .counted("packet dropped", "packets dropped"),
             Field::new(
                 "queue",
                 SECONDS,
@@ -253,14 +259,16 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         help: "work that is left to kernel threads",
         busy: "queueing work",
         waits: "waiting for queued work",
-        fields: &[Field::new("queued", COUNT, "work items handed over")],
+        fields: &[Field::new("queued", COUNT, "work items handed over")
+            .counted("work item queued", "work items queued")],
     },
     Subsystem {
         name: "timer",
         help: "timers that were set",
         busy: "setting timers",
         waits: "waiting for timers",
-        fields: &[Field::new("started", COUNT, "timers and high-resolution timers started")],
+        fields: &[Field::new("started", COUNT, "timers and high-resolution timers started")
+            .counted("timer started", "timers started")],
     },
     Subsystem {
         name: "uring",
@@ -268,15 +276,18 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         busy: "in io_uring",
         waits: "waiting in io_uring",
         fields: &[
-            Field::new("submitted", COUNT, "requests handed in"),
-            Field::new("completed", COUNT, "requests completed while the call lasted"),
+            Field::new("submitted", COUNT, "requests handed in")
+                .counted("request handed in", "requests handed in"),
+            Field::new("completed", COUNT, "requests completed while the call lasted")
+                .counted("request completed", "requests completed"),
         ],
     },
 ];
 
 /// What a call or a token caused that happened when the call had returned already.
 pub const LATER: &[Field] = &[
-    Field::new("pending", COUNT, "things it caused that have not come to an end"),
+    Field::new("pending", COUNT, "things it caused that have not come to an end")
+        .counted("thing pending", "things pending"),
     Field::new(
         "block_requests",
         COUNT,
@@ -284,13 +295,16 @@ pub const LATER: &[Field] = &[
          `pagecache`: so with the bytes and times of these",
     )
     .wholly_with("pagecache"),
-    Field::new("block", BYTES, "bytes of these, at completion").wholly_with("pagecache"),
+    Field::new("block", BYTES, "bytes of these, at completion")
+        .wholly_with("pagecache")
+        .in_words("transferred by block devices"),
     Field::new(
         "block_written",
         BYTES,
         "bytes written of its pages, and of direct writes; without `pagecache` of direct writes alone",
     )
-    .wholly_with("pagecache"),
+    .wholly_with("pagecache")
+    .in_words("written to block devices"),
     Field::new("block_queue", SECONDS, "from the request to its issue, shared by bytes")
         .wholly_with("pagecache"),
     Field::new("block_device", SECONDS, "from issue to completion, shared by bytes")
@@ -302,29 +316,36 @@ pub const LATER: &[Field] = &[
          `pagecache`",
     )
     .beside("pagecache")
-    .in_words("block caused by nobody followed"),
+    .in_words("transferred by block devices for nobody followed"),
     Field::new(
         "tcp_transmitted",
         BYTES,
         "payload that TCP handed to the network, repeats included",
-    ),
-    Field::new("tcp_retransmitted", BYTES, "payload that TCP sent again"),
-    Field::new("udp_dropped", COUNT, "datagrams for the socket it read last that found no room"),
-    Field::new("qdisc_packets", COUNT, "packets it put into a queue that others took out"),
-    Field::new("qdisc", SECONDS, "how long those were in it"),
-    Field::new("qdisc_dropped", COUNT, "packets that others made it throw away"),
-    Field::new("fuse_requests", COUNT, "requests to a file system's server that were answered"),
-    Field::new("fuse", SECONDS, "from them to their answers"),
-    Field::new("uring_requests", COUNT, "requests of io_uring that completed in none of its calls"),
-    Field::new("softirq", SECONDS, "in softirqs on its behalf"),
+    )
+    .in_words("sent by TCP"),
+    Field::new("tcp_retransmitted", BYTES, "payload that TCP sent again").in_words("sent again by TCP"),
+    Field::new("udp_dropped", COUNT, "datagrams for the socket it read last that found no room")
+        .counted("UDP datagram dropped", "UDP datagrams dropped"),
+    Field::new("qdisc_packets", COUNT, "packets it put into a queue that others took out")
+        .counted("packet queued before a device", "packets queued before a device"),
+    Field::new("qdisc", SECONDS, "how long those were in it").in_words("queues before devices"),
+    Field::new("qdisc_dropped", COUNT, "packets that others made it throw away")
+        .counted("packet dropped before a device", "packets dropped before a device"),
+    Field::new("fuse_requests", COUNT, "requests to a file system's server that were answered")
+        .counted("FUSE request", "FUSE requests"),
+    Field::new("fuse", SECONDS, "from them to their answers").in_words("FUSE server"),
+    Field::new("uring_requests", COUNT, "requests of io_uring that completed in none of its calls")
+        .counted("request of io_uring", "requests of io_uring"),
+    Field::new("softirq", SECONDS, "in softirqs on its behalf").in_words("softirqs"),
     Field::new("work_items", COUNT, "work items it queued that have run"),
     Field::new("work", SECONDS, "their time"),
     Field::new("timers", COUNT, "timers it started that have run"),
-    Field::new("timer", SECONDS, "their time"),
+    Field::new("timer", SECONDS, "their time").in_words("timer functions"),
     Field::new(
         "lost",
         COUNT,
         "things it left behind that found no room to be remembered, at least so many: what they cost later \
          is missing",
-    ),
+    )
+    .counted("thing that found no room", "things that found no room"),
 ];

@@ -4,16 +4,17 @@
 pub mod docs;
 mod functions;
 mod slowest;
+mod table;
 
 use weigh_schema::Mechanism;
-use weigh_schema::amount::show_amount;
-use weigh_schema::call::{CallKind, CallsReport, Numbers};
+use weigh_schema::amount::{show_amount, show_number_of};
+use weigh_schema::call::{CallKind, CallsReport, Grouping, Numbers};
 use weigh_schema::subsystem::{
     COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, LATER, PART, SUBSYSTEMS, Subsystem,
 };
 use weigh_schema::{Number, Unit};
 
-use crate::text::{Line, Paint, wrap};
+use crate::text::{Line, Paint, Screen, more_rows, wrap};
 use slowest::slow_lines;
 
 pub use slowest::sentence;
@@ -22,41 +23,22 @@ pub(crate) use slowest::{OWN, RUNNABLE};
 /// Parts that took less than this share of the time are not named.
 const LEAST_SHARE: f64 = 0.01;
 
-/// The most parts that are named for a call.
-const PARTS_MOST: usize = 4;
-
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
+
+/// How many things that a kind of calls left behind found no room, in `later`.
+const LOST_LATER: &str = "lost_total";
 
 /// The most lines a text below the table may take.
 const TEXT_LINES: usize = 4;
 
-const COLUMNS: [(&str, usize); 8] = [
-    ("calls", 9),
-    ("failed", 8),
-    ("total", 10),
-    ("mean", 10),
-    ("p50", 10),
-    ("p99", 10),
-    ("max", 10),
-    ("bytes", 10),
-];
-
 /// The report as text, with a line end after its last line. `rows` kinds of calls at most.
-pub fn render(report: &CallsReport, rows: usize, width: usize, color: bool) -> String {
-    let width = width.max(LEAST_WIDTH);
+pub fn render(report: &CallsReport, rows: usize, screen: Screen) -> String {
+    let screen = screen.at_least(LEAST_WIDTH);
+    let width = screen.columns;
     let mut lines = vec![headline(report), Line::new()];
-    let names = report.calls.iter().take(rows).map(|kind| title(kind).chars().count());
-    let name_width = names.max().unwrap_or(4).clamp(4, 32) + 2;
-    lines.push(titles(name_width));
-    for kind in report.calls.iter().take(rows) {
-        lines.push(row(kind, name_width));
-        lines.extend(counted(&kind.counters, kind.calls_total, width));
-        lines.extend(later(kind, width));
-    }
-    if report.calls.len() > rows {
-        let more =
-            format!("and {} more kinds of calls; --rows shows more", report.calls.len() - rows);
+    lines.extend(table::lines(&report.calls[..report.calls.len().min(rows)], screen));
+    if let Some(more) = more_rows(rows, report.calls.len(), "kind of calls", "kinds of calls") {
         lines.push(Line::new().add(more, Paint::Dim));
     }
     if !report.slowest.is_empty() {
@@ -67,7 +49,7 @@ pub fn render(report: &CallsReport, rows: usize, width: usize, color: bool) -> S
     lines.extend(cost(report, width));
     lines.extend(functions::lines(report, width));
     lines.extend(notes(report, width));
-    lines.iter().map(|line| line.render(width, color) + "\n").collect()
+    screen.render(&lines)
 }
 
 fn seconds(value: f64) -> String {
@@ -78,11 +60,10 @@ fn headline(report: &CallsReport) -> Line {
     let whose = match (report.threads_total, report.pid) {
         (_, Some(pid)) => format!("of process {pid}"),
         (1, _) => "of one thread".to_string(),
-        (threads, _) => format!("of {threads} threads"),
+        (threads, _) => format!("of {}", show_number_of(threads, "thread", "threads")),
     };
-    let calls = report.calls_total;
-    let text =
-        format!("{calls} calls {whose} in {}{}", seconds(report.wall_seconds), written(report));
+    let calls = show_number_of(report.calls_total, "call", "calls");
+    let text = format!("{calls} {whose} in {}{}", seconds(report.wall_seconds), written(report));
     Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
 }
 
@@ -119,48 +100,11 @@ fn written(report: &CallsReport) -> String {
     }
 }
 
-fn title(kind: &CallKind) -> String {
-    about(&kind.call, kind.of.as_deref())
-}
-
 fn about(call: &str, of: Option<&str>) -> String {
     match of {
         Some(of) => format!("{call} ({of})"),
         None => call.to_string(),
     }
-}
-
-fn titles(name_width: usize) -> Line {
-    let line = Line::new().add(format!("{:name_width$}", "call"), Paint::Dim);
-    let columns = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}"));
-    line.add(columns.collect::<String>(), Paint::Dim).add("  where the time went", Paint::Dim)
-}
-
-fn row(kind: &CallKind, name_width: usize) -> Line {
-    let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
-    let mean = kind.time_seconds / kind.calls_total.max(1) as f64;
-    let bytes = match kind.bytes_total {
-        0 => String::new(),
-        bytes => show_amount(bytes as f64, Unit::Bytes),
-    };
-    let cells = [
-        kind.calls_total.to_string(),
-        count(kind.errors_total),
-        seconds(kind.time_seconds),
-        seconds(mean),
-        seconds(kind.time_p50_seconds),
-        seconds(kind.time_p99_seconds),
-        seconds(kind.time_max_seconds),
-        bytes,
-    ];
-    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
-    let name = crate::text::cut(&title(kind), name_width - 1);
-    Line::new()
-        .add(name, Paint::Bold)
-        .pad_to(name_width)
-        .add(cells.collect::<String>(), Paint::Plain)
-        .add("  ", Paint::Plain)
-        .add(shares(kind), Paint::Plain)
 }
 
 /// A time of a call, and what it was: `busy` and `waits` of its subsystem.
@@ -171,6 +115,11 @@ struct Share {
 }
 
 impl Share {
+    /// Whether it is a wait that no part of the kernel asked for.
+    fn is_plain_wait(&self) -> bool {
+        self.is_wait && self.part.name == "sched"
+    }
+
     /// Whether somebody can be in the way in it: waits for a CPU are kept apart from others, and a
     /// lock can be waited for on the CPU.
     fn is_rivals(&self) -> bool {
@@ -225,34 +174,11 @@ fn run_queue(parts: &std::collections::BTreeMap<String, Numbers>) -> f64 {
     sched.and_then(|n| n.get("run_queue_seconds")).map_or(0.0, |n| n.as_f64())
 }
 
-fn shares(kind: &CallKind) -> String {
-    let percent = |seconds: f64| (100.0 * seconds / kind.time_seconds).round();
-    let mut named: Vec<(f64, String)> = split(&kind.parts)
-        .iter()
-        .map(|share| {
-            let wait = if share.is_wait { " wait" } else { "" };
-            (share.seconds, format!("{}{wait}", share.part.name))
-        })
-        .collect();
-    named.push((run_queue(&kind.parts), "run queue".to_string()));
-    named.retain(|(seconds, _)| *seconds >= kind.time_seconds * LEAST_SHARE && *seconds > 0.0);
-    named.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words = named.iter().take(PARTS_MOST).map(|(s, name)| format!("{name} {} %", percent(*s)));
-    words.collect::<Vec<_>>().join(", ")
-}
-
 /// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
 fn in_words(field: &Field, number: &Number) -> String {
     let amount = show_amount(number.as_f64(), field.unit);
-    let name = field.words();
     let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
-    format!("{amount} {}", if is_one { singular(&name) } else { name })
-}
-
-pub(crate) fn singular(name: &str) -> String {
-    let (noun, rest) = name.split_at(name.find(" caused by").unwrap_or(name.len()));
-    let plural = if noun.ends_with("ches") { "es" } else { "s" };
-    format!("{}{rest}", noun.strip_suffix(plural).unwrap_or(noun))
+    format!("{amount} {}", if is_one { field.word() } else { field.words() })
 }
 
 /// The same for a number of which nothing but its key is known.
@@ -277,7 +203,7 @@ fn later(kind: &CallKind, width: usize) -> Vec<Line> {
     if words.is_empty() {
         return Vec::new();
     }
-    below(&format!("later: {}", words.join(", ")), width)
+    below(&format!("later: {}", words.join(", ")), width, Paint::Dim)
 }
 
 /// What the CPU counted meanwhile, in words.
@@ -303,33 +229,59 @@ fn counted(counters: &Numbers, calls: u64, width: usize) -> Vec<Line> {
     let count = CPU_COUNTERS.iter().find_map(|counter| counters.get(counter.key));
     let each = count.map_or(0.0, |count| count.as_f64() / calls.max(1) as f64);
     first.push_str(&format!(" ({} a call)", show_amount(each.round(), Unit::Count)));
-    below(&format!("counted: {}", words.join(", ")), width)
+    below(&format!("counted: {}", words.join(", ")), width, Paint::Dim)
 }
 
 /// Lines below a row.
-fn below(text: &str, width: usize) -> Vec<Line> {
+fn below(text: &str, width: usize, paint: Paint) -> Vec<Line> {
     let lines = wrap(text, width.saturating_sub(4), TEXT_LINES).into_iter();
-    lines.map(|text| Line::new().add("    ", Paint::Plain).add(text, Paint::Dim)).collect()
+    lines.map(|text| Line::new().add("    ", Paint::Plain).add(text, paint)).collect()
+}
+
+/// What found no room, told apart as far as the rows say what of it calls had left behind.
+fn lost(report: &CallsReport) -> Vec<String> {
+    let of = |kind: &CallKind| kind.later.get(LOST_LATER).map_or(0.0, |number| number.as_f64());
+    let left_behind = report.calls.iter().map(of).sum::<f64>() as u64;
+    let left_behind = left_behind.min(report.lost_total);
+    let others = report.lost_total - left_behind;
+    let mut texts = Vec::new();
+    if left_behind > 0 {
+        texts.push(format!(
+            "lost: {} that calls left behind (dirty pages, packets, requests, timers) found no room: what that \
+             cost later is missing in `later`. Fewer parts (--subsystems) leave less behind",
+            show_number_of(left_behind, "thing", "things"),
+        ));
+    }
+    if others > 0 {
+        let rows = match report.grouping {
+            Grouping::Call => {
+                "Fewer threads at once, or fewer parts (--subsystems), need less room"
+            }
+            _ => "The table has an end: --by call needs fewer rows",
+        };
+        texts.push(format!(
+            "lost: {} found no room: their numbers, or the names of what they are about, are missing above. {rows}",
+            show_number_of(others, "call or thread", "calls or threads"),
+        ));
+    }
+    texts
 }
 
 fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
     let mut texts = Vec::new();
     if report.lost_total > 0 {
-        texts.push(format!(
-            "lost: {} calls, or what they left behind, found no room: their numbers are missing above",
-            report.lost_total
-        ));
+        texts.extend(lost(report));
     }
     if report.untold_total > 0 {
         texts.push(format!(
-            "not told one by one: {} calls came faster than weigh could read them; they are in the table",
-            report.untold_total
+            "not told one by one: {} came faster than weigh reads, and stand in the table alone",
+            show_number_of(report.untold_total, "call", "calls")
         ));
     }
     if report.missed_returns_total > 0 {
         texts.push(format!(
-            "missed: {} returns of functions; the time after them may be counted to the functions' part",
-            report.missed_returns_total
+            "missed: {} of functions; the time after that may be counted to the functions' part",
+            show_number_of(report.missed_returns_total, "return", "returns")
         ));
     }
     if report.missed_arrivals_total > 0 {
@@ -338,8 +290,8 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
             _ => "a little of what followed is in its wait",
         };
         texts.push(format!(
-            "missed: {} times a thread came back to a CPU and the kernel did not tell; {instead}",
-            report.missed_arrivals_total
+            "missed: {} of a thread to a CPU, of which the kernel did not tell; {instead}",
+            show_number_of(report.missed_arrivals_total, "return", "returns")
         ));
     }
     // What is missing for the same reason is named together.

@@ -1,8 +1,8 @@
 //! A slow call in a sentence: where its time went, what was done there, and who was in its way.
 
 use weigh_schema::Unit;
-use weigh_schema::amount::show_amount;
-use weigh_schema::call::{Numbers, RIVALS, SingleCall};
+use weigh_schema::amount::{show_amount, show_number_of};
+use weigh_schema::call::{Numbers, RIVALS, SingleCall, asked_to_wait};
 use weigh_schema::subsystem::{FOREIGN, Field, PART};
 
 use super::{
@@ -17,7 +17,8 @@ pub fn sentence(call: &SingleCall) -> String {
     let mut words: Vec<(f64, String)> = split(&call.parts)
         .iter()
         .map(|share| {
-            let what = share.part.doing(share.is_wait);
+            let asked = asked_to_wait(&call.call).filter(|_| share.is_plain_wait());
+            let what = asked.map_or_else(|| share.part.doing(share.is_wait), str::to_string);
             let done = doings(&share.part, call.parts.get(&share.part.name));
             let rival = rival(call, &share.part.name).filter(|_| share.is_rivals());
             let rival = rival.unwrap_or_default();
@@ -82,8 +83,9 @@ fn doings(part: &Part, numbers: Option<&Numbers>) -> String {
 fn foreign(numbers: &Numbers) -> Option<String> {
     let amount = |key: &str, unit| Some(show_amount(numbers.get(key)?.as_f64(), unit));
     let (of, bytes) = (amount(FOREIGN[0], Unit::Count)?, amount(FOREIGN[1], Unit::Bytes)?);
-    let all = amount("requests_total", Unit::Count)?;
-    Some(format!("; {of} of {all} requests, with {bytes}, caused by nobody followed"))
+    let all = numbers.get("requests_total")?.as_f64() as u64;
+    let all = show_number_of(all, "request", "requests");
+    Some(format!("; {of} of {all}, with {bytes}, caused by nobody followed"))
 }
 
 /// Before what goes on from the line above.

@@ -7,7 +7,6 @@ use weigh_schema::explain::{Counter, CounterDifference, ExplainedKind};
 use weigh_schema::subsystem::FOREIGN;
 
 use super::{NAMED_MOST, grouped, named};
-use crate::calls::singular;
 
 /// What counters are of that are of no part of the kernel.
 pub(super) const WHOLE: &str = "the CPU";
@@ -96,7 +95,7 @@ fn words(kind: &ExplainedKind, difference: &CounterDifference) -> Option<String>
         (Unit::Seconds, "0") => format!("no time {name}"),
         (Unit::Seconds, _) => format!("{name} {slow}"),
         (_, "0") => format!("no {name}"),
-        (_, "1") => format!("1 {}", singular(&name)),
+        (_, "1") => format!("1 {}", counter.word()),
         _ => format!("{slow} {name}"),
     };
     let usual = if usual == "0" { "none" } else { &usual };

@@ -10,12 +10,14 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::io::{Advice, FileUse, Flow, IoFound, Price, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
-use crate::text::{Line, Paint, cut, wrap};
+use crate::text::{Line, Paint, Screen, harmless, shorten, wrap};
 
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
 /// A file's name and process should have so much.
 const NAME_WIDTH: usize = 28;
+/// A file's name has so much, even where its process has no room then.
+const LEAST_NAME: usize = 16;
 /// Time, bytes and calls are always there.
 const LEAST_COLUMNS: usize = 5;
 /// The most lines a text below the table may take.
@@ -38,42 +40,35 @@ const COLUMNS: [(&str, usize); 10] = [
 
 /// The report as text, with a line end after its last line. `shown` are the files that took most time, of so
 /// many in all.
-pub fn render(
-    found: &IoFound,
-    shown: &[FileUse],
-    files: usize,
-    width: usize,
-    color: bool,
-) -> String {
+pub fn render(found: &IoFound, shown: &[FileUse], files: usize, screen: Screen) -> String {
+    let screen = screen.at_least(LEAST_WIDTH);
     let left = files.saturating_sub(shown.len());
     let more = (left > 0).then(|| format!("and {left} more; --rows shows more"));
-    let lines = [headline(found, "weigh  ", width), table(found, shown, more, width)];
-    text(lines.concat(), width, color)
+    let lines = [headline(found, "weigh  ", screen.columns), table(found, shown, more, screen)];
+    screen.render(&lines.concat())
 }
 
 /// The same of a recording, of which these are the files that took most time.
-pub fn render_recorded(found: &IoFound, shown: &[FileUse], width: usize, color: bool) -> String {
+pub fn render_recorded(found: &IoFound, shown: &[FileUse], screen: Screen) -> String {
+    let screen = screen.at_least(LEAST_WIDTH);
     let left = found.uses_total.saturating_sub(shown.len() as u64);
     let more = (left > 0).then(|| format!("and {left} more, in files.parquet"));
-    let head = headline(found, "Files  ", width);
-    text([vec![Line::new()], head, table(found, shown, more, width)].concat(), width, color)
+    let head = headline(found, "Files  ", screen.columns);
+    screen.render(&[vec![Line::new()], head, table(found, shown, more, screen)].concat())
 }
 
 /// The same of a run whose rows could not be kept.
-pub fn render_without_rows(found: &IoFound, width: usize, color: bool) -> String {
+pub fn render_without_rows(found: &IoFound, screen: Screen) -> String {
+    let screen = screen.at_least(LEAST_WIDTH);
     let lost = Some("the rows of files could not be written".to_string());
-    let head = headline(found, "Files  ", width);
-    text([vec![Line::new()], head, table(found, &[], lost, width)].concat(), width, color)
+    let head = headline(found, "Files  ", screen.columns);
+    screen.render(&[vec![Line::new()], head, table(found, &[], lost, screen)].concat())
 }
 
-fn text(lines: Vec<Line>, width: usize, color: bool) -> String {
-    lines.iter().map(|line| line.render(width.max(LEAST_WIDTH), color) + "\n").collect()
-}
-
-fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, width: usize) -> Vec<Line> {
-    let width = width.max(LEAST_WIDTH);
+fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, screen: Screen) -> Vec<Line> {
+    let width = screen.columns;
     let mut lines = vec![Line::new(), titles(width)];
-    lines.extend(shown.iter().flat_map(|file| file_lines(file, width)));
+    lines.extend(shown.iter().map(|file| file_line(file, screen)));
     lines.extend(more.map(|more| Line::new().add(more, Paint::Dim)));
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
@@ -197,7 +192,7 @@ fn titles(width: usize) -> Line {
     Line::new().add(columns.collect::<String>(), Paint::Dim).add("  file", Paint::Dim)
 }
 
-fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
+fn file_line(file: &FileUse, screen: Screen) -> Line {
     let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
     let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
     let (by, unseen) = (&file.totals.by_calls, file.totals.by_calls.unseen);
@@ -218,7 +213,7 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
         known(is_hidden, amount(device(&file.totals)[0])),
         known(is_hidden, amount(device(&file.totals)[1])),
     ];
-    let columns = COLUMNS[..columns_in(width)].iter();
+    let columns = COLUMNS[..columns_in(screen.columns)].iter();
     let cells = cells.iter().zip(columns).map(|(text, (_, width))| format!("{text:>width$}"));
     let cells: String = cells.collect();
     let deleted = if file.is_deleted { " (deleted)" } else { "" };
@@ -230,21 +225,12 @@ fn file_lines(file: &FileUse, width: usize) -> Vec<Line> {
     };
     let by = format!("  {} {}{thread}{sources}", file.process, file.pid);
     let name = format!("{}{deleted}", file.name);
-    let left = width.saturating_sub(cells.len() + 2 + by.chars().count());
-    let name = if name.chars().count() > left { ending(&name, left.max(16)) } else { name };
-    vec![
-        Line::new()
-            .add(cells, Paint::Plain)
-            .add("  ", Paint::Plain)
-            .add(name, Paint::Bold)
-            .add(by, Paint::Dim),
-    ]
-}
-
-/// The end of a path says more than its beginning.
-fn ending(name: &str, width: usize) -> String {
-    let reversed: String = name.chars().rev().collect();
-    cut(&reversed, width).chars().rev().collect()
+    let left = screen.row_columns().saturating_sub(cells.len() + 2 + by.chars().count());
+    Line::new()
+        .add(cells, Paint::Plain)
+        .add("  ", Paint::Plain)
+        .add(shorten(&harmless(&name), left.max(LEAST_NAME)), Paint::Bold)
+        .add(by, Paint::Dim)
 }
 
 /// The commonest way through the file, and its share.
@@ -299,11 +285,6 @@ fn section(title: &str, texts: impl Iterator<Item = String>, width: usize) -> Ve
 mod tests {
     use super::*;
     use weigh_schema::Number;
-
-    #[test]
-    fn the_end_of_a_long_path_stays() {
-        assert_eq!(ending("/a/very/long/path/name", 8), "…th/name");
-    }
 
     #[test]
     fn a_narrow_table_has_room_for_names() {

@@ -85,7 +85,7 @@ fn bucket(from: f64, calls_total: u64, parts: &[(&str, f64)]) -> TimeBucket {
     TimeBucket { from_seconds: from, to_seconds: from * 1.25, calls_total, parts }
 }
 
-fn difference(subsystem: &str, doing: Doing, slow: f64, ordinary: f64) -> Difference {
+pub fn difference(subsystem: &str, doing: Doing, slow: f64, ordinary: f64) -> Difference {
     Difference {
         subsystem: subsystem.to_string(),
         doing,

@@ -164,7 +164,9 @@ impl Running for Guest {
         let seconds = now.saturating_sub(self.meaning.began_ns) as f64 / 1e9;
         let found = self.report(&self.counts(None), ROWS, (now, seconds));
         if let (Some(found), Some(live)) = (found, self.way.live()) {
-            live.draw(|columns, color| weigh_show::synthesis::render(&found, ROWS, columns, color));
+            live.draw(|screen| {
+                weigh_show::synthesis::render(&found, ROWS, screen.columns, screen.color)
+            });
         }
     }
 
