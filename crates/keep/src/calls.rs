@@ -5,6 +5,8 @@
 //! it, whose columns are taken over as they are (`widened`), and what came later is in memory, or in another
 //! one (`later`). What is to be known of the file as a whole stands in its key-value metadata.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +25,8 @@ use crate::table_reader::{lacking, read_notes, read_table};
 use crate::table_writer::TableWriter;
 use crate::widened;
 
+/// What every Parquet file begins with.
+const MAGIC: &[u8] = b"PAR1";
 /// Calls that were not told one by one, and so have no row.
 const UNTOLD: &str = "weigh.untold";
 /// Calls, or what they left behind, for which the kernel side had no room.
@@ -156,8 +160,21 @@ fn known_at_the_end() -> Vec<Column<CallRow>> {
     columns
 }
 
+/// Refuses what does not begin as Parquet does: that is not damaged, it is something else.
+fn refuse_what_is_no_table(path: &Path) -> Result<(), KeepError> {
+    let mut beginning = Vec::new();
+    let file = File::open(path).map_err(|error| KeepError::read(path, error))?;
+    let reading = file.take(MAGIC.len() as u64).read_to_end(&mut beginning);
+    reading.map_err(|error| KeepError::read(path, error))?;
+    match beginning == MAGIC {
+        true => Ok(()),
+        false => Err(KeepError::NoCalls { path: path.to_path_buf() }),
+    }
+}
+
 /// What is known of all calls of a file together, and what is not.
 pub fn calls_note(path: &Path) -> Result<(CallsNote, Lacking), KeepError> {
+    refuse_what_is_no_table(path)?;
     let notes = read_notes(path)?;
     let (columns, maker) = lacking::<CallRow>(path)?;
     let numbers = NUMBERS.into_iter().filter(|(key, _)| !notes.contains_key(*key));

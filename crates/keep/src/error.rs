@@ -93,6 +93,16 @@ pub enum KeepError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file that holds no calls, and never did.
+    #[error(
+        "{} holds no calls: it is no Parquet file. `weigh calls --per-call FILE -- COMMAND` writes one that \
+         does",
+        path.display()
+    )]
+    NoCalls {
+        /// The file.
+        path: PathBuf,
+    },
     /// A name for a recording that cannot be the name of a directory.
     #[error("'{id}' cannot name a recording: it must be a file name, without '/'")]
     BadId {

@@ -88,6 +88,21 @@ fn what_is_not_a_recording_is_refused() {
 }
 
 #[test]
+fn what_is_no_file_of_calls_is_not_called_damaged_and_how_one_is_made_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    for other in ["", "PAR", "root:x:0:0:root:/root:/bin/bash\n"] {
+        std::fs::write(&file, other).unwrap();
+        let refused = said(weigh_keep::calls_note(&file));
+        assert!(refused.contains("holds no calls: it is no Parquet file"), "{refused}");
+        assert!(refused.contains("weigh calls --per-call FILE"), "{refused}");
+    }
+    std::fs::write(&file, "PAR1 and no more").unwrap();
+    assert!(said(weigh_keep::calls_note(&file)).contains("is damaged"));
+    assert!(said(weigh_keep::calls_note(dir.path())).starts_with("cannot read"));
+}
+
+#[test]
 fn a_table_that_is_no_parquet_or_lacks_a_column_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
