@@ -201,6 +201,30 @@ fn an_analysis_is_kept_and_a_damaged_one_made_again() {
 }
 
 #[test]
+fn a_wrong_name_is_said_before_a_missing_image_with_what_is_like_it() {
+    let refused = |arguments: &[&str], wrong: &str, near: &str| {
+        let output = Command::new(weigh_binary()).args(arguments).output().expect("weigh starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {said}");
+        let expected = format!("this kernel has no {wrong}; did you mean ");
+        let names = said.split_once(&expected).map(|(_, names)| names.trim_end_matches("?\n"));
+        let is_named = names.is_some_and(|names| names.split(" or ").any(|name| name == near));
+        assert!(is_named, "{arguments:?}: {said}");
+        assert!(!said.contains("image") && output.stdout.is_empty(), "{arguments:?}: {said}");
+    };
+    let part = "part \"vsf\"";
+    refused(&["doctor", "kernel", "--parts", "vsf"], part, "vfs");
+    refused(&["doctor", "kernel", "--parts", "vsf", "--image", "/nowhere/vmlinuz"], part, "vfs");
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    if !symbols.contains(" __x64_sys_read\n") {
+        return eprintln!("left out: names of calls: the kernel does not name its functions");
+    }
+    let call = "system call \"raed\"";
+    refused(&["doctor", "kernel", "--calls", "raed"], call, "read");
+    refused(&["calls", "--functions", "--reached-by", "raed", "--", "true"], call, "read");
+}
+
+#[test]
 fn what_is_no_image_is_refused_with_its_name() {
     let scratch = Scratch::new();
     let path = scratch.path("vmlinuz").display().to_string();

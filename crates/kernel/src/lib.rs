@@ -47,7 +47,7 @@ use code::{Function, Program};
 use places::dwarf::Units;
 
 /// How the entries of system calls are named.
-const ENTRY: &str = "__x64_sys_";
+pub const ENTRY: &str = "__x64_sys_";
 /// What stands for calls that this kernel was built without.
 const NO_CALL: &str = "ni_syscall";
 

@@ -67,7 +67,10 @@ pub fn chosen(
             found.notes.iter().for_each(|note| eprintln!("weigh: {note}"));
             Ok(of_analysis(&found.analysis))
         }
-        Err(error @ KernelError::Analysis { source: AnalysisError::NoCall(_), .. }) => Err(error),
+        Err(
+            error @ (KernelError::NoSuchName(_)
+            | KernelError::Analysis { source: AnalysisError::NoCall(_), .. }),
+        ) => Err(error),
         Err(error) => Ok(Borders::of_list(&is_wanted, error.to_string())),
     }
 }

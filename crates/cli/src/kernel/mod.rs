@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use weigh_kernel::{Analysis, AnalysisError, Input, Subsystems};
+use weigh_schema::nearest;
 
 use cache::Cache;
 pub use cache::Question;
@@ -46,6 +47,9 @@ pub enum KernelError {
     /// The running kernel does not say which it is.
     #[error("{}: it holds no build id, by which an image could be known to be this kernel's", .0.display())]
     NoBuildId(PathBuf),
+    /// A name that nothing has.
+    #[error("{0}")]
+    NoSuchName(NoSuchName),
     /// The running kernel's image is nowhere.
     #[error("{0}")]
     NoImage(NoImage),
@@ -74,6 +78,41 @@ impl std::fmt::Display for NoImage {
     }
 }
 
+/// A name that nothing has, and those that are like it.
+#[derive(Debug)]
+pub struct NoSuchName {
+    what: &'static str,
+    name: String,
+    near: Vec<String>,
+}
+
+impl std::fmt::Display for NoSuchName {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Self { what, name, near } = self;
+        write!(f, "this kernel has no {what} {name:?}")?;
+        if near.is_empty() { Ok(()) } else { write!(f, "; did you mean {}?", near.join(" or ")) }
+    }
+}
+
+/// Refuses the first name that is not among those that there are.
+fn refuse_unknown(
+    what: &'static str,
+    names: &[String],
+    known: &[String],
+) -> Result<(), KernelError> {
+    let Some(name) = names.iter().find(|name| !known.contains(name)) else { return Ok(()) };
+    let near = nearest(name, known.iter().map(String::as_str));
+    let near = near.into_iter().map(str::to_string).collect();
+    Err(KernelError::NoSuchName(NoSuchName { what, name: name.clone(), near }))
+}
+
+/// The same of parts of the kernel, which are the same for all.
+fn refuse_unknown_parts(question: &Question) -> Result<(), KernelError> {
+    let parts: Vec<String> =
+        Subsystems::shipped().list().iter().map(|part| part.name.clone()).collect();
+    refuse_unknown("part", &question.parts, &parts)
+}
+
 /// An analysis and where it is from.
 #[derive(Debug)]
 pub struct Found {
@@ -93,6 +132,7 @@ pub fn of_image(
     symbols: Option<&Path>,
     question: &Question,
 ) -> Result<Found, KernelError> {
+    refuse_unknown_parts(question)?;
     let bytes = read(image)?;
     let symbols = symbols.map(read).transpose()?;
     let subsystems = Subsystems::shipped();
@@ -112,6 +152,11 @@ pub fn of_image(
 
 /// The running kernel's analysis: what is kept of it, or a new one, which is kept then.
 pub fn of_running(question: &Question, fresh: bool) -> Result<Found, KernelError> {
+    // A wrong name is told before a missing image is: no image would help.
+    refuse_unknown_parts(question)?;
+    if let Some(calls) = sources::calls().filter(|_| !question.calls.is_empty()) {
+        refuse_unknown("system call", &question.calls, &calls)?;
+    }
     let running = Running::look()?;
     let mut notes = Vec::new();
     let cache = Cache::of(&running.build_id, question, running.filter_functions.is_some());

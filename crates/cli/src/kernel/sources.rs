@@ -73,10 +73,37 @@ impl Running {
     }
 }
 
+/// The system calls of the running kernel, as the analysis names them; nothing if it does not name its functions.
+pub fn calls() -> Option<Vec<String>> {
+    calls_among(&String::from_utf8(read(SYMBOLS).ok()?).ok()?)
+}
+
+fn calls_among(symbols: &str) -> Option<Vec<String>> {
+    let names = symbols.lines().filter_map(|line| line.split_ascii_whitespace().nth(2));
+    let calls: Vec<String> = names
+        .filter_map(|name| name.strip_prefix(weigh_kernel::ENTRY))
+        .map(str::to_string)
+        .collect();
+    (!calls.is_empty()).then_some(calls)
+}
+
 /// All places for a release, the best first.
 pub fn candidates(release: &str) -> impl Iterator<Item = Candidate> {
     PLACES.iter().map(move |(place, is_stripped)| Candidate {
         path: place.replace("{}", release).into(),
         is_stripped: *is_stripped,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_known_even_where_addresses_are_hidden() {
+        let symbols = "0000000000000000 T __x64_sys_read\n0000000000000000 t vfs_read\n\
+                       0000000000000000 T __x64_sys_newfstatat\n0000000000000000 t other\t[module]\n";
+        assert_eq!(calls_among(symbols), Some(vec!["read".to_string(), "newfstatat".to_string()]));
+        assert_eq!(calls_among("0000000000000000 t vfs_read\n"), None);
+    }
 }
