@@ -26,8 +26,9 @@ function draw(page: ExplainPage, root: HTMLElement): void {
 function legend({ noun, parts }: ExplainPage): HTMLElement {
   return h("section", { id: "legend", "aria-label": "Parts of the kernel" },
     h("p", { class: "note" },
-      `Each bar stands for the ${noun} that took about that long. Its height is their number, on a `
-      + "logarithmic scale; its colours divide it by where their time went."),
+      `Each bar stands for the ${noun} that took about that long. Its height is their number, on a logarithmic `
+      + "scale: ten times as many make it a step higher. The colours below it are shares of the time of those "
+      + `${noun}, however many they are.`),
     h("ul", { class: "legend-parts" }, ...parts.map((part, index) =>
       h("li", { title: part.help }, h("i", { class: partClass(parts, index) }), part.name))));
 }

@@ -1,15 +1,20 @@
-// A histogram of calls by their time: both axes logarithmic, bars divided by where the time went.
+// A histogram of calls by their time, both axes logarithmic; and below each bar where the time of its calls went. The
+// two are apart because no area of bars on a logarithmic scale is a number of calls, or an amount of time.
 
 import { svg } from "./dom";
 import { count, seconds } from "./format";
 import type { KindRow, PartTitle } from "./generated";
 
 const WIDTH = 1120;
-const HEIGHT = 230;
+const HEIGHT = 250;
 const LEFT = 58;
 const RIGHT = 12;
 const TOP = 20;
 const BOTTOM = 28;
+/** Bars stand on this line, … */
+const GROUND = 150;
+/** … and the shares of their time lie between this one and the axis of times. */
+const SHARES = 160;
 
 /** A bar of one call is so high, in powers of ten of calls. */
 const ONE_CALL = 0.35;
@@ -30,7 +35,7 @@ export function histogram(kind: KindRow, parts: PartTitle[]): SVGElement {
   };
   const most = Math.log10(Math.max(...kind.count)) + ONE_CALL;
   const height = (calls: number): number =>
-    calls > 0 ? (HEIGHT - TOP - BOTTOM) * (Math.log10(calls) + ONE_CALL) / most : 0;
+    calls > 0 ? (GROUND - TOP) * (Math.log10(calls) + ONE_CALL) / most : 0;
   const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
     "aria-label": `Histogram of ${kind.title}: ${count(kind.calls)} calls` });
   chart.append(...ordinary(kind, x), ...axes(kind, x, height, shortest, longest));
@@ -50,14 +55,15 @@ function bar(kind: KindRow, bucket: number, parts: PartTitle[], x: (s: number) =
   });
   group.append(svg("title", {},
     `${seconds(from)} to ${seconds(to)}: ${count(calls)} calls\n${words.join(", ")}`));
-  const whole = height(calls);
+  const place = { x: x(from) + 0.5, width: Math.max(x(to) - x(from) - 1, 1) };
+  group.append(svg("rect", { class: "calls", ...place, y: GROUND - height(calls), height: height(calls) }));
+  const whole = HEIGHT - BOTTOM - SHARES;
   let top = HEIGHT - BOTTOM;
   parts.forEach((_, i) => {
     const part = whole * (shares[i] ?? 0);
     if (part <= 0) return;
     top -= part;
-    group.append(svg("rect", { class: partClass(parts, i), x: x(from) + 0.5, y: top,
-      width: Math.max(x(to) - x(from) - 1, 1), height: part, "stroke-width": 0.5 }));
+    group.append(svg("rect", { class: partClass(parts, i), ...place, y: top, height: part, "stroke-width": 0.5 }));
   });
   return group;
 }
@@ -81,16 +87,19 @@ function slow(kind: KindRow, x: (s: number) => number): SVGElement[] {
 function axes(kind: KindRow, x: (s: number) => number, height: (calls: number) => number,
   shortest: number, longest: number): SVGElement[] {
   const found: SVGElement[] = [];
-  const ground = HEIGHT - BOTTOM;
-  found.push(svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: ground, y2: ground }));
+  const bottom = HEIGHT - BOTTOM;
+  for (const y of [GROUND, bottom]) {
+    found.push(svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y }));
+  }
+  found.push(label(LEFT - 8, (SHARES + bottom) / 2 + 4, "time", "end"));
   for (let power = Math.ceil(Math.log10(shortest)); 10 ** power <= longest; power += 1) {
     const at = x(10 ** power);
-    found.push(svg("line", { class: "axis", x1: at, x2: at, y1: ground, y2: ground + 5 }));
-    found.push(label(at, ground + 19, decade(power), "middle"));
+    found.push(svg("line", { class: "axis", x1: at, x2: at, y1: bottom, y2: bottom + 5 }));
+    found.push(label(at, bottom + 19, decade(power), "middle"));
   }
   const most = Math.max(...kind.count);
   for (let power = 0; 10 ** power <= most; power += 1) {
-    const at = ground - height(10 ** power);
+    const at = GROUND - height(10 ** power);
     found.push(svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at }));
     found.push(label(LEFT - 8, at + 4, count(10 ** power), "end"));
   }

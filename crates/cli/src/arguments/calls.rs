@@ -217,7 +217,7 @@ pub struct ExplainArguments {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Write a page with a histogram of each kind of calls, coloured by where the time went.
+    /// Write a page with a histogram of each kind of calls, and where the time of each bar went.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub page: Option<PathBuf>,
 

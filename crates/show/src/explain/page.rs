@@ -1,5 +1,5 @@
-//! The page of `weigh explain`: for each kind of calls its sentences, and a histogram of its times,
-//! coloured by where the time went.
+//! The page of `weigh explain`: for each kind of calls its sentences, a histogram of its times, and where the
+//! time went in each of its bars.
 //!
 //! The TypeScript side's types are derived from these (see `tests/generated_types.rs`).
 
