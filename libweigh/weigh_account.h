@@ -277,7 +277,7 @@ enum weigh_reason {
 	WEIGH_NOT_WANTED = 19,
 	/* no agent of weigh answers, and the weigh that has started the program may not measure */
 	WEIGH_NO_RIGHTS = 20,
-	/* this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it */
+	/* it is not counted: the CPU, or the virtual machine, has no such counter, or the weigh calls that measures was started without --counters */
 	WEIGH_NO_COUNTER = 21,
 	/* no `weigh trace` listens there */
 	WEIGH_NO_STREAM = 22,

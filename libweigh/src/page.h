@@ -102,7 +102,7 @@ struct weigh_reply {
 	[18] = "whoever measures does not see this part: it was started without it, or the kernel does not tell of it", \
 	[19] = "the program has not asked for this part, or has said that it does not want it", \
 	[20] = "no agent of weigh answers, and the weigh that has started the program may not measure", \
-	[21] = "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it", \
+	[21] = "it is not counted: the CPU, or the virtual machine, has no such counter, or the weigh calls that measures was started without --counters", \
 	[22] = "no `weigh trace` listens there", \
 	[23] = "the event has no field of that name", \
 	[24] = "the stream refuses what was asked for: its answer says why", \

@@ -201,7 +201,7 @@ numbered! {
     /// Nobody has the rights.
     NoRights = "NO_RIGHTS", "no agent of weigh answers, and the weigh that has started the program may not measure";
     /// There is none.
-    NoCounter = "NO_COUNTER", "this CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it";
+    NoCounter = "NO_COUNTER", "it is not counted: the CPU, or the virtual machine, has no such counter, or the weigh calls that measures was started without --counters";
     /// A stream that is not there.
     NoStream = "NO_STREAM", "no `weigh trace` listens there";
     /// A field that is none.
@@ -332,6 +332,14 @@ fn page_text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_counter_is_not_counted_says_whose_lack_it_may_be_and_what_would_help() {
+        let text = Reason::NoCounter.text();
+        for word in ["CPU", "virtual machine", "weigh calls", "--counters"] {
+            assert!(text.contains(word), "no {word}: {text}");
+        }
+    }
 
     #[test]
     fn everything_fits_into_its_element() {

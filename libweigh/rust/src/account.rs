@@ -137,7 +137,7 @@ pub enum Reason {
     NotWanted = 19,
     /// No agent of weigh answers, and the weigh that has started the program may not measure.
     NoRights = 20,
-    /// This CPU, or the virtual machine, offers no such counter to whoever measures, or that one was started without it.
+    /// It is not counted: the CPU, or the virtual machine, has no such counter, or the weigh calls that measures was started without --counters.
     NoCounter = 21,
     /// No `weigh trace` listens there.
     NoStream = 22,
