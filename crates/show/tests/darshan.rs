@@ -84,3 +84,20 @@ fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
     // What it had devices do is not known either.
     assert_eq!(questions(Unseen { reads: true, writes: true }), 3);
 }
+
+#[test]
+fn files_with_long_names_can_be_told_apart_and_are_whole_where_no_terminal_is() {
+    let found = sample::limited(4).summary.io.unwrap();
+    let names = ["first", "second"].map(|name| format!("/{}/{name}", "deep/".repeat(40)));
+    let shown = names.clone().map(|name| FileUse { name, ..used(Totals::default()) });
+    for columns in 60..200 {
+        let screen = Screen { columns, is_terminal: true, color: false };
+        let text = weigh_show::io::render_recorded(&found, &shown, screen);
+        for name in ["/first", "/second"] {
+            assert_eq!(text.matches(name).count(), 1, "{columns}: {text}");
+        }
+    }
+    let file = Screen { columns: 80, is_terminal: false, color: false };
+    let text = weigh_show::io::render_recorded(&found, &shown, file);
+    assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
+}

@@ -225,11 +225,12 @@ fn file_line(file: &FileUse, screen: Screen) -> Line {
     };
     let by = format!("  {} {}{thread}{sources}", file.process, file.pid);
     let name = format!("{}{deleted}", file.name);
-    let left = screen.row_columns().saturating_sub(cells.len() + 2 + by.chars().count());
+    let room = screen.row_columns().saturating_sub(cells.len() + 2);
+    let left = room.saturating_sub(by.chars().count()).max(LEAST_NAME.min(room));
     Line::new()
         .add(cells, Paint::Plain)
         .add("  ", Paint::Plain)
-        .add(shorten(&harmless(&name), left.max(LEAST_NAME)), Paint::Bold)
+        .add(shorten(&harmless(&name), left), Paint::Bold)
         .add(by, Paint::Dim)
 }
 
