@@ -245,6 +245,32 @@ fn a_static_program_is_named_and_what_it_moved_is_told_by_the_kernel() {
     assert!(report["qualities"]["uring"]["reason"].is_string(), "{}", report["qualities"]);
 }
 
+/// What requests wrote is in no call: the file was written by nobody knows how much, not by nothing.
+#[test]
+fn what_requests_moved_unseen_is_no_zero() {
+    for kind in ["uring-write", "aio-write"] {
+        let scratch = Scratch::new();
+        let (bytes, chunk) = (BYTES.to_string(), CHUNK.to_string());
+        let out = text(&scratch.path("work/out"));
+        let (output, report) = io(&scratch, &[&workload("io"), kind, &bytes, &chunk, &out]);
+        if kind == "uring-write" && !output.status.success() {
+            continue; // no io_uring here
+        }
+        assert!(output.status.success(), "{kind}: {output:?}");
+        let row = row(&report, &out);
+        for key in ["read_bytes", "read_calls", "written_bytes", "write_calls"] {
+            assert!(row.get(key).is_none(), "{kind} {key}: {row}");
+        }
+        let qualities = [&row["moved_quality"], &row["again_quality"]];
+        assert_eq!(qualities, ["unavailable"; 2], "{kind}: {row}");
+        let process = &report["processes"][0];
+        // It told what it did by a call.
+        assert!(process["written_bytes"].as_u64() < Some(1000), "{kind}: {process}");
+        assert_eq!(process["moved_quality"], "estimated", "{kind}: {process}");
+        assert!(process.get("read_bytes").is_none(), "{kind}: {process}");
+    }
+}
+
 /// Killed at any moment: what was counted is there.
 #[test]
 fn what_a_killed_process_did_is_known() {

@@ -313,6 +313,9 @@ fn what_the_kernel_does_by_itself_is_named() {
     assert_eq!(report["quality"], "estimated");
     let reason = report["qualities"]["uring"]["reason"].as_str().expect("a reason");
     assert!(reason.contains("io-static"), "{reason}");
+    let row = row(&report, &from);
+    assert!(row.get("read_bytes").is_none() && row.get("read_calls").is_none(), "{row}");
+    assert_eq!(row["moved_quality"], "unavailable", "{row}");
 }
 
 #[test]

@@ -228,6 +228,10 @@ impl Row for FileUse {
         ];
         columns.extend(KINDS.iter().map(kind_column));
         columns.extend(field_columns());
+        columns.push(column!(
+            moved_quality,
+            "how far bytes and calls of the row are known: estimated is a lower bound"
+        ));
         columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
         columns.push(column!(readahead_quality, "how far readahead_unused_bytes is known"));
         columns.push(sources);
@@ -248,6 +252,7 @@ impl Row for FileUse {
             totals: Totals::default(),
             read_strides: Vec::new(),
             write_strides: Vec::new(),
+            moved_quality: Quality::Exact,
             again_quality: Quality::Unavailable,
             readahead_quality: Quality::Unavailable,
             slowest: None,

@@ -77,6 +77,7 @@ fn what_was_written_is_not_seen_where_a_file_does_not_say_it() {
         totals: Totals::default(),
         read_strides: Vec::new(),
         write_strides: Vec::new(),
+        moved_quality: Quality::Exact,
         again_quality: Quality::Exact,
         readahead_quality: Quality::Exact,
         slowest: None,

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::summary::Summary;
 
@@ -24,6 +25,8 @@ const LEFT_OUT: &str = "\
 #   that was used again after weigh had made room for others a process has several records: they add up.
 # - regular files only, wherever they are; reads and writes are those of every kind of call, AIO and io_uring
 #   included, of programs with and without the C library. Mapped memory moves no bytes here.
+# - what is not known is -1: reads and writes, and what follows from them, of a process that used AIO or io_uring
+#   where these are not seen.
 # - POSIX_FSYNCS has fdatasync, sync_file_range and syncfs too; POSIX_F_META_TIME has opens, seeks and calls
 #   on the descriptor.
 # - POSIX_MAX_BYTE_* is -1 where the file was both read and written, POSIX_SEQ_* where there were strides.
@@ -108,7 +111,7 @@ pub fn record(used: &FileUse, ranks: &Ranks) -> String {
     let mut line = |counter: &str, value: String| {
         let _ = writeln!(out, "POSIX\t{rank}\t{id}\t{counter}\t{value}\t{name}\tUNKNOWN\tUNKNOWN");
     };
-    for (counter, value) in counters(&used.totals) {
+    for (counter, value) in counters(used) {
         line(counter, value.to_string());
     }
     for (counter, value) in times(&used.totals) {
@@ -117,13 +120,16 @@ pub fn record(used: &FileUse, ranks: &Ranks) -> String {
     out
 }
 
-fn counters(totals: &Totals) -> [(&'static str, i64); 14] {
+fn counters(used: &FileUse) -> [(&'static str, i64); 14] {
+    let totals = &used.totals;
     let of = |key: &str| totals.numbers.get(key).map_or(0, |number| number.as_f64() as i64);
     let by = &totals.by_calls;
     let highest = of("highest_bytes") - 1;
     // Of whom reads or writes are not seen nothing is known that follows from them.
     let unless = |is_unseen: bool, value: i64| if is_unseen { -1 } else { value };
-    let (reads, writes) = (by.unseen.reads, by.unseen.writes);
+    // Nor can a counter say that it is a lower bound.
+    let is_bound = used.moved_quality != Quality::Exact;
+    let (reads, writes) = (by.unseen.reads || is_bound, by.unseen.writes || is_bound);
     let only = |mine: u64, other: u64| match (mine, other) {
         (0, _) => 0,
         (_, 0) if of("placed_total") > 0 => highest,
@@ -142,8 +148,8 @@ fn counters(totals: &Totals) -> [(&'static str, i64); 14] {
         ("POSIX_FSYNCS", of("syncs_total")),
         ("POSIX_BYTES_READ", unless(reads, by.read_bytes as i64)),
         ("POSIX_BYTES_WRITTEN", unless(writes, by.written_bytes as i64)),
-        ("POSIX_MAX_BYTE_READ", unless(by.unseen.any(), only(by.read_bytes, by.written_bytes))),
-        ("POSIX_MAX_BYTE_WRITTEN", unless(by.unseen.any(), only(by.written_bytes, by.read_bytes))),
+        ("POSIX_MAX_BYTE_READ", unless(reads || writes, only(by.read_bytes, by.written_bytes))),
+        ("POSIX_MAX_BYTE_WRITTEN", unless(reads || writes, only(by.written_bytes, by.read_bytes))),
         ("POSIX_CONSEC_READS", unless(reads, of("consecutive_reads_total"))),
         ("POSIX_CONSEC_WRITES", unless(writes, of("consecutive_writes_total"))),
         ("POSIX_SEQ_READS", unless(reads, in_order("reads"))),

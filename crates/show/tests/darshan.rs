@@ -45,6 +45,7 @@ fn used(totals: Totals) -> FileUse {
         totals,
         read_strides: Vec::new(),
         write_strides: Vec::new(),
+        moved_quality: Quality::Exact,
         again_quality: Quality::Unavailable,
         readahead_quality: Quality::Exact,
         slowest: None,
@@ -66,6 +67,24 @@ fn what_was_not_seen_of_a_file_is_minus_one() {
         assert_eq!(value(&format!("POSIX_{counter}")), "-1", "{counter}");
     }
     assert_eq!([value("POSIX_WRITES"), value("POSIX_BYTES_WRITTEN")], ["7", "70"]);
+}
+
+/// The format has no way to say "at least".
+#[test]
+fn a_lower_bound_is_minus_one() {
+    let by_calls = Transferred { written_bytes: 70, write_calls: 7, ..Transferred::default() };
+    let exact = used(Totals { by_calls, ..Totals::default() });
+    let bound = FileUse { moved_quality: Quality::Estimated, ..exact.clone() };
+    let values = |used: &FileUse| {
+        let text = record(used, &Ranks::default());
+        let value = |counter: &str| {
+            let line = text.lines().find(|line| line.split('\t').nth(3) == Some(counter));
+            line.and_then(|line| line.split('\t').nth(4)).unwrap().to_string()
+        };
+        ["POSIX_WRITES", "POSIX_BYTES_WRITTEN", "POSIX_READS", "POSIX_OPENS"].map(value)
+    };
+    assert_eq!(values(&exact), ["7", "70", "0", "0"]);
+    assert_eq!(values(&bound), ["-1", "-1", "-1", "0"]);
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
         totals: Totals { by_calls, numbers, ..Totals::default() },
         read_strides: Vec::new(),
         write_strides: Vec::new(),
+        moved_quality: Quality::Exact,
         again_quality: Quality::Exact,
         readahead_quality: Quality::Exact,
         slowest: None,

@@ -234,6 +234,16 @@ impl IoBook {
         self.rows.get(key).map(Kept::row)
     }
 
+    /// Whether a process had something moved unseen, by io_uring or AIO where they are not seen.
+    pub(super) fn moves_unseen(&self, pid: u32) -> bool {
+        self.processes.get(&pid).is_some_and(|process| process.moves_unseen)
+    }
+
+    /// Whether any process had.
+    pub(super) fn anyone_moves_unseen(&self) -> bool {
+        self.processes.values().any(|process| process.moves_unseen)
+    }
+
     /// What a file is called.
     pub fn name(&self, file: FileId) -> Option<&str> {
         self.names.get(&file).map(|(_, name)| &**name)

@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use weigh_schema::io::{
     FIELDS, Fold, Numbers, Totals, Transfer, Transferred, Unseen, bucket_start,
 };
-use weigh_schema::{Number, Unit};
+use weigh_schema::{Number, Quality, Unit};
 
-/// The numbers of a file and process, or of several, as far as they are seen. A kind of transfer that can
-/// not be seen at all is there without numbers.
-pub fn totals(numbers: &Numbers, unseen: Unseen, unseen_kinds: &[Transfer]) -> Totals {
+/// The numbers of a file and process, or of several, as far as they are seen; `moves_unseen` says whether more may
+/// have been moved by kinds that are not. A kind of transfer that can not be seen at all is there without numbers.
+pub fn totals(
+    numbers: &Numbers,
+    unseen: Unseen,
+    unseen_kinds: &[Transfer],
+    moves_unseen: bool,
+) -> Totals {
     let is_hidden = |kind: Transfer| unseen_kinds.contains(&kind);
     let of_kind = |kind: Transfer| Transferred {
         read_bytes: numbers.bytes[kind as usize][0],
@@ -41,7 +46,7 @@ pub fn totals(numbers: &Numbers, unseen: Unseen, unseen_kinds: &[Transfer]) -> T
         (field.key(), number)
     };
     Totals {
-        by_calls: by_calls(numbers, unseen),
+        by_calls: lower_bound(by_calls(numbers, unseen), moves_unseen),
         by_kind: told.map(|(kind, of)| (kind.name().to_string(), of)).collect(),
         read_sizes: sizes(0),
         write_sizes: sizes(1),
@@ -60,6 +65,24 @@ pub fn by_calls(numbers: &Numbers, unseen: Unseen) -> Transferred {
         written_bytes: numbers.bytes_by_calls(1),
         write_calls: numbers.calls_of(1),
         unseen,
+    }
+}
+
+/// Where more may have been moved unseen: what was seen is a lower bound, and where that is nothing, nothing is known.
+pub fn lower_bound(seen: Transferred, moves_unseen: bool) -> Transferred {
+    let unseen = Unseen {
+        reads: seen.unseen.reads || moves_unseen && seen.read_calls == 0,
+        writes: seen.unseen.writes || moves_unseen && seen.write_calls == 0,
+    };
+    Transferred { unseen, ..seen }
+}
+
+/// How far those bytes and calls that are known can be trusted.
+pub fn moved_quality(seen: &Transferred, moves_unseen: bool) -> Quality {
+    match seen.unseen {
+        Unseen { reads: true, writes: true } => Quality::Unavailable,
+        _ if moves_unseen => Quality::Estimated,
+        _ => Quality::Exact,
     }
 }
 

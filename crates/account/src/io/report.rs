@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
 use weigh_schema::io::{
     Direction, Field, FileId, FileUse, Grounds, IoFound, IoReport, Numbers, Object, Process,
-    ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred, Who,
+    ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
 };
 
 use super::book::{IoBook, Row};
-use super::numbers::{by_calls, seconds, totals};
+use super::numbers::{by_calls, lower_bound, moved_quality, seconds, totals};
 use super::{advice, flow};
 
 /// What is known of the run besides its files.
@@ -104,7 +104,7 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
         quality: if foreign_calls(book) > 0 { Quality::Estimated } else { run.grounds.quality },
         witness: run.grounds.witness,
         price: run.grounds.price,
-        totals: totals(&all, book.unseen, &book.unseen_kinds),
+        totals: totals(&all, book.unseen, &book.unseen_kinds, book.anyone_moves_unseen()),
         uses_total: book.rows.len() as u64 + book.rest_uses,
         flows: Vec::new(),
         // A rule holds reads against writes against opens: it needs all of them.
@@ -134,6 +134,9 @@ pub fn file_use(
         seconds: seconds(row.slowest.0),
         at_seconds: seconds(row.slowest.2),
     };
+    // No request moves anything of a directory.
+    let moves_unseen = book.moves_unseen(who.pid) && row.object != Object::Directory;
+    let totals = totals(&row.numbers, book.unseen, &book.unseen_kinds, moves_unseen);
     FileUse {
         name: book.name_of(file),
         object: if row.object == Object::Unknown { known } else { row.object },
@@ -144,22 +147,25 @@ pub fn file_use(
         inode: file.inode,
         is_deleted: row.is_deleted,
         sources: row.sources.mechanisms(),
-        totals: totals(&row.numbers, book.unseen, &book.unseen_kinds),
+        moved_quality: moved_quality(&totals.by_calls, moves_unseen),
         read_strides: strides(&row.directions[0]),
         write_strides: strides(&row.directions[1]),
-        again_quality: match book.unseen.any() {
-            true => Quality::Unavailable,
-            false => again_quality(row),
+        again_quality: match totals.by_calls.unseen {
+            _ if book.unseen.any() => Quality::Unavailable,
+            Unseen { reads: true, writes: true } => Quality::Unavailable,
+            _ => again_quality(row, moves_unseen),
         },
         readahead_quality: readahead_quality(book, row),
         slowest: (row.slowest.0 > 0).then_some(slowest),
+        totals,
     }
 }
 
 /// Bytes read or written again are known where every access was at a known place, and none forgotten.
-fn again_quality(row: &Row) -> Quality {
+fn again_quality(row: &Row, moves_unseen: bool) -> Quality {
     let accesses = row.numbers.calls_of(0) + row.numbers.calls_of(1);
     match (row.object, row.numbers.get(Field::Placed)) {
+        (Object::Regular | Object::Disk, _) if moves_unseen => Quality::Estimated,
         (Object::Regular | Object::Disk, placed) if placed < accesses => Quality::Estimated,
         (Object::Regular | Object::Disk, _) if row.numbers.get(Field::Forgotten) > 0 => {
             Quality::Estimated
@@ -201,13 +207,16 @@ fn processes(book: &IoBook, are_all_followed: bool) -> Vec<ProcessUse> {
     }
     let of = |process: &Process| {
         let (by_calls, time) = sums.get(&process.pid).copied().unwrap_or_default();
+        let by_calls = Transferred { unseen: book.unseen, ..by_calls };
+        let by_calls = lower_bound(by_calls, process.moves_unseen);
         ProcessUse {
             pid: process.pid,
             parent: process.parent,
             name: process.name.clone(),
             started_seconds: seconds(process.started_ns),
             ended_seconds: (process.ended_ns > 0).then(|| seconds(process.ended_ns)),
-            by_calls: Transferred { unseen: book.unseen, ..by_calls },
+            by_calls,
+            moved_quality: moved_quality(&by_calls, process.moves_unseen),
             io_seconds: seconds(time),
             path_calls_total: process.path_calls,
             path_seconds: seconds(process.path_ns),
@@ -225,7 +234,12 @@ fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
-        totals: totals(&book.rest.numbers, book.unseen, &book.unseen_kinds),
+        totals: totals(
+            &book.rest.numbers,
+            book.unseen,
+            &book.unseen_kinds,
+            book.anyone_moves_unseen(),
+        ),
     })
 }
 
@@ -294,4 +308,50 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         .chain(left_processes(book))
         .chain(run.grounds.notes.iter().cloned())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::IoSeries;
+    use weigh_schema::io::{Transfer, Use};
+
+    /// Of one process all is seen, of the other one no more than what it wrote by calls.
+    #[test]
+    fn what_may_have_been_moved_unseen_is_no_zero() {
+        let mut book = IoBook::default();
+        let written = |pid: u32| {
+            let mut used = Use { object: Object::Regular, ..Use::default() };
+            used.who.pid = pid;
+            used.numbers.bytes[Transfer::Plain as usize][1] = 5;
+            used.numbers.calls[Transfer::Plain as usize][1] = 1;
+            used.numbers.set(Field::Placed, 1);
+            used
+        };
+        for pid in [7, 8] {
+            book.add_use(&written(pid));
+            book.add_process(Process { pid, moves_unseen: pid == 8, ..Process::default() });
+        }
+        let of = |pid: u32| {
+            let key = (FileId::default(), Who { pid, tid: 0 });
+            file_use(&book, key, &book.row(&key).expect("a row"), &|_| String::new())
+        };
+        let (seen, bound) = (of(7), of(8));
+        assert!(!seen.totals.by_calls.unseen.any());
+        assert_eq!((seen.moved_quality, seen.again_quality), (Quality::Exact, Quality::Exact));
+        let unseen = Unseen { reads: true, writes: false };
+        assert_eq!(bound.totals.by_calls.unseen, unseen);
+        assert_eq!(bound.totals.by_calls.written_bytes, 5);
+        assert_eq!(bound.moved_quality, Quality::Estimated);
+        assert_eq!(bound.again_quality, Quality::Estimated);
+        let processes = processes(&book, false);
+        assert_eq!(processes[0].by_calls.unseen, Unseen::default());
+        assert_eq!(processes[1].by_calls.unseen, unseen);
+        assert_eq!(processes[1].moved_quality, Quality::Estimated);
+        let moments = IoSeries::default().step(&book, None, 1, 0.5).moments;
+        let moment = |pid| moments.iter().find(|moment| moment.pid == pid).expect("a row");
+        assert_eq!((moment(7).read_bytes, moment(7).read_calls_total), (Some(0), Some(0)));
+        assert_eq!((moment(8).read_bytes, moment(8).read_calls_total), (None, None));
+        assert_eq!(moment(8).written_bytes, Some(5));
+    }
 }

@@ -170,7 +170,15 @@ impl IoSeries {
                 (moment.device_read_bytes, moment.device_written_bytes) = (None, None);
             }
         }
+        let anyone_moves_unseen = book.anyone_moves_unseen();
         for moment in &mut step.moments {
+            let moves_unseen = match moment.pid {
+                0 => anyone_moves_unseen,
+                pid => book.moves_unseen(pid),
+            };
+            if moves_unseen {
+                leave_lower_bounds(moment);
+            }
             if book.are_devices_unseen {
                 (moment.device_read_bytes, moment.device_written_bytes) = (None, None);
             }
@@ -187,6 +195,16 @@ impl IoSeries {
     fn since(&self, key: &Key, row: &Row) -> Amounts {
         let before = self.known.get(key).map(|known| Amounts::of(&known.amounts()));
         Amounts::of(row).since(before.unwrap_or_default())
+    }
+}
+
+/// More may have been moved unseen: where nothing was seen, nothing is known.
+fn leave_lower_bounds(moment: &mut Moment) {
+    if moment.read_calls_total == Some(0) {
+        (moment.read_bytes, moment.read_calls_total) = (None, None);
+    }
+    if moment.write_calls_total == Some(0) {
+        (moment.written_bytes, moment.write_calls_total) = (None, None);
     }
 }
 

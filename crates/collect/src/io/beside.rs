@@ -81,6 +81,8 @@ impl BesideIo {
             }
             Event::Ended(mut process) => {
                 process.pid = self.words.pid(process.pid);
+                // What the library does not see of it the kernel side does.
+                process.moves_unseen = false;
                 Event::Ended(self.ends.of_library(process)?)
             }
             event @ (Event::Called(_) | Event::Asked(_)) => event,
@@ -136,6 +138,7 @@ impl FollowIo for BesideIo {
         let mut living = self.kernel.processes()?;
         for process in self.library.processes()? {
             let pid = self.words.pid(process.pid);
+            let process = Process { moves_unseen: false, ..process };
             living.iter_mut().filter(|known| known.pid == pid).for_each(|to| add(to, &process));
         }
         Ok(living)
@@ -206,6 +209,7 @@ pub(super) fn add(to: &mut Process, more: &Process) {
     to.path_calls += more.path_calls;
     to.path_ns += more.path_ns;
     to.failed_opens += more.failed_opens;
+    to.moves_unseen |= more.moves_unseen;
 }
 
 /// What the library knows by other numbers than the kernel side.

@@ -269,6 +269,7 @@ pub(super) fn process(value: &[u8], began_ns: u64) -> Option<Process> {
         path_ns: u64(offset_of!(types::io_process, path_ns))?,
         failed_opens: u64(offset_of!(types::io_process, failed_opens))?,
         foreign_calls: u64(offset_of!(types::io_process, foreign_calls))?,
+        moves_unseen: false,
     })
 }
 

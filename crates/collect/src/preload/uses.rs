@@ -17,7 +17,7 @@ use weigh_schema::io::{Event, FileId, Numbers, Process, Tally, Transfer, Use};
 
 use super::PreloadError;
 use super::hidden::{Hidden, shown};
-use super::layout::Shared;
+use super::layout::{FLAG_AIO, FLAG_URING, Shared};
 use super::place::Folder;
 use super::process;
 use super::uses_layout::{
@@ -193,7 +193,8 @@ impl Uses {
             }
         }
         for (slot, row) in ended {
-            self.end(*slot, row);
+            let flags = shared.slots[*slot].flags.load(Ordering::Relaxed);
+            self.end(*slot, row, moves_unseen(flags));
         }
         self.living = tally.living.iter().map(|process| self.so_far(process, tally)).collect();
     }
@@ -240,7 +241,7 @@ impl Uses {
         words.used(pid, &self.pace, self.began_ns)
     }
 
-    fn end(&mut self, slot: usize, row: &ProcessEnd) {
+    fn end(&mut self, slot: usize, row: &ProcessEnd, moves_unseen: bool) {
         let numbers = self.process_words(slot);
         let at = (PROCESSES_AT + PROCESS_BYTES * slot) / 8;
         // For the slot's next process.
@@ -249,7 +250,7 @@ impl Uses {
             .for_each(|word| word.store(0, Ordering::Relaxed));
         self.beside.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         self.threads += 1;
-        let process = self.process(numbers, row);
+        let process = Process { moves_unseen, ..self.process(numbers, row) };
         self.arrived.push(Event::Ended(process));
     }
 
@@ -264,12 +265,14 @@ impl Uses {
             path_ns: self.pace.span_ns(numbers[beside("path_time")]),
             failed_opens: numbers[beside("failed_opens")],
             foreign_calls: 0,
+            moves_unseen: false,
         }
     }
 
     fn so_far(&self, process: &process::Process, tally: &super::tally::Tally) -> Process {
         let row = process.end(tally.epoch_ns, None, None);
-        self.process(self.process_words(process.slot), &row)
+        let known = self.process(self.process_words(process.slot), &row);
+        Process { moves_unseen: moves_unseen(process.flags), ..known }
     }
 
     /// What has come since the last time.
@@ -343,6 +346,11 @@ impl Uses {
     pub fn blind(&self) -> (u64, u64) {
         (self.number("refused"), self.number("without_streams"))
     }
+}
+
+/// Whether a process with these flags has requests served that the library does not see.
+fn moves_unseen(flags: u32) -> bool {
+    flags & (FLAG_URING | FLAG_AIO) != 0
 }
 
 /// The place of a process's number.

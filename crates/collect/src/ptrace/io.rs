@@ -298,11 +298,13 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
         Does::ClosesRange => return look_again(counts, who.pid, who.tid),
         Does::Uring | Does::Aio => {
             let name = counts.name_of(who.pid);
-            match (result, inside.does) {
-                (Err(_), _) => false,
-                (_, Does::Uring) => counts.by_uring.insert(name),
-                _ => counts.by_aio.insert(name),
-            };
+            if result.is_ok() {
+                counts.moves_unseen(who.pid);
+                match inside.does {
+                    Does::Uring => counts.by_uring.insert(name),
+                    _ => counts.by_aio.insert(name),
+                };
+            }
             return;
         }
     };

@@ -256,6 +256,9 @@ pub struct FileUse {
     /// The same of writes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write_strides: Vec<Stride>,
+    /// How far bytes and calls can be trusted: a lower bound where the process moved others unseen.
+    #[serde(default = "exact", skip_serializing_if = "is_exact")]
+    pub moved_quality: Quality,
     /// How far the numbers of bytes read or written again can be trusted.
     pub again_quality: Quality,
     /// How far it can be trusted what was read ahead in vain.
@@ -267,7 +270,7 @@ pub struct FileUse {
 }
 
 /// A process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessUse {
     /// In the initial PID namespace.
     pub pid: u32,
@@ -283,6 +286,9 @@ pub struct ProcessUse {
     /// Bytes and calls, of all its files.
     #[serde(flatten)]
     pub by_calls: Transferred,
+    /// How far these can be trusted: a lower bound where others were moved unseen.
+    #[serde(default = "exact", skip_serializing_if = "is_exact")]
+    pub moved_quality: Quality,
     /// Time in calls on files.
     pub io_seconds: f64,
     /// Calls that name a file by its path and open nothing: stat, unlink, rename and their like.

@@ -274,6 +274,9 @@ pub struct Process {
     pub failed_opens: u64,
     /// Calls of 32-bit programs, which are not followed.
     pub foreign_calls: u64,
+    /// Whether requests that no call tells of (io_uring, AIO) were served for it unseen: of what it read and wrote a
+    /// lower bound is known.
+    pub moves_unseen: bool,
 }
 
 /// One thing that the kernel side tells.

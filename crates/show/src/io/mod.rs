@@ -197,16 +197,21 @@ fn file_line(file: &FileUse, screen: Screen) -> Line {
     let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
     let (by, unseen) = (&file.totals.by_calls, file.totals.by_calls.unseen);
     let known = |is_unseen: bool, text: String| if is_unseen { "?".to_string() } else { text };
+    let is_bound = file.moved_quality != Quality::Exact;
+    let least = |text: String| match is_bound && !text.is_empty() {
+        true => format!("≥ {text}"),
+        false => text,
+    };
     // Who does not see mapped memory does not see what it makes devices do either.
     let hidden = file.totals.by_kind.get(Transfer::Mapped.name());
     let is_hidden = unseen.any() || hidden.is_some_and(|kind| kind.unseen.any());
     let opens = file.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64);
     let cells = [
         show_amount(file.totals.seconds(), Unit::Seconds),
-        known(unseen.reads, amount(by.read_bytes)),
-        known(unseen.reads, count(by.read_calls)),
-        known(unseen.writes, amount(by.written_bytes)),
-        known(unseen.writes, count(by.write_calls)),
+        known(unseen.reads, least(amount(by.read_bytes))),
+        known(unseen.reads, least(count(by.read_calls))),
+        known(unseen.writes, least(amount(by.written_bytes))),
+        known(unseen.writes, least(count(by.write_calls))),
         known(is_hidden, amount(mapped(&file.totals))),
         count(opens),
         pattern(&file.totals),

@@ -47,6 +47,7 @@ pub fn follow(files: &mut [FileRow]) {
             totals: totals(n as u64),
             read_strides: Vec::new(),
             write_strides: Vec::new(),
+            moved_quality: Quality::Exact,
             again_quality: Quality::Exact,
             readahead_quality: Quality::Exact,
             slowest: None,

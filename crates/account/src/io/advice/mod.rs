@@ -98,6 +98,8 @@ pub fn advice(book: &IoBook) -> Vec<Advice> {
         files.entry(*file).or_default().push((who.pid, row));
     }
     let mut all = Vec::new();
+    // A rule holds what was seen against all there was.
+    files.retain(|_, rows| !rows.iter().any(|(pid, _)| book.moves_unseen(*pid)));
     for (id, rows) in files {
         let file = File::of(&rows);
         for rule in RULES {

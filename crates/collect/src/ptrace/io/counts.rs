@@ -342,6 +342,13 @@ impl Counts {
         }
     }
 
+    /// Requests that are served without a call are made by this process from now on.
+    pub fn moves_unseen(&mut self, pid: u32) {
+        if let Some(member) = self.members.get_mut(&pid) {
+            member.process.moves_unseen = true;
+        }
+    }
+
     /// A call of a program whose numbers are others'.
     pub fn foreign(&mut self, pid: u32) {
         if let Some(member) = self.members.get_mut(&pid) {
