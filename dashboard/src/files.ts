@@ -23,6 +23,8 @@ interface File {
   /** The commonest way through it; of the process that spent most time on it. */
   pattern: string;
   longest: number;
+  /** Of what there may be more than is known: reads, writes. */
+  isBound: { reads: boolean; writes: boolean };
 }
 
 type Counted = "opened" | "processes" | "threads" | "seconds" | "read" | "reads" | "written" | "writes" | "mapped"
@@ -119,7 +121,8 @@ function files(page: Page): File[] {
 
 function fresh(path: string): File {
   return { path, opened: 0, pids: new Set(), tids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
-    mapped: 0, fromDevice: 0, toDevice: 0, pattern: "", longest: 0 };
+    mapped: 0, fromDevice: 0, toDevice: 0, pattern: "", longest: 0,
+    isBound: { reads: false, writes: false } };
 }
 
 function addUse(file: File, used: FilesUsed, i: number): void {
@@ -130,6 +133,9 @@ function addUse(file: File, used: FilesUsed, i: number): void {
   file.reads += used.reads[i] ?? 0;
   file.written += used.written[i] ?? 0;
   file.writes += used.writes[i] ?? 0;
+  const isBound = used.is_bound[i] === true;
+  file.isBound.reads ||= isBound || used.read[i] === null;
+  file.isBound.writes ||= isBound || used.written[i] === null;
   file.mapped += used.mapped[i] ?? 0;
   file.fromDevice += used.from_device[i] ?? 0;
   file.toDevice += used.to_device[i] ?? 0;
@@ -150,13 +156,22 @@ function number(file: File, column: Counted): number {
 /** As it stands in the table; what did not happen leaves its place empty. */
 function cell(file: File, column: Counted): string {
   const n = number(file, column);
+  const { reads, writes } = file.isBound;
   switch (column) {
     case "seconds": return seconds(n);
-    case "read": case "written": case "mapped": case "fromDevice": case "toDevice":
-      return n === 0 ? "" : size(n);
-    case "reads": case "writes": return n === 0 ? "" : count(n);
+    case "read": return known(n, size, reads);
+    case "written": return known(n, size, writes);
+    case "mapped": case "fromDevice": case "toDevice": return known(n, size, false);
+    case "reads": return known(n, count, reads);
+    case "writes": return known(n, count, writes);
     default: return count(n);
   }
+}
+
+/** Where there may be more than was seen, nothing is not known to be nothing. */
+function known(n: number, say: (n: number) => string, isBound: boolean): string {
+  if (n === 0) return isBound ? "?" : "";
+  return isBound ? `≥ ${say(n)}` : say(n);
 }
 
 function compare(a: File, b: File, column: Column): number {

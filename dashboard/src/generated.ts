@@ -134,10 +134,11 @@ export interface Files {
 
 export interface FilesUsed {
   seconds: number[];
-  read: number[];
-  reads: number[];
-  written: number[];
-  writes: number[];
+  read: (number | null)[];
+  reads: (number | null)[];
+  written: (number | null)[];
+  writes: (number | null)[];
+  is_bound: boolean[];
   mapped: number[];
   from_device: number[];
   to_device: number[];

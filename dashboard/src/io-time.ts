@@ -20,10 +20,10 @@ export function ioTimeSection(page: Page, view: View): HTMLElement | null {
   const io = page.io_over_time;
   if (io === null) return null;
   const notes = [
-    io.processes_total > io.processes.length &&
-      `The ${io.processes.length} processes of ${count(io.processes_total)} that moved most.`,
-    io.files_total > io.files.length &&
-      `The ${io.files.length} files of ${count(io.files_total)} that were used most.`,
+    io.processes_total > io.processes.length && io.processes.length > 0 &&
+      `Of ${count(io.processes_total)} processes those ${io.processes.length} that moved most.`,
+    io.files_total > io.files.length && io.files.length > 0 &&
+      `Of ${count(io.files_total)} files those ${io.files.length} that were used most.`,
     "io_series.parquet and io_places.parquet have all of it.",
   ].filter(Boolean);
   return section("io-time", "Read and written over time",

@@ -191,6 +191,7 @@ function checks() {
       if (data.io === null) return assert.equal(await page.locator("#io").count(), 0);
       const said = await page.locator("#io").textContent();
       assert.ok(said.includes(data.io.sums));
+      for (const note of data.io.notes.slice(0, 20)) assert.ok(said.includes(note), note);
       for (const advice of data.io.advice) assert.ok(said.includes(advice.text) && said.includes(advice.file));
       const heads = await page.locator(".files thead th").allTextContents();
       assert.deepEqual(heads.slice(0, 4), ["path", "time", "read", "reads"]);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use weigh_schema::Quality;
 use weigh_schema::io::{Field, FileUse, Flow, IoFound, Object, Transfer};
 
-use crate::io::{device, flow, mapped, pattern, rest, sums};
+use crate::io::{device, flow, mapped, not_seen, pattern, rest, sums};
 
 /// What was found of all files together.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +27,7 @@ pub struct IoPage {
     pub slowest: Vec<String>,
     /// Files that have no row of their own, in words.
     pub rest: Option<String>,
-    /// What is not in the numbers, and why.
+    /// What is not in the numbers, or not exact in them, and why: as the terminal has it.
     pub notes: Vec<String>,
 }
 
@@ -68,14 +68,16 @@ pub struct FlowRow {
 pub struct FilesUsed {
     /// Time in calls, in seconds.
     pub seconds: Vec<f64>,
-    /// Bytes read by calls.
-    pub read: Vec<u64>,
+    /// Bytes read by calls; none where they are not known.
+    pub read: Vec<Option<u64>>,
     /// Calls that read.
-    pub reads: Vec<u64>,
+    pub reads: Vec<Option<u64>>,
     /// Bytes written by calls.
-    pub written: Vec<u64>,
+    pub written: Vec<Option<u64>>,
     /// Calls that write.
-    pub writes: Vec<u64>,
+    pub writes: Vec<Option<u64>>,
+    /// Whether these are lower bounds.
+    pub is_bound: Vec<bool>,
     /// Bytes moved by mapped memory.
     pub mapped: Vec<u64>,
     /// Bytes that devices read for it.
@@ -105,7 +107,7 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         are_devices_unseen: are_devices_unseen(found),
         slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
-        notes: found.notes.clone(),
+        notes: not_seen(found),
     }
 }
 
@@ -136,11 +138,53 @@ impl FilesUsed {
         self.tid.push(used.and_then(|used| used.tid).unwrap_or(0));
         let by = totals.by_calls;
         self.seconds.push((totals.seconds() * 1e6).round() / 1e6);
-        self.read.push(by.read_bytes);
-        self.reads.push(by.read_calls);
-        self.written.push(by.written_bytes);
-        self.writes.push(by.write_calls);
+        let (reads, writes) = (!by.unseen.reads, !by.unseen.writes);
+        self.read.push(reads.then_some(by.read_bytes));
+        self.reads.push(reads.then_some(by.read_calls));
+        self.written.push(writes.then_some(by.written_bytes));
+        self.writes.push(writes.then_some(by.write_calls));
+        self.is_bound.push(used.is_some_and(|used| used.moved_quality != Quality::Exact));
         self.mapped.push(mapped(&totals));
         self.pattern.push(pattern(&totals));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The page and the terminal give the same reasons.
+    #[test]
+    fn what_was_not_seen_is_on_the_page_with_its_reason() {
+        let found = json!({
+            "wall_seconds": 1.0, "mechanism": "preload", "quality": "estimated", "uses_total": 0, "advice": [],
+            "totals": { "by_kind": {}, "numbers": {} }, "notes": ["a note"],
+            "qualities": { "uring": { "quality": "unavailable", "reason": "requests of the ring" } },
+        });
+        let found: IoFound = serde_json::from_value(found).expect("what was found");
+        let page = io_page(&found);
+        for words in ["all together, are estimated", "uring unavailable: requests of", "a note"] {
+            assert!(page.notes.iter().any(|note| note.contains(words)), "{:?}", page.notes);
+        }
+        let terminal = crate::io::render(&found, &[], 0, 400, false);
+        for note in &page.notes {
+            assert!(terminal.contains(note.as_str()), "{note}: {terminal}");
+        }
+    }
+
+    /// What is not known of a file is no zero on the page.
+    #[test]
+    fn what_is_not_known_of_a_file_is_none() {
+        let used = json!({
+            "name": "/a", "object": "regular", "pid": 7, "process": "cat", "device": 1, "inode": 2,
+            "written_bytes": 5, "write_calls": 1, "by_kind": {}, "numbers": {},
+            "moved_quality": "estimated", "again_quality": "estimated",
+        });
+        let used: FileUse = serde_json::from_value(used).expect("a row");
+        let mut files = FilesUsed::default();
+        files.push(Some(&used));
+        assert_eq!((files.read, files.written), (vec![None], vec![Some(5)]));
+        assert_eq!(files.is_bound, [true]);
     }
 }
