@@ -98,7 +98,7 @@ function isUnseen(column: Column, io: IoPage | null): boolean {
   switch (column) {
     case "read": case "reads": return io.are_reads_unseen;
     case "written": case "writes": return io.are_writes_unseen;
-    case "mapped": return io.is_mapped_unseen || io.are_reads_unseen || io.are_writes_unseen;
+    case "mapped": return io.is_mapped_unseen;
     case "fromDevice": case "toDevice": return io.is_mapped_unseen || io.are_devices_unseen;
     default: return false;
   }

@@ -102,13 +102,13 @@ fn kind_column(column: &'static KindColumn) -> Column<FileUse> {
         &column.help,
         Some(column.unit),
         |row: &FileUse| {
-            let unseen = row.totals.by_calls.unseen;
+            let unseen = unseen_of_kind(row, column);
             let absent = Transferred { unseen, ..Transferred::default() };
             known(row.totals.by_kind.get(column.kind).copied().unwrap_or(absent), column.place)
         },
         |row, number| {
             // A kind that did not happen is not there; but where others are not seen it has to say that it is.
-            let is_odd = is_unseen(row.totals.by_calls.unseen, column.place);
+            let is_odd = is_unseen(unseen_of_kind(row, column), column.place);
             if number > 0 || is_odd || row.totals.by_kind.contains_key(column.kind) {
                 *place(kind_of(row, column), column.place) = number;
             }
@@ -116,17 +116,25 @@ fn kind_column(column: &'static KindColumn) -> Column<FileUse> {
     )
     .or_absent(|row| {
         // As with all kinds, where that is so.
-        let is_odd = !is_unseen(row.totals.by_calls.unseen, column.place);
+        let is_odd = !is_unseen(unseen_of_kind(row, column), column.place);
         if is_odd || row.totals.by_kind.contains_key(column.kind) {
             *unseen(kind_of(row, column), column.place) = true;
         }
     })
 }
 
+/// What is not seen of a kind that is not there. Mapped memory is moved by no call: of it that is nothing.
+fn unseen_of_kind(row: &FileUse, column: &KindColumn) -> Unseen {
+    match column.kind == Transfer::Mapped.name() {
+        true => Unseen::default(),
+        false => row.totals.by_calls.unseen,
+    }
+}
+
 /// What there is of a kind. Reads come before writes: if nothing is there yet when it comes to these, then all
 /// kinds were seen alike, or not.
 fn kind_of<'a>(row: &'a mut FileUse, column: &KindColumn) -> &'a mut Transferred {
-    let reads = column.place >= 2 && row.totals.by_calls.unseen.reads;
+    let reads = column.place >= 2 && unseen_of_kind(row, column).reads;
     let unseen = Unseen { reads, writes: false };
     let blank = Transferred { unseen, ..Transferred::default() };
     row.totals.by_kind.entry(column.kind.to_string()).or_insert(blank)
@@ -313,9 +321,11 @@ mod tests {
         plain_mount.totals.by_calls = of(true, false, 5);
         plain_mount.totals.by_kind.insert("positioned".into(), of(true, false, 3));
         plain_mount.totals.by_kind.insert("copied".into(), of(false, false, 2));
+        plain_mount.totals.by_kind.insert("mapped".into(), of(true, false, 4));
         let mut passing_mount = FileUse::blank();
         passing_mount.totals.by_calls = of(true, true, 0);
         passing_mount.totals.by_kind.insert("copied".into(), of(false, false, 2));
+        passing_mount.totals.by_kind.insert("mapped".into(), of(true, true, 0));
         let rows = [&by_library, &plain_mount, &passing_mount];
         let read = read_back(&rows);
         assert_eq!(read, rows.map(Clone::clone));

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use weigh_schema::Quality;
 use weigh_schema::io::{
-    Direction, Event, Field, FileId, Grounds, Named, Numbers, Object, Places, Process, Sources,
-    Transfer, Unseen, Use, Who,
+    Direction, Event, FIELDS, Field, FileId, Grounds, Named, Numbers, Object, Places, Process,
+    Sources, Transfer, Unseen, Use, Who,
 };
 
 use super::kept::Kept;
@@ -96,6 +96,8 @@ pub struct IoBook {
     pub unseen: Unseen,
     /// Kinds of transfer that can not be seen: their numbers are not known.
     pub unseen_kinds: Vec<Transfer>,
+    /// Numbers that can not be known: what is counted of them all the same is not told.
+    pub unseen_fields: Vec<Field>,
     /// Whether it can not be seen what was read ahead in vain.
     pub is_ahead_unseen: bool,
     /// Whether it can not be seen what devices did.
@@ -112,14 +114,15 @@ impl IoBook {
     /// Takes note of how far what comes can be known.
     pub fn stand_on(&mut self, grounds: &Grounds) {
         self.unseen = grounds.unseen();
-        let is_unseen = |kind: &&Transfer| grounds.qualities.contains_key(kind.name());
-        self.unseen_kinds = Transfer::ALL.iter().filter(is_unseen).copied().collect();
+        let is_unseen = |key: &str| {
+            grounds.qualities.get(key).is_some_and(|trust| trust.quality == Quality::Unavailable)
+        };
+        let kinds = Transfer::ALL.iter().filter(|kind| is_unseen(kind.name()));
+        self.unseen_kinds = kinds.copied().collect();
+        self.unseen_fields =
+            FIELDS.iter().filter(|field| is_unseen(&field.key())).copied().collect();
         self.is_ahead_unseen = grounds.qualities.contains_key(&Field::AheadUnused.key());
-        let device_read = Field::DeviceRead.key();
-        self.are_devices_unseen = grounds
-            .qualities
-            .get(&device_read)
-            .is_some_and(|trust| trust.quality == Quality::Unavailable);
+        self.are_devices_unseen = is_unseen(&Field::DeviceRead.key());
     }
 
     /// Takes one thing in.

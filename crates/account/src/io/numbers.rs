@@ -7,15 +7,16 @@ use weigh_schema::io::{
 };
 use weigh_schema::{Number, Quality, Unit};
 
+use super::book::IoBook;
+
 /// The numbers of a file and process, or of several, as far as they are seen; `moves_unseen` says whether more may
 /// have been moved by kinds that are not. A kind of transfer that can not be seen at all is there without numbers.
-pub fn totals(
-    numbers: &Numbers,
-    unseen: Unseen,
-    unseen_kinds: &[Transfer],
-    moves_unseen: bool,
-) -> Totals {
-    let is_hidden = |kind: Transfer| unseen_kinds.contains(&kind);
+/// So is mapped memory where only a part of it is seen, for that is by no call.
+pub fn totals(book: &IoBook, numbers: &Numbers, moves_unseen: bool) -> Totals {
+    let unseen = book.unseen;
+    let is_hidden = |kind: Transfer| {
+        book.unseen_kinds.contains(&kind) || kind == Transfer::Mapped && unseen.any()
+    };
     let of_kind = |kind: Transfer| Transferred {
         read_bytes: numbers.bytes[kind as usize][0],
         read_calls: numbers.calls[kind as usize][0],
@@ -23,7 +24,7 @@ pub fn totals(
         write_calls: numbers.calls[kind as usize][1],
         // Who does not see reads and writes still sees copies: they are requests of their own.
         unseen: match kind {
-            _ if is_hidden(kind) => Unseen { reads: true, writes: true },
+            _ if book.unseen_kinds.contains(&kind) => Unseen { reads: true, writes: true },
             Transfer::Copied => Unseen::default(),
             _ => unseen,
         },
@@ -52,6 +53,7 @@ pub fn totals(
         write_sizes: sizes(1),
         numbers: known
             .filter(|(field, raw)| *raw > 0 || field.fold() == Fold::Least)
+            .filter(|(field, _)| !book.unseen_fields.contains(field))
             .map(number)
             .collect(),
     }

@@ -104,7 +104,7 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
         quality: if foreign_calls(book) > 0 { Quality::Estimated } else { run.grounds.quality },
         witness: run.grounds.witness,
         price: run.grounds.price,
-        totals: totals(&all, book.unseen, &book.unseen_kinds, book.anyone_moves_unseen()),
+        totals: totals(book, &all, book.anyone_moves_unseen()),
         uses_total: book.rows.len() as u64 + book.rest_uses,
         flows: Vec::new(),
         // A rule holds reads against writes against opens: it needs all of them.
@@ -136,7 +136,7 @@ pub fn file_use(
     };
     // No request moves anything of a directory.
     let moves_unseen = book.moves_unseen(who.pid) && row.object != Object::Directory;
-    let totals = totals(&row.numbers, book.unseen, &book.unseen_kinds, moves_unseen);
+    let totals = totals(book, &row.numbers, moves_unseen);
     FileUse {
         name: book.name_of(file),
         object: if row.object == Object::Unknown { known } else { row.object },
@@ -234,12 +234,7 @@ fn rest(book: &IoBook, tally: &Tally) -> Option<Rest> {
     is_any.then(|| Rest {
         uses_total: book.rest_uses,
         unkept_calls_total: tally.rest_calls,
-        totals: totals(
-            &book.rest.numbers,
-            book.unseen,
-            &book.unseen_kinds,
-            book.anyone_moves_unseen(),
-        ),
+        totals: totals(book, &book.rest.numbers, book.anyone_moves_unseen()),
     })
 }
 

@@ -184,9 +184,11 @@ impl IoSeries {
             }
             if book.unseen.reads {
                 (moment.read_bytes, moment.read_calls_total) = (None, None);
+                moment.mapped_read_bytes = None;
             }
             if book.unseen.writes {
                 (moment.written_bytes, moment.write_calls_total) = (None, None);
+                moment.mapped_written_bytes = None;
             }
         }
         step
@@ -298,6 +300,7 @@ mod tests {
         let moment = &step.moments[0];
         assert_eq!((moment.read_bytes, moment.read_calls_total), (None, None));
         assert_eq!((moment.written_bytes, moment.write_calls_total), (Some(0), Some(0)));
+        assert_eq!((moment.mapped_read_bytes, moment.mapped_written_bytes), (None, Some(0)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
-use weigh_schema::io::{Advice, FileUse, Flow, IoFound, Price, Rest, Totals, Transfer};
+use weigh_schema::io::{Advice, Field, FileUse, Flow, IoFound, Price, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
 use crate::text::{Line, Paint, Screen, harmless, shorten, wrap};
@@ -68,7 +68,8 @@ pub fn render_without_rows(found: &IoFound, screen: Screen) -> String {
 fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, screen: Screen) -> Vec<Line> {
     let width = screen.columns;
     let mut lines = vec![Line::new(), titles(width)];
-    lines.extend(shown.iter().map(|file| file_line(file, screen)));
+    let are_devices_unseen = are_devices_unseen(found);
+    lines.extend(shown.iter().map(|file| file_line(file, are_devices_unseen, screen)));
     lines.extend(more.map(|more| Line::new().add(more, Paint::Dim)));
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
@@ -118,6 +119,16 @@ pub(crate) fn device(totals: &Totals) -> [u64; 2] {
     [of("device_read_bytes"), of("device_written_bytes")]
 }
 
+/// Whether it is not seen what devices do.
+pub(crate) fn are_devices_unseen(found: &IoFound) -> bool {
+    is_unavailable(found, &Field::DeviceRead.key())
+}
+
+/// Whether nothing is known of these numbers.
+pub(crate) fn is_unavailable(found: &IoFound, key: &str) -> bool {
+    found.qualities.get(key).is_some_and(|trust| trust.quality == Quality::Unavailable)
+}
+
 fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
     let wrapped = wrap(&sums(found), width.max(LEAST_WIDTH) - title.len(), TEXT_LINES);
     let before = |i: usize| if i == 0 { title.to_string() } else { " ".repeat(title.len()) };
@@ -137,11 +148,13 @@ pub(crate) fn sums(found: &IoFound) -> String {
         true => "an unknown amount written".to_string(),
         false => format!("{least}{} written by {}", size(by.written_bytes), by.write_calls),
     };
-    let is_known = !found.qualities.contains_key(Transfer::Mapped.name());
-    let mapped = match (unseen.any(), is_known) {
-        (true, _) => String::new(),
-        (false, true) => format!(", {} by mapped memory", size(mapped(&found.totals))),
-        (false, false) => ", an unknown amount by mapped memory".to_string(),
+    let trust = found.qualities.get(Transfer::Mapped.name()).map(|trust| trust.quality);
+    let mapped = match (trust, mapped(&found.totals)) {
+        (None, bytes) => format!(", {} by mapped memory", size(bytes)),
+        (Some(Quality::Unavailable), _) | (_, 0) => {
+            ", an unknown amount by mapped memory".to_string()
+        }
+        (Some(_), bytes) => format!(", at least {} by mapped memory", size(bytes)),
     };
     let devices = match device(&found.totals) {
         [0, 0] => String::new(),
@@ -192,7 +205,7 @@ fn titles(width: usize) -> Line {
     Line::new().add(columns.collect::<String>(), Paint::Dim).add("  file", Paint::Dim)
 }
 
-fn file_line(file: &FileUse, screen: Screen) -> Line {
+fn file_line(file: &FileUse, are_devices_unseen: bool, screen: Screen) -> Line {
     let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
     let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
     let (by, unseen) = (&file.totals.by_calls, file.totals.by_calls.unseen);
@@ -204,7 +217,13 @@ fn file_line(file: &FileUse, screen: Screen) -> Line {
     };
     // Who does not see mapped memory does not see what it makes devices do either.
     let hidden = file.totals.by_kind.get(Transfer::Mapped.name());
-    let is_hidden = unseen.any() || hidden.is_some_and(|kind| kind.unseen.any());
+    let is_hidden = hidden.is_some_and(|kind| kind.unseen.any());
+    let mapped = match mapped(&file.totals) {
+        0 => known(is_hidden, String::new()),
+        bytes if is_hidden => format!("≥ {}", size(bytes)),
+        bytes => size(bytes),
+    };
+    let no_devices = is_hidden || are_devices_unseen;
     let opens = file.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64);
     let cells = [
         show_amount(file.totals.seconds(), Unit::Seconds),
@@ -212,11 +231,11 @@ fn file_line(file: &FileUse, screen: Screen) -> Line {
         known(unseen.reads, least(count(by.read_calls))),
         known(unseen.writes, least(amount(by.written_bytes))),
         known(unseen.writes, least(count(by.write_calls))),
-        known(is_hidden, amount(mapped(&file.totals))),
+        mapped,
         count(opens),
         pattern(&file.totals),
-        known(is_hidden, amount(device(&file.totals)[0])),
-        known(is_hidden, amount(device(&file.totals)[1])),
+        known(no_devices, amount(device(&file.totals)[0])),
+        known(no_devices, amount(device(&file.totals)[1])),
     ];
     let columns = COLUMNS[..columns_in(screen.columns)].iter();
     let cells = cells.iter().zip(columns).map(|(text, (_, width))| format!("{text:>width$}"));
@@ -230,7 +249,7 @@ fn file_line(file: &FileUse, screen: Screen) -> Line {
     };
     let by = format!("  {} {}{thread}{sources}", file.process, file.pid);
     let name = format!("{}{deleted}", file.name);
-    let room = screen.row_columns().saturating_sub(cells.len() + 2);
+    let room = screen.row_columns().saturating_sub(cells.chars().count() + 2);
     let left = room.saturating_sub(by.chars().count()).max(LEAST_NAME.min(room));
     Line::new()
         .add(cells, Paint::Plain)

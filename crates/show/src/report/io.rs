@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 use weigh_schema::Quality;
-use weigh_schema::io::{Field, FileUse, Flow, IoFound, Object, Transfer};
+use weigh_schema::io::{FileUse, Flow, IoFound, Object, Transfer};
 
-use crate::io::{device, flow, mapped, not_seen, pattern, rest, sums};
+use crate::io::{
+    are_devices_unseen, device, flow, is_unavailable, mapped, not_seen, pattern, rest, sums,
+};
 
 /// What was found of all files together.
 #[derive(Clone, Debug, Serialize)]
@@ -101,7 +103,7 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         sums: sums(found),
         advice: advice.collect(),
         flows: found.flows.iter().map(flow_row).collect(),
-        is_mapped_unseen: found.qualities.contains_key(Transfer::Mapped.name()),
+        is_mapped_unseen: is_unavailable(found, Transfer::Mapped.name()),
         are_reads_unseen: found.totals.by_calls.unseen.reads,
         are_writes_unseen: found.totals.by_calls.unseen.writes,
         are_devices_unseen: are_devices_unseen(found),
@@ -109,11 +111,6 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         rest: found.rest.as_ref().map(rest),
         notes: not_seen(found),
     }
-}
-
-fn are_devices_unseen(found: &IoFound) -> bool {
-    let known = found.qualities.get(&Field::DeviceRead.key());
-    known.is_some_and(|trust| trust.quality == Quality::Unavailable)
 }
 
 fn flow_row(found: &Flow) -> FlowRow {

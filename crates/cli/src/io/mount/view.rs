@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weigh_mount::Sight;
-use weigh_schema::io::{Grounds, Trust};
+use weigh_schema::io::{Field, Grounds, Transfer, Trust};
 use weigh_schema::{Mechanism, Quality};
 
 use Quality::{Estimated, Unavailable};
@@ -40,12 +40,41 @@ const AHEAD: &str = "whether pages that the kernel asked for are used by anybody
 const DEVICES: &str =
     "what devices read and write for files is not seen here: that takes --mechanism bpf";
 
+const UNCACHED: &str =
+    "every call comes here, and what the page cache below has of the folder is not seen";
+const WRITES_ALONE: &str = "of mapped memory what is written comes here, and is exact; reads that the page cache can answer do not";
+
+const MOVES_ALONE: &str = "of writes, copies and reads past the page cache: reads that the page cache can answer do not come here";
+
+/// What follows from the order of reads, and from which there were.
+const OF_READS: [Field; 6] = [
+    Field::ConsecutiveReads,
+    Field::StridedReads,
+    Field::SequentialReads,
+    Field::RandomReads,
+    Field::Reread,
+    Field::Cached,
+];
+/// The same of writes.
+const OF_WRITES: [Field; 6] = [
+    Field::ConsecutiveWrites,
+    Field::StridedWrites,
+    Field::SequentialWrites,
+    Field::RandomWrites,
+    Field::Rewritten,
+    Field::SmallSyncs,
+];
+/// Of both.
+const OF_MOVES: [Field; 5] =
+    [Field::Direct, Field::Unaligned, Field::Placed, Field::Lowest, Field::Highest];
+
 const READS: [&str; 3] = ["read_bytes", "read_calls", "read_seconds"];
 const WRITES: [&str; 3] = ["written_bytes", "write_calls", "write_seconds"];
 
 /// How the numbers of such a mount are to be read.
 pub fn of(sight: Sight) -> Grounds {
     let mut all: Vec<(&str, Quality, &str)> = ALWAYS.to_vec();
+    let mapped = Transfer::Mapped.name();
     let unavailable = |keys: [&'static str; 3], why| keys.map(|key| (key, Unavailable, why));
     let seen = |[_, calls, seconds]: [&'static str; 3], pieces| {
         [(calls, Estimated, pieces), (seconds, Estimated, SERVED)]
@@ -54,24 +83,48 @@ pub fn of(sight: Sight) -> Grounds {
         Sight::Passing => {
             all.extend(unavailable(READS, PASSED));
             all.extend(unavailable(WRITES, PASSED));
+            all.push((mapped, Unavailable, PASSED));
         }
         Sight::Cached => {
             all.extend(unavailable(READS, CACHED));
             all.extend(seen(WRITES, PAGES));
+            all.push((mapped, Estimated, WRITES_ALONE));
         }
         Sight::Exact => {
             all.extend(seen(READS, PIECES));
             all.extend(seen(WRITES, PIECES));
         }
     }
-    let qualities = all.into_iter().map(|(key, quality, reason)| {
-        (key.to_string(), Trust { quality, reason: reason.to_string() })
-    });
+    let fields = fields(sight).into_iter().map(|(field, quality, why)| (field.key(), quality, why));
+    let all = all.into_iter().map(|(key, quality, reason)| (key.to_string(), quality, reason));
+    let qualities = all
+        .chain(fields)
+        .map(|(key, quality, reason)| (key, Trust { quality, reason: reason.to_string() }));
     Grounds {
         mechanism: Mechanism::Fuse,
-        quality: if sight == Sight::Exact { Quality::Exact } else { Unavailable },
+        quality: match sight {
+            Sight::Passing => Unavailable,
+            Sight::Cached => Estimated,
+            Sight::Exact => Quality::Exact,
+        },
         qualities: BTreeMap::from_iter(qualities),
         ..Grounds::default()
+    }
+}
+
+/// Numbers that are not exact where these calls are not seen.
+fn fields(sight: Sight) -> Vec<(Field, Quality, &'static str)> {
+    let all = |fields: &[Field], quality, why| -> Vec<_> {
+        fields.iter().map(|field| (*field, quality, why)).collect()
+    };
+    match sight {
+        Sight::Passing => [&OF_READS[..], &[Field::Filled], &OF_WRITES, &OF_MOVES]
+            .map(|of| all(of, Unavailable, PASSED))
+            .concat(),
+        Sight::Cached => {
+            [all(&OF_READS, Unavailable, CACHED), all(&OF_MOVES, Estimated, MOVES_ALONE)].concat()
+        }
+        Sight::Exact => all(&[Field::Filled, Field::Cached], Unavailable, UNCACHED),
     }
 }
 
@@ -105,6 +158,25 @@ mod tests {
             let is = |key: &str| of(key) == Some(Unavailable);
             assert_eq!(READS.map(is), [unseen.reads; 3], "{sight:?}");
             assert_eq!(WRITES.map(is), [unseen.writes; 3], "{sight:?}");
+            // What follows from reads is not known where they are not.
+            let follows = ["consecutive_reads_total", "reread_bytes", "random_reads_total"];
+            assert_eq!(follows.map(is), [unseen.reads; 3], "{sight:?}");
+            let follows = ["consecutive_writes_total", "rewritten_bytes"];
+            assert_eq!(follows.map(is), [unseen.writes; 2], "{sight:?}");
+            assert!(is("cached_reads_total"), "{sight:?}");
+            assert_eq!(is("filled_bytes"), sight != Sight::Cached);
+            let mapped = match sight {
+                Sight::Passing => Some(Unavailable),
+                Sight::Cached => Some(Estimated),
+                Sight::Exact => None,
+            };
+            assert_eq!(of("mapped"), mapped);
+            let all = match sight {
+                Sight::Passing => Unavailable,
+                Sight::Cached => Estimated,
+                Sight::Exact => Quality::Exact,
+            };
+            assert_eq!(grounds.quality, all);
         }
     }
 }
