@@ -258,19 +258,19 @@ fn file_line(file: &FileUse, are_devices_unseen: bool, screen: Screen) -> Line {
         .add(by, Paint::Dim)
 }
 
-/// The commonest way through the file, and its share.
+/// The commonest way through the file, and its share. What is neither consecutive nor strided is irregular, as the
+/// advice counts it, unless it never went back.
 pub(crate) fn pattern(totals: &Totals) -> String {
     let of = |kind: &str| {
         let key = |what: &str| format!("{kind}_{what}_total");
         ["reads", "writes"].iter().map(|what| seconds(totals, &key(what))).sum::<f64>()
     };
-    let kinds = ["consecutive", "strided", "sequential", "random"].map(|kind| (of(kind), kind));
+    let [on, strided, ahead, back] = ["consecutive", "strided", "sequential", "random"].map(of);
+    let word = if back > 0.0 { "irregular" } else { "ahead" };
+    let kinds = [(on, "on"), (strided, "strided"), (ahead + back, word)];
     let all: f64 = kinds.iter().map(|(count, _)| count).sum();
     let most = kinds.iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count > 0.0);
-    let short = |kind: &str| if kind == "consecutive" { "on" } else { kind }.to_string();
-    most.map_or_else(String::new, |(count, kind)| {
-        format!("{} {:.0} %", short(kind), 100.0 * count / all)
-    })
+    most.map_or_else(String::new, |(count, kind)| format!("{kind} {:.0} %", 100.0 * count / all))
 }
 
 pub(crate) fn flow(flow: &Flow) -> String {
@@ -325,5 +325,16 @@ mod tests {
         totals.numbers.insert("random_writes_total".into(), Number::Whole(1));
         assert_eq!(pattern(&totals), "on 75 %");
         assert_eq!(pattern(&Totals::default()), "");
+        // Half of what is read anywhere in a file lies ahead.
+        let of = |ahead: u64, back: u64| {
+            let mut totals = Totals::default();
+            let keys = ["consecutive_reads_total", "sequential_reads_total", "random_reads_total"];
+            for (key, count) in keys.into_iter().zip([1, ahead, back]) {
+                totals.numbers.insert(key.into(), Number::Whole(count));
+            }
+            pattern(&totals)
+        };
+        assert_eq!(of(49, 50), "irregular 99 %");
+        assert_eq!(of(99, 0), "ahead 99 %");
     }
 }
