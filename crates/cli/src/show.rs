@@ -106,7 +106,7 @@ pub fn files_used(recording: &Recording, screen: Screen) -> anyhow::Result<Strin
     let Some(found) = &recording.summary().io else { return Ok(String::new()) };
     let mut most: Vec<FileUse> = Vec::new();
     let most_first = |most: &mut Vec<FileUse>| {
-        most.sort_by(|a, b| b.totals.seconds().total_cmp(&a.totals.seconds()));
+        most.sort_by(FileUse::by_time);
         most.truncate(FILES_SHOWN);
     };
     recording.each_file(|row| {
@@ -151,6 +151,11 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     let mut files = FileColumns::default();
     let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
     let mut slowest = SlowestCalls::default();
+    recording.each_file(|row| {
+        if let Some(used) = row.used.filter(|used| used.object.is_waited_at()) {
+            slowest.waits_at((used.device, used.inode));
+        }
+    })?;
     recording.each_io_call(|call| slowest.push(call))?;
     let start_ns = recording.summary().job.started.as_nanosecond() as i64;
     let page = weigh_show::report::render(

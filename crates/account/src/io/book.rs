@@ -247,6 +247,12 @@ impl IoBook {
         self.processes.values().any(|process| process.moves_unseen)
     }
 
+    /// What a file is, whose row says this of it.
+    pub(super) fn object_of(&self, file: FileId, told: Object) -> Object {
+        let named = || self.names.get(&file).map_or(Object::Unknown, |(object, _)| *object);
+        if told == Object::Unknown { named() } else { told }
+    }
+
     /// What a file is called.
     pub fn name(&self, file: FileId) -> Option<&str> {
         self.names.get(&file).map(|(_, name)| &**name)

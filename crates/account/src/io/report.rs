@@ -30,7 +30,8 @@ pub struct Run {
     pub grounds: Grounds,
 }
 
-/// Each file and process, those that took most time first: made when they are asked for, one by one, for a
+/// Each file and process, those that took most time first, and behind them those where it was spent waiting for who is
+/// at the other end: made when they are asked for, one by one, for a
 /// row in words takes ten times the room that it takes in the book.
 pub struct Files<'a> {
     book: &'a IoBook,
@@ -43,9 +44,13 @@ impl<'a> Files<'a> {
     pub fn of(book: &'a IoBook, call: &'a dyn Fn(u64) -> String) -> Files<'a> {
         let mut keys: Vec<_> = book.rows.keys().copied().collect();
         keys.sort_by_cached_key(|key| {
-            let numbers = book.rows[key].amounts().numbers;
-            let bytes: u64 = numbers.bytes.iter().flatten().sum();
-            (Reverse(numbers.time_ns()), Reverse(bytes), *key)
+            let row = book.rows[key].amounts();
+            let bytes: u64 = row.numbers.bytes.iter().flatten().sum();
+            let waits = book.object_of(key.0, row.object).is_waited_at();
+            // As it is told: what is not known of it does not count.
+            let times = Field::TIMES.iter().filter(|time| !book.unseen_fields.contains(time));
+            let time: u64 = times.map(|time| row.numbers.get(*time)).sum();
+            (waits, Reverse(time), Reverse(bytes), *key)
         });
         Files { book, keys, call }
     }
@@ -128,7 +133,6 @@ pub fn file_use(
     row: &Row,
     call: &dyn Fn(u64) -> String,
 ) -> FileUse {
-    let known = book.names.get(&file).map_or(Object::Unknown, |(object, _)| *object);
     let slowest = Slowest {
         call: call(row.slowest.1),
         seconds: seconds(row.slowest.0),
@@ -139,7 +143,7 @@ pub fn file_use(
     let totals = totals(book, &row.numbers, moves_unseen);
     FileUse {
         name: book.name_of(file),
-        object: if row.object == Object::Unknown { known } else { row.object },
+        object: book.object_of(file, row.object),
         pid: who.pid,
         tid: told_tid(who),
         process: book.process_name(who.pid).to_string(),
@@ -348,5 +352,22 @@ mod tests {
         assert_eq!((moment(7).read_bytes, moment(7).read_calls_total), (Some(0), Some(0)));
         assert_eq!((moment(8).read_bytes, moment(8).read_calls_total), (None, None));
         assert_eq!(moment(8).written_bytes, Some(5));
+    }
+
+    /// Who reads a pipe waits for who writes it: that is not to hide the files.
+    #[test]
+    fn files_come_before_what_was_waited_at() {
+        let mut book = IoBook::default();
+        for (inode, object, time) in
+            [(1, Object::Pipe, 900), (2, Object::Regular, 5), (3, Object::Regular, 7)]
+        {
+            let file = FileId { inode, ..FileId::default() };
+            let mut used = Use { file, object, ..Use::default() };
+            used.numbers.set(Field::ReadTime, time);
+            book.add_use(&used);
+        }
+        let call = |_| String::new();
+        let inodes: Vec<u64> = Files::of(&book, &call).iter().map(|row| row.inode).collect();
+        assert_eq!(inodes, [3, 2, 1]);
     }
 }

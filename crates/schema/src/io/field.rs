@@ -107,6 +107,10 @@ fields! {
 }
 
 impl Field {
+    /// Time in calls, all together.
+    pub const TIMES: [Field; 4] =
+        [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
+
     /// Its key in JSON and its column: the name, with the unit where it is one.
     pub fn key(self) -> String {
         match self.unit() {

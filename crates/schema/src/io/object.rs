@@ -47,6 +47,11 @@ impl Object {
         }
     }
 
+    /// Whether who reads or writes it waits for somebody at the other end: time there is not the object's.
+    pub const fn is_waited_at(self) -> bool {
+        matches!(self, Object::Pipe | Object::Socket | Object::Terminal | Object::Anonymous)
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
 //! What `weigh io` found: what other software builds on.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::de::Error as _;
@@ -51,7 +52,7 @@ pub struct IoReport<Files = Vec<FileUse>> {
     /// What was found of all files together.
     #[serde(flatten)]
     pub found: IoFound,
-    /// Each file and process, those that took most time first.
+    /// Each file and process, those that took most time first; pipes, sockets and terminals behind the others.
     pub files: Files,
     /// The processes.
     pub processes: Vec<ProcessUse>,
@@ -193,6 +194,15 @@ pub struct Totals {
     pub write_sizes: BTreeMap<u64, u64>,
     /// The other numbers, by [`super::Field::key`]; those that are 0 are absent.
     pub numbers: BTreeMap<String, Number>,
+}
+
+impl FileUse {
+    /// Those that took most time come first; behind all of them those where it was spent waiting for somebody else.
+    pub fn by_time(&self, other: &FileUse) -> Ordering {
+        let waits = |of: &FileUse| of.object.is_waited_at();
+        let by_time = || other.totals.seconds().total_cmp(&self.totals.seconds());
+        waits(self).cmp(&waits(other)).then_with(by_time)
+    }
 }
 
 impl Totals {

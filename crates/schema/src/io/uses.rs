@@ -178,8 +178,7 @@ impl Numbers {
 
     /// Time in all calls, in nanoseconds.
     pub fn time_ns(&self) -> u64 {
-        let times = [Field::ReadTime, Field::WriteTime, Field::MetadataTime, Field::SyncTime];
-        times.iter().map(|field| self.get(*field)).sum()
+        Field::TIMES.iter().map(|field| self.get(*field)).sum()
     }
 }
 
