@@ -56,6 +56,7 @@ enum bpf_map_type {
 #define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
 #define BTRFS_SUPER_MAGIC 0x9123683e
+#define TMPFS_MAGIC 0x01021994
 #define EXT4_SUPER_MAGIC 0xef53
 #define F2FS_SUPER_MAGIC 0xf2f52010
 #define XFS_SUPER_MAGIC 0x58465342

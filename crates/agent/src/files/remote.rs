@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_collect::clock::monotonic_ns;
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::{Apart, FollowIo, Kept, Telling, Told};
+use weigh_collect::io::{Apart, FollowIo, Kept, Telling, Told, qualities};
 use weigh_collect::remains::Remains;
 use weigh_schema::Quality;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
@@ -296,7 +296,8 @@ impl FollowIo for RemoteIo {
 
     fn grounds(&self) -> Grounds {
         let told = self.told.borrow();
-        let mut grounds = Grounds { notes: self.missing.clone(), ..Grounds::default() };
+        let qualities = qualities(&told.tally);
+        let mut grounds = Grounds { notes: self.missing.clone(), qualities, ..Grounds::default() };
         if let Some((at_ns, why)) = &told.lost {
             grounds.quality = Quality::Estimated;
             grounds.notes.push(format!(

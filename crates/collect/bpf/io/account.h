@@ -269,6 +269,18 @@ static __noinline int describe_use(struct io_file *file, struct io_key *key)
 	return tell_name(file);
 }
 
+/* Not all that is stored into such a map is seen: see docs/io.md. */
+static __always_inline void note_shared_map(struct io_file *file)
+{
+	struct inode *inode = file->inode;
+
+	if ((file->mode & S_IFMT) != S_IFREG || !inode)
+		return;
+	add(&tally.shared_maps, 1);
+	if (BPF_CORE_READ(inode, i_sb, s_magic) == TMPFS_MAGIC)
+		add(&tally.memory_maps, 1);
+}
+
 /* Adds it to the use of this file, or to the rest. Global, as above. */
 __noinline int did_with(struct io_file *file, struct io_doing *did)
 {
@@ -279,6 +291,8 @@ __noinline int did_with(struct io_file *file, struct io_doing *did)
 	if (!file || !did || !is_wanted(file->key.device) || is_of_library(&file->key))
 		return 0;
 	key = file->key;
+	if (did->deed == DID_MAP && did->is_shared_map && !did->failed)
+		note_shared_map(file);
 	if (tells_calls)
 		tell_call(&key, did);
 	if (is_apart(key.pid)) {

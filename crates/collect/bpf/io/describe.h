@@ -12,6 +12,8 @@
 
 #define AT_FDCWD -100
 #define O_TRUNC 01000
+#define PROT_WRITE 2
+#define MAP_SHARED 1
 #define MAX_PIECES 1024 /* of a vector: the kernel takes no more */
 
 /* Where a transfer began that took its offset from a variable, if it took it from one. */
@@ -207,6 +209,8 @@ static __always_inline void other(struct io_window *window, struct pt_regs *regs
 		did->deed = DID_TRUNCATE;
 	else if (call == CALL_MMAP) {
 		did->deed = DID_MAP;
+		/* MAP_SHARED_VALIDATE has the bit, too. */
+		did->is_shared_map = ARGUMENT_3(regs) & PROT_WRITE && ARGUMENT_4(regs) & MAP_SHARED;
 		window->ends[0] = ARGUMENT_5(regs);
 	}
 }

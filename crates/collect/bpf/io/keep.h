@@ -52,6 +52,7 @@ struct io_doing {
 	__u32 number; /* of the call */
 	__u32 tid; /* 0: the thread that runs */
 	__u32 is_asked; /* whether it is known how much was asked for */
+	__u32 is_shared_map; /* of a map: stores go to the file */
 	__s32 error;
 	__u64 calls, bytes, from, asked;
 	__u64 time_ns, at;
@@ -273,6 +274,7 @@ struct io_tally {
 	__u64 lost_ahead; /* pages of which it is not known whether they were used */
 	__u64 untold_calls, untold_bytes[2]; /* counted, but without room to tell them one by one */
 	__u64 apart_calls; /* of processes that are apart: in the rest, without their files */
+	__u64 shared_maps, memory_maps; /* by which files are written; those of files in memory (tmpfs) */
 	__u64 unread_marks; /* it is not known whether the library counted: they are counted here */
 };
 

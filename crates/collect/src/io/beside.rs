@@ -13,7 +13,7 @@ use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Sources, Tally, T
 use weigh_schema::{Mechanism, Quality};
 
 use super::layout::Same;
-use super::{FollowIo, KernelIo, LibraryIo};
+use super::{FollowIo, KernelIo, LibraryIo, qualities};
 use crate::follow::FollowError;
 use crate::preload::PreloadError;
 use crate::procfs;
@@ -186,7 +186,11 @@ impl FollowIo for BesideIo {
         Grounds {
             mechanism: Mechanism::PreloadBpf,
             quality: if unread > 0 { Quality::Estimated } else { Quality::Exact },
-            qualities: NOT_SEEN.iter().map(|field| (field.key(), not_seen())).collect(),
+            qualities: NOT_SEEN
+                .iter()
+                .map(|field| (field.key(), not_seen()))
+                .chain(qualities(&self.kernel.tally()))
+                .collect(),
             notes,
             ..Grounds::default()
         }

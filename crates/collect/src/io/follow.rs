@@ -1,11 +1,13 @@
 //! What all who tell of a job's reads and writes have in common.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
 
 use rustix::process::Pid;
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+use weigh_schema::Quality;
+use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Transfer, Trust, Use};
 
 use super::KernelIo;
 use crate::call_filter::CallFilter;
@@ -140,10 +142,30 @@ impl FollowIo for KernelIo {
     }
 
     fn grounds(&self) -> Grounds {
-        Grounds { notes: self.missing().to_vec(), ..Grounds::default() }
+        let qualities = qualities(&self.tally());
+        Grounds { notes: self.missing().to_vec(), qualities, ..Grounds::default() }
     }
 
     fn detach(&mut self) {
         KernelIo::detach(self);
     }
+}
+
+/// How far the kernel side's numbers can be trusted: into what is mapped shared and writable there are stores that
+/// nothing tells of.
+pub fn qualities(tally: &Tally) -> BTreeMap<String, Trust> {
+    let Tally { shared_maps, memory_maps, .. } = tally;
+    let in_memory = match memory_maps {
+        0 => String::new(),
+        maps => format!(
+            "; nothing is seen of what is stored into pages that files of tmpfs have ({maps} of these)"
+        ),
+    };
+    let reason = format!(
+        "files were mapped shared and writable ({shared_maps} times): stores into pages that were dirty before are not \
+         seen{in_memory}"
+    );
+    let trust = Trust { quality: Quality::Estimated, reason };
+    let is_any = *shared_maps > 0;
+    is_any.then(|| (Transfer::Mapped.name().to_string(), trust)).into_iter().collect()
 }

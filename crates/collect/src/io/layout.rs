@@ -128,6 +128,8 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
             written_bytes: tally.untold_bytes[1],
         },
         apart_calls: tally.apart_calls,
+        shared_maps: tally.shared_maps,
+        memory_maps: tally.memory_maps,
     }
 }
 

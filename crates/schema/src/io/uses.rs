@@ -321,6 +321,12 @@ pub struct Tally {
     pub untold: Untold,
     /// Calls of processes that the job's owner may not look at: in the rest, without their files.
     pub apart_calls: u64,
+    /// Times that a file was mapped shared and writable.
+    #[serde(default)]
+    pub shared_maps: u64,
+    /// Those of them whose file is in memory (tmpfs).
+    #[serde(default)]
+    pub memory_maps: u64,
 }
 
 #[cfg(test)]
