@@ -14,7 +14,7 @@ const HEIGHT = 24;
 const LONGEST = 34;
 
 interface Box { text: string; title: string; isFile: boolean; width: number; height: number; x?: number; y?: number }
-interface Line { bytes: number | null; isFile: boolean; titles: string[]; points?: { x: number; y: number }[] }
+interface Line { bytes: number | null; isFile: boolean; name: string; titles: string[]; points?: { x: number; y: number }[] }
 
 export function flowGraph(flows: FlowRow[]): HTMLElement[] {
   if (flows.length === 0) return [];
@@ -34,7 +34,7 @@ function draw(flows: FlowRow[]): HTMLElement[] {
     "aria-label": "Who wrote what others read" }, arrow());
   const lines = graph.edges().map((edge) => graph.edge(edge) as Line);
   const most = Math.max(...lines.map((line) => line.bytes ?? 0), 1);
-  for (const line of lines) picture.append(path(line, most));
+  for (const line of lines) picture.append(path(line, most), ...name(line));
   for (const name of graph.nodes()) picture.append(box(graph.node(name) as Box));
   const more = flows.length > MOST && `The ${MOST} of ${flows.length} with most bytes; a wider line is more of them.`;
   return [
@@ -63,8 +63,7 @@ function build(flows: FlowRow[]): Graph {
 
 function node(graph: Graph, name: string, title: string, isFile: boolean): string {
   if (!graph.hasNode(name)) {
-    // The end of a path says more than its beginning.
-    const text = title.length > LONGEST ? `…${title.slice(1 - LONGEST)}` : title;
+    const text = shortened(title);
     const label: Box = { text, title, isFile, width: text.length * LETTER + 18, height: HEIGHT };
     graph.setNode(name, label);
   }
@@ -77,8 +76,10 @@ function join(graph: Graph, from: string, to: string, flow: FlowRow, together: (
   const name = flow.is_file ? undefined : flow.name;
   const known = graph.edge(from, to, name) as Line | undefined;
   const bytes = flow.bytes === null ? null : together(known?.bytes ?? 0, flow.bytes);
-  const line: Line = { bytes, isFile: flow.is_file, titles: [...known?.titles ?? [], flow.text] };
-  graph.setEdge(from, to, line, name);
+  const line: Line = { bytes, isFile: flow.is_file, name: flow.name, titles: [...known?.titles ?? [], flow.text] };
+  // Between two processes there has to be room for it.
+  const width = flow.is_file ? 0 : shortened(flow.name).length * LETTER;
+  graph.setEdge(from, to, { ...line, width, height: HEIGHT / 2, labelpos: "c" }, name);
 }
 
 function path(line: Line, most: number): SVGElement {
@@ -90,6 +91,18 @@ function path(line: Line, most: number): SVGElement {
     "marker-end": "url(#flow-arrow)" });
   shown.append(svg("title", {}, [...line.bytes === null ? [] : [size(line.bytes)], ...line.titles].join("\n")));
   return shown;
+}
+
+/** A pipe or socket has no box: its name stands at the middle of its line. */
+function name(line: Line): SVGElement[] {
+  const middle = line.points?.[Math.floor((line.points.length - 1) / 2)];
+  if (line.isFile || middle === undefined) return [];
+  return [svg("text", { x: middle.x, y: middle.y - 4, "text-anchor": "middle", class: "name" }, shortened(line.name))];
+}
+
+/** The end of a path says more than its beginning. */
+function shortened(title: string): string {
+  return title.length > LONGEST ? `…${title.slice(1 - LONGEST)}` : title;
 }
 
 function box(label: Box): SVGElement {

@@ -22,6 +22,8 @@ export interface Heat {
   from: number[];
   to: number[];
   rowHeight: number;
+  /** What the fullest colours stand for, in words. */
+  scale?: string;
   /** What is said of a cell. */
   say(row: number, column: number): string;
 }
@@ -33,7 +35,7 @@ export function heatMap(heat: Heat, view: View): HTMLElement {
   const canvas = h("canvas", { role: "img", tabindex: 0, "aria-label": `${heat.title}, over time` });
   const said = h("p", { class: "said note" }, "\u00a0");
   const element = h("figure", { class: "chart heat" },
-    h("figcaption", {}, h("h3", {}, heat.title)), canvas, said);
+    h("figcaption", {}, h("h3", {}, heat.title), heat.scale !== undefined && h("p", { class: "note scale" }, heat.scale)), canvas, said);
   const painter = new Painter(heat, view, canvas);
   const paint = () => painter.paint();
   view.onRange(paint);

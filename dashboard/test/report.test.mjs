@@ -69,6 +69,10 @@ function checks() {
         ? [`${f.writer} > ${f.name}`, `${f.name} > ${f.reader}`] : [`${f.writer} ${f.name} ${f.reader}`]);
       const lines = graph.locator("path.of-file, path.of-pipe");
       assert.equal(await lines.count(), new Set(ends).size);
+      const called = new Set(flows.filter((f) => !f.is_file).map((f) => `${f.writer} ${f.name} ${f.reader}`));
+      const shown = await graph.locator("text.name").allTextContents();
+      assert.deepEqual(shown.sort(), [...called].map((c) => c.split(" ").slice(1, -1).join(" "))
+        .map((n) => n.length > 34 ? `…${n.slice(-33)}` : n).sort(), "pipes and sockets have their names");
       const lengths = await lines.evaluateAll((paths) => paths.map((path) => path.getTotalLength()));
       assert.ok(lengths.every((length) => length > 10), `${lengths}`);
       const boxes = await graph.locator("rect").evaluateAll((rects) => rects.map((rect) => rect.getBoundingClientRect()));
