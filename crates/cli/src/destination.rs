@@ -6,6 +6,11 @@ use std::io::{BufWriter, ErrorKind, Write};
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
+/// Whether such a name is that of a stream, and of no file.
+pub fn is_stream(name: &str) -> bool {
+    name == "-" || name.starts_with("fd:")
+}
+
 /// A place for what is told as JSON, opened before the command runs.
 pub struct Destination {
     name: String,

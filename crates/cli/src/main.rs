@@ -18,6 +18,7 @@ mod generate;
 mod io;
 mod kernel;
 mod live;
+mod rows_file;
 mod run;
 mod serving;
 mod show;

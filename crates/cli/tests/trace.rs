@@ -137,7 +137,10 @@ fn a_parquet_file_has_a_row_for_each() {
     assert!(taken > 20_011 && lost == 0, "{said}");
     let rows = weigh_keep::count_rows(&file).expect("a whole file");
     assert_eq!(rows, taken);
-    assert!(!PathBuf::from(format!("{path}.tmp")).exists());
+    let beside = file.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten();
+    let names = beside.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let of_it: Vec<String> = names.filter(|name| name.starts_with("events.parquet")).collect();
+    assert_eq!(of_it, ["events.parquet"]);
 }
 
 #[test]

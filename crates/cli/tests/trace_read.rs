@@ -333,7 +333,7 @@ fn what_a_killed_weigh_leaves_is_refused_as_that() {
         .stderr(Stdio::null())
         .spawn();
     let mut weigh_child = Mortal::of(weigh_child);
-    let left = PathBuf::from(format!("{}.tmp", file.display()));
+    let left = PathBuf::from(format!("{}.{}-0.tmp", file.display(), weigh_child.id()));
     let late = Instant::now() + support::patience(30.0);
     // Some rows are in it.
     while std::fs::metadata(&left).map_or(0, |facts| facts.len()) < 1000 {

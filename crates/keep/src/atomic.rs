@@ -1,17 +1,95 @@
 //! A file that appears under its name only when it is whole.
 //!
+//! Takes the place of what is there, with its rights, if that is a file, by whatever link it was named; refuses
+//! whatever else is there. Until then it has a name of its own beside that place, which was nobody's.
+//!
 //! Not synced to the device: this protects from the end of weigh, not from that of the machine.
 
-use std::fs::File;
-use std::io::{self, Seek as _, Write};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, FileType, Metadata, Permissions};
+use std::io::{self, ErrorKind, Seek as _, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::error::KeepError;
+
+/// As many links as the kernel follows.
+const LINKS: usize = 40;
+/// A temporary name has so much of the name, and what tells it from others: together less than a name may have.
+const NAME_BYTES: usize = 200;
+/// Nobody has so many files under temporary names of one process, unless it is on purpose.
+const TRIES: u32 = 10_000;
+/// Until it has the rights of what it replaces, which may be those of nobody else.
+const PRIVATE: u32 = 0o600;
+const RIGHTS: u32 = 0o777;
+
+/// Where a file of this name is to be, with no links on the way; whether it can be.
+pub fn place_of_file(path: &Path) -> Result<PathBuf, KeepError> {
+    Ok(Place::of(path)?.path)
+}
+
+/// Where a file is to be.
+struct Place {
+    path: PathBuf,
+    /// The file that is there.
+    replaced: Option<Metadata>,
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Place, KeepError> {
+        let failed = |error| KeepError::write(path, error);
+        match std::fs::metadata(path) {
+            Ok(there) if there.is_file() => {
+                let place = path.canonicalize().map_err(failed)?;
+                Ok(Place { path: place, replaced: Some(there) })
+            }
+            Ok(there) => {
+                Err(KeepError::NoFile { path: path.to_path_buf(), found: kind(there.file_type()) })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Place { path: new_place(path).map_err(failed)?, replaced: None })
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+/// Where a file will be that is not there: links to nowhere lead there, too.
+fn new_place(path: &Path) -> io::Result<PathBuf> {
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    let mut place = path.to_path_buf();
+    for _ in 0..LINKS {
+        let folder = match place.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.canonicalize()?,
+            _ => Path::new(".").canonicalize()?,
+        };
+        place = folder.join(place.file_name().ok_or(ErrorKind::IsADirectory)?);
+        match place.read_link() {
+            Ok(to) => place = folder.join(to),
+            Err(_) => return Ok(place),
+        }
+    }
+    Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
+}
+
+fn kind(of: FileType) -> &'static str {
+    match of {
+        of if of.is_dir() => "a folder",
+        of if of.is_fifo() => "a FIFO or a pipe",
+        of if of.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
 
 /// A file being written under a temporary name; it vanishes unless it is committed.
 pub(crate) struct AtomicFile {
     file: File,
     temporary: PathBuf,
+    place: Place,
+    /// What it was called.
     path: PathBuf,
     committed: bool,
 }
@@ -22,19 +100,32 @@ impl AtomicFile {
     }
 
     pub(crate) fn create_at(path: &Path) -> Result<AtomicFile, KeepError> {
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".tmp");
-        let temporary = PathBuf::from(temporary);
-        let file = File::create(&temporary).map_err(|e| KeepError::write(&temporary, e))?;
-        Ok(AtomicFile { file, temporary, path: path.to_path_buf(), committed: false })
+        let place = Place::of(path)?;
+        let (file, temporary) =
+            create_beside(&place.path).map_err(|error| KeepError::write(path, error))?;
+        let new = AtomicFile { file, temporary, place, path: path.to_path_buf(), committed: false };
+        if new.place.replaced.is_some() {
+            new.set_rights(PRIVATE)?;
+        }
+        Ok(new)
     }
 
     /// Gives the file its name.
     pub(crate) fn commit(mut self) -> Result<(), KeepError> {
-        std::fs::rename(&self.temporary, &self.path)
+        if let Some(replaced) = &self.place.replaced {
+            // Who may not give it away keeps it: the rights are what protects its bytes.
+            let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
+            self.set_rights(replaced.mode() & RIGHTS)?;
+        }
+        std::fs::rename(&self.temporary, &self.place.path)
             .map_err(|e| KeepError::write(&self.path, e))?;
         self.committed = true;
         Ok(())
+    }
+
+    fn set_rights(&self, mode: u32) -> Result<(), KeepError> {
+        let set = self.file.set_permissions(Permissions::from_mode(mode));
+        set.map_err(|error| KeepError::write(&self.path, error))
     }
 
     /// Gives the file its name, without the room that was reserved and not needed.
@@ -42,7 +133,7 @@ impl AtomicFile {
         let written = self.file.stream_position();
         written
             .and_then(|end| self.file.set_len(end))
-            .map_err(|e| KeepError::write(&self.temporary, e))?;
+            .map_err(|e| KeepError::write(&self.path, e))?;
         self.commit()
     }
 
@@ -57,7 +148,7 @@ impl AtomicFile {
 
     /// What has been written, to be read.
     pub(crate) fn reopen(&self) -> Result<File, KeepError> {
-        File::open(&self.temporary).map_err(|e| KeepError::read(&self.temporary, e))
+        File::open(&self.temporary).map_err(|e| KeepError::read(&self.path, e))
     }
 
     /// The name that it will have.
@@ -84,3 +175,22 @@ impl Drop for AtomicFile {
         }
     }
 }
+
+/// A file of a name that nobody has.
+fn create_beside(place: &Path) -> io::Result<(File, PathBuf)> {
+    let name = place.file_name().unwrap_or_default().as_bytes();
+    let name = OsStr::from_bytes(&name[..name.len().min(NAME_BYTES)]);
+    for number in 0..TRIES {
+        let mut beside = OsString::from(name);
+        beside.push(format!(".{}-{number}.tmp", std::process::id()));
+        let temporary = place.with_file_name(beside);
+        match File::options().write(true).create_new(true).open(&temporary) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => return other.map(|file| (file, temporary)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -98,12 +98,7 @@ pub struct CallsWritten {
 impl CallsWriter {
     /// Makes the file under a temporary name beside its own.
     pub fn create(path: &Path) -> Result<CallsWriter, KeepError> {
-        if path.is_dir() {
-            return Err(KeepError::write(path, std::io::ErrorKind::IsADirectory.into()));
-        }
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".rows");
-        let table = TableWriter::create_of_at(Path::new(&beside), known_at_the_end())?;
+        let table = TableWriter::create_of_at(path, known_at_the_end())?;
         let (later, losses) = (LaterByCall::new(), Losses::default());
         Ok(CallsWriter { path: path.to_path_buf(), table, later, losses, measured: 0 })
     }

@@ -20,6 +20,17 @@ pub enum KeepError {
         /// The file that shows it.
         found: &'static str,
     },
+    /// Something is there that is no file, and would be gone.
+    #[error(
+        "{} is {found}, and no file: what is written there is made beside it, and takes its place when it is whole",
+        path.display()
+    )]
+    NoFile {
+        /// What was asked for.
+        path: PathBuf,
+        /// What is there.
+        found: &'static str,
+    },
     /// A file or directory could not be created or written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

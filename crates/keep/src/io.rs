@@ -25,9 +25,6 @@ pub struct IoWriter {
 impl IoWriter {
     /// Makes the file under a temporary name beside its own.
     pub fn create(path: &Path) -> Result<IoWriter, KeepError> {
-        if path.is_dir() {
-            return Err(KeepError::write(path, std::io::ErrorKind::IsADirectory.into()));
-        }
         Ok(IoWriter { table: TableWriter::create_at(path)? })
     }
 

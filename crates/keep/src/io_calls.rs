@@ -29,9 +29,6 @@ pub struct IoCallsWriter {
 impl IoCallsWriter {
     /// Makes the file under a temporary name beside its own.
     pub fn create(path: &Path) -> Result<IoCallsWriter, KeepError> {
-        if path.is_dir() {
-            return Err(KeepError::write(path, std::io::ErrorKind::IsADirectory.into()));
-        }
         Ok(IoCallsWriter { table: TableWriter::create_at(path)? })
     }
 

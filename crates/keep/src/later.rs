@@ -102,9 +102,7 @@ impl LaterByCall {
 
 impl Spill {
     fn create(path: &Path) -> Result<Spill, KeepError> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".later");
-        let file = AtomicFile::create_at(Path::new(&beside))?;
+        let file = AtomicFile::create_at(path)?;
         let source = file.reopen()?;
         Ok(Spill { file, source, end: 0, last: HashMap::new() })
     }
@@ -233,7 +231,7 @@ mod tests {
         let mut later = LaterByCall::new();
         later.add(&path, 3, &pending(1, 2)).unwrap();
         later.spill(&path).unwrap();
-        let file = folder.path().join("calls.parquet.later.tmp");
+        let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let whole = std::fs::read(&file).unwrap();
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
         assert!(matches!(later.of(&[3]), Err(KeepError::Read { .. })));

@@ -37,6 +37,7 @@ mod table_writer;
 mod widened;
 mod writer;
 
+pub use atomic::place_of_file;
 pub use calls::{CallsNote, CallsWriter, CallsWritten, Lacking, calls_note, each_call};
 pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
 pub use error::KeepError;

@@ -142,9 +142,6 @@ impl StreamWriter {
         columns: &[StreamColumn],
         notes: &[(String, String)],
     ) -> Result<StreamWriter, KeepError> {
-        if path.is_dir() {
-            return Err(KeepError::write(path, std::io::ErrorKind::IsADirectory.into()));
-        }
         let sink = AtomicFile::create_at(path)?;
         let file = open(columns, notes, sink).map_err(|e| KeepError::from_writing(path, e))?;
         let described = file.schema_descr().columns().to_vec();

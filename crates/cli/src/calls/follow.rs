@@ -36,7 +36,8 @@ pub fn follow(
     wanted: &Wanted,
     functions: &Functions,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let per_call = arguments.per_call.as_deref().map(CallsWriter::create).transpose()?;
+    let per_call = arguments.per_call.as_deref().map(CallsWriter::create).transpose();
+    let per_call = per_call.context("--per-call")?;
     let telling = match (&per_call, arguments.slowest) {
         (Some(_), _) => Telling::EVERY,
         (None, 0) => Telling::PLAIN,
@@ -91,7 +92,7 @@ pub fn follow(
     kept.take_in_the_rest(&mut calls);
     let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
     let unknown_later = match kept.each {
-        Some(each) => each.finish(arguments, tally)?,
+        Some(each) => each.finish(arguments, tally).context("--per-call")?,
         None => None,
     };
     let report = CallsReport {

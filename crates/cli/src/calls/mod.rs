@@ -20,6 +20,7 @@ use weigh_collect::calls::{Counters, Wanted};
 use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
 use crate::foreground;
+use crate::rows_file;
 use crate::show::tell;
 use parts::Parts;
 pub use price::{be_caller, is_caller};
@@ -42,6 +43,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     } else if !arguments.only.is_empty() {
         bail!("--only takes --mechanism preload: the kernel's tracepoints are of all calls");
     }
+    rows_file::check(&[("--per-call", arguments.per_call.as_deref())], arguments.json.as_deref())?;
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
     let followed = if arguments.mechanism == CallsMechanism::Preload {
         marked::follow(arguments, &wanted)?

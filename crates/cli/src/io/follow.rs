@@ -9,7 +9,6 @@ use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
-use weigh_keep::KeepError;
 
 use super::gather::{Gather, LOOK};
 use super::mechanism;
@@ -30,7 +29,7 @@ pub struct Followed {
     /// How the command ended.
     pub status: Option<ExitStatus>,
     /// Whether the files of rows could be written.
-    pub kept: Result<(), KeepError>,
+    pub kept: anyhow::Result<()>,
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.

@@ -10,12 +10,12 @@ pub mod mount;
 mod sinks;
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
-use weigh_keep::KeepError;
 use weigh_schema::io::{FileUse, IoReport};
 use weigh_show::Screen;
 
@@ -23,6 +23,7 @@ use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
 use crate::foreground;
 use crate::live::Live;
+use crate::rows_file;
 use crate::show::tell;
 
 /// Where nobody's terminal has to hold it.
@@ -39,6 +40,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
         );
     }
     let telling = &arguments.telling;
+    check_files(telling, arguments.calls.as_deref())?;
     let (json, live) = (open_json(telling)?, live(telling)?);
     let followed = match follow::follow(arguments, live)? {
         Ok(followed) => followed,
@@ -50,6 +52,12 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
     let report = report(&followed.book, &followed.run, &name);
     tell_all(&report, telling, json, followed.kept, !arguments.runs_already())?;
     Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
+}
+
+/// Whether what is to be written can be.
+fn check_files(telling: &IoTelling, calls: Option<&Path>) -> anyhow::Result<()> {
+    let files = [(sinks::PARQUET, telling.parquet.as_deref()), (sinks::CALLS, calls)];
+    rows_file::check(&files, telling.json.as_deref())
 }
 
 /// Where the JSON goes.
@@ -71,12 +79,12 @@ fn tell_all(
     report: &IoReport<Files<'_>>,
     telling: &IoTelling,
     json: Option<Destination>,
-    kept: Result<(), KeepError>,
+    kept: anyhow::Result<()>,
     is_beside: bool,
 ) -> anyhow::Result<()> {
     let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
     let told = json.map_or(Ok(()), |json| json.write_json(report));
-    let whole = kept.map_err(anyhow::Error::from).and(told);
+    let whole = kept.and(told);
     if !telling.quiet || whole.is_err() {
         tell(is_beside || is_json, WIDE, |screen| text(report, telling.rows, screen))?;
     }

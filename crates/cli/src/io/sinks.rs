@@ -5,11 +5,16 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use weigh_account::io::{Files, IoBook, Run};
 use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
 
 use super::gather::Told;
 use crate::arguments::IoTelling;
+
+/// The options that name them.
+pub const PARQUET: &str = "--parquet";
+pub const CALLS: &str = "--calls";
 
 /// Those that were asked for.
 pub struct Sinks {
@@ -19,9 +24,10 @@ pub struct Sinks {
 
 impl Sinks {
     /// Makes them.
-    pub fn open(telling: &IoTelling, calls: Option<&Path>) -> Result<Sinks, KeepError> {
-        let parquet = telling.parquet.as_deref().map(IoWriter::create).transpose()?;
-        let calls = calls.map(IoCallsWriter::create).transpose()?;
+    pub fn open(telling: &IoTelling, calls: Option<&Path>) -> anyhow::Result<Sinks> {
+        let parquet = telling.parquet.as_deref().map(IoWriter::create).transpose();
+        let calls = calls.map(IoCallsWriter::create).transpose();
+        let (parquet, calls) = (parquet.context(PARQUET)?, calls.context(CALLS)?);
         Ok(Sinks { parquet: parquet.map(Ok), calls: calls.map(Ok) })
     }
 
@@ -41,16 +47,16 @@ impl Sinks {
         book: &IoBook,
         run: &Run,
         name: &dyn Fn(u64) -> String,
-    ) -> Result<(), KeepError> {
-        let calls = self.calls.map_or(Ok(()), |calls| {
+    ) -> anyhow::Result<()> {
+        let calls: Result<(), KeepError> = self.calls.map_or(Ok(()), |calls| {
             calls?.finish(command, run.tally.untold, &run.grounds.notes).map(drop)
         });
-        let parquet = self.parquet.map_or(Ok(()), |parquet| {
+        let parquet: Result<(), KeepError> = self.parquet.map_or(Ok(()), |parquet| {
             let mut parquet = parquet?;
             Files::of(book, name).iter().try_for_each(|file| parquet.push(&file))?;
             parquet.finish(command).map(drop)
         });
-        calls.and(parquet)
+        calls.context(CALLS).and(parquet.context(PARQUET))
     }
 }
 

@@ -27,11 +27,11 @@ use crate::foreground::{self, Foreground, Started};
 use crate::live::Live;
 use leaving::Leaving;
 use told::MountIo;
-use weigh_keep::KeepError;
 
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let telling = &arguments.telling;
+    super::check_files(telling, arguments.calls.as_deref())?;
     let (json, live) = (super::open_json(telling)?, super::live(telling)?);
     let sinks = Sinks::open(telling, arguments.calls.as_deref())?;
     let began = Instant::now();
@@ -175,7 +175,7 @@ impl Serving<'_> {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<(IoBook, Run, Result<(), KeepError>)> {
+    fn finish(mut self) -> anyhow::Result<(IoBook, Run, anyhow::Result<()>)> {
         clear(&mut self.live);
         let mut run = self.run();
         let sinks = &mut self.sinks;

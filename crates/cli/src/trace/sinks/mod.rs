@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::value::Value;
@@ -112,7 +112,7 @@ pub fn of_file(
         return Ok(Box::new(firefox::Firefox::create(path, probes)?));
     }
     Ok(match path.extension().and_then(|end| end.to_str()) {
-        Some("parquet") => Box::new(parquet::Columns::create(path, probes)?),
+        Some("parquet") => Box::new(parquet::Columns::create(path, probes).context("-o")?),
         Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
         Some(PAGE) => Box::new(page::Page::create(path, probes)?),
         Some("ctf") => Box::new(ctf::Ctf::create(path, probes)?),
