@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,6 +23,8 @@ pub const SIGHUP: i32 = 1;
 pub const SIGCHLD: i32 = 17;
 /// How a shell's job control stops a command.
 pub const JOB_CONTROL: [i32; 3] = [20, 21, 22]; // TSTP TTIN TTOU
+/// Signals end a wait: this is how long one takes at most, and says nothing to anybody.
+const PAUSE: Duration = Duration::from_secs(60);
 /// What ends weigh when there is no command that could be asked to end.
 const ENDING: [i32; 4] = [1, 2, 3, 15];
 
@@ -159,6 +161,19 @@ impl Started {
         if is_for_command {
             let _ = signals::send(pidfd.as_fd(), received.signal);
         }
+    }
+
+    /// Nothing is measured any more: waits for the command, if there is one that has not ended, and emits how it
+    /// ended.
+    pub fn see_to_its_end(
+        &mut self,
+        is_of_job: &dyn Fn(u32) -> bool,
+    ) -> anyhow::Result<Option<ExitStatus>> {
+        while !self.is_reaped() {
+            self.wait(Instant::now() + PAUSE, &[])?;
+            self.attend(is_of_job)?;
+        }
+        Ok(self.status)
     }
 
     /// Whether there is no command that is still to be waited for. The kernel side knows of a thread's

@@ -1,10 +1,13 @@
-//! Where `weigh io` writes: what can not be is refused before the job begins.
+//! Where `weigh io` writes, whom it follows and for how long: what can not be is refused before the job begins, and
+//! a command that was started is waited for.
 
 mod support;
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, symlink};
 use std::path::Path;
+use std::time::Instant;
 
+use serde_json::Value;
 use support::run::{Scratch, weigh};
 
 /// What weigh says to these options, of a job that must not have begun.
@@ -73,4 +76,54 @@ fn a_link_leads_to_the_file_of_rows() {
     assert!(link.is_symlink());
     assert!(weigh_keep::count_rows(&file).expect("a whole file") > 0);
     assert_eq!(file.metadata().expect("it is there").mode() & 0o7777, 0o640);
+}
+
+#[test]
+fn there_is_no_process_0() {
+    let scratch = Scratch::new();
+    for options in [&["io"][..], &["calls"], &["trace", "-e", "sched:sched_switch"]] {
+        let output = weigh(&scratch, &[options, &["--pid", "0", "--for", "1s"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{options:?}: {said}");
+        assert!(said.contains("--pid") && said.contains("0 is not in"), "{options:?}: {said}");
+    }
+}
+
+/// The command ends by itself, in its own time, and with its own status; it is measured until then only.
+#[test]
+fn a_command_is_waited_for_when_the_time_is_over() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let json = scratch.path("io.json").display().to_string();
+    let ended = scratch.path("ended");
+    let script = format!(
+        "exec 3>>log; echo one >&3; sleep 1.5; echo three >&3; touch {}; exit 7",
+        ended.display()
+    );
+    let to_json = ["-q", "--json", &json];
+    let ways: [(&str, &[&str]); 6] = [
+        ("io", &["--mechanism", "bpf"]),
+        ("io", &["--mechanism", "preload"]),
+        ("io", &["--mechanism", "ptrace"]),
+        ("calls", &[]),
+        ("calls", &["--mechanism", "preload"]),
+        ("trace", &["-e", "sched:sched_process_exec", "-q", "-o", "-"]),
+    ];
+    for (verb, options) in ways {
+        let _ = std::fs::remove_file(&ended);
+        let rest: &[&str] = if verb == "trace" { &[] } else { &to_json };
+        let command = ["--for", "500ms", "--", "bash", "-c", &script];
+        let began = Instant::now();
+        let output = weigh(&scratch, &[&[verb], options, rest, &command].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{verb} {options:?}: {said}");
+        assert!(ended.exists(), "{verb} {options:?}: the command was left behind; {said}");
+        assert!(began.elapsed().as_secs_f64() >= 1.5, "{verb} {options:?}: {said}");
+        if verb == "trace" {
+            continue;
+        }
+        let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+        let seconds = report["wall_seconds"].as_f64().expect("a time");
+        assert!((0.5..1.5).contains(&seconds), "{verb} {options:?}: {seconds}");
+    }
 }

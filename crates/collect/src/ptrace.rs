@@ -223,7 +223,7 @@ impl TracedJob {
     }
 
     /// Lets go of everybody: the kernel does it when the thread that traces ends.
-    fn stop_tracing(&mut self) {
+    pub(crate) fn stop_tracing(&mut self) {
         let Some(tracer) = self.tracer.take() else { return };
         self.shared.is_over.store(true, Ordering::Release);
         // A signal that comes just before the thread begins to wait is lost: send it again.

@@ -40,7 +40,8 @@ pub struct CallsArguments {
     #[arg(long, value_name = "PID", value_parser = pid, conflicts_with = "command")]
     pub pid: Option<u32>,
 
-    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
+    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C]. A command goes on, and
+    /// weigh ends when it does.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 

@@ -72,7 +72,8 @@ pub struct IoArguments {
     #[arg(long)]
     pub no_seccomp: bool,
 
-    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C].
+    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C]. A command goes on, and
+    /// weigh ends when it does.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 

@@ -83,7 +83,8 @@ pub struct TraceArguments {
     #[arg(long, conflicts_with = "pid")]
     pub system: bool,
 
-    /// Stop after this time [default: when the last thread has ended, or Ctrl-C].
+    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C]. A command goes on, and
+    /// weigh ends when it does.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
@@ -253,7 +254,8 @@ pub struct TracePacketsArguments {
     #[arg(long, conflicts_with = "pid")]
     pub system: bool,
 
-    /// Stop after this time [default: when the last thread has ended, or Ctrl-C].
+    /// Stop following after this time [default: when the last thread has ended, or Ctrl-C]. A command goes on, and
+    /// weigh ends when it does.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 

@@ -68,7 +68,7 @@ pub fn follow(
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let began_ns = weigh_collect::clock::monotonic_ns();
-    let started = match arguments.pid {
+    let mut started = match arguments.pid {
         Some(pid) => {
             calls.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
@@ -85,7 +85,7 @@ pub fn follow(
         }
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let status = until_over(started, &mut calls, &mut kept, server.as_mut(), end)?;
+    until_over(&mut started, &mut calls, &mut kept, server.as_mut(), end)?;
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
     calls.count_hits();
@@ -118,6 +118,7 @@ pub fn follow(
         functions: calls.functions().cloned(),
         notes: unknown_later.into_iter().collect(),
     };
+    let status = see_to_its_end(&mut started, &mut calls, server.as_mut())?;
     Ok(Ok(Followed { report, status }))
 }
 
@@ -141,12 +142,12 @@ pub fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
 }
 
 fn until_over(
-    mut started: Started,
+    started: &mut Started,
     calls: &mut KernelCalls,
     kept: &mut Kept,
     mut server: Option<&mut Server>,
     end: Option<Instant>,
-) -> anyhow::Result<Option<ExitStatus>> {
+) -> anyhow::Result<()> {
     loop {
         let now = Instant::now();
         let look = now + LOOK;
@@ -162,9 +163,28 @@ fn until_over(
         let is_time = end.is_some_and(|end| Instant::now() >= end);
         let is_over = calls.tally().living == 0 && started.is_reaped();
         if is_over || started.is_interrupted() || is_time {
-            return Ok(started.status());
+            return Ok(());
         }
     }
+}
+
+/// No call is followed any more: waits for the command, if it has not ended. Its programs are served still, for
+/// they wait for an answer.
+pub fn see_to_its_end(
+    started: &mut Started,
+    calls: &mut KernelCalls,
+    mut server: Option<&mut Server>,
+) -> anyhow::Result<Option<ExitStatus>> {
+    while !started.is_reaped() {
+        let programs: Vec<_> = server.iter().map(|server| server.descriptor()).collect();
+        started.wait(Instant::now() + LOOK, &programs)?;
+        drop(programs);
+        if let Some(server) = &mut server {
+            server.handle(calls).context("serving the command's programs")?;
+        }
+        started.attend(&|pid| calls.is_member(pid))?;
+    }
+    Ok(started.status())
 }
 
 /// What is taken in while the calls are followed.

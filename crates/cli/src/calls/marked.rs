@@ -19,7 +19,7 @@ use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
 
-use super::follow::{Followed, LOOK, state};
+use super::follow::{Followed, LOOK, see_to_its_end, state};
 use super::price;
 use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
@@ -132,7 +132,8 @@ pub fn follow(
         functions: None,
         notes: notes(&calls, of_sockets, total(&cells), shim.not_split())?,
     };
-    Ok(Ok(Followed { report, status: started.status() }))
+    let status = see_to_its_end(&mut started, &mut calls, Some(&mut server))?;
+    Ok(Ok(Followed { report, status }))
 }
 
 fn total(cells: &[Cell]) -> u64 {

@@ -41,7 +41,7 @@ pub fn follow(
     let mut gather = Gather::new(mechanism::open(arguments)?, name);
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
-    let started = match arguments.pid {
+    let mut started = match arguments.pid {
         Some(pid) => {
             gather.io.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
@@ -62,8 +62,8 @@ pub fn follow(
         }
     };
     let mut following = Following { arguments, gather, sinks, live, began, is_warned: false };
-    let status = following.until_over(started)?;
-    Ok(Ok(following.finish(status)?))
+    following.until_over(&mut started)?;
+    Ok(Ok(following.finish(started)?))
 }
 
 /// What is known while it goes on.
@@ -78,12 +78,12 @@ struct Following<'a> {
 }
 
 impl Following<'_> {
-    fn until_over(&mut self, mut started: Started) -> anyhow::Result<Option<ExitStatus>> {
+    fn until_over(&mut self, started: &mut Started) -> anyhow::Result<()> {
         let end = self.arguments.duration.map(|duration| self.began + duration);
         loop {
             let look = Instant::now() + LOOK;
             started.wait(end.map_or(look, |end| end.min(look)), &self.gather.io.wake_fds())?;
-            self.attend(&mut started)?;
+            self.attend(started)?;
             if started.is_reaped() {
                 self.gather.io.reap();
             }
@@ -91,8 +91,8 @@ impl Following<'_> {
             self.draw()?;
             let is_time = end.is_some_and(|end| Instant::now() >= end);
             let is_over = self.gather.io.tally().living == 0 && started.is_reaped();
-            if is_over || is_time || started.is_interrupted() && self.may_leave(&mut started) {
-                return Ok(started.status());
+            if is_over || is_time || started.is_interrupted() && self.may_leave(started) {
+                return Ok(());
             }
         }
     }
@@ -157,9 +157,10 @@ impl Following<'_> {
         }
     }
 
-    fn finish(mut self, status: Option<ExitStatus>) -> anyhow::Result<Followed> {
+    /// What was measured is whole, and then the command is waited for: its programs may still use what it was given.
+    fn finish(mut self, mut started: Started) -> anyhow::Result<Followed> {
         let mut run = self.run();
-        if !self.arguments.runs_already() {
+        if !self.arguments.runs_already() && started.is_reaped() {
             // The memory of the last process is given back after its end was told.
             std::thread::sleep(LAST_LOOK);
         }
@@ -173,8 +174,12 @@ impl Following<'_> {
             (_, Some(folder)) => format!("the file system of {folder}"),
             _ => shell_words(&run.command),
         };
+        let kept = self.sinks.finish(&command, &self.gather.book, &run, &name);
+        while let Some((pid, status)) = self.gather.io.next_child()? {
+            started.child_changed(pid, status);
+        }
+        let status = started.see_to_its_end(&|pid| self.gather.io.is_member(pid))?;
         let book = self.gather.book;
-        let kept = self.sinks.finish(&command, &book, &run, &name);
         Ok(Followed { book, run, status, kept })
     }
 }

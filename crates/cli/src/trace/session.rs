@@ -39,7 +39,7 @@ pub fn follow(
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
-    let started = match (arguments.pid, arguments.command.is_empty()) {
+    let mut started = match (arguments.pid, arguments.command.is_empty()) {
         (Some(pid), _) => {
             stream.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
@@ -58,20 +58,22 @@ pub fn follow(
     };
     let end = arguments.duration.map(|duration| began + duration);
     let mut control = control;
-    let status = until_over(stream.as_mut(), &mut control, started, end)?;
+    until_over(stream.as_mut(), &mut control, &mut started, end)?;
     let ended = (Moment::now().ns(), began.elapsed().as_secs_f64());
     stream.stop();
     control.end(stream.as_ref());
     let (totals, failed) = stream.finish(ended);
+    // Who was of the job is not known any more.
+    let status = started.see_to_its_end(&|_| false)?;
     Ok(Ok(Followed { status, totals, failed }))
 }
 
 fn until_over(
     stream: &mut dyn Running,
     control: &mut Control,
-    mut started: Started,
+    started: &mut Started,
     end: Option<Instant>,
-) -> anyhow::Result<Option<ExitStatus>> {
+) -> anyhow::Result<()> {
     let mut has_all = true;
     loop {
         let pause = if stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
@@ -93,7 +95,7 @@ fn until_over(
             None => started.status().is_some() || stream.is_over() && has_all,
         };
         if has_ended || started.is_interrupted() || is_time {
-            return Ok(started.status());
+            return Ok(());
         }
     }
 }

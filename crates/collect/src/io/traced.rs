@@ -3,7 +3,7 @@
 //! Emits the same as the kernel side, and what it costs the job: each call is stopped at twice. Refuses
 //! processes that the kernel does not let be traced.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
 
@@ -29,6 +29,8 @@ pub struct TracedIo {
     job: Option<TracedJob>,
     /// What happened to programs because they were traced.
     warnings: Vec<String>,
+    /// Children that had ended or stopped when the tracer went, and nobody had asked for yet.
+    children: VecDeque<(Pid, ExitStatus)>,
 }
 
 impl TracedIo {
@@ -47,7 +49,7 @@ impl TracedIo {
         let nothing = || std::io::ErrorKind::NotFound.into();
         let counts =
             job.counts().ok_or_else(|| TraceError::Call { call: "count", error: nothing() })?;
-        Ok(TracedIo { counts, job: Some(job), warnings: Vec::new() })
+        Ok(TracedIo { counts, job: Some(job), warnings: Vec::new(), children: VecDeque::new() })
     }
 
     /// Whether any program's calls were looked at.
@@ -62,7 +64,7 @@ impl TracedIo {
 
     /// Of a job that somebody else follows.
     pub(crate) fn of(counts: SharedCounts) -> TracedIo {
-        TracedIo { counts, job: None, warnings: Vec::new() }
+        TracedIo { counts, job: None, warnings: Vec::new(), children: VecDeque::new() }
     }
 }
 
@@ -84,7 +86,10 @@ impl FollowIo for TracedIo {
     }
 
     fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
-        self.job.as_mut().map_or(Ok(None), TracedJob::next_child)
+        match &mut self.job {
+            Some(job) => job.next_child(),
+            None => Ok(self.children.pop_front()),
+        }
     }
 
     fn is_member(&self, pid: u32) -> bool {
@@ -190,7 +195,9 @@ impl FollowIo for TracedIo {
 
     fn detach(&mut self) {
         // The kernel lets everybody go when the thread that traces ends.
-        if let Some(job) = self.job.take() {
+        if let Some(mut job) = self.job.take() {
+            job.stop_tracing();
+            self.children.extend(std::iter::from_fn(|| job.next_child().ok().flatten()));
             self.warnings = job.warnings();
         }
     }
