@@ -25,12 +25,13 @@ fn apply(file: &File) -> Option<Found> {
         text: format!(
             "opened {opens} times by {} for {moves} reads and writes, with {metadata} calls of metadata and \
              seeks; opens and metadata took {}. Keep it open",
-            processes(file.read.len()),
+            processes(file.openers),
             show_seconds(file.seconds(Field::MetadataTime)),
         ),
         seconds: file.seconds(Field::MetadataTime),
         figures: vec![
             ("opens_total", Number::Whole(opens)),
+            ("processes_total", Number::Whole(file.openers as u64)),
             ("moves_total", Number::Whole(moves)),
             ("metadata_calls_total", Number::Whole(metadata)),
         ],

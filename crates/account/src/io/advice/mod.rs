@@ -9,7 +9,7 @@ mod reread;
 mod small_calls;
 mod unaligned_direct;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weigh_schema::Number;
 use weigh_schema::io::{Advice, Field, FileId, Numbers, Object};
@@ -49,22 +49,33 @@ fn processes(count: usize) -> String {
 }
 
 /// A file and all who used it.
+#[derive(Default)]
 struct File {
     object: Object,
     numbers: Numbers,
     /// Bytes that each process read by calls.
     read: Vec<u64>,
+    /// How many processes read it, and how many wrote it.
+    movers: [usize; 2],
+    /// How many processes opened it.
+    openers: usize,
 }
 
 impl File {
     fn of(rows: &[(u32, &Kept)]) -> File {
         let object = rows.iter().map(|(_, row)| row.object).max().unwrap_or_default();
-        let mut file = File { object, numbers: Numbers::default(), read: Vec::new() };
+        let mut file = File { object, ..File::default() };
         let mut read: BTreeMap<u32, u64> = BTreeMap::new();
+        let (mut movers, mut openers) = ([BTreeSet::new(), BTreeSet::new()], BTreeSet::new());
         for (pid, row) in rows.iter().map(|(pid, row)| (*pid, row.amounts())) {
             file.numbers.fold(&row.numbers);
             *read.entry(pid).or_default() += row.numbers.bytes_by_calls(0);
+            for (way, movers) in movers.iter_mut().enumerate() {
+                movers.extend((row.numbers.calls_of(way) > 0).then_some(pid));
+            }
+            openers.extend((row.numbers.get(Field::Opens) > 0).then_some(pid));
         }
+        (file.movers, file.openers) = (movers.map(|pids| pids.len()), openers.len());
         file.read = read.into_values().collect();
         file
     }

@@ -87,3 +87,38 @@ fn many_readers() {
     assert!(speaks(reach(16 << 20), 3).is_empty());
     assert!(speaks(reach((16 << 20) - 1), 4).is_empty());
 }
+
+#[test]
+fn only_those_who_did_it_are_counted() {
+    let mut written = with(
+        moved(1, 3001, 1237 * 3001),
+        &[(Field::ConsecutiveWrites, 3000), (Field::Opens, 5000)],
+    );
+    written.sizes[1][11] = 3001;
+    let mut book = IoBook::default();
+    let used = [
+        written,
+        moved(0, 20, 512),
+        moved(0, 20, 512),
+        with(moved(0, 20, 512), &[(Field::Opens, 1)]),
+    ];
+    for (pid, numbers) in used.into_iter().enumerate() {
+        let row = Row { object: Object::Regular, numbers, ..Row::default() };
+        book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), Kept::of(row));
+    }
+    let told = advice(&book).into_iter().map(|advice| {
+        let processes = advice.figures.get("processes_total").map(|number| number.as_f64());
+        (advice.rule, processes, advice.text)
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort_by(|a, b| a.0.cmp(&b.0));
+    let [(opens, openers, by_openers), (small, writers, by_writers)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!((opens.as_str(), *openers), ("many_opens", Some(2.0)));
+    assert_eq!((small.as_str(), *writers), ("small_calls", Some(1.0)));
+    assert!(
+        by_openers.contains("by 2 processes") && by_writers.contains("by 1 process;"),
+        "{told:?}"
+    );
+}
