@@ -1,6 +1,7 @@
 //! The end of a run: the recording is finished, the table printed, the exit status chosen.
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use weigh_keep::{Recording, RecordingWriter};
@@ -55,7 +56,7 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
             });
             (finished.summary, trouble)
         }
-        Err(error) => (summary, Some(anyhow::Error::new(error).context("the recording is lost"))),
+        Err(error) => (summary, Some(anyhow::Error::new(error).context(what_is_left(&directory)))),
     };
     let recording = trouble.is_none().then(|| Recording::open(&directory));
     let recording = recording.transpose().map_err(anyhow::Error::from);
@@ -100,6 +101,18 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         None => recording.map(drop).and(page).and(json)?,
     }
     Ok(status(&summary, settings.arguments.preserve_status))
+}
+
+/// What there is of a recording that could not be finished.
+fn what_is_left(directory: &Path) -> String {
+    let place = directory.display();
+    match Recording::open(directory) {
+        Ok(_) => format!(
+            "the recording in {place} has no tables and no summary, but its journal, as if weigh had been killed: \
+             `weigh show` reads that"
+        ),
+        Err(_) => "the recording is lost".to_string(),
+    }
 }
 
 fn status(summary: &Summary, preserve: bool) -> ExitCode {
