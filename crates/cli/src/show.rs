@@ -116,7 +116,11 @@ pub fn files_used(recording: &Recording, screen: Screen) -> anyhow::Result<Strin
         }
     })?;
     most_first(&mut most);
-    Ok(weigh_show::io::render_recorded(found, &most, screen))
+    let kept_in = match recording.is_complete() {
+        true => files::FILES,
+        false => files::JOURNAL,
+    };
+    Ok(weigh_show::io::render_recorded(found, &most, kept_in, screen))
 }
 
 /// Makes the page of a recording.

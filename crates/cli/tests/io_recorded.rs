@@ -135,7 +135,7 @@ fn a_run_that_does_not_ask_for_it_has_the_plain_table() {
 fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     needs_root!();
     // One process, that waits by reading what nobody writes.
-    let script = "mkfifo never; exec 3>log 4<>never; \
+    let script = "for i in {1..40}; do echo > short$i; done; mkfifo never; exec 3>log 4<>never; \
                   for i in {1..600}; do echo 123456789 >&3; read -t 0.05 -u 4; done; true";
     let mut running = Weigh::bash(script).option("--io").option("--interval=100ms").start();
     let recording = running.scratch.path("recording");
@@ -172,6 +172,7 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     let shown = weigh(&measured.scratch, &["show", &recording.display().to_string()]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("/log") && shown.contains("incomplete"), "{shown}");
+    assert!(shown.contains(" more, in journal.jsonl\n"), "{shown}");
     // It is a recording as any other.
     let place = recording.display().to_string();
     let page = measured.scratch.path("page.html").display().to_string();

@@ -95,7 +95,7 @@ fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
         let mapped = Transferred { unseen, ..Transferred::default() };
         let by_kind = [("mapped".to_string(), mapped)].into();
         let shown = [used(Totals { by_kind, ..Totals::default() })];
-        let text = weigh_show::io::render_recorded(&found, &shown, screen);
+        let text = weigh_show::io::render_recorded(&found, &shown, "files.parquet", screen);
         let row = text.lines().find(|line| line.ends_with("/a  cat 7")).unwrap().to_string();
         row.matches('?').count()
     };

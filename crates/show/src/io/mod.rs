@@ -48,11 +48,16 @@ pub fn render(found: &IoFound, shown: &[FileUse], files: usize, screen: Screen) 
     screen.render(&lines.concat())
 }
 
-/// The same of a recording, of which these are the files that took most time.
-pub fn render_recorded(found: &IoFound, shown: &[FileUse], screen: Screen) -> String {
+/// The same of a recording, of which these are the files that took most time; `kept_in` is its file that has all.
+pub fn render_recorded(
+    found: &IoFound,
+    shown: &[FileUse],
+    kept_in: &str,
+    screen: Screen,
+) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
     let left = found.uses_total.saturating_sub(shown.len() as u64);
-    let more = (left > 0).then(|| format!("and {left} more, in files.parquet"));
+    let more = (left > 0).then(|| format!("and {left} more, in {kept_in}"));
     let head = headline(found, "Files  ", screen.columns);
     screen.render(&[vec![Line::new()], head, table(found, shown, more, screen)].concat())
 }
