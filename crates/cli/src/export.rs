@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use weigh_keep::Recording;
 use weigh_schema::io::{FileUse, Flow, IoFound, Object};
 use weigh_show::darshan::{Ranks, head, record};
@@ -71,12 +71,18 @@ fn darshan(recording: &Recording, wanted: &Wanted) -> anyhow::Result<()> {
     let ranks = Ranks::new(processes);
     let mut text = head(recording.summary(), &ranks);
     let mut failed = None;
+    let mut is_something = false;
     each_use(recording, wanted, |used| {
-        text.push_str(&record(used, &ranks));
+        let lines = record(used, &ranks);
+        is_something |= !lines.is_empty();
+        text.push_str(&lines);
         if text.len() >= PIECE && failed.is_none() {
             failed = print(&std::mem::take(&mut text)).err();
         }
     })?;
+    if !is_something {
+        return Err(nothing(recording, wanted));
+    }
     match failed {
         Some(error) => Err(error),
         None => print(&text),
@@ -89,16 +95,19 @@ fn workflow(recording: &Recording, found: &IoFound, wanted: &Wanted) -> anyhow::
     workflow.add_flows(found.flows.iter().filter(|flow| wanted.flow(flow)));
     recording.each_process(|row| workflow.add_process(row))?;
     if workflow.tasks.is_empty() {
-        let place = recording.directory().display();
-        bail!(
-            "{place}: no process of it read or wrote a file{}",
-            match wanted.under.as_slice() {
-                [] => "",
-                _ => " below what --under names",
-            }
-        );
+        return Err(nothing(recording, wanted));
     }
     Ok(workflow)
+}
+
+/// There is nothing to write.
+fn nothing(recording: &Recording, wanted: &Wanted) -> anyhow::Error {
+    let place = recording.directory().display();
+    let below = match wanted.under.as_slice() {
+        [] => "",
+        _ => " below what --under names",
+    };
+    anyhow!("{place}: no process of it read or wrote a file{below}")
 }
 
 fn each_use(

@@ -195,6 +195,8 @@ fn what_is_exported_has_the_shape_of_darshans_text() {
     let measured = Weigh::bash(&script).option("--io").measure();
     let recording = measured.scratch.path("recording").display().to_string();
     let export = ["export", "--format", "darshan-parser", &recording];
+    let elsewhere = weigh(&measured.scratch, &[&export[..], &["--under", "/nowhere"]].concat());
+    assert_eq!((elsewhere.status.code(), elsewhere.stdout.len()), (Some(125), 0), "{elsewhere:?}");
     let output = weigh(&measured.scratch, &export);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).expect("text");

@@ -12,6 +12,8 @@ use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::summary::Summary;
 
+use crate::text::harmless;
+
 use crate::io::not_seen;
 use crate::text::shell_words;
 
@@ -106,7 +108,7 @@ pub fn record(used: &FileUse, ranks: &Ranks) -> String {
         return out;
     }
     let rank = ranks.by_pid.get(&used.pid).map_or(-1, |rank| *rank as i64);
-    let name = used.name.replace(['\t', '\n'], "?");
+    let name = harmless(&used.name.replace(['\t', '\n'], "?"));
     let id = hash(&used.name);
     let mut line = |counter: &str, value: String| {
         let _ = writeln!(out, "POSIX\t{rank}\t{id}\t{counter}\t{value}\t{name}\tUNKNOWN\tUNKNOWN");

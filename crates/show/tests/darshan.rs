@@ -111,12 +111,42 @@ fn files_with_long_names_can_be_told_apart_and_are_whole_where_no_terminal_is() 
     let shown = names.clone().map(|name| FileUse { name, ..used(Totals::default()) });
     for columns in 60..200 {
         let screen = Screen { columns, is_terminal: true, color: false };
-        let text = weigh_show::io::render_recorded(&found, &shown, screen);
+        let text = weigh_show::io::render_recorded(&found, &shown, "files.parquet", screen);
         for name in ["/first", "/second"] {
             assert_eq!(text.matches(name).count(), 1, "{columns}: {text}");
         }
     }
     let file = Screen { columns: 80, is_terminal: false, color: false };
-    let text = weigh_show::io::render_recorded(&found, &shown, file);
+    let text = weigh_show::io::render_recorded(&found, &shown, "files.parquet", file);
     assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
+}
+
+#[test]
+fn a_name_does_nothing_to_a_terminal_and_stays_in_its_column() {
+    let used = FileUse { name: "/a\u{1b}[2J\tb\nc".to_string(), ..used(Totals::default()) };
+    let text = record(&used, &Ranks::default());
+    assert!(!text.is_empty());
+    for line in text.lines() {
+        assert_eq!(line.split('\t').nth(5), Some("/a\\u{1b}[2J?b?c"), "{line}");
+    }
+}
+
+#[test]
+fn the_rest_of_a_recording_is_where_it_is_kept() {
+    let mut found = sample::limited(4).summary.io.unwrap();
+    found.uses_total = 750;
+    let shown = [used(Totals::default())];
+    for kept_in in ["files.parquet", "journal.jsonl"] {
+        let text = weigh_show::io::render_recorded(&found, &shown, kept_in, SCREEN);
+        assert!(text.contains(&format!("and 749 more, in {kept_in}\n")), "{text}");
+    }
+}
+
+#[test]
+fn there_is_no_head_without_rows() {
+    let found = sample::limited(4).summary.io.unwrap();
+    let shown = [used(Totals::default())];
+    let text = |rows| weigh_show::io::render(&found, &shown[..rows], 1, SCREEN);
+    assert!(text(1).contains("  opens") && !text(1).contains("--rows"), "{}", text(1));
+    assert!(!text(0).contains("  opens") && text(0).contains("and 1 more; --rows"), "{}", text(0));
 }

@@ -132,7 +132,9 @@ struct Neither {
 
 /// Programs get the library when they begin.
 fn started(arguments: &IoArguments) -> anyhow::Result<&OsString> {
-    arguments.command.first().context("a process that runs already takes --mechanism bpf")
+    arguments.command.first().context(
+        "a process that runs already takes --mechanism bpf or ptrace: programs get the library when they begin",
+    )
 }
 
 fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {

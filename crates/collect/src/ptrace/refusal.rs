@@ -45,7 +45,7 @@ pub fn why_not_join(pid: u32, error: io::Error) -> TraceError {
              `sysctl kernel.yama.ptrace_scope=0`"
                 .to_owned()
         }
-        _ => return why(Some(pid), error),
+        _ => return refused(Some(pid), error, TO_JOIN),
     };
     TraceError::Refused { process: format!("process {pid}"), error, why }
 }
@@ -57,25 +57,33 @@ fn scope() -> Option<u32> {
 
 /// Finds out who forbids it.
 pub fn why(pid: Option<u32>, error: io::Error) -> TraceError {
+    refused(pid, error, TO_START)
+}
+
+fn refused(pid: Option<u32>, error: io::Error, instead: &str) -> TraceError {
     let traced_by = pid.and_then(|pid| {
         let status = procfs::parse_status(&procfs::read_of(pid, "status").ok()?);
         status.tracer.filter(|tracer| *tracer != 0)
     });
     let own = procfs::read("/proc/self/status").unwrap_or_default();
-    let why = reason(traced_by, scope(), String::from_utf8_lossy(&own).contains("Seccomp:\t2"));
+    let why =
+        reason(traced_by, scope(), String::from_utf8_lossy(&own).contains("Seccomp:\t2"), instead);
     let process = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
     TraceError::Refused { process, error, why }
 }
 
-fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> String {
+/// What needs no tracing, to follow what is started; and a process that runs, which has no library.
+const TO_START: &str = "--mechanism poll (of weigh io, preload)";
+const TO_JOIN: &str = "--mechanism bpf as root";
+
+fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool, instead: &str) -> String {
     match (traced_by, scope, has_filter) {
         (Some(tracer), ..) => format!(
             "process {tracer} traces it already, and there can be but one tracer: leave that one \
-             out, or use --mechanism poll (of weigh io, preload)"
+             out, or use {instead}"
         ),
         (_, Some(scope @ 2..), _) => format!(
-            "kernel.yama.ptrace_scope is {scope}, which forbids tracing{}; --mechanism poll (of \
-             weigh io, preload) needs no tracing",
+            "kernel.yama.ptrace_scope is {scope}, which forbids tracing{}; {instead} needs no tracing",
             if scope == 2 {
                 " without CAP_SYS_PTRACE: `sysctl kernel.yama.ptrace_scope=1` allows it for a \
                  process's own descendants"
@@ -83,11 +91,11 @@ fn reason(traced_by: Option<u32>, scope: Option<u32>, has_filter: bool) -> Strin
                 " to everybody until the next boot"
             }
         ),
-        (.., true) => "a seccomp filter is in force, as in some containers, and may forbid \
-                       ptrace(2): allow it there (docker run --cap-add SYS_PTRACE), or use \
-                       --mechanism poll (of weigh io, preload)"
-            .to_owned(),
-        _ => "a security module may forbid it; --mechanism poll (of weigh io, preload) needs no tracing".to_owned(),
+        (.., true) => format!(
+            "a seccomp filter is in force, as in some containers, and may forbid ptrace(2): allow it there \
+             (docker run --cap-add SYS_PTRACE), or use {instead}"
+        ),
+        _ => format!("a security module may forbid it; {instead} needs no tracing"),
     }
 }
 
@@ -97,11 +105,20 @@ mod tests {
 
     #[test]
     fn the_one_who_forbids_it_is_named() {
-        assert!(reason(Some(7), Some(3), true).contains("process 7"));
-        assert!(reason(None, Some(2), true).contains("ptrace_scope=1"));
-        assert!(reason(None, Some(3), false).contains("next boot"));
-        assert!(reason(None, Some(1), true).contains("seccomp"));
-        assert!(reason(None, None, false).contains("--mechanism poll"));
+        assert!(reason(Some(7), Some(3), true, TO_START).contains("process 7"));
+        assert!(reason(None, Some(2), true, TO_START).contains("ptrace_scope=1"));
+        assert!(reason(None, Some(3), false, TO_START).contains("next boot"));
+        assert!(reason(None, Some(1), true, TO_START).contains("seccomp"));
+        assert!(reason(None, None, false, TO_START).contains("--mechanism poll"));
+    }
+
+    #[test]
+    fn who_runs_already_is_told_of_what_follows_such() {
+        let process = 1;
+        let forbidden = || io::Error::from_raw_os_error(libc::EACCES);
+        let said = why_not_join(process, forbidden()).to_string();
+        assert!(said.contains("--mechanism bpf") && !said.contains("preload"), "{said}");
+        assert!(why(Some(process), forbidden()).to_string().contains("preload"));
     }
 
     #[test]

@@ -72,7 +72,9 @@ pub fn render_without_rows(found: &IoFound, screen: Screen) -> String {
 
 fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, screen: Screen) -> Vec<Line> {
     let width = screen.columns;
-    let mut lines = vec![Line::new(), titles(width)];
+    // A head of nothing says nothing.
+    let head = [Line::new(), titles(width)].into_iter().filter(|_| !shown.is_empty());
+    let mut lines: Vec<Line> = head.collect();
     let are_devices_unseen = are_devices_unseen(found);
     lines.extend(shown.iter().map(|file| file_line(file, are_devices_unseen, screen)));
     lines.extend(more.map(|more| Line::new().add(more, Paint::Dim)));

@@ -7,6 +7,7 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::io::Object;
 
 use super::Workflow;
+use crate::text::harmless;
 
 /// The whole graph.
 pub fn render(workflow: &Workflow) -> String {
@@ -43,6 +44,15 @@ pub fn render(workflow: &Workflow) -> String {
 
 /// A text as Graphviz has it. A backslash means something to it, in labels and beside.
 fn quoted(text: &str) -> String {
-    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("\"{text}\"")
+    let line = |line: &str| harmless(line).replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", text.split('\n').map(line).collect::<Vec<_>>().join("\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_does_nothing_to_a_terminal() {
+        let quoted = super::quoted("a\u{1b}[2J\"b\"\\\nc");
+        assert_eq!(quoted, "\"a\\\\u{1b}[2J\\\"b\\\"\\\\\\nc\"");
+    }
 }
