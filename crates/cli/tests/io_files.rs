@@ -531,3 +531,21 @@ fn mapped_memory_is_a_lower_bound_where_files_were_mapped_to_be_written() {
     let reason = trust["reason"].as_str().expect("a reason");
     assert!(reason.contains("(1 times)") && reason.contains("tmpfs have (1 of"), "{reason}");
 }
+
+/// It is in no folder, and is called the same whoever looks.
+#[test]
+fn memory_that_is_a_file_has_its_name() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let json = scratch.path("io.json").display().to_string();
+    let program = "import os; os.write(os.memfd_create('of-memory'), b'x' * 1237)";
+    for mechanism in ["bpf", "preload", "ptrace"] {
+        let options = ["io", "-q", "--mechanism", mechanism, "--json", &json];
+        let output = weigh(&scratch, &[&options[..], &["--", "python3", "-c", program]].concat());
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+        let row = row(&report, "/memfd:of-memory");
+        assert_eq!(moved(row, "plain"), [0, 0, 1237, 1], "{mechanism}: {row}");
+        assert_eq!(row["is_deleted"], true, "{mechanism}: {row}");
+    }
+}

@@ -114,7 +114,9 @@ static long one_name(__u32 index, struct climb *climb)
 {
 	struct dentry *dentry = climb->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = climb->mount, *above;
+	struct dentry *root = BPF_CORE_READ(mount, mnt.mnt_root);
 	const unsigned char *name;
+	bool is_alone;
 	long length;
 	__u32 at;
 
@@ -123,7 +125,10 @@ static long one_name(__u32 index, struct climb *climb)
 		climb->name->is_complete = 1;
 		return 1;
 	}
-	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+	/* As memfd_create makes it: in no folder, and its name is all that there is. */
+	is_alone = !index && dentry == parent && dentry != root &&
+		   (climb->name->mode & S_IFMT) == S_IFREG;
+	if (!is_alone && (dentry == root || dentry == parent)) {
 		above = BPF_CORE_READ(mount, mnt_parent);
 		climb->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
 		if (above == mount || !above) {
@@ -143,7 +148,8 @@ static long one_name(__u32 index, struct climb *climb)
 		return 1;
 	climb->name->length = at + length;
 	climb->dentry = parent;
-	return 0;
+	climb->name->is_complete = is_alone;
+	return is_alone;
 }
 
 static __always_inline void name_socket(struct io_told_name *name, struct file *file)
