@@ -186,6 +186,7 @@ struct weigh_later {
 	WEIGH_U64 qdisc_dropped; /* packets that others made it throw away [qdisc] */
 	WEIGH_U64 fuse_requests; /* requests to a file system's server that were answered [fuse] */
 	WEIGH_U64 fuse_ns; /* from them to their answers [fuse] */
+	WEIGH_U64 uring_requests; /* requests of io_uring that completed in none of its calls [uring] */
 	WEIGH_U64 softirq_ns; /* in softirqs on its behalf [tcp] */
 	WEIGH_U64 work_items; /* work items it queued that have run [workqueue] */
 	WEIGH_U64 work_ns; /* their time [workqueue] */

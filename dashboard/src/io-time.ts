@@ -79,7 +79,8 @@ function overview(page: Page, io: IoOverTime): Heat {
     return `${when(io, column)}: ${words.join(", ")}`;
   };
   return { title: "Compute against reading and writing", rows, from: io.from, to: io.to, rowHeight: ROW + 4, scale:
-    scale(io, `${measured(bytes, { unit: "bytes", perSecond: true })}, of time ${busy.toFixed(2)} threads or CPUs`), say };
+    `fullest colour: ${bytes > 0 ? `${measured(bytes, { unit: "bytes", perSecond: true })}, of time ` : ""}` +
+      `${busy.toFixed(2)} threads or CPUs`, say };
 }
 
 /** CPU time of each column, from the samples; null where there are none. */
@@ -110,7 +111,7 @@ function byProcess(io: IoOverTime, seen: Seen): Heat {
     return process === undefined ? "" :
       `${process.name} ${process.pid}, ${when(io, column)}: ${amounts(process.heat, column, seen)}`;
   };
-  return { title: "By process", rows, from: io.from, to: io.to, rowHeight: 10, scale: scale(io, `${size(top)} in a column`), say };
+  return { title: "By process", rows, from: io.from, to: io.to, rowHeight: 10, scale: `fullest colour: ${size(top)} in a column`, say };
 }
 
 function amounts(heat: IoHeat, column: number, seen: Seen): string {
@@ -140,14 +141,7 @@ function byPlace(io: IoOverTime, file: FileHeat, seen: Seen): Heat {
       moved(seen, size(cell(file.read, place, column)), size(cell(file.written, place, column)));
   };
   return { title: file.path, rows, from: io.from, to: io.to, rowHeight: Math.max(MAP / file.places, 4),
-    scale: scale(io, `${size(top)} in a cell`), say };
-}
-
-/** From when to when it goes, and what its fullest colours stand for. */
-function scale(io: IoOverTime, fullest: string): string {
-  const longest = io.to[io.to.length - 1] ?? 0;
-  const [step, first] = [longest / 10, io.from[0] ?? 0];
-  return `From ${clock(first, step, longest)} to ${clock(longest, step, longest)}, as the charts show it; fullest colour: ${fullest}.`;
+    scale: `fullest colour: ${size(top)} in a cell`, say };
 }
 
 function when(io: IoOverTime, column: number): string {

@@ -11,6 +11,8 @@ use weigh_schema::io::{FileUse, Object, Totals, Transferred, Trust, Unseen};
 use weigh_show::Screen;
 use weigh_show::darshan::{Ranks, head, record};
 
+const SCREEN: Screen = Screen { columns: 100, is_terminal: true, color: false };
+
 #[test]
 fn what_was_not_seen_stands_at_the_head() {
     let mut summary = sample::limited(4).summary;

@@ -755,39 +755,44 @@ class Later(_Numbers):
         return self._of._seconds(163, 0x400)
 
     @property
+    def uring_requests_total(self) -> Optional[int]:
+        """Requests of io_uring that completed in none of its calls."""
+        return self._of._count(164, 0x80000)
+
+    @property
     def softirq_seconds(self) -> Optional[float]:
         """In softirqs on its behalf."""
-        return self._of._seconds(164, 0x2000)
+        return self._of._seconds(165, 0x2000)
 
     @property
     def work_items_total(self) -> Optional[int]:
         """Work items it queued that have run."""
-        return self._of._count(165, 0x20000)
+        return self._of._count(166, 0x20000)
 
     @property
     def work_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._seconds(166, 0x20000)
+        return self._of._seconds(167, 0x20000)
 
     @property
     def timers_total(self) -> Optional[int]:
         """Timers it started that have run."""
-        return self._of._count(167, 0x40000)
+        return self._of._count(168, 0x40000)
 
     @property
     def timer_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._seconds(168, 0x40000)
+        return self._of._seconds(169, 0x40000)
 
     @property
     def lost_total(self) -> Optional[int]:
         """Things it left behind that found no room to be remembered, at least so many: what they cost later is missing."""
-        return self._of._count(169, 0x0)
+        return self._of._count(170, 0x0)
 
 
-LAYOUT = 0x98d3356567caca99
-WORDS = 171
-WANTED = 170
+LAYOUT = 0x25e4df06973df1aa
+WORDS = 172
+WANTED = 171
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4

@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x98d3356567caca99;
+pub(crate) const LAYOUT: u64 = 0x25e4df06973df1aa;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -431,6 +431,8 @@ pub struct Later {
     pub fuse_requests: Number,
     /// From them to their answers.
     pub fuse_ns: Number,
+    /// Requests of io_uring that completed in none of its calls.
+    pub uring_requests: Number,
     /// In softirqs on its behalf.
     pub softirq_ns: Number,
     /// Work items it queued that have run.
