@@ -152,7 +152,7 @@ fn a_file_that_is_not_finished_has_not_its_name() {
 fn what_can_not_be_written_or_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let refused = CallsWriter::create(folder.path()).err().unwrap();
-    assert!(matches!(refused, KeepError::Write { .. }), "{refused}");
+    assert!(matches!(refused, KeepError::NoFile { .. }), "{refused}");
     let path = folder.path().join("calls.parquet");
     let missing = each_call(&path, |_| panic!("no call")).unwrap_err();
     assert!(missing.to_string().contains("calls.parquet"), "{missing}");

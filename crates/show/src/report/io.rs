@@ -164,7 +164,8 @@ mod tests {
         for words in ["all together, are estimated", "uring unavailable: requests of", "a note"] {
             assert!(page.notes.iter().any(|note| note.contains(words)), "{:?}", page.notes);
         }
-        let terminal = crate::io::render(&found, &[], 0, 400, false);
+        let screen = crate::Screen { columns: 400, is_terminal: true, color: false };
+        let terminal = crate::io::render(&found, &[], 0, screen);
         for note in &page.notes {
             assert!(terminal.contains(note.as_str()), "{note}: {terminal}");
         }
