@@ -12,9 +12,9 @@
 #define PAGE 4096
 #define OTHERS 23
 #define OWN 7
-/* Sixteen pages in a row have so many owners, each token is one. */
-#define OWNERS 8
-#define TOKENS (OWNERS + 3)
+/* So many owners of sixteen pages in a row are told apart, each token is one; all that come after have the last place. */
+#define OWNERS 7
+#define TOKENS (OWNERS + 4)
 #define ATTEMPTS 3
 
 static const char *folder;
