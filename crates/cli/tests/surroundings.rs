@@ -113,7 +113,7 @@ fn without_ps_or_any_other_program() {
     for by in ["ptrace", "preload", "poll"] {
         let measured = Weigh::workload("procs 23 fork")
             .run_by(65534)
-            .env("PATH", "/nonexistent")
+            .env("PATH", "/proc/self/nowhere")
             .options(&format!("--mechanism {by}"))
             .end();
         assert!(measured.status.success(), "{}", measured.everything());

@@ -188,7 +188,7 @@ fn a_job_that_is_let_go_goes_on() {
 #[test]
 fn a_command_that_can_not_be_executed_leaves_nobody() {
     let _alone = traced::alone();
-    let (waiting, pid) = waiting(&["/nonexistent/command"]);
+    let (waiting, pid) = waiting(&["/proc/self/no such command"]);
     let mut job = TracedJob::new().unwrap();
     job.arm(pid, waiting.pidfd()).unwrap();
     assert!(waiting.go().is_err());
