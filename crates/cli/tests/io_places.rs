@@ -85,7 +85,10 @@ fn there_is_no_process_0() {
         let output = weigh(&scratch, &[options, &["--pid", "0", "--for", "1s"]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{options:?}: {said}");
-        assert!(said.contains("--pid") && said.contains("number of a process"), "{options:?}: {said}");
+        assert!(
+            said.contains("--pid") && said.contains("number of a process"),
+            "{options:?}: {said}"
+        );
     }
 }
 
