@@ -28,6 +28,10 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// What ends weigh when there is no command that could be asked to end.
 const ENDING: [i32; 4] = [1, 2, 3, 15];
 
+/// Waits for the command, if there is one that has not ended, and says how it ended. What was measured until then is
+/// told before: a command that goes on when the time of `--for` is over may do so for days.
+pub type Rest = Box<dyn FnOnce() -> anyhow::Result<Option<ExitStatus>>>;
+
 /// What is needed before a command can be started.
 pub struct Foreground {
     mask: SignalMask,
@@ -196,6 +200,13 @@ impl Started {
     pub fn heed(&mut self) {
         self.interrupted = false;
     }
+}
+
+/// Waits for the command in any case, and ends like it if `told` is no error.
+pub fn end_with(rest: Rest, told: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    let status = rest();
+    told?;
+    Ok(status?.map_or(ExitCode::SUCCESS, end_like))
 }
 
 /// How weigh ends when the command has ended so: by the same signal, or with the same code.

@@ -92,15 +92,17 @@ fn there_is_no_process_0() {
     }
 }
 
-/// The command ends by itself, in its own time, and with its own status; it is measured until then only.
+/// The command ends by itself, in its own time, and with its own status; it is measured until then only, and what was
+/// measured is told at that time.
 #[test]
 fn a_command_is_waited_for_when_the_time_is_over() {
     needs_root!();
     let scratch = Scratch::new();
     let json = scratch.path("io.json").display().to_string();
-    let ended = scratch.path("ended");
+    let (ended, told) = (scratch.path("ended"), scratch.path("told"));
     let script = format!(
-        "exec 3>>log; echo one >&3; sleep 1.5; echo three >&3; touch {}; exit 7",
+        "exec 3>>log; echo one >&3; sleep 1.5; echo three >&3; cp {json} {}; touch {}; exit 7",
+        told.display(),
         ended.display()
     );
     let to_json = ["-q", "--json", &json];
@@ -113,7 +115,9 @@ fn a_command_is_waited_for_when_the_time_is_over() {
         ("trace", &["-e", "sched:sched_process_exec", "-q", "-o", "-"]),
     ];
     for (verb, options) in ways {
-        let _ = std::fs::remove_file(&ended);
+        for file in [&ended, &told, &scratch.path("io.json")] {
+            let _ = std::fs::remove_file(file);
+        }
         let rest: &[&str] = if verb == "trace" { &[] } else { &to_json };
         let command = ["--for", "500ms", "--", "bash", "-c", &script];
         let began = Instant::now();
@@ -125,7 +129,7 @@ fn a_command_is_waited_for_when_the_time_is_over() {
         if verb == "trace" {
             continue;
         }
-        let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+        let report: Value = serde_json::from_str(&scratch.text("told")).expect("a report");
         let seconds = report["wall_seconds"].as_f64().expect("a time");
         assert!((0.5..1.5).contains(&seconds), "{verb} {options:?}: {seconds}");
     }

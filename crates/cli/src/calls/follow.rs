@@ -16,7 +16,7 @@ use weigh_schema::call::{CallsReport, CounterState, REPORT, SubsystemState};
 use super::each::Each;
 use crate::arguments::CallsArguments;
 use crate::descriptors::Descriptors;
-use crate::foreground::{Foreground, Started};
+use crate::foreground::{Foreground, Rest, Started};
 use crate::serving::{self, Place};
 
 /// How often single calls are taken in, unless there are many.
@@ -26,8 +26,8 @@ pub const LOOK: Duration = Duration::from_millis(50);
 pub struct Followed {
     /// What was found.
     pub report: CallsReport,
-    /// How the command ended.
-    pub status: Option<ExitStatus>,
+    /// What is to be waited for when it has been told.
+    pub rest: Rest,
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
@@ -118,8 +118,12 @@ pub fn follow(
         functions: calls.functions().cloned(),
         notes: unknown_later.into_iter().collect(),
     };
-    let status = see_to_its_end(&mut started, &mut calls, server.as_mut())?;
-    Ok(Ok(Followed { report, status }))
+    let rest = Box::new(move || {
+        // Where its programs find weigh.
+        let _place = place;
+        see_to_its_end(started, calls, server)
+    });
+    Ok(Ok(Followed { report, rest }))
 }
 
 /// What can not be had is told before the command starts: whoever wanted that alone need not wait.
@@ -171,16 +175,16 @@ fn until_over(
 /// No call is followed any more: waits for the command, if it has not ended. Its programs are served still, for
 /// they wait for an answer.
 pub fn see_to_its_end(
-    started: &mut Started,
-    calls: &mut KernelCalls,
-    mut server: Option<&mut Server>,
+    mut started: Started,
+    mut calls: KernelCalls,
+    mut server: Option<Server>,
 ) -> anyhow::Result<Option<ExitStatus>> {
     while !started.is_reaped() {
         let programs: Vec<_> = server.iter().map(|server| server.descriptor()).collect();
         started.wait(Instant::now() + LOOK, &programs)?;
         drop(programs);
         if let Some(server) = &mut server {
-            server.handle(calls).context("serving the command's programs")?;
+            server.handle(&mut calls).context("serving the command's programs")?;
         }
         started.attend(&|pid| calls.is_member(pid))?;
     }

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_collect::calls::{Counters, Wanted};
+use weigh_schema::call::CallsReport;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
@@ -57,6 +58,15 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
+    let told = tell_all(&followed.report, arguments, json);
+    foreground::end_with(followed.rest, told)
+}
+
+fn tell_all(
+    report: &CallsReport,
+    arguments: &CallsArguments,
+    json: Option<Destination>,
+) -> anyhow::Result<()> {
     if !arguments.quiet {
         if arguments.mechanism == CallsMechanism::Auto && arguments.pid.is_none() {
             eprintln!("{AUTO}");
@@ -64,13 +74,13 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         // Standard output is the command's, or the JSON's.
         let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
         tell(arguments.pid.is_none() || is_json, WIDE, |screen| {
-            weigh_show::calls::render(&followed.report, arguments.rows, screen)
+            weigh_show::calls::render(report, arguments.rows, screen)
         })?;
     }
     if let Some(json) = json {
-        json.write(&(serde_json::to_string_pretty(&followed.report)? + "\n"))?;
+        json.write(&(serde_json::to_string_pretty(report)? + "\n"))?;
     }
-    Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
+    Ok(())
 }
 
 /// What was chosen, why, and what each costs.

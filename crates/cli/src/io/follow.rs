@@ -1,7 +1,6 @@
 //! Follows what is read and written from beginning to end: starts the command or takes in the process,
 //! and empties what the kernel side has told now and then.
 
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -14,7 +13,7 @@ use super::gather::{Gather, LOOK};
 use super::mechanism;
 use super::sinks::Sinks;
 use crate::arguments::IoArguments;
-use crate::foreground::{Foreground, Started};
+use crate::foreground::{Foreground, Rest, Started};
 use crate::live::Live;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
@@ -26,8 +25,8 @@ pub struct Followed {
     pub book: IoBook,
     /// Of what.
     pub run: Run,
-    /// How the command ended.
-    pub status: Option<ExitStatus>,
+    /// What is to be waited for when it has been told.
+    pub rest: Rest,
     /// Whether the files of rows could be written.
     pub kept: anyhow::Result<()>,
 }
@@ -157,7 +156,7 @@ impl Following<'_> {
         }
     }
 
-    /// What was measured is whole, and then the command is waited for: its programs may still use what it was given.
+    /// What was measured is whole. What the command was given is there until it ends: its programs may still use it.
     fn finish(mut self, mut started: Started) -> anyhow::Result<Followed> {
         let mut run = self.run();
         if !self.arguments.runs_already() && started.is_reaped() {
@@ -178,8 +177,8 @@ impl Following<'_> {
         while let Some((pid, status)) = self.gather.io.next_child()? {
             started.child_changed(pid, status);
         }
-        let status = started.see_to_its_end(&|pid| self.gather.io.is_member(pid))?;
-        let book = self.gather.book;
-        Ok(Followed { book, run, status, kept })
+        let Gather { io, book, .. } = self.gather;
+        let rest = Box::new(move || started.see_to_its_end(&|pid| io.is_member(pid)));
+        Ok(Followed { book, run, rest, kept })
     }
 }

@@ -50,8 +50,8 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
         }
     };
     let report = report(&followed.book, &followed.run, &name);
-    tell_all(&report, telling, json, followed.kept, !arguments.runs_already())?;
-    Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
+    let told = tell_all(&report, telling, json, followed.kept, !arguments.runs_already());
+    foreground::end_with(followed.rest, told)
 }
 
 /// Whether what is to be written can be.

@@ -177,10 +177,19 @@ fn end(
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
+    let told = tell_all(arguments, &followed.totals, json);
+    foreground::end_with(followed.rest, told.and(followed.failed.map_or(Ok(()), Err)))
+}
+
+fn tell_all(
+    arguments: &TraceArguments,
+    totals: &counts::Totals,
+    json: Option<Destination>,
+) -> anyhow::Result<()> {
     if !arguments.quiet {
-        eprint!("{}", followed.totals.told());
+        eprint!("{}", totals.told());
     }
-    if let Some(found) = &followed.totals.synthesis {
+    if let Some(found) = &totals.synthesis {
         if !arguments.quiet {
             tell(arguments, found)?;
         }
@@ -188,10 +197,7 @@ fn end(
             json.write(&(serde_json::to_string_pretty(found)? + "\n"))?;
         }
     }
-    if let Some(error) = followed.failed {
-        return Err(error);
-    }
-    Ok(followed.status.map_or(ExitCode::SUCCESS, foreground::end_like))
+    Ok(())
 }
 
 /// What several events said together: where neither the command nor anything else has to do with it.

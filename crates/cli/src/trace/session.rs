@@ -1,7 +1,6 @@
 //! One run of weigh trace: what it follows begins, and what becomes of it until it ends.
 
 use std::os::fd::BorrowedFd;
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -13,7 +12,7 @@ use super::counts::Totals;
 use super::running::Running;
 use crate::arguments::TraceArguments;
 use crate::descriptors::Descriptors;
-use crate::foreground::{Foreground, Started};
+use crate::foreground::{Foreground, Rest, Started};
 
 /// How often records are taken in that no watermark tells of.
 const LOOK: Duration = Duration::from_millis(50);
@@ -22,8 +21,8 @@ const LOOK_FOR_NAMES: Duration = Duration::from_millis(2);
 
 /// What came of it.
 pub struct Followed {
-    /// How the command ended.
-    pub status: Option<ExitStatus>,
+    /// What is to be waited for when it has been told.
+    pub rest: Rest,
     /// What was counted.
     pub totals: Totals,
     /// Why not all of it was kept.
@@ -64,8 +63,8 @@ pub fn follow(
     control.end(stream.as_ref());
     let (totals, failed) = stream.finish(ended);
     // Who was of the job is not known any more.
-    let status = started.see_to_its_end(&|_| false)?;
-    Ok(Ok(Followed { status, totals, failed }))
+    let rest = Box::new(move || started.see_to_its_end(&|_| false));
+    Ok(Ok(Followed { rest, totals, failed }))
 }
 
 fn until_over(
