@@ -135,16 +135,16 @@ fn sample(bench: &Bench, kind: Kind, watched: Watched) -> Result<Sample> {
         Watched::Not => (Server::start(bench, kind, None)?, None, 0),
         Watched::Idle => {
             let options = ["--subsystems", "sched,socket", "--for", "1ms"];
-            let mut server = Server::start(bench, kind, Some(&options))?;
+            let server = Server::start(bench, kind, Some(&options))?;
             let began = Instant::now();
-            while !server.is_alone()? {
+            while !server.has_been_told_of(bench) {
                 ensure!(
                     began.elapsed() < Duration::from_secs(20),
                     "weigh calls --for does not end"
                 );
                 std::thread::sleep(Duration::from_millis(20));
             }
-            (server, Some(Agent::start(bench)?), 1)
+            (server, Some(Agent::start(bench)?), 2)
         }
         Watched::Accounted(subsystems) => {
             let options = ["--only", "network", "--subsystems", subsystems];

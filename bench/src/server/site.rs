@@ -79,6 +79,7 @@ impl Server {
     pub fn start(bench: &Bench, kind: Kind, weigh: Option<&[&str]>) -> Result<Server> {
         let folder = bench.path("server");
         let _ = fs::remove_dir_all(&folder);
+        let _ = fs::remove_file(bench.path("calls.json"));
         fs::create_dir_all(&folder).context("a folder for the server")?;
         fs::write(folder.join("small"), vec![b'x'; FILE_BYTES]).context("a file to serve")?;
         // Free a moment ago; nobody else on the machine takes ports at random.
@@ -118,9 +119,9 @@ impl Server {
         Ok(nanoseconds.context("its CPU time")? / 1e3)
     }
 
-    /// Whether weigh, which has started it, has ended.
-    pub fn is_alone(&mut self) -> Result<bool> {
-        Ok(self.child.try_wait()?.is_some())
+    /// Whether weigh, which has started it, has measured all that it will, and does no more than wait for it.
+    pub fn has_been_told_of(&self, bench: &Bench) -> bool {
+        fs::metadata(bench.path("calls.json")).is_ok_and(|file| file.len() > 0)
     }
 
     /// Ends it. How many calls weigh saw, if it was there.
@@ -144,9 +145,6 @@ impl Drop for Server {
             let _ = kill_process(self.pid, Signal::KILL);
             let _ = self.child.kill();
             let _ = self.child.wait();
-        } else {
-            // Where weigh has left it to itself. It may have ended.
-            let _ = kill_process(self.pid, Signal::TERM);
         }
     }
 }
