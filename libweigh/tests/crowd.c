@@ -10,7 +10,7 @@
 
 #define PAGE 4096
 #define PAGES 3
-#define TOKENS 20
+#define TOKENS 40
 #define SYNCS 99
 
 int main(int count, char **arguments)
@@ -50,7 +50,7 @@ int main(int count, char **arguments)
 		written += account->later.block_written_bytes;
 		owners++;
 	}
-	CHECK(owners >= 6 && owners < TOKENS);
+	CHECK(owners >= 18 && owners < TOKENS);
 	CHECK(written < PAGES * PAGE);
 	account = weigh_read(w, SYNCS);
 	SAME(account->block.foreign_bytes + account->later.block_foreign_bytes, 0);

@@ -13,7 +13,7 @@
 #define OTHERS 23
 #define OWN 7
 /* So many owners of sixteen pages in a row are told apart, each token is one; all that come after have the last place. */
-#define OWNERS 7
+#define OWNERS 19
 #define TOKENS (OWNERS + 4)
 #define ATTEMPTS 3
 
@@ -83,7 +83,7 @@ static void not_known(weigh *w, uint64_t token)
 	SAME(account->block.foreign_bytes, 0);
 }
 
-/* Each of so many tokens writes a page of the same sixteen. */
+/* Each of so many tokens writes to the same sixteen pages. */
 static int crowded(weigh *w, uint64_t first)
 {
 	char path[4096];
@@ -92,7 +92,7 @@ static int crowded(weigh *w, uint64_t first)
 
 	for (uint64_t i = 0; i < TOKENS; i++) {
 		CHECK(!weigh_begin(w, first + i, bit(WEIGH_PAGECACHE) | bit(WEIGH_BLOCK)));
-		CHECK(pwrite(file, bytes, PAGE, (off_t)i * PAGE) == PAGE);
+		CHECK(pwrite(file, bytes, PAGE / 2, (off_t)i * PAGE / 2) == PAGE / 2);
 		weigh_end(w);
 	}
 	for (uint64_t i = 0; i < TOKENS; i++) {

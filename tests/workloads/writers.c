@@ -11,7 +11,8 @@
  *   twice       writes 1,000,003 bytes, and once more to the same place, in other steps
  *   deleted     writes 3,000,017 bytes and removes the file
  *   shared      two processes write 1,229 and 2,867 bytes of each of 503 pages
- *   crowd       thirteen processes, one after the other, write 311 bytes to each of five pages
+ *   crowd       29 processes, one after the other, write 139 bytes to each of five pages
+ *   log         48 processes, one after the other, append a page each
  *   synced      writes 100 times 10,007 bytes, each to its own place and at once on the device
  *   rewritten   rewrites the same 64 KiB 64 times with pauses, and fdatasync by another process
  *   started     has the file's dirty pages sent to the device, and does not wait for it
@@ -123,9 +124,11 @@ static uint64_t put_beside(int file)
 {
 	uint64_t sum = 0;
 	for (int i = 0; i < 5; i++)
-		sum += put(file, 311, (uint64_t)i * PAGE + place * 311, 311);
+		sum += put(file, 139, (uint64_t)i * PAGE + place * 139, 139);
 	return sum;
 }
+
+static uint64_t append_page(int file) { return put(file, PAGE, (uint64_t)place * PAGE, PAGE); }
 
 static uint64_t put_synced(int file)
 {
@@ -213,10 +216,16 @@ int main(int argc, char **argv)
 		reap(writer("first", 503, put_less, file));
 		reap(writer("second", 503, put_more, file));
 	} else if (!strcmp(kind, "crowd")) {
-		for (place = 0; place < 13; place++) {
+		for (place = 0; place < 29; place++) {
 			char who[32];
 			snprintf(who, sizeof(who), "writer_%d", place);
 			reap(writer(who, 5, put_beside, file));
+		}
+	} else if (!strcmp(kind, "log")) {
+		for (place = 0; place < 48; place++) {
+			char who[32];
+			snprintf(who, sizeof(who), "writer_%d", place);
+			reap(writer(who, 1, append_page, file));
 		}
 	} else if (!strcmp(kind, "synced")) {
 		char path[64];

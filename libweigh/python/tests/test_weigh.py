@@ -128,16 +128,16 @@ class Weigh(unittest.TestCase):
         return True
 
     def test_what_found_no_room_is_counted_as_lost(self):
-        # Of sixteen pages in a row seven owners are told apart; each account beyond loses what it wrote there. A
+        # Of sixteen pages in a row nineteen owners are told apart; each account beyond loses what it wrote there. A
         # kernel thread that writes the pages meanwhile makes room for others: then it is tried again.
-        self.assertIn([0] * 7 + [1] * 4, [self.owners(token) for token in range(700, 1000, 100)])
+        self.assertIn([0] * 19 + [1] * 4, [self.owners(token) for token in range(700, 1000, 100)])
 
     def owners(self, first):
         accounts = []
         with tempfile.NamedTemporaryFile(dir=os.environ["STORAGE"]) as file:
-            for number in range(11):
+            for number in range(23):
                 with weigh.account(first + number, ["pagecache", "block"]) as account:
-                    os.pwrite(file.fileno(), bytes(1009), number * 4096)
+                    os.pwrite(file.fileno(), bytes(1009), number * 2048)
                 self.assertIsNone(account.why)
                 accounts.append(account)
             lost = [account.later.lost_total for account in accounts]

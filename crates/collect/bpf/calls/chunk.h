@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sixteen pages of a file in a row, and what each of up to eight owners wrote to each of them. The last places
- * are kept for those who stand for all that come after: see places_left_by().
+ * Sixteen pages of a file in a row, and what each of up to twenty owners wrote to each of them: so many that each
+ * page can be another's, as in a log to which requests append. The last places are kept for those who
+ * stand for all that come after: see places_left_by().
  *
  * What is done to a chunk under its lock is done page by page, and the verifier follows each page:
  * so there are as few branches as may be, and what a branch depends on is read from the table anew,
@@ -16,7 +17,7 @@
 #define CHUNK_SHIFT 16
 #define CHUNK_BYTES (1ULL << CHUNK_SHIFT)
 #define CHUNK_PAGES (1 << (CHUNK_SHIFT - PAGE_SHIFT))
-#define MAX_OWNERS 8
+#define MAX_OWNERS 20
 #define MAX_CHUNKS 65536
 #define MAX_SHARE 0xffff
 
@@ -189,9 +190,15 @@ static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause,
 	return false;
 }
 
-static __always_inline __u32 found(struct chunk *chunk)
+/* What a remainder is at most the verifier does not see; and of a copy with fewer bits it forgets this. */
+static __always_inline __u64 found(struct chunk *chunk)
 {
-	return HIDDEN(chunk->found) % MAX_OWNERS;
+	__u64 owner = HIDDEN(chunk->found);
+
+	if (owner >= MAX_OWNERS)
+		owner = 0;
+	barrier_var(owner);
+	return owner;
 }
 
 /* Older bytes of all count half, but not less than one: the proportions stay. */
@@ -202,7 +209,7 @@ static __always_inline void halve(union shares *shares)
 				   (shares->words[i] & 0x0001000100010001);
 }
 
-static __always_inline void add_share(struct chunk *chunk, __u32 page, __u32 owner, __u32 bytes)
+static __always_inline void add_share(struct chunk *chunk, __u32 page, __u64 owner, __u32 bytes)
 {
 	__u32 share = chunk->dirty[page].of[owner] + bytes;
 

@@ -88,7 +88,7 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct chu
 						  bool is_new, struct range *range,
 						  struct extent extent)
 {
-	__u32 owner;
+	__u64 owner;
 	enum outcome outcome = DONE;
 	struct cause of_other = {};
 	__u64 newly = 0;
@@ -291,7 +291,8 @@ static __always_inline void own(struct range *range)
 static __always_inline void fly(struct chunk *chunk, __u32 page, __u32 just)
 {
 	union shares *dirty = &chunk->dirty[page], *flying = &chunk->flying[page];
-	__u32 owner = found(chunk), share = dirty->of[owner];
+	__u64 owner = found(chunk);
+	__u32 share = dirty->of[owner];
 
 	if (just > share)
 		just = share;
