@@ -158,6 +158,7 @@ static __always_inline __u64 free_places(struct chunk *chunk)
 {
 	__u64 free = 0;
 
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_OWNERS; i++)
 		free += (chunk->owners[i].held - 1) >> 63; /* without a branch */
 	return free;
@@ -166,6 +167,7 @@ static __always_inline __u64 free_places(struct chunk *chunk)
 /* Which of the chunk's owners; false if it is none, and leaves no more than so many places. The lock is held. */
 static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause, bool or_new, __u32 leaves)
 {
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_OWNERS; i++)
 		if (chunk->owners[i].held && same_owner(&chunk->owners[i].cause, cause)) {
 			chunk->found = i;
@@ -173,6 +175,7 @@ static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause,
 		}
 	/* There is no room for each of many small writes: the account has what they cost all the same. */
 	if (tells_later && (!or_new || free_places(chunk) <= PLACES_FOR_OTHERS))
+#pragma clang loop unroll(disable)
 		for (__u32 i = 0; i < MAX_OWNERS; i++)
 			if (chunk->owners[i].held &&
 			    same_account(&chunk->owners[i].cause, cause)) {
@@ -181,6 +184,7 @@ static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause,
 			}
 	if (!or_new || free_places(chunk) <= leaves)
 		return false;
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_OWNERS; i++)
 		if (!chunk->owners[i].held) {
 			chunk->owners[i].cause = *cause;
