@@ -33,8 +33,10 @@
  * `weigh calls` loads into programs must hold no call up for that; what goes by sockets it counts itself.
  */
 #ifdef WEIGH_INSIDE
+#define PLACE_VARIABLE WEIGH_INSIDE_VARIABLE
 #define FIRST_WANTED (WEIGH_ALL & ~(1ULL << WEIGH_SOCKET))
 #else
+#define PLACE_VARIABLE WEIGH_AGENT_VARIABLE
 #define FIRST_WANTED 0ULL
 #endif
 

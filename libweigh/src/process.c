@@ -78,7 +78,7 @@ static bool reserve_page(void)
 static bool start(void)
 {
 	struct process *process = &weigh_process;
-	const char *path = secure_getenv(WEIGH_AGENT_VARIABLE);
+	const char *path = secure_getenv(PLACE_VARIABLE);
 
 	if (!reserve_page())
 		return false;

@@ -49,6 +49,29 @@ fn the_weigh_that_follows_a_program_s_calls_serves_it() {
     must(weigh("calls").arg("--").arg(exact).arg(storage.path()).args(["20", "job"]));
 }
 
+/// The library that marks its calls is in it, too, and neither takes the other's place.
+#[test]
+fn a_program_whose_calls_are_marked_has_its_own_intervals_beside() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let folder = folder();
+    let report = folder.path().join("calls.json");
+    let mut calls = weigh("calls");
+    calls.args(["--mechanism", "preload", "--json"]).arg(&report).arg("--");
+    must(calls.arg(program("beside")));
+    let text = std::fs::read_to_string(&report).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let rows = report["calls"].as_array().expect("rows");
+    let sleeps = rows.iter().find(|row| row["call"] == "clock_nanosleep").expect("it sleeps");
+    let (slept, waited) = (&sleeps["time_seconds"], &sleeps["parts"]["sched"]["waiting_seconds"]);
+    let part = waited.as_f64().unwrap_or(0.0) / slept.as_f64().expect("a time");
+    assert_eq!(sleeps["calls_total"], 3, "{text}");
+    assert!(part > 0.5, "{text}");
+    assert!(!text.contains("was not split"), "{text}");
+}
+
 /// What a call leaves behind is charged to the account that asked for it, too.
 #[test]
 fn what_comes_later_reaches_the_account_of_a_program_whose_calls_are_followed() {

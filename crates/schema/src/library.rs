@@ -33,6 +33,9 @@ pub const ACCOUNT_WORDS: usize = ACCOUNTS / 64;
 pub const SOCKET: &str = "/run/weigh/agent.sock";
 /// What names another place.
 pub const SOCKET_VARIABLE: &str = "WEIGH_SOCKET";
+/// What names the place for the library that `weigh calls` loads into programs: a program that uses libweigh itself
+/// is served at another one, for a thread can be in one server's accounts only.
+pub const INSIDE_VARIABLE: &str = "WEIGH_CALLS_SOCKET";
 
 /// What a page begins with: name, how many numbers, and what they are.
 pub const PAGE_HEAD: &[(&str, usize, &str)] = &[
@@ -261,7 +264,7 @@ pub fn page_header() -> String {
     let _ = writeln!(
         text,
         "#define WEIGH_LAYOUT {:#018x}ULL\n#define WEIGH_AGENT_SOCKET \"{SOCKET}\"\n\
-         #define WEIGH_AGENT_VARIABLE \"{SOCKET_VARIABLE}\"\n",
+         #define WEIGH_AGENT_VARIABLE \"{SOCKET_VARIABLE}\"\n#define WEIGH_INSIDE_VARIABLE \"{INSIDE_VARIABLE}\"\n",
         layout()
     );
     text.push_str(&page_text());

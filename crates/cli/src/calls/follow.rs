@@ -174,7 +174,7 @@ fn until_over(
 
 /// No call is followed any more: waits for the command, if it has not ended. Its programs are served still, for
 /// they wait for an answer.
-pub fn see_to_its_end(
+fn see_to_its_end(
     mut started: Started,
     mut calls: KernelCalls,
     mut server: Option<Server>,

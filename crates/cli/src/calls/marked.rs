@@ -19,11 +19,11 @@ use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
 
-use super::follow::{Followed, LOOK, see_to_its_end, state};
+use super::follow::{Followed, LOOK, state};
 use super::price;
 use crate::arguments::CallsArguments;
 use crate::foreground::{Foreground, Started};
-use crate::serving;
+use crate::serving::{self, Helper};
 
 /// What the library can never see.
 const UNSEEN: &str = "preload: calls that programs make without a function of the C library, that it \
@@ -94,16 +94,22 @@ pub fn follow(
         shim.count_sockets();
     }
     let settings = Settings { adds_up: true, ..serving::settings() };
-    let mut server = Server::new(&shim.socket(), settings)?;
+    let server = Server::new(&shim.socket(), settings)?;
+    // Who uses libweigh as well has accounts of his own, which the kernel side keeps apart.
+    let helper = Helper::prepare(Mechanism::Bpf);
+    let mut variables = shim.variables();
+    variables.extend(helper.as_ref().map(Helper::variable));
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let arm = |waiting: &Waiting| Ok(calls.arm(waiting.pidfd())?);
-    let mut started = match foreground.start(&arguments.command, &shim.variables(), arm)? {
+    let mut started = match foreground.start(&arguments.command, &variables, arm)? {
         Ok(started) => started,
         Err(error) => return Ok(Err(error)),
     };
     let end = arguments.duration.map(|duration| began + duration);
-    serve(&mut started, &mut server, &mut calls, &shim, end)?;
+    let mut serving = Serving { server, helper, shim };
+    serving.until_over(&mut started, &mut calls, end)?;
+    let Serving { server, shim, .. } = &serving;
     shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
     calls.detach();
@@ -133,9 +139,10 @@ pub fn follow(
         notes: notes(&calls, of_sockets, total(&cells), shim.not_split())?,
     };
     let rest = Box::new(move || {
-        // Where its programs find weigh.
-        let _shim = shim;
-        see_to_its_end(started, calls, Some(server))
+        while !started.is_reaped() {
+            serving.wait(&mut started, &mut calls, Instant::now() + LOOK)?;
+        }
+        Ok(started.status())
     });
     Ok(Ok(Followed { report, rest }))
 }
@@ -144,24 +151,50 @@ fn total(cells: &[Cell]) -> u64 {
     cells.iter().map(|cell| cell.account.calls()).sum()
 }
 
-fn serve(
-    started: &mut Started,
-    server: &mut Server,
-    calls: &mut KernelCalls,
-    shim: &Shim,
-    end: Option<Instant>,
-) -> anyhow::Result<()> {
-    loop {
-        let look = Instant::now() + LOOK;
-        started.wait(end.map_or(look, |end| end.min(look)), &[server.descriptor()])?;
-        started.attend(&|pid| calls.is_member(pid))?;
-        server.handle(calls).context("serving the command's programs")?;
-        shim.keep_time();
-        let is_time = end.is_some_and(|end| Instant::now() >= end);
-        let is_over = calls.tally().living == 0 && started.is_reaped();
-        if is_over || started.is_interrupted() || is_time {
-            return Ok(());
+/// Who serves the command's programs.
+struct Serving {
+    /// The library in them.
+    server: Server,
+    /// Those that use libweigh themselves, if no agent does.
+    helper: Option<Helper>,
+    shim: Shim,
+}
+
+impl Serving {
+    fn until_over(
+        &mut self,
+        started: &mut Started,
+        calls: &mut KernelCalls,
+        end: Option<Instant>,
+    ) -> anyhow::Result<()> {
+        loop {
+            let look = Instant::now() + LOOK;
+            self.wait(started, calls, end.map_or(look, |end| end.min(look)))?;
+            self.shim.keep_time();
+            let is_time = end.is_some_and(|end| Instant::now() >= end);
+            let is_over = calls.tally().living == 0 && started.is_reaped();
+            if is_over || started.is_interrupted() || is_time {
+                return Ok(());
+            }
         }
+    }
+
+    /// Until there is something to do, which it does, or it is time.
+    fn wait(
+        &mut self,
+        started: &mut Started,
+        calls: &mut KernelCalls,
+        until: Instant,
+    ) -> anyhow::Result<()> {
+        let mut programs = vec![self.server.descriptor()];
+        programs.extend(self.helper.as_ref().and_then(Helper::wake_fd));
+        started.wait(until, &programs)?;
+        started.attend(&|pid| calls.is_member(pid))?;
+        self.server.handle(calls).context("serving the command's programs")?;
+        if let Some(helper) = &mut self.helper {
+            helper.serve_if_asked();
+        }
+        Ok(())
     }
 }
 

@@ -145,7 +145,7 @@ impl Shim {
         vec![
             ("LD_PRELOAD".into(), libraries),
             (VARIABLE.into(), self.folder.file.clone().into_os_string()),
-            (weigh_schema::library::SOCKET_VARIABLE.into(), self.socket().into_os_string()),
+            (weigh_schema::library::INSIDE_VARIABLE.into(), self.socket().into_os_string()),
         ]
     }
 
