@@ -65,25 +65,35 @@ impl Owners {
     }
 }
 
-/// The table, what took most time first.
+/// The table, what cost most time, at once and later, first.
 pub fn call_kinds(cells: &[Cell], owners: &Owners, name: &dyn Fn(u64) -> String) -> Vec<CallKind> {
     let mut sorted: Vec<&Cell> = cells.iter().collect();
-    sorted.sort_by_key(|cell| (Reverse(cell.account.time_ns()), cell.number, cell.of));
-    let kind = |cell: &Cell| CallKind {
-        call: name(cell.number),
-        of: owners.name(cell.of),
-        calls_total: cell.account.calls(),
-        errors_total: cell.errors,
-        bytes_total: cell.bytes,
-        time_seconds: seconds(cell.account.time_ns()),
-        time_p50_seconds: seconds(quantile(cell, 0.5)),
-        time_p99_seconds: seconds(quantile(cell, 0.99)),
-        time_max_seconds: seconds(cell.longest_ns),
-        counters: cell.account.counters(),
-        parts: cell.account.parts(),
-        later: cell.account.later_numbers(),
+    sorted.sort_by_key(|cell| (cell.number, cell.of));
+    let kind = |cell: &Cell| {
+        with_ratio(CallKind {
+            call: name(cell.number),
+            of: owners.name(cell.of),
+            calls_total: cell.account.calls(),
+            errors_total: cell.errors,
+            bytes_total: cell.bytes,
+            time_seconds: seconds(cell.account.time_ns()),
+            time_p50_seconds: seconds(quantile(cell, 0.5)),
+            time_p99_seconds: seconds(quantile(cell, 0.99)),
+            time_max_seconds: seconds(cell.longest_ns),
+            counters: cell.account.counters(),
+            parts: cell.account.parts(),
+            later: cell.account.later_numbers(),
+            later_ratio: None,
+        })
     };
-    sorted.into_iter().map(kind).collect()
+    let mut kinds: Vec<CallKind> = sorted.into_iter().map(kind).collect();
+    kinds.sort_by(|one, other| other.cost_seconds().total_cmp(&one.cost_seconds()));
+    kinds
+}
+
+fn with_ratio(kind: CallKind) -> CallKind {
+    let (later, cost) = (kind.later_seconds(), kind.cost_seconds());
+    CallKind { later_ratio: (cost > 0.0).then(|| later / cost), ..kind }
 }
 
 /// The slowest of many calls, of which no more than so many are kept.
@@ -181,7 +191,7 @@ pub fn call_row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::subsystem::{Account, HEAD, account_length};
+    use weigh_schema::subsystem::{Account, HEAD, LATER, account_length};
 
     /// An account of so many calls and nanoseconds.
     fn account(calls: u64, time_ns: u64) -> Account {
@@ -230,6 +240,25 @@ mod tests {
         assert_eq!(calls, ["2", "3", "1"]);
         assert_eq!(rows[0].calls_total, 9);
         assert_eq!(rows[0].time_seconds, 30e-9);
+    }
+
+    #[test]
+    fn what_comes_later_is_a_part_of_the_cost() {
+        let mut written = cell(2, 10, &[(3, 1)]);
+        let later = |slot: &str| LATER.iter().position(|field| field.slot() == slot).unwrap();
+        written.account.later_mut()[later("block_queue_ns")] = 5;
+        written.account.later_mut()[later("block_device_ns")] = 25;
+        written.account.later_mut()[later("block_bytes")] = 4096;
+        let rows = call_kinds(
+            &[cell(1, 30, &[(3, 1)]), written, cell(3, 0, &[])],
+            &Owners::new(Grouping::Call),
+            &|n| n.to_string(),
+        );
+        let percent = |ratio: f64| (ratio * 100.0).round();
+        let told: Vec<(&str, Option<f64>)> =
+            rows.iter().map(|row| (row.call.as_str(), row.later_ratio.map(percent))).collect();
+        assert_eq!(told, [("2", Some(75.0)), ("1", Some(0.0)), ("3", None)]);
+        assert_eq!(rows[0].time_seconds, 10e-9);
     }
 
     #[test]

@@ -440,6 +440,23 @@ pub struct CallKind {
     pub parts: BTreeMap<String, Numbers>,
     /// What they caused that happened after they had returned.
     pub later: Numbers,
+    /// Of their time and all time of what came later, the latter's part: how much of what they cost was asynchronous.
+    /// Absent where they cost nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_ratio: Option<f64>,
+}
+
+impl CallKind {
+    /// All time of what came later: of devices, queues, softirqs, timers and work.
+    pub fn later_seconds(&self) -> f64 {
+        let times = self.later.iter().filter(|(key, _)| key.ends_with("_seconds"));
+        times.fold(0.0, |sum, (_, number)| sum + number.as_f64())
+    }
+
+    /// What they cost, at once and later.
+    pub fn cost_seconds(&self) -> f64 {
+        self.time_seconds + self.later_seconds()
+    }
 }
 
 /// One call of many.

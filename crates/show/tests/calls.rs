@@ -211,6 +211,16 @@ fn one_is_not_several_and_thousands_are_apart() {
 }
 
 #[test]
+fn how_much_of_the_cost_came_later_is_told() {
+    let mut costly = two_rows(["a", "b"], json!({}));
+    costly.calls[0].later_ratio = Some(0.856);
+    costly.calls[1].later_ratio = Some(0.001);
+    let found = text(&costly, 20, PIPE);
+    assert!(found.contains("later, 86 % of the cost: 1 thing pending"), "{found}");
+    assert!(found.contains("later: 1 thing pending"), "{found}");
+}
+
+#[test]
 fn who_is_asked_to_wait_waits_as_asked_and_others_for_what_nobody_knows() {
     let said = |call: &str| {
         let call = json!({

@@ -203,7 +203,15 @@ fn later(kind: &CallKind, width: usize) -> Vec<Line> {
     if words.is_empty() {
         return Vec::new();
     }
-    below(&format!("later: {}", words.join(", ")), width, Paint::Dim)
+    below(&format!("later{}: {}", of_the_cost(kind), words.join(", ")), width, Paint::Dim)
+}
+
+/// How much of what a kind of calls cost came later, if it can be told from nothing.
+fn of_the_cost(kind: &CallKind) -> String {
+    match kind.later_ratio.filter(|ratio| *ratio >= LEAST_SHARE) {
+        Some(ratio) => format!(", {:.0} % of the cost", ratio * 100.0),
+        None => String::new(),
+    }
 }
 
 /// What the CPU counted meanwhile, in words.
