@@ -273,7 +273,7 @@ fn put(path: &Path, text: &str) -> Result<()> {
 
 fn head(bench: &Bench, title: &str, page: &mut Page) -> Result<()> {
     page.heading(1, title);
-    page.paragraph("Written by `make bench`. Every figure is of this one session.");
+    page.paragraph("Written by `make bench`. Every figure is of this one session, but where a section says of which other one it is.");
     if bench.quick {
         page.paragraph(
             "**A smoke test (`--quick`): amounts and repetitions are too small for figures.**",
