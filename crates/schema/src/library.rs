@@ -153,6 +153,8 @@ numbered! {
     Files = "FILES", "what a job reads and writes, by file";
     /// Events of the user's own threads, by probes that are attached for him.
     Events = "EVENTS", "events of the user's own threads";
+    /// What a job has written to devices.
+    Writes = "WRITES", "what a job has written to devices";
 }
 
 numbered! {
