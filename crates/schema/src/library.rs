@@ -354,6 +354,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_page_takes_is_said_as_it_is() {
+        let size = format!("{:.1} MiB", (ELEMENT_BYTES * ELEMENTS) as f64 / f64::from(1 << 20));
+        let documents = [
+            include_str!("../../../docs/libweigh.md"),
+            include_str!("../../../packaging/weigh-agent.service"),
+        ];
+        let said = [format!("a page ({size})"), format!("four descriptors and {size},")];
+        for (text, said) in documents.iter().zip(said) {
+            assert!(text.contains(&said), "not there: {said}");
+        }
+    }
+
+    #[test]
     fn reasons_are_found_by_the_numbers_that_c_has() {
         for reason in Reason::ALL {
             assert_eq!(Reason::numbered(*reason as u64), Some(*reason));
