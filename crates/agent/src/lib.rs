@@ -2,8 +2,9 @@
 //! shares with the kernel side, has the kernel side take in its threads, and lets programs read each
 //! other's accounts where they may.
 //!
-//! Users' `weigh run` and `weigh trace` are served too: each job, what it reads and writes (`files`), and each stream
-//! of events has a process with the agent's rights that has the kernel follow it.
+//! Users' `weigh run` and `weigh trace` are served too: each job, what it reads and writes (`files`), what of that
+//! reaches devices (`writes`), and each stream of events has a process with the agent's rights that has the kernel
+//! follow it.
 //!
 //! Reads requests from a socket, and `/proc`; emits answers with descriptors. Refuses threads of
 //! others, more programs than a user may have, and every message that is not understood. It has no
@@ -19,6 +20,7 @@ mod process;
 mod server;
 mod timer;
 mod wants;
+mod writes;
 
 pub use files::RemoteIo;
 pub use follow::{
@@ -26,3 +28,4 @@ pub use follow::{
 };
 pub use process::{Peer, Refusal, command_of, may_ask, may_follow};
 pub use server::{Server, ServerError, Settings, is_served, listen_at, turn_all_away};
+pub use writes::RemoteWrites;

@@ -14,7 +14,8 @@ use support::agent::{Agent, NOBODY, root_for_everybody};
 use support::measured::Measured;
 use support::run::Weigh;
 use support::{patience, processes, wait_until, workload};
-use weigh_agent::RemoteJob;
+use weigh_agent::{RemoteJob, RemoteWrites};
+use weigh_collect::calls::FollowWrites as _;
 use weigh_collect::follow::{Follow as _, Wanted};
 use weigh_schema::event::CollectorState;
 use weigh_schema::{Mechanism, Quality};
@@ -215,6 +216,10 @@ fn nobody_s_process_but_one_s_own_is_followed() {
         let pidfd = pidfd_open(number, PidfdFlags::empty()).expect("it is there");
         let error = job.arm(pid, pidfd.as_fd()).expect_err("it was taken");
         assert!(error.to_string().contains(why), "{error}");
+        let socket = agent.scratch.path("socket");
+        let mut writes = RemoteWrites::open(&socket).expect("the agent serves");
+        let error = writes.arm(pidfd.as_fd()).expect_err("it was taken");
+        assert!(error.to_string().contains(why), "{error}");
     };
     let mut own = Command::new("sleep").arg("60").spawn().expect("it starts");
     refused(own.id(), "executed a program already");
@@ -291,6 +296,12 @@ fn who_asks_for_too_many_is_turned_away() {
     let held: Vec<UnixStream> = (0..8).map(|_| stream(&agent)).collect();
     let error = open(&agent).map(drop).expect_err("one too many");
     assert!(error.to_string().contains("as the agent allows"), "{error}");
+    let socket = agent.scratch.path("socket");
+    let writes: Vec<_> =
+        (0..2).map(|_| RemoteWrites::open(&socket).expect("there is room")).collect();
+    let error = RemoteWrites::open(&socket).map(drop).expect_err("one too many");
+    assert!(error.to_string().contains("as the agent allows"), "{error}");
+    drop(writes);
     was_followed(&agent.workload("spin 20").measure());
     drop(held);
     wait_until("nobody is served", 5.0, || agent.sessions().is_empty());

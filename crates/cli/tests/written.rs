@@ -6,7 +6,12 @@ mod support;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
-use support::run::{Scratch, is_stored, weigh};
+use support::agent::Agent;
+use support::measured::Measured;
+use support::run::{Scratch, Weigh, is_stored, weigh};
+use support::{patience, wait_until};
+use weigh_schema::Quality;
+use weigh_schema::event::{CollectorState, CollectorStatus};
 
 /// Who has everything flushed has pages of the others written that they are about to change.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -196,4 +201,60 @@ fn without_rights_it_says_why_it_is_another_number() {
     assert_eq!(written["quality"], "estimated", "{written}");
     let reason = written["reason"].as_str().expect("a reason");
     assert!(reason.contains("--written") && reason.contains("CAP_BPF"), "{reason}");
+}
+
+/// By `weigh run` of a user without rights, whom an agent serves.
+fn by_agent(agent: &Agent, script: &str) -> Weigh {
+    agent.asked_by(Weigh::bash(script)).options("--written")
+}
+
+#[track_caller]
+fn collector(measured: &Measured) -> &CollectorStatus {
+    let mut collectors = measured.summary().collectors.iter();
+    collectors.find(|collector| collector.name == "written").expect("it is named")
+}
+
+/// Whoever has it flushed, to the byte, and to nobody's account what others of the machine write.
+#[test]
+fn a_user_without_rights_has_it_through_the_agent() {
+    needs_root!();
+    if !is_stored() {
+        return;
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let agent = Agent::start();
+    let script = format!("{WRITE}; sync written-file; {WRITE}; sync; {WRITE}");
+    until_seen(3 * PAGES, || {
+        let measured = by_agent(&agent, &script).measure();
+        let collector = collector(&measured);
+        assert_eq!(collector.status, CollectorState::Active, "{collector:?}");
+        assert_eq!(collector.reason.as_deref(), Some("through the agent"));
+        let value = measured.value("storage_written_bytes_total");
+        assert_eq!(value.quality, Quality::Exact, "{value:?}");
+        let said = format!("{script}: {value:?}");
+        let written = measured.number("storage_written_bytes_total") as u64;
+        (written, said)
+    });
+    wait_until("nobody is followed any more", 5.0, || agent.sessions().is_empty());
+}
+
+/// No number is made up of what was told before: the kernel's own counter has to do, and says why.
+#[test]
+fn if_the_agent_dies_it_is_said_beside_the_other_number() {
+    needs_root!();
+    let mut agent = Agent::start();
+    let mut running = by_agent(&agent, &format!("{WRITE}; : >running; sleep 2")).start();
+    let mark = running.scratch.path("work/running");
+    running.wait_until("the job runs", 20.0, || mark.exists());
+    assert_eq!(agent.sessions().len(), 2);
+    std::thread::sleep(patience(0.2));
+    agent.process.kill().expect("it is there");
+    agent.process.wait().expect("it is there");
+    let measured = running.end();
+    measured.check(measured.status.success(), || "expected 0".to_string());
+    assert_eq!(collector(&measured).status, CollectorState::Unavailable);
+    let value = measured.value("storage_written_bytes_total");
+    assert_eq!(value.quality, Quality::Estimated, "{value:?}");
+    let reason = value.reason.as_deref().expect("a reason");
+    assert!(reason.contains("--written") && reason.contains("the agent has gone"), "{reason}");
 }

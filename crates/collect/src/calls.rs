@@ -15,6 +15,7 @@ mod names;
 mod placing;
 mod price;
 pub mod shim;
+mod writes;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +27,7 @@ use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferB
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
     BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, Later, Named,
-    Sharing, Tally, Written,
+    Sharing, Tally,
 };
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::Subsystem;
@@ -45,9 +46,7 @@ pub use attaching::ANYTHING;
 pub use counting::Counters;
 pub use functions::{Border, BorderFunction, Borders, Functions, function_probes, probe_cost};
 pub use names::{STORES, name};
-
-/// What tells whose pages reach a device.
-const WRITES: [&str; 2] = ["pagecache", "block"];
+pub use writes::FollowWrites;
 
 /// What tells, since 6.16, when a call hands bytes to TCP.
 const SENDING: &str = "tcp_sendmsg_locked";
@@ -139,24 +138,6 @@ impl KernelCalls {
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
         KernelCalls::load(wanted, telling, functions)?.attach_all(functions)
-    }
-
-    /// No calls, but what a job's threads have written to devices: see [`KernelCalls::written`].
-    pub fn open_for_writes() -> Result<KernelCalls, JobError> {
-        let parts = WRITES.iter().filter_map(|name| Subsystem::named(name));
-        let wanted = Wanted {
-            subsystems: parts.collect(),
-            grouping: Grouping::Call,
-            sharing: Sharing::Bytes,
-            every_call: false,
-            counters: Counters::default(),
-        };
-        let mut chosen = Chosen::of(&wanted, Telling::PLAIN, &Functions::default());
-        // No time is split.
-        chosen.parts.retain(|part| WRITES.contains(&part.subsystem.as_str()));
-        let functions = Functions::default();
-        KernelCalls::load_chosen(chosen, &wanted, Telling::PLAIN, &functions)?
-            .attach_all(&functions)
     }
 
     fn attach_all(mut self, functions: &Functions) -> Result<KernelCalls, JobError> {
@@ -402,27 +383,6 @@ impl KernelCalls {
     /// Times that threads came back to a CPU unseen: a little of what followed is in the wait.
     pub fn missed_arrivals(&self) -> u64 {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.missed_arrivals)
-    }
-
-    /// What was written to devices on behalf of the job; none if what tells it is not attached.
-    pub fn written(&self) -> Result<Option<Written>, JobError> {
-        let is_attached = |name: &&str| {
-            let mut parts = self.attached.iter().filter(|part| part.subsystem == **name);
-            parts.any(|part| part.probes > 0)
-        };
-        if !WRITES.iter().all(is_attached) {
-            return Ok(None);
-        }
-        let maps = &self.skeleton.maps;
-        let chunks = entries(&maps.chunks).map_err(bpf(READING))?;
-        let cells = (0..layout::cells_taken(self.tally())).filter_map(|number| {
-            let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
-            layout::cell(&value, BTreeMap::new())
-        });
-        Ok(Some(Written {
-            done: cells.map(|cell| cell.account.written()).sum(),
-            to_come: chunks.iter().map(|(_, chunk)| layout::to_come(chunk)).sum(),
-        }))
     }
 
     /// The table as it stands.

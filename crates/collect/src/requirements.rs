@@ -45,10 +45,12 @@ pub enum Missing {
 
 /// What an agent follows for a user, as he asks for it.
 fn served() -> String {
-    let verbs = Followed::ALL.iter().map(|followed| match followed {
-        Followed::Job => "`weigh run`",
-        Followed::Files => "`weigh io`",
-        Followed::Events => "`weigh trace` of one's own processes",
+    let verbs = Followed::ALL.iter().filter_map(|followed| match followed {
+        Followed::Job => Some("`weigh run`"),
+        Followed::Files => Some("`weigh io`"),
+        Followed::Events => Some("`weigh trace` of one's own processes"),
+        // Of `weigh run`, too.
+        Followed::Writes => None,
     });
     verbs.collect::<Vec<_>>().join(", ")
 }

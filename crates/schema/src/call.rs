@@ -61,7 +61,7 @@ pub struct Tally {
 
 /// What a job has had written to devices: pages that it made dirty, whoever sent them on their way,
 /// and direct writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// Bytes that are there.
     pub done: u64,
@@ -75,6 +75,17 @@ impl Written {
     pub fn total(&self) -> u64 {
         self.done + self.to_come
     }
+}
+
+/// What one who follows that has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenFound {
+    /// None where the kernel does not tell.
+    pub written: Option<Written>,
+    /// What there was no room for.
+    pub lost: u64,
+    /// What could not be attached, and why.
+    pub missing: Vec<String>,
 }
 
 /// The calls of one kind.

@@ -156,6 +156,8 @@ numbered! {
     Files = "FILES", "what a job reads and writes, by file";
     /// Events of the user's own threads, by probes that are attached for him.
     Events = "EVENTS", "events of the user's own threads";
+    /// What a job has written to devices.
+    Writes = "WRITES", "what a job has written to devices";
 }
 
 numbered! {
@@ -352,6 +354,19 @@ mod tests {
         const { assert!(SLOTS_PER_ELEMENT * SLOT_BYTES <= ELEMENT_BYTES) };
         assert!(account_on_page() * 8 <= ELEMENT_BYTES);
         assert_eq!(ACCOUNTS % 64, 0);
+    }
+
+    #[test]
+    fn what_a_page_takes_is_said_as_it_is() {
+        let size = format!("{:.1} MiB", (ELEMENT_BYTES * ELEMENTS) as f64 / f64::from(1 << 20));
+        let documents = [
+            include_str!("../../../docs/libweigh.md"),
+            include_str!("../../../packaging/weigh-agent.service"),
+        ];
+        let said = [format!("a page ({size})"), format!("four descriptors and {size},")];
+        for (text, said) in documents.iter().zip(said) {
+            assert!(text.contains(&said), "not there: {said}");
+        }
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn contributions(kind: &ExplainedKind) -> impl Iterator<Item = String> {
         let subsystem = part_named(&difference.subsystem)?;
         let what = match difference.doing {
             Doing::Busy => subsystem.busy,
-            Doing::Waiting => asked_to_wait(&kind.call)
+            Doing::Waiting => asked_to_wait(&kind.call, kind.of.as_deref())
                 .filter(|_| subsystem.name == "sched")
                 .unwrap_or(subsystem.waits),
             Doing::Runnable => RUNNABLE,

@@ -222,19 +222,22 @@ fn how_much_of_the_cost_came_later_is_told() {
 
 #[test]
 fn who_is_asked_to_wait_waits_as_asked_and_others_for_what_nobody_knows() {
-    let said = |call: &str| {
+    let said_of = |call: &str, of: Option<&str>| {
         let call = json!({
-            "call": call, "pid": 1, "tid": 1, "at_seconds": 0.0, "time_seconds": 0.05, "result": 0,
+            "call": call, "of": of, "pid": 1, "tid": 1, "at_seconds": 0.0, "time_seconds": 0.05, "result": 0,
             "parts": { "sched": { "waiting_seconds": 0.05, "switches_total": 1 } },
         });
         sentence(&serde_json::from_value(call).unwrap())
     };
+    let said = |call: &str| said_of(call, None);
     for call in ["nanosleep", "clock_nanosleep", "clock_nanosleep (32-bit)"] {
         let words = "50.0 ms: 50.0 ms sleeping, as it was asked to (1 switch)";
         assert_eq!(said(call), format!("{call} {words}"));
     }
     assert!(said("epoll_wait").contains("waiting for descriptors, as it was asked to"));
     assert!(said("read").contains("waiting for what no probe tells"));
+    assert!(said("accept4").contains("50.0 ms waiting for a connection (1 switch)"));
+    assert!(said_of("read", Some("pipe:[7]")).contains("50.0 ms waiting for its writer"));
 }
 
 #[test]

@@ -97,6 +97,7 @@ class Weigh(unittest.TestCase):
             self.assertIsNone(account.cycles)
             self.assertIn("cycles", account.unmeasured)
             self.assertIn("no such counter", weigh.why_part("cycles"))
+            self.assertIn("no such counter", account.why_part("cycles"))
         self.assertIsNone(account.instructions)
         self.assertNotIn("instructions", account.unmeasured)
         with self.assertRaises(ValueError):
@@ -140,10 +141,30 @@ class Weigh(unittest.TestCase):
                     os.pwrite(file.fileno(), bytes(1009), number * 2048)
                 self.assertIsNone(account.why)
                 accounts.append(account)
+            os.fsync(file.fileno())
+            for account in accounts:
+                account.wait(5)
+                self.tells_of_its_loss(account)
             lost = [account.later.lost_total for account in accounts]
         for account in accounts:
             account.release()
         return lost
+
+    def tells_of_its_loss(self, account):
+        later, lost = account.later, account.later.lost_total
+        values = (later.block_written_bytes_total, later.block_device_seconds)
+        self.assertEqual(later.pending_total, 0)
+        self.assertIsNone(account.why_part("pagecache"))
+        if lost:
+            self.assertEqual(values, (None, None))
+            self.assertIn(f"{lost} thing", account.why_part("block"))
+            self.assertRegex(repr(later), r"block_written_bytes_total=None .*at least so much>$")
+            self.assertIn("found no room", repr(account))
+        else:
+            self.assertEqual(values[0], 4096)
+            self.assertIsNone(account.why_part("block"))
+            self.assertRegex(repr(later), r"^<weigh.Later .*block_written_bytes_total=4096 .*lost_total=0>$")
+            self.assertNotIn("found no room", repr(account))
 
     def test_a_text_s_number_is_to_be_had(self):
         with weigh.account("req-2", ["socket"]) as account:
@@ -209,6 +230,8 @@ class Weigh(unittest.TestCase):
             self.assertEqual(peer.read("mine").calls, mine.calls)
             self.assertIsNone(peer.read("nobody's"))
             self.assertIn(mine.token, [account.token for account in peer])
+            said = repr(peer.read("mine"))
+            self.assertRegex(said, rf"^<weigh._Read token={mine.token} calls={mine.calls} .*touched=\[")
         with self.assertRaisesRegex(ProcessLookupError, "no such process"):
             weigh.peer(1)
 
@@ -248,6 +271,9 @@ class Weigh(unittest.TestCase):
             pass
         self.assertEqual(account.unmeasured, {"kernel"})
         self.assertIn("does not see this part", weigh.why_part("kernel"))
+        self.assertIn("does not see this part", account.why_part("kernel"))
+        with weigh.peer(os.getpid()) as peer:
+            self.assertIn("does not see this part", peer.read("half").why_part("kernel"))
         self.assertIsNone(weigh.want(None))
         with weigh.account("whole", subsystems=["block", "socket"]) as account:
             pass

@@ -12,7 +12,8 @@ works, ``a.why`` says why nothing is measured, and only ``calls`` and ``time_sec
 
 A number that is not known is None, and never 0: of a part of the kernel that was not asked for, or that nobody
 measured. ``a.why_part("block")`` says why. What is written back later of a file is known with ``pagecache`` and
-``block``.
+``block``. What it left behind has an end of its room: where ``a.later.lost_total`` is not 0, every other number of
+``a.later`` is at least so much, and None instead of 0; ``a.why_part`` says it, too.
 
 An account is for a thread: what other tasks of an event loop do on the same thread meanwhile is in
 it too.
@@ -31,6 +32,8 @@ from ._fields import (
     COUNTED,
     COUNTERS,
     COUNTING,
+    LATER_PARTS,
+    LOST,
     SUBSYSTEMS,
     TIME,
     TOUCHED,
@@ -79,6 +82,18 @@ def _bit(part: str) -> int:
     return _library.bits([] if is_counter else [part], [part] if is_counter else [])
 
 
+def _no_room(lost: int) -> str:
+    """Why sums of what came later are too small."""
+    things = "1 thing" if lost == 1 else f"{lost} things"
+    return f"{things} left behind found no room: what came of that is missing in `later`"
+
+
+def _why_not_then(bit: int) -> int:
+    """Why nobody measured a part when it was wanted: what is lacking for good was lacking then."""
+    now: int = library.weigh_why_part(_library.handle(), bit.bit_length() - 1)
+    return now if now in (Reason.NO_COUNTER, Reason.NOT_SEEN) else Reason.NOT_THEN
+
+
 class _Numbers(Parts):
     """An account's numbers: they change while they are read."""
 
@@ -106,15 +121,33 @@ class _Numbers(Parts):
         number = self._count(index, parts)
         return None if number is None else number / 1e9
 
-    def why_part(self, part: str) -> Optional[str]:
-        """Why a part of the kernel, or a counter, is not known, or has too little; None if all of it is."""
-        bit = _bit(part)
-        if self._measured() & bit:
-            return None
-        return _library.text(self._why_lacking(bool(self._lacking() & bit)))
+    def _later_count(self, index: int, parts: int) -> Optional[int]:
+        """What came later: of what found no room nothing is known, and it may be all there was."""
+        number = self._count(index, parts)
+        return None if self._number(LOST) and not number else number
 
-    def _why_lacking(self, was_wanted: bool) -> int:
-        return Reason.NOT_THEN if was_wanted else Reason.NOT_WANTED
+    def _later_seconds(self, index: int, parts: int) -> Optional[float]:
+        number = self._later_count(index, parts)
+        return None if number is None else number / 1e9
+
+    def why_part(self, part: str) -> Optional[str]:
+        """Why a part of the kernel, or a counter, is not known, or has too little; None if all of it is.
+
+        What comes later of a part is of it, too: of what found no room it is missing.
+        """
+        bit = _bit(part)
+        if not self._measured() & bit:
+            return _library.text(self._why_lacking(bit))
+        lost = self._number(LOST) if LATER_PARTS & bit else 0
+        return _no_room(lost) if lost else None
+
+    def _why_lacking(self, bit: int) -> int:
+        return _why_not_then(bit) if self._lacking() & bit else Reason.NOT_WANTED
+
+    def _said(self) -> str:
+        lost = self._number(LOST)
+        low = f", {_no_room(lost)}" if lost else ""
+        return f"calls={self.calls} time_seconds={self.time_seconds} touched={sorted(self.touched)}{low}"
 
     @property
     def calls(self) -> int:
@@ -181,10 +214,7 @@ class Account(_Numbers):
         if self._words is None:
             return f"<weigh.Account token={self._token}, not read{f': {self.why}' if self.why else ''}>"
         why = f", not measured: {self.why}" if self.why else ""
-        return (
-            f"<weigh.Account token={self._token} calls={self.calls} "
-            f"time_seconds={self.time_seconds} touched={sorted(self.touched)}{why}>"
-        )
+        return f"<weigh.Account token={self._token} {self._said()}{why}>"
 
     def __enter__(self) -> "Account":
         self._reason = library.weigh_begin(_library.handle(), self._token, self._wanted)
@@ -210,10 +240,10 @@ class Account(_Numbers):
     def _lacking(self) -> int:
         return self._number(UNMEASURED) | (self._wanted if self._was_refused() else 0)
 
-    def _why_lacking(self, was_wanted: bool) -> int:
-        if self._words is None or was_wanted:
-            return self._reason or Reason.NOT_THEN
-        return Reason.NOT_WANTED
+    def _why_lacking(self, bit: int) -> int:
+        if self._reason and (self._words is None or self._lacking() & bit):
+            return self._reason
+        return super()._why_lacking(bit)
 
     @property
     def token(self) -> int:
@@ -227,7 +257,7 @@ class Account(_Numbers):
 
     @property
     def settled(self) -> Optional[bool]:
-        """Whether all that the calls caused has come to its end, and is in :attr:`later`.
+        """Whether all that the calls caused has come to its end, and is in :attr:`later`, less what found no room.
 
         None if nothing was measured, so that it is not known: without an agent, or without an account.
         """
@@ -354,6 +384,9 @@ class _Read(_Numbers):
 
     def __init__(self, address: Optional[int]) -> None:
         self._words = _library.words(address)
+
+    def __repr__(self) -> str:
+        return f"<weigh._Read token={self.token} {self._said()}>"
 
     @property
     def token(self) -> int:

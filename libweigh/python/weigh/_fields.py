@@ -11,12 +11,21 @@ class _Source(Protocol):
 
     def _seconds(self, index: int, parts: int) -> Optional[float]: ...
 
+    def _later_count(self, index: int, parts: int) -> Optional[int]: ...
+
+    def _later_seconds(self, index: int, parts: int) -> Optional[float]: ...
+
 
 class _Numbers:
     __slots__ = ("_of",)
 
     def __init__(self, of: _Source) -> None:
         self._of = of
+
+    def __repr__(self) -> str:
+        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        numbers = " ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"<weigh.{type(self).__name__} {numbers}>"
 
 
 class Kernel(_Numbers):
@@ -679,6 +688,10 @@ class Later(_Numbers):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        numbers = super().__repr__()
+        return f"{numbers[:-1]}; each is at least so much>" if self.lost_total else numbers
+
     @property
     def pending_total(self) -> Optional[int]:
         """Things it caused that have not come to an end."""
@@ -687,102 +700,102 @@ class Later(_Numbers):
     @property
     def block_requests_total(self) -> Optional[int]:
         """Parts of requests to a device that were its own, or carried its pages, which are known with `pagecache`: so with the bytes and times of these."""
-        return self._of._count(150, 0x840)
+        return self._of._later_count(150, 0x840)
 
     @property
     def block_bytes_total(self) -> Optional[int]:
         """Bytes of these, at completion."""
-        return self._of._count(151, 0x840)
+        return self._of._later_count(151, 0x840)
 
     @property
     def block_written_bytes_total(self) -> Optional[int]:
         """Bytes written of its pages, and of direct writes; without `pagecache` of direct writes alone."""
-        return self._of._count(152, 0x840)
+        return self._of._later_count(152, 0x840)
 
     @property
     def block_queue_seconds(self) -> Optional[float]:
         """From the request to its issue, shared by bytes."""
-        return self._of._seconds(153, 0x840)
+        return self._of._later_seconds(153, 0x840)
 
     @property
     def block_device_seconds(self) -> Optional[float]:
         """From issue to completion, shared by bytes."""
-        return self._of._seconds(154, 0x840)
+        return self._of._later_seconds(154, 0x840)
 
     @property
     def block_foreign_bytes_total(self) -> Optional[int]:
         """Bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache`."""
-        return self._of._count(155, 0x840)
+        return self._of._later_count(155, 0x840)
 
     @property
     def tcp_transmitted_bytes_total(self) -> Optional[int]:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._count(156, 0x2000)
+        return self._of._later_count(156, 0x2000)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> Optional[int]:
         """Payload that TCP sent again."""
-        return self._of._count(157, 0x2000)
+        return self._of._later_count(157, 0x2000)
 
     @property
     def udp_dropped_total(self) -> Optional[int]:
         """Datagrams for the socket it read last that found no room."""
-        return self._of._count(158, 0x4000)
+        return self._of._later_count(158, 0x4000)
 
     @property
     def qdisc_packets_total(self) -> Optional[int]:
         """Packets it put into a queue that others took out."""
-        return self._of._count(159, 0x10000)
+        return self._of._later_count(159, 0x10000)
 
     @property
     def qdisc_seconds(self) -> Optional[float]:
         """How long those were in it."""
-        return self._of._seconds(160, 0x10000)
+        return self._of._later_seconds(160, 0x10000)
 
     @property
     def qdisc_dropped_total(self) -> Optional[int]:
         """Packets that others made it throw away."""
-        return self._of._count(161, 0x10000)
+        return self._of._later_count(161, 0x10000)
 
     @property
     def fuse_requests_total(self) -> Optional[int]:
         """Requests to a file system's server that were answered."""
-        return self._of._count(162, 0x400)
+        return self._of._later_count(162, 0x400)
 
     @property
     def fuse_seconds(self) -> Optional[float]:
         """From them to their answers."""
-        return self._of._seconds(163, 0x400)
+        return self._of._later_seconds(163, 0x400)
 
     @property
     def uring_requests_total(self) -> Optional[int]:
         """Requests of io_uring that completed in none of its calls."""
-        return self._of._count(164, 0x80000)
+        return self._of._later_count(164, 0x80000)
 
     @property
     def softirq_seconds(self) -> Optional[float]:
         """In softirqs on its behalf."""
-        return self._of._seconds(165, 0x2000)
+        return self._of._later_seconds(165, 0x2000)
 
     @property
     def work_items_total(self) -> Optional[int]:
         """Work items it queued that have run."""
-        return self._of._count(166, 0x20000)
+        return self._of._later_count(166, 0x20000)
 
     @property
     def work_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._seconds(167, 0x20000)
+        return self._of._later_seconds(167, 0x20000)
 
     @property
     def timers_total(self) -> Optional[int]:
         """Timers it started that have run."""
-        return self._of._count(168, 0x40000)
+        return self._of._later_count(168, 0x40000)
 
     @property
     def timer_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._seconds(169, 0x40000)
+        return self._of._later_seconds(169, 0x40000)
 
     @property
     def lost_total(self) -> Optional[int]:
@@ -799,6 +812,9 @@ CALLS = 4
 TIME = 5
 COUNTING = 8
 COUNTED = 9
+LOST = 170
+#: The parts that what comes later is of.
+LATER_PARTS = 0xf6c00
 #: Counters of the CPU: the place of each in an account, and of its bit in a set.
 COUNTERS = {
     "cycles": (6, 28),
@@ -871,6 +887,12 @@ class Parts:
         raise NotImplementedError
 
     def _seconds(self, index: int, parts: int) -> Optional[float]:
+        raise NotImplementedError
+
+    def _later_count(self, index: int, parts: int) -> Optional[int]:
+        raise NotImplementedError
+
+    def _later_seconds(self, index: int, parts: int) -> Optional[float]:
         raise NotImplementedError
 
     @property

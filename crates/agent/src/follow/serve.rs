@@ -22,8 +22,8 @@ use weigh_schema::event::Event;
 use weigh_schema::library::Followed;
 
 use super::wire::{self, Ask, Glimpse, MOST_ASKED, Tell, VERSION};
-use crate::files;
 use crate::process::{self, Peer};
+use crate::{files, writes};
 
 /// The first argument of weigh as a session; then come the user's weigh and the user.
 pub const SESSION: &str = "--be-session-of-agent";
@@ -69,6 +69,7 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
                 Session { user, job: None, events: VecDeque::new(), is_armed: false }.serve()
             }
             Followed::Files => files::serve(user),
+            Followed::Writes => writes::serve(user),
             // Whoever knows events serves them.
             Followed::Events => Err(io::ErrorKind::Unsupported.into()),
         }

@@ -21,6 +21,9 @@ const OF_A_USER: usize = 8;
 /// Each of these costs every system call of the machine two looks, and up to 100 MiB.
 const FILES_OF_ALL: usize = 8;
 const FILES_OF_A_USER: usize = 2;
+/// Each of these costs every page that becomes dirty, and every request to a device, and up to 100 MiB.
+const WRITES_OF_ALL: usize = 8;
+const WRITES_OF_A_USER: usize = 2;
 
 /// How many a user may have, and all.
 fn room(what: Followed) -> (usize, usize) {
@@ -28,6 +31,7 @@ fn room(what: Followed) -> (usize, usize) {
         Followed::Job => (OF_A_USER, OF_ALL),
         Followed::Files => (FILES_OF_A_USER, FILES_OF_ALL),
         Followed::Events => (STREAMS_OF_A_USER, OF_ALL),
+        Followed::Writes => (WRITES_OF_A_USER, WRITES_OF_ALL),
     }
 }
 

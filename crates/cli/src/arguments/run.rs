@@ -143,7 +143,7 @@ pub struct RunArguments {
     pub delays: bool,
 
     /// Follow each page that the job makes dirty until it is on the device, whoever writes it there,
-    /// for storage_written_bytes_total (needs root); each write and each request to a device on the
+    /// for storage_written_bytes_total (needs root, or an agent); each write and each request to a device on the
     /// machine pays for that meanwhile.
     #[arg(long)]
     pub written: bool,

@@ -65,9 +65,9 @@ impl Parts {
 }
 
 fn read(path: &Path) -> anyhow::Result<Configuration> {
-    let text = std::fs::read_to_string(path)
+    let bytes = std::fs::read(path)
         .with_context(|| format!("cannot read the configuration {}", path.display()))?;
-    Ok(configuration::parse(&path.display().to_string(), &text)?)
+    Ok(configuration::parse_bytes(&path.display().to_string(), &bytes)?)
 }
 
 fn check(name: &str, configuration: &Configuration, by_functions: &[String]) -> anyhow::Result<()> {

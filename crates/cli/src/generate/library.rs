@@ -29,6 +29,12 @@ class {name}(_Numbers):
     __slots__ = ()
 ";
 
+const LATER_REPR: &str = "
+    def __repr__(self) -> str:
+        numbers = super().__repr__()
+        return f\"{numbers[:-1]}; each is at least so much>\" if self.lost_total else numbers
+";
+
 const PARTS_CLASS: &str = "
 
 class Parts:
@@ -41,6 +47,12 @@ class Parts:
 
     def _seconds(self, index: int, parts: int) -> Optional[float]:
         raise NotImplementedError
+
+    def _later_count(self, index: int, parts: int) -> Optional[int]:
+        raise NotImplementedError
+
+    def _later_seconds(self, index: int, parts: int) -> Optional[float]:
+        raise NotImplementedError
 ";
 
 /// Classes with a property for each number of an account, in base units.
@@ -49,9 +61,14 @@ fn fields() -> String {
         "\"\"\"Numbers of an account. Derived from crates/schema by `weigh generate`.\"\"\"\n\n\
          from __future__ import annotations\n\nimport enum\nfrom typing import Optional, Protocol\n\n\n\
          class _Source(Protocol):\n    def _count(self, index: int, parts: int) -> Optional[int]: ...\n\n    \
-         def _seconds(self, index: int, parts: int) -> Optional[float]: ...\n\n\n\
+         def _seconds(self, index: int, parts: int) -> Optional[float]: ...\n\n    \
+         def _later_count(self, index: int, parts: int) -> Optional[int]: ...\n\n    \
+         def _later_seconds(self, index: int, parts: int) -> Optional[float]: ...\n\n\n\
          class _Numbers:\n    __slots__ = (\"_of\",)\n\n    def __init__(self, of: _Source) -> None:\n        \
-         self._of = of\n",
+         self._of = of\n\n    def __repr__(self) -> str:\n        \
+         names = [name for name in vars(type(self)) if not name.startswith(\"_\")]\n        \
+         numbers = \" \".join(f\"{name}={getattr(self, name)}\" for name in names)\n        \
+         return f\"<weigh.{type(self).__name__} {numbers}>\"\n",
     );
     let head = |name: &str| HEAD.iter().position(|(n, _)| *n == name).unwrap_or(0);
     let mut at = HEAD.len() + PARTS * PART.len();
@@ -61,10 +78,16 @@ fn fields() -> String {
             .replace("{help}", &sentence(subsystem.help));
         text.push_str(&class);
         for (offset, field) in PART.iter().enumerate() {
-            property(&mut text, field, HEAD.len() + index * PART.len() + offset, Some(subsystem));
+            property(
+                &mut text,
+                field,
+                HEAD.len() + index * PART.len() + offset,
+                Some(subsystem),
+                "",
+            );
         }
         for field in subsystem.fields {
-            property(&mut text, field, at, Some(subsystem));
+            property(&mut text, field, at, Some(subsystem), "");
             at += 1;
         }
     }
@@ -72,8 +95,14 @@ fn fields() -> String {
     at += OWN_NUMBERS;
     let help = "What came after the calls";
     text.push_str(&CLASS.replace("{name}", "Later").replace("{help}", help));
+    text.push_str(LATER_REPR);
+    let (mut lost, mut later_parts) = (at, 0);
     for field in LATER {
-        property(&mut text, field, at, later_part(field));
+        let part = later_part(field);
+        // What is pending or lost is of no part, and is no sum that a loss makes too small.
+        property(&mut text, field, at, part, if part.is_some() { "_later" } else { "" });
+        later_parts |= part.map_or(0, |part| part.bit());
+        lost = if field.name == "lost" { at } else { lost };
         at += 1;
     }
     let counter =
@@ -81,7 +110,8 @@ fn fields() -> String {
     let counters: Vec<String> = CPU_COUNTERS.iter().map(counter).collect();
     text.push_str(&format!(
         "\n\nLAYOUT = {:#018x}\nWORDS = {}\nWANTED = {}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
-         COUNTING = {}\nCOUNTED = {}\n\
+         COUNTING = {}\nCOUNTED = {}\nLOST = {lost}\n\
+         #: The parts that what comes later is of.\nLATER_PARTS = {later_parts:#x}\n\
          #: Counters of the CPU: the place of each in an account, and of its bit in a set.\nCOUNTERS = {{\n{}}}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
         library::layout(),
@@ -118,8 +148,8 @@ fn fields() -> String {
     text
 }
 
-/// With the parts that have to be looked into for it to be known.
-fn property(text: &mut String, field: &Field, index: usize, of: Option<&Subsystem>) {
+/// With the parts that have to be looked into for it to be known; `when` is of the name of what reads it.
+fn property(text: &mut String, field: &Field, index: usize, of: Option<&Subsystem>, when: &str) {
     let (kind, reader) = match field.in_base_unit(1_000_000_000) {
         1.0 => ("float", "_seconds"),
         _ => ("int", "_count"),
@@ -127,7 +157,7 @@ fn property(text: &mut String, field: &Field, index: usize, of: Option<&Subsyste
     let parts = field.takes(of).fold(0, |set, part| set | part.bit());
     text.push_str(&format!(
         "\n    @property\n    def {}(self) -> Optional[{kind}]:\n        \"\"\"{}.\"\"\"\n        \
-         return self._of.{reader}({index}, {parts:#x})\n",
+         return self._of.{when}{reader}({index}, {parts:#x})\n",
         field.key(),
         sentence(field.help)
     ));

@@ -1,4 +1,4 @@
-//! Calls that are there to wait, and what for.
+//! Calls that are there to wait, or do until somebody else is ready, and what for.
 
 /// Calls whose very purpose is to wait, and what that is, in a sentence: "8 ms …".
 const WAITS: &[(&[&str], &str)] = &[
@@ -17,11 +17,66 @@ const WAITS: &[(&[&str], &str)] = &[
         &["io_getevents", "io_pgetevents", "io_uring_enter"],
         "waiting for completions, as it was asked to",
     ),
+    (&["accept", "accept4"], "waiting for a connection"),
+    (&["connect"], "waiting for the other side's answer"),
+    (&["recv", "recvfrom", "recvmsg", "recvmmsg"], RECEIVING),
+    (&["send", "sendto", "sendmsg", "sendmmsg"], SENDING),
 ];
 
-/// What waiting that no part of the kernel asked for is, in a call of this name that is there to wait.
-pub fn asked_to_wait(call: &str) -> Option<&'static str> {
+const RECEIVING: &str = "waiting for data of the other side";
+/// Whether its reader is slow, the network, or a device, is not known.
+const SENDING: &str = "waiting for room in the socket";
+
+const READS: &[&str] = &["read", "readv"];
+const WRITES: &[&str] = &["write", "writev"];
+
+/// What waiting that no part of the kernel asked for is, in a call of this name that is about `of`, as far as that is
+/// known: of a call that is there to wait, and of one on something that has another end.
+pub fn asked_to_wait(call: &str, of: Option<&str>) -> Option<&'static str> {
     // Of calls of 32-bit programs, and of clocks with 64 bits, the name goes on.
     let name = call.trim_end_matches(" (32-bit)").trim_end_matches("_time64");
-    WAITS.iter().find(|(calls, _)| calls.contains(&name)).map(|(_, what)| *what)
+    let by_name = WAITS.iter().find(|(calls, _)| calls.contains(&name)).map(|(_, what)| *what);
+    by_name.or_else(|| other_end(name, of?))
+}
+
+/// By the name of what it is about: a file's is a path, and a FIFO's, too.
+fn other_end(call: &str, of: &str) -> Option<&'static str> {
+    let is_pipe = of.starts_with("pipe:[");
+    let is_socket = ["tcp ", "udp ", "unix socket", "socket"].iter().any(|s| of.starts_with(s));
+    match (READS.contains(&call), WRITES.contains(&call)) {
+        (true, _) if is_pipe => Some("waiting for its writer"),
+        (true, _) if is_socket => Some(RECEIVING),
+        (_, true) if is_pipe => Some("waiting for its reader"),
+        (_, true) if is_socket => Some(SENDING),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_for_the_other_end_of_what_it_is_about() {
+        let said = |call, of| asked_to_wait(call, of).unwrap_or("?");
+        let pipe = Some("pipe:[4711]");
+        assert_eq!(said("read", pipe), "waiting for its writer");
+        assert_eq!(said("writev (32-bit)", pipe), "waiting for its reader");
+        for socket in ["tcp 127.0.0.1:1 -> 127.0.0.1:2 [5]", "unix socket [5]", "socket [5]"] {
+            assert_eq!(said("read", Some(socket)), said("recvmsg", None));
+            assert_eq!(said("write", Some(socket)), said("sendto", None));
+        }
+        assert_eq!(said("accept4", None), "waiting for a connection");
+        assert_eq!(said("recvmmsg_time64 (32-bit)", None), "waiting for data of the other side");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said() {
+        let files = ["/tmp/socket", "/dev/pts/0", "…/tcp ", "anonymous inode"];
+        for of in files.map(Some).into_iter().chain([None]) {
+            assert_eq!(asked_to_wait("read", of), None, "{of:?}");
+            assert_eq!(asked_to_wait("write", of), None, "{of:?}");
+        }
+        assert_eq!(asked_to_wait("fsync", Some("pipe:[1]")), None);
+    }
 }

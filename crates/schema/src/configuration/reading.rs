@@ -20,6 +20,15 @@ const MOST_SUMS: usize = 4;
 
 type Answer<T> = Result<T, ConfigurationError>;
 
+/// Reads what is in the file of that name.
+pub fn parse_bytes(file: &str, bytes: &[u8]) -> Result<Configuration, ConfigurationError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = at(file, bytes, "", error.valid_up_to());
+        ConfigurationError { at, problem: Problem::NotText }
+    })?;
+    parse(file, text)
+}
+
 /// Reads the text of the file of that name.
 pub fn parse(file: &str, text: &str) -> Result<Configuration, ConfigurationError> {
     let source = Source { file, text };
@@ -58,10 +67,15 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn at(&self, key: &str, span: Range<usize>) -> At {
-        let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        At { file: self.file.to_string(), line, key: key.to_string() }
+        at(self.file, self.text.as_bytes(), key, span.start)
     }
+}
+
+/// The place of a byte.
+fn at(file: &str, bytes: &[u8], key: &str, byte: usize) -> At {
+    let before = bytes.get(..byte).unwrap_or_default();
+    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+    At { file: file.to_string(), line, key: key.to_string() }
 }
 
 /// A value, and where it is.
@@ -423,6 +437,17 @@ mod tests {
         assert_eq!(keys, ["bytes_total", "link_layer_total", "link_layer_seconds"]);
         let slots: Vec<usize> = own[0].sums.iter().chain(&own[0].later).map(|n| n.slot).collect();
         assert_eq!(slots, [0, 1, 2]);
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_its_line() {
+        let refused = |bytes: &[u8]| parse_bytes("f.toml", bytes).expect_err("it is no text");
+        let wrong = "not TOML: expected text in UTF-8, found other bytes";
+        let latin = b"# first\nremove = [\"timer\"]\n# f\xfcr\n";
+        assert_eq!(refused(latin).to_string(), format!("f.toml:3: {wrong}"));
+        assert_eq!(refused(b"\xff").to_string(), format!("f.toml:1: {wrong}"));
+        let text = "remove = [\"timer\"] # für\n";
+        assert_eq!(parse_bytes("f.toml", text.as_bytes()), parse("f.toml", text));
     }
 
     #[test]

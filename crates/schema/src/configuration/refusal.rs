@@ -23,6 +23,8 @@ impl fmt::Display for At {
 /// What is wrong there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
+    /// It is no text.
+    NotText,
     /// It is not TOML.
     NotToml(String),
     /// There is no such thing.
@@ -96,6 +98,7 @@ impl std::error::Error for ConfigurationError {}
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Problem::NotText => f.write_str("not TOML: expected text in UTF-8, found other bytes"),
             Problem::NotToml(message) => write!(f, "not TOML: {message}"),
             Problem::Unknown { what, name, known } if known.is_empty() => {
                 write!(f, "there is no {what} '{name}', and none of a similar name")

@@ -17,7 +17,8 @@ pub fn sentence(call: &SingleCall) -> String {
     let mut words: Vec<(f64, String)> = split(&call.parts)
         .iter()
         .map(|share| {
-            let asked = asked_to_wait(&call.call).filter(|_| share.is_plain_wait());
+            let asked = asked_to_wait(&call.call, call.of.as_deref());
+            let asked = asked.filter(|_| share.is_plain_wait());
             let what = asked.map_or_else(|| share.part.doing(share.is_wait), str::to_string);
             let done = doings(&share.part, call.parts.get(&share.part.name));
             let rival = rival(call, &share.part.name).filter(|_| share.is_rivals());

@@ -1,11 +1,12 @@
-//! What the job has had written to storage, page by page: by the same accounts as `weigh calls` has.
+//! What the job has had written to storage, page by page: by the same accounts as `weigh calls` has. Who has no rights
+//! has it of the agent.
 //!
 //! Without it, or where it does not work, the metric is the kernel's own counter.
 
-use weigh_collect::calls::KernelCalls;
-use weigh_collect::job::JobError;
+use weigh_agent::{RemoteError, RemoteWrites};
+use weigh_collect::calls::{FollowWrites, KernelCalls};
 use weigh_collect::spawn::Waiting;
-use weigh_schema::call::Written;
+use weigh_schema::call::{Written, WrittenFound};
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
@@ -17,17 +18,30 @@ const WRITTEN: &str = "storage_written_bytes_total";
 
 /// Starts it on the command, which is created but not yet executed.
 pub(super) fn start(waiting: &Waiting) -> Started {
-    let open = || -> Result<KernelCalls, JobError> {
-        let mut calls = KernelCalls::open_for_writes()?;
-        calls.arm(waiting.pidfd())?;
-        Ok(calls)
+    let open = || -> Result<Box<dyn FollowWrites>, String> {
+        let mut writes = open()?;
+        writes.arm(waiting.pidfd()).map_err(|error| error.to_string())?;
+        Ok(writes)
     };
     let collector: Box<dyn JobCollector> = match open() {
-        Ok(calls) => Box::new(Pages(calls)),
-        Err(error) => Box::new(NotSeen(error.to_string())),
+        Ok(writes) => Box::new(Pages(writes)),
+        Err(why) => Box::new(NotSeen(why)),
     };
     // At other moments than the end it is the kernel's counter.
     Started { metrics: &[], mechanism: Mechanism::Bpf, collector }
+}
+
+/// The kernel side: weigh's own, or, for who has no rights, the agent's.
+fn open() -> Result<Box<dyn FollowWrites>, String> {
+    let own = match KernelCalls::open_for_writes() {
+        Ok(calls) => return Ok(Box::new(calls)),
+        Err(own) => own,
+    };
+    match RemoteWrites::open(&weigh_agent::socket()) {
+        Ok(remote) => Ok(Box::new(remote)),
+        Err(RemoteError::NoAgent(..)) => Err(own.to_string()),
+        Err(remote) => Err(format!("{own}; {remote}")),
+    }
 }
 
 /// Why the kernel's own counter has to do.
@@ -51,7 +65,7 @@ impl JobCollector for NotSeen {
     }
 }
 
-struct Pages(KernelCalls);
+struct Pages(Box<dyn FollowWrites>);
 
 impl JobCollector for Pages {
     fn finish(
@@ -59,23 +73,21 @@ impl JobCollector for Pages {
         findings: &mut Findings,
         recorder: &mut Recorder,
     ) -> CollectorStatus {
-        self.0.detach();
-        let lost = self.0.tally().lost;
-        let written = match self.0.written() {
-            Ok(written) => written,
+        let WrittenFound { written, lost, missing } = match self.0.found() {
+            Ok(found) => found,
             Err(error) => return Box::new(NotSeen(error.to_string())).finish(findings, recorder),
         };
         if let Some(written) = written {
             findings.given.insert(WRITTEN.to_string(), value(written, lost));
         }
-        let missing = self.0.attached().iter().flat_map(|part| part.missing.iter().cloned());
-        let missing: Vec<String> = missing.collect();
         let status = match (written, missing.is_empty()) {
             (None, _) => CollectorState::Unavailable,
             (_, false) => CollectorState::Degraded,
             _ => CollectorState::Active,
         };
-        let reason = (!missing.is_empty()).then(|| missing.join("; "));
+        let agent = self.0.is_of_agent().then(|| "through the agent".to_string());
+        let reasons: Vec<String> = agent.into_iter().chain(missing).collect();
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         CollectorStatus { name: NAME.to_string(), mechanism: Mechanism::Bpf, status, reason, lost }
     }
 }

@@ -1,0 +1,66 @@
+//! The user's side: a job of which the agent follows what it writes to devices.
+//!
+//! Reads answers from a stream; emits what the kernel side itself would. If the agent is lost nothing is known.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use weigh_collect::calls::FollowWrites;
+use weigh_collect::follow::FollowError;
+use weigh_schema::call::WrittenFound;
+use weigh_schema::library::Followed;
+
+use super::{Ask, Tell};
+use crate::follow::wire::{self, MOST_ASKED, VERSION};
+use crate::follow::{PATIENCE, RemoteError, session_for};
+
+/// A job of which the agent tells what it has written.
+pub struct RemoteWrites(UnixStream);
+
+impl RemoteWrites {
+    /// Has the agent that listens there get ready to follow.
+    pub fn open(path: &Path) -> Result<RemoteWrites, RemoteError> {
+        let stream = session_for(path, Followed::Writes)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+        let remote = RemoteWrites(stream);
+        remote.done(&Ask::Open { version: VERSION }, None)?;
+        Ok(remote)
+    }
+
+    fn ask(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<Tell, RemoteError> {
+        wire::send(&self.0, ask, with).map_err(RemoteError::lost)?;
+        match wire::receive(&self.0, MOST_ASKED) {
+            Ok(Some((Tell::Refused(why), _))) => Err(RemoteError::Refused(why)),
+            Ok(Some((told, _))) => Ok(told),
+            Ok(None) => Err(RemoteError::Gone(io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(RemoteError::lost(error)),
+        }
+    }
+
+    fn done(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<(), RemoteError> {
+        match self.ask(ask, with)? {
+            Tell::Done => Ok(()),
+            _ => Err(RemoteError::NotUnderstood),
+        }
+    }
+}
+
+impl FollowWrites for RemoteWrites {
+    fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+        Ok(self.done(&Ask::Arm, Some(pidfd))?)
+    }
+
+    fn found(&mut self) -> Result<WrittenFound, FollowError> {
+        match self.ask(&Ask::Found, None)? {
+            Tell::Found(found) => Ok(found),
+            _ => Err(RemoteError::NotUnderstood.into()),
+        }
+    }
+
+    fn is_of_agent(&self) -> bool {
+        true
+    }
+}
