@@ -7,7 +7,9 @@
 mod bucket;
 mod compare;
 mod counters;
+mod did;
 mod intervals;
+mod tally;
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use support::{run::Scratch, weigh_binary, workload};
 use weigh_schema::call::{CallsReport, RIVALS};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS};
-use weigh_schema::explain::{ExplainReport, REPORT, Verdict};
+use weigh_schema::explain::{ExplainReport, ExplainedKind, REPORT, Verdict};
 
 /// `weigh calls --per-call FILE OPTIONS -- COMMAND`: what it found, and the rows.
 fn per_call(scratch: &Scratch, options: &str, command: &[&str]) -> (CallsReport, Vec<CallRow>) {
@@ -252,6 +252,62 @@ fn what_slow_calls_have_more_of_is_named_with_how_much() {
     assert!((1500.0..2300.0).contains(&pages.slow), "{pages:?}");
     assert!(pages.ordinary < 8.0, "{pages:?}");
     assert!(text.contains(" pages where "), "{text}");
+}
+
+/// What is said, in one line, and the first kind of the JSON.
+fn explained(arguments: &[&str], scratch: &Scratch) -> (String, ExplainedKind) {
+    let json = scratch.path("explained.json").display().to_string();
+    let told = explain(&[arguments, &["--json", &json]].concat());
+    assert!(told.status.success(), "{told:?}");
+    let text = String::from_utf8_lossy(&told.stdout);
+    let mut report: ExplainReport =
+        serde_json::from_slice(&std::fs::read(json).expect("JSON")).expect("a report");
+    (text.split_whitespace().collect::<Vec<_>>().join(" "), report.kinds.remove(0))
+}
+
+#[test]
+fn that_slow_calls_moved_more_is_said_with_how_much() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let script = "dd if=/dev/zero of=/dev/null bs=100 count=1980; \
+                  dd if=/dev/zero of=/dev/null bs=4000000 count=20";
+    let (_, rows) = per_call(&scratch, "", &["sh", "-c", script]);
+    let great = rows.iter().filter(|row| row.call == "read" && row.result.0 == 4_000_000);
+    assert_eq!(great.clone().count(), 20);
+    // What a great one takes at least: a small one that lost the CPU is no slow one then, or the only one.
+    let least = great.map(|row| row.account.time_ns()).min().expect("one");
+    let slow = format!("{least}ns");
+    let file = scratch.path("calls.parquet").display().to_string();
+    let (text, kind) = explained(&[&file, "--call", "read", "--slow", &slow], &scratch);
+    let moved = kind.moved.as_ref().unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(moved.beyond_calls_total, 20, "{text}");
+    // A program's own libraries are read, too, by some hundred bytes.
+    assert!((100.0..200.0).contains(&moved.ordinary_bytes), "{moved:?}");
+    assert!(moved.slow_bytes > 3e6 && kind.outcome.is_none(), "{kind:?}");
+    assert!(
+        text.contains(" MiB where 1") && text.contains(" slow ones moved more than any"),
+        "{text}"
+    );
+}
+
+#[test]
+fn that_slow_calls_succeeded_where_ordinary_ones_failed_is_said_with_the_error() {
+    needs_root!();
+    let scratch = Scratch::new();
+    // Who opens a pipe waits until the other end is opened, too.
+    let pipe = scratch.path("pipe").display().to_string();
+    let script = format!(
+        "mkfifo {pipe}; (sleep 0.3; : > {pipe}) & cat $(seq -f /no/such/%g 1 300) {pipe}; wait"
+    );
+    per_call(&scratch, "", &["sh", "-c", &script]);
+    let file = scratch.path("calls.parquet").display().to_string();
+    let (text, kind) = explained(&[&file, "--call", "openat", "--slow", "200ms"], &scratch);
+    let outcome = kind.outcome.as_ref().unwrap_or_else(|| panic!("{text}"));
+    assert_eq!((kind.slow.calls_total, outcome.slow_failed_total), (1, 0), "{text}");
+    let failed = outcome.ordinary_errors["ENOENT"];
+    assert!(failed * 10 > kind.ordinary.calls_total * 9, "{outcome:?} of {:?}", kind.ordinary);
+    let said = format!("1 of 1 slow ones succeeded, where {failed} of ");
+    assert!(text.contains(&said) && text.contains(" ordinary ones failed (ENOENT)"), "{text}");
 }
 
 /// What a call had of one of the numbers of what came later.

@@ -206,6 +206,12 @@ pub struct ExplainedKind {
     /// What the slow ones have more of, the greatest first. With what they have less of, these add
     /// up to the difference of their means.
     pub differences: Vec<Difference>,
+    /// The bytes that the calls moved, where these differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<MovedDifference>,
+    /// How many of the calls failed, where the sides differ in that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeDifference>,
     /// What else differs: counts, bytes, and times that are no part of the call's own. The first
     /// tells slow ones from ordinary ones best.
     pub counters: Vec<CounterDifference>,
@@ -260,6 +266,32 @@ pub struct Difference {
     pub ordinary_seconds: f64,
     /// What the slow ones have more.
     pub more_seconds: f64,
+}
+
+/// Bytes that calls moved, as they returned them, of those that did not fail; of intervals, those of all
+/// their calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MovedDifference {
+    /// The mean of the slow calls.
+    pub slow_bytes: f64,
+    /// The mean of the ordinary calls.
+    pub ordinary_bytes: f64,
+    /// So many of the slow calls moved more than any ordinary one, where they move more, and less than any
+    /// where they move less. Within 1.6 % numbers are taken for the same.
+    pub beyond_calls_total: u64,
+}
+
+/// How calls ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeDifference {
+    /// So many of the slow calls failed.
+    pub slow_failed_total: u64,
+    /// So many of the ordinary calls did.
+    pub ordinary_failed_total: u64,
+    /// With which errors the slow calls failed, by name, and how many with each.
+    pub slow_errors: BTreeMap<String, u64>,
+    /// The same of the ordinary calls.
+    pub ordinary_errors: BTreeMap<String, u64>,
 }
 
 /// A number of calls, beside their time, that differs.

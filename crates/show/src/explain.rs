@@ -1,6 +1,7 @@
 //! What `weigh explain` found, as sentences with figures, and as a page.
 
 mod counters;
+mod did;
 pub mod page;
 
 use weigh_schema::Unit;
@@ -121,14 +122,14 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
                 false => "",
             };
             let whole = format!(
-                "{title}: {} of {} took {} where {} is usual{few}",
+                "{title}: {} of {calls} took {} where {} is usual{few}",
                 grouped(slow.calls_total),
-                grouped(kind.calls_total),
                 seconds(slow.mean_seconds),
                 seconds(usual.mean_seconds),
             );
             let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
-            let causes = contributions(kind).chain(counters::of_other_parts(kind));
+            let did = did::moved(kind).into_iter().chain(did::outcome(kind));
+            let causes = did.chain(contributions(kind)).chain(counters::of_other_parts(kind));
             let causes = causes.chain(counters::foreign(kind)).chain(rivals);
             let afterwards = counters::later(kind).into_iter().chain(counters::still_open(kind));
             let causes = causes.chain(afterwards);

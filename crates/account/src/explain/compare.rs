@@ -13,6 +13,7 @@ use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
 use super::bucket::{bucket, bucket_start};
 use super::counters::{Counters, counters};
+use super::did::{Did, moved, outcome};
 use super::{Borders, Kind};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.
@@ -69,6 +70,7 @@ struct Side {
     longest: u64,
     sum: Account,
     counters: Counters,
+    did: Did,
     /// By the kind of rival, its name, and whether it is the caller itself.
     met: BTreeMap<(usize, String, bool), Met>,
     /// Those of which it is known whether something was still to come, and those of them of which it was.
@@ -186,6 +188,7 @@ impl Comparison {
             side.add(row);
             if borders.verdict == Verdict::Differ {
                 side.counters.add(row);
+                side.did.add(row);
             }
         }
         let (calls, sum) = sides.histogram.entry(bucket(time) / FINE).or_default();
@@ -254,6 +257,8 @@ fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
         slow_from_seconds: is_known.then(|| seconds(borders.slow as f64)),
         slow,
         ordinary,
+        moved: if differ { moved(&sides.slow.did, &sides.ordinary.did) } else { None },
+        outcome: if differ { outcome(&sides.slow.did, &sides.ordinary.did) } else { None },
         differences: if differ { differences(sides) } else { Vec::new() },
         counters: match differ {
             true => counters(&sides.slow.counters, &sides.ordinary.counters, more_seconds),

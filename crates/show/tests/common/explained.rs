@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::explain::{
-    CallGroup, CounterDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
-    REPORT, RivalShare, SlowRule, TimeBucket, Unavailable, Verdict,
+    CallGroup, CounterDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL,
+    MovedDifference, Of, OutcomeDifference, REPORT, RivalShare, SlowRule, TimeBucket, Unavailable,
+    Verdict,
 };
 
 /// Slow fsyncs, for their device was busy with another's requests; and what is said of others.
@@ -24,6 +25,7 @@ pub fn slow() -> ExplainReport {
         unavailable: ["udp_receipts_total", "later_lost_total"].map(unavailable).to_vec(),
         kinds: vec![
             fsync(),
+            great_reads(),
             few_reads(),
             other("read", 2_000, Verdict::NoneSlow),
             other("write", 500, Verdict::AllSlow),
@@ -137,6 +139,8 @@ fn fsync() -> ExplainedKind {
             difference("kernel", Doing::Busy, 0.31e-3, 0.31e-3 - 1e-9),
             difference("fs", Doing::Waiting, 1e-6, 2e-6),
         ],
+        moved: None,
+        outcome: None,
         counters: vec![
             counter("block", "foreign_requests_total", [2.0, 0.0], [9, 0]),
             counter("block", "foreign_bytes_total", [94208.0, 0.0], [9, 0]),
@@ -170,6 +174,29 @@ fn fsync() -> ExplainedKind {
     }
 }
 
+/// Slow reads that moved more than the others, of which many had nothing to read.
+pub fn great_reads() -> ExplainedKind {
+    let errors = BTreeMap::from([("EAGAIN", 280), ("EINTR", 7)].map(|(e, n)| (e.to_string(), n)));
+    ExplainedKind {
+        call: "read".to_string(),
+        moved: Some(MovedDifference {
+            slow_bytes: 4e6,
+            ordinary_bytes: 100.0,
+            beyond_calls_total: 19,
+        }),
+        outcome: Some(OutcomeDifference {
+            slow_failed_total: 0,
+            ordinary_failed_total: 287,
+            slow_errors: BTreeMap::new(),
+            ordinary_errors: errors,
+        }),
+        slow: group(20, 1e-3, 3e-3, 2e-3),
+        ordinary: group(502, 0.9e-6, 1.1e-6, 1e-6),
+        differences: vec![difference("kernel", Doing::Busy, 2e-3, 1e-6)],
+        ..few_reads()
+    }
+}
+
 /// Two slow ones, and no rival.
 fn few_reads() -> ExplainedKind {
     ExplainedKind {
@@ -197,6 +224,8 @@ fn other(call: &str, calls_total: u64, verdict: Verdict) -> ExplainedKind {
         slow: CallGroup::default(),
         ordinary: CallGroup::default(),
         differences: Vec::new(),
+        moved: None,
+        outcome: None,
         counters: Vec::new(),
         rivals: Vec::new(),
         slow_tokens: Vec::new(),
