@@ -5,7 +5,7 @@ mod common {
     pub mod golden;
 }
 
-use common::explained::{difference, great_reads, nothing, requests, slow};
+use common::explained::{asked, difference, great_reads, nothing, requests, slow};
 use common::golden::check;
 use weigh_schema::explain::{Doing, ExplainedKind, Of, OutcomeDifference, Verdict};
 use weigh_show::explain::{page, render, sentences};
@@ -21,6 +21,14 @@ fn of_requests_the_program_itself_is_a_part_and_their_tokens_are_named() {
     let page = page::page(&requests());
     assert_eq!(page.noun, "intervals");
     assert!(page.parts.iter().any(|part| part.name == "program"), "{:?}", page.parts);
+}
+
+#[test]
+fn requests_that_were_asked_for_are_named_as_they_were_whether_they_are_slow_or_not() {
+    check("tests/golden/explain_asked.txt", &render(&asked(), 10, 100, false));
+    let page = page::page(&asked());
+    assert_eq!((page.kinds.len(), page.left_out), (5, 0));
+    assert!(page.kinds.iter().all(|kind| kind.asked && kind.slow_from.is_none()));
 }
 
 #[test]

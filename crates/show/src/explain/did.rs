@@ -7,7 +7,7 @@ use weigh_schema::Unit;
 use weigh_schema::explain::{ExplainedKind, MovedDifference, OutcomeDifference};
 
 use super::counters::mean;
-use super::{NAMED_MOST, grouped};
+use super::{NAMED_MOST, compared, grouped};
 
 /// How many bytes they moved, and how many of them more than any ordinary one.
 pub(super) fn moved(kind: &ExplainedKind) -> Option<String> {
@@ -25,9 +25,10 @@ fn beyond(kind: &ExplainedKind, difference: &MovedDifference) -> String {
         return String::new();
     }
     format!(
-        " ({} of {} slow ones moved {} than any ordinary one)",
+        " ({} of {} {} moved {} than any ordinary one)",
         grouped(difference.beyond_calls_total),
         grouped(kind.slow.calls_total),
+        compared(kind),
         if difference.slow_bytes > difference.ordinary_bytes { "more" } else { "less" }
     )
 }
@@ -52,7 +53,7 @@ pub(super) fn outcome(kind: &ExplainedKind) -> Option<String> {
         failed: *slow_failed_total,
         all: kind.slow.calls_total,
         errors: slow_errors,
-        who: "slow ones",
+        who: compared(kind),
     };
     let ordinary = Ended {
         failed: *ordinary_failed_total,
