@@ -5,7 +5,7 @@ import "./explain.css";
 
 import { append, h } from "./dom";
 import { count } from "./format";
-import type { CounterRow, ExplainPage, KindRow, PartTitle } from "./generated";
+import type { CounterRow, ExplainPage, KindRow } from "./generated";
 import { histogram, partClass } from "./histogram";
 
 function draw(page: ExplainPage, root: HTMLElement): void {
@@ -18,7 +18,7 @@ function draw(page: ExplainPage, root: HTMLElement): void {
       ...page.warnings.map((text) =>
         h("aside", { class: "banner open" }, h("h2", {}, "Not all is here"), h("p", {}, text))),
       page.kinds.length > 0 && legend(page),
-      ...page.kinds.map((kind, index) => section(kind, index, page.parts)),
+      ...page.kinds.map((kind, index) => section(kind, index, page)),
       page.left_out > 0 && h("p", { class: "note" },
         `${count(page.left_out)} more kinds of ${page.noun} have too few to compare, or took least.`)));
 }
@@ -33,25 +33,26 @@ function legend({ noun, parts }: ExplainPage): HTMLElement {
       h("li", { title: part.help }, h("i", { class: partClass(parts, index) }), part.name))));
 }
 
-function section(kind: KindRow, index: number, parts: PartTitle[]): HTMLElement {
+function section(kind: KindRow, index: number, { parts, noun }: ExplainPage): HTMLElement {
   const [first, ...others] = kind.sentences;
   const id = `kind-${index}`;
   return h("section", { class: "kind", id, "data-differs": String(kind.differs), "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title` }, kind.title),
     h("p", {}, first ?? ""),
     others.length > 0 && h("ul", {}, ...others.map((text) => h("li", {}, text))),
-    kind.count.length > 0 && histogram(kind, parts),
+    kind.count.length > 0 && histogram(kind, parts, noun),
     kind.counters.length > 0 && counters(kind));
 }
 
-/** What differs beside the time: means of a call. */
-function counters({ counters, slow, ordinary }: KindRow): HTMLElement {
+/** What differs beside the time: means of a call, or of an interval. */
+function counters({ counters, asked, slow, ordinary }: KindRow): HTMLElement {
   const of = (calls: number, all: number) => `${count(calls)} of ${count(all)}`;
   const line = (row: CounterRow) => h("tr", { title: row.help },
     h("th", { scope: "row" }, `${row.later ? "later, " : ""}${row.part}: ${row.name}`),
     h("td", {}, row.slow), h("td", {}, row.ordinary),
     h("td", {}, of(row.slow_calls, slow)), h("td", {}, of(row.ordinary_calls, ordinary)));
-  const heads = ["each slow one", "each ordinary one", "slow ones with any", "ordinary ones with any"];
+  const compared = asked ? "asked" : "slow";
+  const heads = [`each ${compared} one`, "each ordinary one", `${compared} ones with any`, "ordinary ones with any"];
   return h("details", {}, h("summary", {}, "What differs beside the time"),
     h("table", {},
       h("thead", {}, h("tr", {}, h("th", {}, ""), ...heads.map((head) => h("th", { scope: "col" }, head)))),

@@ -216,6 +216,7 @@ export interface Job {
 export interface KindRow {
   title: string;
   calls: number;
+  asked: boolean;
   differs: boolean;
   sentences: string[];
   counters: CounterRow[];

@@ -25,7 +25,8 @@ export function partClass(parts: PartTitle[], index: number): string {
   return index === parts.length - 1 ? "part-rest" : `part-${index}`;
 }
 
-export function histogram(kind: KindRow, parts: PartTitle[]): SVGElement {
+/** Of a kind of calls, or whatever `noun` says. */
+export function histogram(kind: KindRow, parts: PartTitle[], noun: string): SVGElement {
   // What took no time at all has no place on such an axis.
   const shortest = Math.max(Math.min(...kind.from), 1e-8);
   const longest = Math.max(...kind.to, shortest * 10);
@@ -37,14 +38,14 @@ export function histogram(kind: KindRow, parts: PartTitle[]): SVGElement {
   const height = (calls: number): number =>
     calls > 0 ? (GROUND - TOP) * (Math.log10(calls) + ONE_CALL) / most : 0;
   const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-    "aria-label": `Histogram of ${kind.title}: ${count(kind.calls)} calls` });
+    "aria-label": `Histogram of ${kind.title}: ${count(kind.calls)} ${noun}` });
   chart.append(...ordinary(kind, x), ...axes(kind, x, height, shortest, longest));
-  kind.count.forEach((_, bucket) => chart.append(bar(kind, bucket, parts, x, height)));
+  kind.count.forEach((_, bucket) => chart.append(bar(kind, bucket, parts, noun, x, height)));
   chart.append(...slow(kind, x));
   return chart;
 }
 
-function bar(kind: KindRow, bucket: number, parts: PartTitle[], x: (s: number) => number,
+function bar(kind: KindRow, bucket: number, parts: PartTitle[], noun: string, x: (s: number) => number,
   height: (calls: number) => number): SVGElement {
   const [from, to, calls] = [kind.from[bucket] ?? 0, kind.to[bucket] ?? 0, kind.count[bucket] ?? 0];
   const shares = kind.shares[bucket] ?? [];
@@ -54,7 +55,7 @@ function bar(kind: KindRow, bucket: number, parts: PartTitle[], x: (s: number) =
     return share >= 0.005 ? [`${part.name} ${(100 * share).toFixed(0)} %`] : [];
   });
   group.append(svg("title", {},
-    `${seconds(from)} to ${seconds(to)}: ${count(calls)} calls\n${words.join(", ")}`));
+    `${seconds(from)} to ${seconds(to)}: ${count(calls)} ${noun}\n${words.join(", ")}`));
   const place = { x: x(from) + 0.5, width: Math.max(x(to) - x(from) - 1, 1) };
   group.append(svg("rect", { class: "calls", ...place, y: GROUND - height(calls), height: height(calls) }));
   const whole = HEIGHT - BOTTOM - SHARES;

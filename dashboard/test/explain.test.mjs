@@ -33,6 +33,8 @@ function checks() {
         }));
         assert.deepEqual(bars.map((bar) => bar.calls), kind.count);
         assert.equal(bars.reduce((sum, bar) => sum + bar.calls, 0), kind.calls);
+        const words = await page.locator(`#kind-${i} svg`).getAttribute("aria-label");
+        assert.ok(words.endsWith(` ${data.noun}`), words);
         const seen = bars.filter((bar) => bar.calls > 0);
         for (const a of seen) {
           for (const b of seen) if (a.calls > b.calls * 1.01) assert.ok(a.height > b.height, JSON.stringify([a, b]));

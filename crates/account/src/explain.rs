@@ -7,12 +7,14 @@
 mod bucket;
 mod compare;
 mod counters;
+mod did;
 mod intervals;
+mod tally;
 
 use std::collections::BTreeMap;
 
 use weigh_schema::call_row::CallRow;
-use weigh_schema::explain::{SlowRule, Verdict};
+use weigh_schema::explain::{AskedToken, INTERVAL, SlowRule, Verdict};
 
 use bucket::{Times, bucket_start};
 
@@ -30,6 +32,12 @@ type Kind = (String, Option<String>);
 pub struct Survey {
     kinds: BTreeMap<Kind, Times>,
     measured: u64,
+    /// Whose intervals are asked for, and how many there are.
+    asked: Vec<(AskedToken, u64)>,
+}
+
+fn is_of(row: &CallRow, asked: &AskedToken) -> bool {
+    row.interval.is_some_and(|interval| interval.token == asked.token)
 }
 
 /// What makes a call of a kind slow or ordinary, in nanoseconds.
@@ -44,9 +52,30 @@ struct Borders {
 }
 
 impl Survey {
+    /// Of intervals: those of these tokens are to be compared with ordinary ones of all others.
+    pub fn asked_for(tokens: &[AskedToken]) -> Survey {
+        let mut asked: Vec<(AskedToken, u64)> = Vec::new();
+        for token in tokens {
+            // One that is named twice, as a text and by its number, is one.
+            if asked.iter().all(|(other, _)| other.token != token.token) {
+                asked.push((token.clone(), 0));
+            }
+        }
+        Survey { asked, ..Survey::default() }
+    }
+
+    /// The first token of which there is no interval.
+    pub fn unfound(&self) -> Option<&AskedToken> {
+        self.asked.iter().find(|(_, intervals)| *intervals == 0).map(|(token, _)| token)
+    }
+
     /// Takes a call in.
     pub fn add(&mut self, row: &CallRow) {
         self.measured |= row.measured;
+        if let Some((_, intervals)) = self.asked.iter_mut().find(|(asked, _)| is_of(row, asked)) {
+            *intervals += 1;
+            return;
+        }
         let times = match self.kinds.get_mut(&(row.call.clone(), row.of.clone())) {
             Some(times) => times,
             None => self.kinds.entry((row.call.clone(), row.of.clone())).or_default(),
@@ -55,7 +84,14 @@ impl Survey {
     }
 
     /// The second reading, with slow calls being these.
-    pub fn compare(self, slow: SlowRule) -> Comparison {
+    pub fn compare(mut self, slow: SlowRule) -> Comparison {
+        if !self.asked.is_empty() {
+            let others = self.kinds.remove(&(INTERVAL.to_string(), None)).unwrap_or_default();
+            // However long they took: who is asked for is said.
+            let borders = borders(&others, SlowRule::Seconds(f64::INFINITY));
+            let asked = self.asked.into_iter().map(|(token, _)| (token, borders.clone()));
+            return Comparison::of_asked(self.measured, asked.collect());
+        }
         let borders = |(kind, times): (Kind, Times)| (kind, borders(&times, slow));
         Comparison::new(slow, self.measured, self.kinds.into_iter().map(borders).collect())
     }
@@ -215,6 +251,63 @@ mod tests {
         assert!((difference.slow_seconds - 5e-3).abs() < 1e-12, "{difference:?}");
         assert_eq!(kind.slow_tokens.len(), 5);
         assert!(kind.slow_tokens.iter().all(|token| token % 100 == 7), "{:?}", kind.slow_tokens);
+    }
+
+    /// 1,000 intervals of 10 us to 20 us, each of a token of its own; of token 7 it is three of 30 us, …
+    fn intervals() -> Vec<CallRow> {
+        let interval = |token, time| CallRow {
+            interval: Some(Interval { number: 0, token }),
+            ..row(INTERVAL, &[("kernel_time_seconds", time)])
+        };
+        let mut rows: Vec<CallRow> =
+            (0..1000).map(|i| interval(100 + i, 10_000 + i * 10)).collect();
+        rows.extend([7, 7, 7].map(|token| interval(token, 30_000)));
+        // … and slower ones that nobody asks for.
+        rows.extend((0..50).map(|_| interval(8, 90_000_000)));
+        rows
+    }
+
+    fn ask(rows: &[CallRow], tokens: &[u64]) -> Result<ExplainReport, AskedToken> {
+        let asked = |token: &u64| AskedToken { token: *token, given: format!("t{token}") };
+        let mut survey = Survey::asked_for(&tokens.iter().map(asked).collect::<Vec<_>>());
+        rows.iter().for_each(|row| survey.add(row));
+        if let Some(unfound) = survey.unfound() {
+            return Err(unfound.clone());
+        }
+        let mut comparison = survey.compare(SlowRule::Share(0.01));
+        rows.iter().for_each(|row| comparison.add(row));
+        Ok(comparison.report(Of::Interval, String::new(), Missing::default()))
+    }
+
+    #[test]
+    fn intervals_that_are_asked_for_are_compared_however_fast_with_ordinary_ones_of_all_others() {
+        let report = ask(&intervals(), &[7, 600, 7]).unwrap();
+        assert_eq!((report.slow, report.calls_total), (None, 1053));
+        // In the order in which they were asked for.
+        let [slow, usual] = &report.kinds[..] else { panic!("{:?}", report.kinds) };
+        assert_eq!(slow.asked.as_ref().map(|a| a.given.as_str()), Some("t7"));
+        assert_eq!((slow.verdict, slow.slow.calls_total), (Verdict::Differ, 3));
+        assert!((slow.slow.mean_seconds - 30e-6).abs() < 1e-12, "{slow:?}");
+        // Half of the 1,049 others, without the one that is asked for, too.
+        assert!((500..550).contains(&slow.ordinary.calls_total), "{slow:?}");
+        assert_eq!((slow.calls_total, slow.slow_from_seconds), (1053, None));
+        assert_eq!(slow.histogram.iter().map(|b| b.calls_total).sum::<u64>(), 1053);
+        assert!(slow.differences[0].more_seconds > 10e-6, "{:?}", slow.differences);
+        assert_eq!((usual.verdict, usual.slow.calls_total), (Verdict::Alike, 1));
+        assert_eq!(usual.ordinary, slow.ordinary);
+        assert!(usual.slow_tokens.is_empty() && usual.differences.is_empty());
+    }
+
+    #[test]
+    fn a_token_of_no_interval_is_not_found_and_few_others_are_too_few() {
+        assert_eq!(ask(&intervals(), &[7, 9]).unwrap_err().given, "t9");
+        let report = ask(&intervals()[..40], &[100]).unwrap();
+        assert_eq!(
+            (report.kinds[0].verdict, report.kinds[0].slow.calls_total),
+            (Verdict::TooFew, 1)
+        );
+        let alone = ask(&intervals()[1000..1003], &[7]).unwrap();
+        assert_eq!((alone.kinds[0].verdict, alone.kinds[0].slow.calls_total), (Verdict::TooFew, 3));
     }
 
     #[test]

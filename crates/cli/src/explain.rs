@@ -1,7 +1,7 @@
 //! `weigh explain`: what made slow calls slow.
 //!
 //! Reads the file of `weigh calls --per-call`, twice; emits text on standard output (on standard error
-//! where JSON is on that), JSON and a page where that is wanted. Refuses a file that holds no calls, names of calls that are not in it, and
+//! where JSON is on that), JSON and a page where that is wanted. Refuses a file that holds no calls, names of calls and tokens that are not in it, and
 //! intervals where it has none. What the file lacks is told as such, and is not 0.
 
 use std::collections::BTreeSet;
@@ -11,11 +11,12 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use weigh_account::{Intervals, Missing, Survey};
 use weigh_keep::{Lacking, calls_note, each_call};
+use weigh_schema::amount::show_number_of;
 use weigh_schema::call_row::CallRow;
-use weigh_schema::explain::{ExplainReport, INTERVAL, Of, Unavailable};
+use weigh_schema::explain::{AskedToken, ExplainReport, INTERVAL, Of, Unavailable};
 use weigh_schema::nearest;
 
-use crate::arguments::ExplainArguments;
+use crate::arguments::{CompareBy, ExplainArguments};
 use crate::destination::Destination;
 use crate::show::tell;
 
@@ -44,8 +45,8 @@ pub fn execute(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
 
 fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
     let (note, lacking) = calls_note(&arguments.file)?;
-    let of = Of::from(arguments.by);
-    let mut survey = Survey::default();
+    let of = compared(arguments)?;
+    let mut survey = Survey::asked_for(&arguments.tokens);
     let found = match of {
         Of::Call => survey_calls(arguments, &mut survey)?,
         Of::Interval | Of::Token => survey_intervals(arguments, &mut survey, of, &lacking)?,
@@ -65,6 +66,18 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
         unavailable: unavailable(&lacking),
     };
     Ok(comparison.report(of, note.command, missing))
+}
+
+/// What is compared; intervals where these are asked for.
+fn compared(arguments: &ExplainArguments) -> anyhow::Result<Of> {
+    match arguments.by {
+        None if arguments.tokens.is_empty() => Ok(Of::Call),
+        None | Some(CompareBy::Interval) => Ok(Of::Interval),
+        Some(by) if arguments.tokens.is_empty() => Ok(by.into()),
+        Some(_) => bail!(
+            "--token compares intervals with all others: leave out --by, or say --by interval"
+        ),
+    }
 }
 
 /// What is known of no call, for the file has it not.
@@ -154,5 +167,23 @@ fn survey_intervals(
             arguments.file.display()
         );
     }
+    if let Some(unfound) = survey.unfound() {
+        bail!("{}", that_there_is_none(&arguments.file, unfound)?);
+    }
     Ok(BTreeSet::from([INTERVAL.to_string()]))
+}
+
+/// That a file has no interval of a token; and how many of others, by which one sees whether it is the right file.
+fn that_there_is_none(file: &Path, asked: &AskedToken) -> anyhow::Result<String> {
+    let (mut intervals, mut tokens) = (0, BTreeSet::new());
+    each(file, Of::Interval, |row| {
+        intervals += 1;
+        tokens.extend(row.interval.map(|interval| interval.token));
+    })?;
+    Ok(format!(
+        "{} holds no interval of {asked}: it has {} of {}",
+        file.display(),
+        Of::Interval.number(intervals),
+        show_number_of(tokens.len() as u64, "token", "tokens")
+    ))
 }

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use support::{run::Scratch, weigh_binary, workload};
-use weigh_schema::call::{CallsReport, RIVALS};
-use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS};
-use weigh_schema::explain::{ExplainReport, REPORT, Verdict};
+use weigh_schema::call::{CallsReport, Interval, RIVALS};
+use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS, Returned};
+use weigh_schema::explain::{ExplainReport, ExplainedKind, REPORT, Verdict};
 
 /// `weigh calls --per-call FILE OPTIONS -- COMMAND`: what it found, and the rows.
 fn per_call(scratch: &Scratch, options: &str, command: &[&str]) -> (CallsReport, Vec<CallRow>) {
@@ -254,6 +254,62 @@ fn what_slow_calls_have_more_of_is_named_with_how_much() {
     assert!(text.contains(" pages where "), "{text}");
 }
 
+/// What is said, in one line, and the first kind of the JSON.
+fn explained(arguments: &[&str], scratch: &Scratch) -> (String, ExplainedKind) {
+    let json = scratch.path("explained.json").display().to_string();
+    let told = explain(&[arguments, &["--json", &json]].concat());
+    assert!(told.status.success(), "{told:?}");
+    let text = String::from_utf8_lossy(&told.stdout);
+    let mut report: ExplainReport =
+        serde_json::from_slice(&std::fs::read(json).expect("JSON")).expect("a report");
+    (text.split_whitespace().collect::<Vec<_>>().join(" "), report.kinds.remove(0))
+}
+
+#[test]
+fn that_slow_calls_moved_more_is_said_with_how_much() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let script = "dd if=/dev/zero of=/dev/null bs=100 count=1980; \
+                  dd if=/dev/zero of=/dev/null bs=4000000 count=20";
+    let (_, rows) = per_call(&scratch, "", &["sh", "-c", script]);
+    let great = rows.iter().filter(|row| row.call == "read" && row.result.0 == 4_000_000);
+    assert_eq!(great.clone().count(), 20);
+    // What a great one takes at least: a small one that lost the CPU is no slow one then, or the only one.
+    let least = great.map(|row| row.account.time_ns()).min().expect("one");
+    let slow = format!("{least}ns");
+    let file = scratch.path("calls.parquet").display().to_string();
+    let (text, kind) = explained(&[&file, "--call", "read", "--slow", &slow], &scratch);
+    let moved = kind.moved.as_ref().unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(moved.beyond_calls_total, 20, "{text}");
+    // A program's own libraries are read, too, by some hundred bytes.
+    assert!((100.0..200.0).contains(&moved.ordinary_bytes), "{moved:?}");
+    assert!(moved.slow_bytes > 3e6 && kind.outcome.is_none(), "{kind:?}");
+    assert!(
+        text.contains(" MiB where 1") && text.contains(" slow ones moved more than any"),
+        "{text}"
+    );
+}
+
+#[test]
+fn that_slow_calls_succeeded_where_ordinary_ones_failed_is_said_with_the_error() {
+    needs_root!();
+    let scratch = Scratch::new();
+    // Who opens a pipe waits until the other end is opened, too.
+    let pipe = scratch.path("pipe").display().to_string();
+    let script = format!(
+        "mkfifo {pipe}; (sleep 0.3; : > {pipe}) & cat $(seq -f /no/such/%g 1 300) {pipe}; wait"
+    );
+    per_call(&scratch, "", &["sh", "-c", &script]);
+    let file = scratch.path("calls.parquet").display().to_string();
+    let (text, kind) = explained(&[&file, "--call", "openat", "--slow", "200ms"], &scratch);
+    let outcome = kind.outcome.as_ref().unwrap_or_else(|| panic!("{text}"));
+    assert_eq!((kind.slow.calls_total, outcome.slow_failed_total), (1, 0), "{text}");
+    let failed = outcome.ordinary_errors["ENOENT"];
+    assert!(failed * 10 > kind.ordinary.calls_total * 9, "{outcome:?} of {:?}", kind.ordinary);
+    let said = format!("1 of 1 slow ones succeeded, where {failed} of ");
+    assert!(text.contains(&said) && text.contains(" ordinary ones failed (ENOENT)"), "{text}");
+}
+
 /// What a call had of one of the numbers of what came later.
 fn later(row: &CallRow, name: &str) -> u64 {
     let column = LATER_COLUMNS.iter().find(|column| column.name == name).expect("a column");
@@ -380,4 +436,73 @@ fn what_an_older_file_does_not_have_is_told_and_not_taken_for_0() {
     older::without(&whole, &older, &["interval", "token"], "weigh 0.0.1");
     let (_, said, is_well) = explain(&older, &["--by", "interval"]);
     assert!(!is_well && said.contains("no column interval") && said.contains(reason), "{said}");
+}
+
+/// A file of 120 intervals of two reads each, of tokens 0 to 59, two of each; and one of the text req-2, which
+/// computes for 9 ms between its calls, and reads more.
+fn of_intervals(file: &Path) {
+    // What Python's hashlib makes of req-2.
+    const REQ_2: u64 = 3835346158826075702;
+    let mut writer = weigh_keep::CallsWriter::create(file).expect("a file");
+    let requests = (0..120).map(|i| (i % 60, 1_000_000 + i as i64 * 1_000, 100));
+    for (number, (token, between, bytes)) in
+        requests.chain([(REQ_2, 9_000_000, 50_000)]).enumerate()
+    {
+        let began = number as i64 * 100_000_000;
+        let interval = Some(Interval { number: number as u64, token });
+        for time_ns in [began, began + between] {
+            let (sequence, result) = ((time_ns / 1_000) as u64, Returned(bytes));
+            let call = "read".to_string();
+            let mut row =
+                CallRow { call, sequence, time_ns, interval, result, ..CallRow::default() };
+            let kernel = COST_COLUMNS.iter().find(|c| c.name == "kernel_time_seconds").expect("it");
+            kernel.set_raw(&mut row, 500);
+            row.account.set_time_ns(500);
+            writer.push(&row).expect("room");
+        }
+    }
+    writer.finish(&weigh_keep::CallsNote::default()).expect("a file");
+}
+
+#[test]
+fn intervals_that_are_asked_for_by_their_tokens_are_compared_with_all_others() {
+    let scratch = Scratch::new();
+    of_intervals(&scratch.path("calls.parquet"));
+    let file = scratch.path("calls.parquet").display().to_string();
+    let (text, kind) = explained(&[&file, "--token", "req-2", "--token", "30"], &scratch);
+    let asked = kind.asked.as_ref().expect("it was asked for");
+    assert_eq!((asked.token, asked.given.as_str()), (3835346158826075702, "req-2"));
+    assert_eq!((kind.verdict, kind.slow.calls_total, kind.calls_total), (Verdict::Differ, 1, 121));
+    let named =
+        "token req-2 (3835346158826075702): 1 of 121 intervals took 9.0 ms where 1.1 ms is usual";
+    assert!(text.contains(named), "{text}");
+    let moved =
+        "moved 97.7 KiB where 200 B is usual (1 of 1 asked ones moved more than any ordinary one)";
+    assert!(text.contains(moved) && text.contains("7.9 ms more in the program itself"), "{text}");
+    // 1,030 us and 1,090 us, among times from 1,000 us to 1,119 us.
+    let usual = "token 30: 2 of 121 intervals took 1.1 ms, as is usual: ordinary ones took 1.1 ms, from 1.0 ms";
+    assert!(text.contains(usual), "{text}");
+    assert!(text.contains("asked for: token req-2 (3835346158826075702), token 30;"), "{text}");
+}
+
+#[test]
+fn a_token_that_is_in_no_interval_is_refused_and_so_is_what_asks_for_something_else_too() {
+    let scratch = Scratch::new();
+    of_intervals(&scratch.path("calls.parquet"));
+    let file = scratch.path("calls.parquet").display().to_string();
+    let none = format!("{file} holds no interval of token 60: it has 121 intervals of 61 tokens");
+    for (wrong, named) in [
+        (&["--token", "1", "--token", "60"][..], none.as_str()),
+        (&["--token", "req-3"], "no interval of token req-3 ("),
+        (&["--token", "18446744073709551616"], "expected a number below 2^64, or a text"),
+        (&["--token", "1", "--by", "token"], "say --by interval"),
+        (&["--token", "1", "--by", "call"], "say --by interval"),
+        (&["--token", "1", "--call", "read"], "--call"),
+        (&["--token", "1", "--slow", "1ms"], "--slow"),
+    ] {
+        let told = explain(&[&[file.as_str()], wrong].concat());
+        let error = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.code() == Some(125) && error.contains(named), "{wrong:?}: {error}");
+    }
+    assert!(explain(&[&file, "--token", "1", "--by", "interval"]).status.success());
 }

@@ -166,6 +166,15 @@ fn slow_requests_are_told_from_ordinary_ones() {
     assert_eq!((first.subsystem.as_str(), first.doing), ("program", Doing::Busy));
     assert!(first.more_seconds > 2.5e-3 && first.slow_seconds >= 2.5e-3, "{first:?}");
     assert_eq!(kind.slow_tokens.len(), 5);
+    // The slowest that is asked for, and one that may be like others.
+    let slowest = kind.slow_tokens[0].to_string();
+    let mut ask = Command::new(weigh_binary());
+    ask.args(["explain", "--token", &slowest, "--token", "100000"]).arg(&calls);
+    let said = String::from_utf8_lossy(&must(&mut ask).stdout).into_owned();
+    for token in [slowest.as_str(), "100000"] {
+        assert!(said.contains(&format!("\ntoken {token}: 1 of 1")), "{said}");
+    }
+    assert!(said.contains(" more in the program itself"), "{said}");
     // Each token is a kind of its own, and one request of it is none to compare.
     let by_token = explain("token");
     assert_eq!(by_token.kinds.len(), 1000);

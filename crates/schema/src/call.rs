@@ -1,5 +1,6 @@
 //! System calls as `collect` hands them to `account`: a table of sums, and single calls.
 
+mod transfers;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quality::{Mechanism, Number};
 use crate::subsystem::{Account, LaterNumbers};
+pub use transfers::{COMPATIBLE_NAME, TRANSFERS, moves_bytes};
 pub use waits::asked_to_wait;
 
 /// What has a row of its own in the table.

@@ -5,13 +5,31 @@ use serde::{Deserialize, Serialize};
 
 use std::sync::LazyLock;
 
-use crate::call::{Interval, RIVAL_KINDS, Rival};
+use crate::call::{Interval, RIVAL_KINDS, Rival, moves_bytes};
+use crate::error_names::error_name;
+use crate::explain::INTERVAL;
 use crate::metric::Unit;
 use crate::subsystem::{Account, Field, LATER, PART, SUBSYSTEMS, Subsystem, later_part};
 
 /// What a call returned: a whole number with a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned(pub i64);
+
+/// The greatest number that the kernel has for an error.
+const MOST_ERROR: u64 = 4095;
+
+impl Returned {
+    /// The name of the error that it is: `ENOENT`. None if the call did what it was to do.
+    pub fn error(self) -> Option<String> {
+        self.error_number().map(error_name)
+    }
+
+    /// The number of that error.
+    pub fn error_number(self) -> Option<u64> {
+        // A greater number is an address in the upper half.
+        (self.0 < 0).then(|| self.0.unsigned_abs()).filter(|number| *number <= MOST_ERROR)
+    }
+}
 
 /// One call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +46,7 @@ pub struct CallRow {
     pub of: Option<String>,
     /// Which of the job's calls it was.
     pub sequence: u64,
-    /// What it returned.
+    /// What it returned; of an interval, the bytes that its calls moved.
     pub result: Returned,
     /// The interval that its program has opened around it.
     pub interval: Option<Interval>,
@@ -56,6 +74,12 @@ impl Absent {
 }
 
 impl CallRow {
+    /// The bytes that it moved, if it is there to move some, and did not fail; of an interval, its calls.
+    pub fn moved(&self) -> Option<u64> {
+        let is_known = moves_bytes(&self.call) || self.call == INTERVAL;
+        u64::try_from(self.result.0).ok().filter(|_| is_known)
+    }
+
     /// To be called when a row has been read: of parts that nobody looked into all is absent, and none of it
     /// is missing.
     pub fn read_whole(&mut self) {
@@ -206,6 +230,25 @@ mod tests {
         assert_eq!((waiting.raw(&row), requests.raw(&row), row.measured), (Some(7), None, 0));
         requests.set_raw(&mut row, 0);
         assert_eq!((requests.raw(&row), row.measured), (Some(0), requests.subsystem.bit()));
+    }
+
+    #[test]
+    fn what_a_call_returned_is_bytes_of_those_that_move_some_and_below_0_an_error() {
+        let moved = |call: &str, result| {
+            CallRow { call: call.into(), result: Returned(result), ..CallRow::default() }.moved()
+        };
+        assert_eq!((moved("read", 100), moved("read (32-bit)", 0)), (Some(100), Some(0)));
+        assert_eq!((moved("read", -11), moved("openat", 3)), (None, None));
+        let error = |result| Returned(result).error();
+        assert_eq!(
+            (error(-2).as_deref(), error(-512).as_deref()),
+            (Some("ENOENT"), Some("ERESTARTSYS"))
+        );
+        assert_eq!(
+            (error(-41).as_deref(), error(-4095).as_deref()),
+            (Some("error 41"), Some("error 4095"))
+        );
+        assert_eq!((error(0), error(-4096), error(i64::MIN)), (None, None, None));
     }
 
     #[test]

@@ -127,8 +127,10 @@ pub struct ExplainReport {
     pub command: String,
     /// What is compared: where it is intervals, everything here that says calls means those.
     pub of: Of,
-    /// Which calls are the slow ones. The ordinary ones lie between the quartiles of their kind.
-    pub slow: SlowRule,
+    /// Which calls are the slow ones. The ordinary ones lie between the quartiles of their kind. Absent
+    /// where intervals were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow: Option<SlowRule>,
     /// Calls that were looked at.
     pub calls_total: u64,
     /// Calls that came too fast to be told one by one: they are not among those.
@@ -151,6 +153,25 @@ pub struct ExplainReport {
     pub unavailable: Vec<Unavailable>,
     /// The kinds of calls, those whose slow ones lost most time first.
     pub kinds: Vec<ExplainedKind>,
+}
+
+/// A token whose intervals were asked for: they stand in the place of the slow ones, however long they took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedToken {
+    /// Its number.
+    pub token: u64,
+    /// As it was asked for: that number, or the text of which it is made.
+    pub given: String,
+}
+
+/// `token 17`, or `token req-2 (3835346158826075702)`.
+impl fmt::Display for AskedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.given == self.token.to_string() {
+            true => write!(f, "token {}", self.token),
+            false => write!(f, "token {} ({})", self.given, self.token),
+        }
+    }
 }
 
 /// A number that is not known.
@@ -190,9 +211,13 @@ pub struct ExplainedKind {
     /// What they are about, if calls were grouped so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
+    /// Whose intervals were asked for: they are those called slow in what follows, and the ordinary ones
+    /// are of all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<AskedToken>,
     /// How many there are.
     pub calls_total: u64,
-    /// Half of them took no longer.
+    /// Half of them took no longer; of the others, where intervals were asked for.
     pub median_seconds: f64,
     /// What could be said of them.
     pub verdict: Verdict,
@@ -206,6 +231,12 @@ pub struct ExplainedKind {
     /// What the slow ones have more of, the greatest first. With what they have less of, these add
     /// up to the difference of their means.
     pub differences: Vec<Difference>,
+    /// The bytes that the calls moved, where these differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<MovedDifference>,
+    /// How many of the calls failed, where the sides differ in that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeDifference>,
     /// What else differs: counts, bytes, and times that are no part of the call's own. The first
     /// tells slow ones from ordinary ones best.
     pub counters: Vec<CounterDifference>,
@@ -260,6 +291,32 @@ pub struct Difference {
     pub ordinary_seconds: f64,
     /// What the slow ones have more.
     pub more_seconds: f64,
+}
+
+/// Bytes that calls moved, as they returned them, of those that did not fail; of intervals, those of all
+/// their calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MovedDifference {
+    /// The mean of the slow calls.
+    pub slow_bytes: f64,
+    /// The mean of the ordinary calls.
+    pub ordinary_bytes: f64,
+    /// So many of the slow calls moved more than any ordinary one, where they move more, and less than any
+    /// where they move less. Within 1.6 % numbers are taken for the same.
+    pub beyond_calls_total: u64,
+}
+
+/// How calls ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeDifference {
+    /// So many of the slow calls failed.
+    pub slow_failed_total: u64,
+    /// So many of the ordinary calls did.
+    pub ordinary_failed_total: u64,
+    /// With which errors the slow calls failed, by name, and how many with each.
+    pub slow_errors: BTreeMap<String, u64>,
+    /// The same of the ordinary calls.
+    pub ordinary_errors: BTreeMap<String, u64>,
 }
 
 /// A number of calls, beside their time, that differs.

@@ -23,6 +23,7 @@ pub mod call;
 pub mod call_row;
 pub mod configuration;
 mod counter;
+mod error_names;
 pub mod event;
 pub mod explain;
 pub mod following;

@@ -1,6 +1,8 @@
 //! What `weigh explain` found, as sentences with figures, and as a page.
 
+mod asked;
 mod counters;
+mod did;
 pub mod page;
 
 use weigh_schema::Unit;
@@ -80,15 +82,31 @@ fn grouped(number: u64) -> String {
 
 /// What is slow, and what is ordinary.
 pub fn definitions(report: &ExplainReport) -> String {
-    format!("slow: {}; ordinary: those between the quartiles of their kind", report.slow)
+    match &report.slow {
+        Some(slow) => format!("slow: {slow}; ordinary: those between the quartiles of their kind"),
+        None => format!(
+            "asked for: {}; ordinary: those between the quartiles of all others",
+            tokens(report)
+        ),
+    }
+}
+
+/// Of which tokens intervals were asked for.
+fn tokens(report: &ExplainReport) -> String {
+    let asked = report.kinds.iter().filter_map(|kind| kind.asked.as_ref());
+    asked.map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn is_told(kind: &ExplainedKind) -> bool {
-    matches!(kind.verdict, Verdict::Differ | Verdict::Alike | Verdict::AllSlow)
+    kind.asked.is_some()
+        || matches!(kind.verdict, Verdict::Differ | Verdict::Alike | Verdict::AllSlow)
 }
 
 /// The kind, and what it is about.
 pub fn title(kind: &ExplainedKind) -> String {
+    if let Some(asked) = &kind.asked {
+        return asked.to_string();
+    }
     match &kind.of {
         Some(of) => format!("{} ({of})", kind.call),
         None => kind.call.clone(),
@@ -100,6 +118,9 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
     let title = title(kind);
     let (slow, usual) = (&kind.slow, &kind.ordinary);
     let (calls, median) = (of.number(kind.calls_total), seconds(kind.median_seconds));
+    if let Some(sentence) = asked::that_it_is_not_slow(kind, of) {
+        return vec![sentence];
+    }
     match kind.verdict {
         Verdict::TooFew => vec![format!("{title}: {calls}, too few to compare")],
         Verdict::NoneSlow => {
@@ -116,25 +137,30 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
             seconds(usual.mean_seconds),
         )],
         Verdict::Differ => {
-            let few = match slow.calls_total < FEW {
+            let few = match slow.calls_total < FEW && kind.asked.is_none() {
                 true => "; so few are examples, not a rule",
                 false => "",
             };
             let whole = format!(
-                "{title}: {} of {} took {} where {} is usual{few}",
+                "{title}: {} of {calls} took {} where {} is usual{few}",
                 grouped(slow.calls_total),
-                grouped(kind.calls_total),
                 seconds(slow.mean_seconds),
                 seconds(usual.mean_seconds),
             );
             let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
-            let causes = contributions(kind).chain(counters::of_other_parts(kind));
+            let did = did::moved(kind).into_iter().chain(did::outcome(kind));
+            let causes = did.chain(contributions(kind)).chain(counters::of_other_parts(kind));
             let causes = causes.chain(counters::foreign(kind)).chain(rivals);
             let afterwards = counters::later(kind).into_iter().chain(counters::still_open(kind));
             let causes = causes.chain(afterwards);
             std::iter::once(whole).chain(causes).chain(slow_tokens(kind)).collect()
         }
     }
+}
+
+/// What those are called that are compared with ordinary ones.
+fn compared(kind: &ExplainedKind) -> &'static str {
+    if kind.asked.is_some() { "asked ones" } else { "slow ones" }
 }
 
 /// What the program called the slowest.
@@ -183,8 +209,9 @@ fn met(rival: &RivalShare, kind: &ExplainedKind) -> Option<String> {
     };
     let (slow, ordinary) = (grouped(rival.slow_total), grouped(rival.ordinary_total));
     Some(format!(
-        "{slow} of {} slow ones {happened} {who}, and {ordinary} of {} ordinary ones",
+        "{slow} of {} {} {happened} {who}, and {ordinary} of {} ordinary ones",
         grouped(kind.slow.calls_total),
+        compared(kind),
         grouped(kind.ordinary.calls_total)
     ))
 }
@@ -201,8 +228,8 @@ fn notes(report: &ExplainReport, nothing_told: bool) -> Vec<String> {
     for (verdict, why) in
         [(Verdict::NoneSlow, "none slow"), (Verdict::TooFew, "too few to compare")]
     {
-        let kinds: Vec<&ExplainedKind> =
-            report.kinds.iter().filter(|kind| kind.verdict == verdict).collect();
+        let is_listed = |kind: &&ExplainedKind| kind.verdict == verdict && !is_told(kind);
+        let kinds: Vec<&ExplainedKind> = report.kinds.iter().filter(is_listed).collect();
         if kinds.is_empty() {
             continue;
         }

@@ -45,7 +45,9 @@ fn the_pages_types_are_current() {
         page.io.iter_mut().for_each(|io| io.slowest.push("1.0 ms in read".into()));
         types.learn(&page);
     }
-    for report in [explained::slow(), explained::requests(), explained::nothing()] {
+    for report in
+        [explained::slow(), explained::requests(), explained::asked(), explained::nothing()]
+    {
         types.learn(&weigh_show::explain::page::page(&report));
     }
     types.learn(&events::page());

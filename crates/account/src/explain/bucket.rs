@@ -1,4 +1,4 @@
-//! Times in buckets: 64 for each doubling, so that a border is within 1.6 % of the quantile that it
+//! Times, and sizes, in buckets: 64 for each doubling, so that a border is within 1.6 % of the quantile that it
 //! stands for, however many calls there are.
 
 use std::collections::BTreeMap;
@@ -53,6 +53,16 @@ impl Times {
             }
         }
         0
+    }
+
+    /// How many are in buckets above this one.
+    pub(super) fn above(&self, bucket: u32) -> u64 {
+        self.counts.range(bucket + 1..).map(|(_, count)| count).sum()
+    }
+
+    /// How many are in buckets below this one.
+    pub(super) fn below(&self, bucket: u32) -> u64 {
+        self.counts.range(..bucket).map(|(_, count)| count).sum()
     }
 
     /// The shortest time that no more than this share of the calls took, or longer.

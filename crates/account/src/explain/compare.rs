@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use weigh_schema::call::{RIVALS, Rival};
 use weigh_schema::call_row::{CallRow, pending};
 use weigh_schema::explain::{
-    CallGroup, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of, PROGRAM, REPORT,
-    RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Unavailable, Verdict,
+    AskedToken, CallGroup, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of, PROGRAM,
+    REPORT, RUN_QUEUE, RivalShare, SlowRule, TimeBucket, Unavailable, Verdict,
 };
 use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
 use super::bucket::{bucket, bucket_start};
 use super::counters::{Counters, counters};
-use super::{Borders, Kind};
+use super::did::{Did, moved, outcome};
+use super::{Borders, Kind, is_of};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.
 const LEAST_RATIO: f64 = 1.25;
@@ -48,10 +49,12 @@ pub struct Missing {
 /// Slow and ordinary calls.
 #[derive(Debug)]
 pub struct Comparison {
-    slow: SlowRule,
+    /// None where intervals are asked for.
+    slow: Option<SlowRule>,
     measured: u64,
     calls: u64,
     kinds: BTreeMap<Kind, (Borders, Sides)>,
+    asked: Vec<(AskedToken, Borders, Sides)>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +72,7 @@ struct Side {
     longest: u64,
     sum: Account,
     counters: Counters,
+    did: Did,
     /// By the kind of rival, its name, and whether it is the caller itself.
     met: BTreeMap<(usize, String, bool), Met>,
     /// Those of which it is known whether something was still to come, and those of them of which it was.
@@ -82,6 +86,40 @@ struct Side {
 struct Met {
     calls: u64,
     pids: BTreeSet<u32>,
+}
+
+impl Borders {
+    fn is_ordinary(&self, time: u64) -> bool {
+        (self.ordinary.0..self.ordinary.1).contains(&time)
+    }
+}
+
+/// Where a call belongs.
+#[derive(Clone, Copy)]
+enum Belongs {
+    Slow,
+    Ordinary,
+    Neither,
+}
+
+impl Sides {
+    fn add(&mut self, row: &CallRow, belongs: Belongs, verdict: Verdict) {
+        let side = match belongs {
+            Belongs::Slow => Some(&mut self.slow),
+            Belongs::Ordinary => Some(&mut self.ordinary),
+            Belongs::Neither => None,
+        };
+        if let Some(side) = side {
+            side.add(row);
+            if verdict == Verdict::Differ {
+                side.counters.add(row);
+                side.did.add(row);
+            }
+        }
+        let (calls, sum) = self.histogram.entry(bucket(row.account.time_ns()) / FINE).or_default();
+        *calls += 1;
+        sum.add(&row.account);
+    }
 }
 
 impl Side {
@@ -165,32 +203,46 @@ fn is_run_queue(subsystem: &Subsystem) -> Option<usize> {
 impl Comparison {
     pub(super) fn new(slow: SlowRule, measured: u64, kinds: BTreeMap<Kind, Borders>) -> Comparison {
         let kinds = kinds.into_iter().map(|(kind, borders)| (kind, (borders, Sides::default())));
-        Comparison { slow, measured, calls: 0, kinds: kinds.collect() }
+        let (slow, kinds) = (Some(slow), kinds.collect());
+        Comparison { slow, measured, calls: 0, kinds, asked: Vec::new() }
+    }
+
+    pub(super) fn of_asked(measured: u64, asked: Vec<(AskedToken, Borders)>) -> Comparison {
+        let sides = |(token, borders)| (token, borders, Sides::default());
+        let asked = asked.into_iter().map(sides).collect();
+        Comparison { slow: None, measured, calls: 0, kinds: BTreeMap::new(), asked }
     }
 
     /// Takes a call in that the survey has seen.
     pub fn add(&mut self, row: &CallRow) {
         self.calls += 1;
+        if !self.asked.is_empty() {
+            return self.add_beside_asked(row);
+        }
         let Some((borders, sides)) = self.kinds.get_mut(&(row.call.clone(), row.of.clone())) else {
             return;
         };
-        let time = row.account.time_ns();
-        let side = match time {
-            _ if time >= borders.slow => Some(&mut sides.slow),
-            _ if (borders.ordinary.0..borders.ordinary.1).contains(&time) => {
-                Some(&mut sides.ordinary)
-            }
-            _ => None,
+        let belongs = match row.account.time_ns() {
+            time if time >= borders.slow => Belongs::Slow,
+            time if borders.is_ordinary(time) => Belongs::Ordinary,
+            _ => Belongs::Neither,
         };
-        if let Some(side) = side {
-            side.add(row);
-            if borders.verdict == Verdict::Differ {
-                side.counters.add(row);
-            }
+        sides.add(row, belongs, borders.verdict);
+    }
+
+    /// Those that others have asked for are no ordinary ones.
+    fn add_beside_asked(&mut self, row: &CallRow) {
+        let is_asked_for = self.asked.iter().any(|(asked, ..)| is_of(row, asked));
+        for (asked, borders, sides) in &mut self.asked {
+            let belongs = match is_of(row, asked) {
+                true => Belongs::Slow,
+                false if !is_asked_for && borders.is_ordinary(row.account.time_ns()) => {
+                    Belongs::Ordinary
+                }
+                false => Belongs::Neither,
+            };
+            sides.add(row, belongs, borders.verdict);
         }
-        let (calls, sum) = sides.histogram.entry(bucket(time) / FINE).or_default();
-        *calls += 1;
-        sum.add(&row.account);
     }
 
     /// What came of it; `command` is what was followed, `missing` what is not in the rows.
@@ -208,6 +260,7 @@ impl Comparison {
             _ => 0,
         };
         kinds.sort_by_key(|kind| (Reverse(lost_time(kind)), Reverse(kind.calls_total)));
+        kinds.extend(self.asked.into_iter().map(explained_asked));
         let unmeasured =
             SUBSYSTEMS.iter().filter(|s| self.calls > 0 && self.measured & s.bit() == 0);
         ExplainReport {
@@ -225,6 +278,18 @@ impl Comparison {
             unavailable: missing.unavailable,
             kinds,
         }
+    }
+}
+
+/// What was asked for, beside ordinary ones.
+fn explained_asked((token, borders, sides): (AskedToken, Borders, Sides)) -> ExplainedKind {
+    ExplainedKind {
+        asked: Some(token),
+        // The borders know of the others only.
+        calls_total: sides.histogram.values().map(|(calls, _)| calls).sum(),
+        slow_from_seconds: None,
+        slow_tokens: Vec::new(),
+        ..explained((INTERVAL.to_string(), None), &borders, &sides)
     }
 }
 
@@ -248,12 +313,15 @@ fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
         },
         call: kind.0,
         of: kind.1,
+        asked: None,
         calls_total: borders.calls,
         median_seconds: seconds(borders.median as f64),
         verdict,
         slow_from_seconds: is_known.then(|| seconds(borders.slow as f64)),
         slow,
         ordinary,
+        moved: if differ { moved(&sides.slow.did, &sides.ordinary.did) } else { None },
+        outcome: if differ { outcome(&sides.slow.did, &sides.ordinary.did) } else { None },
         differences: if differ { differences(sides) } else { Vec::new() },
         counters: match differ {
             true => counters(&sides.slow.counters, &sides.ordinary.counters, more_seconds),

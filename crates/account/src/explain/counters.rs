@@ -7,30 +7,15 @@ use weigh_schema::Unit;
 use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{COUNTERS, Counter, CounterDifference};
 
-/// Means that differ by less than this factor are not named.
-const LEAST_RATIO: f64 = 1.25;
-/// Nor are counts and bytes that differ by less than this: one in ten calls.
-const LEAST_COUNT: f64 = 0.1;
+use super::tally::{self, Tally, great_and_small};
+
+/// Counts and bytes that differ by less than this are not named: one in ten calls.
+pub(super) const LEAST_COUNT: f64 = 0.1;
 /// Nor are times that differ by less than this share of what the slow calls took longer.
 const LEAST_TIME: f64 = 0.05;
-/// Nor is what differs by less than so many standard errors: so much comes by chance, now and then,
-/// where so many numbers are compared.
-const LEAST_ERRORS: f64 = 3.0;
-
 /// What some calls have of each of [`COUNTERS`].
 #[derive(Debug, Default)]
 pub(super) struct Counters(Vec<Tally>);
-
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    /// Calls of which the number is known.
-    known: u64,
-    /// Those that had any.
-    calls: u64,
-    /// As accounts hold it: whole numbers, whose sum is exact.
-    sum: f64,
-    squares: f64,
-}
 
 impl Counters {
     /// Takes a call in.
@@ -40,29 +25,8 @@ impl Counters {
         }
         for (tally, counter) in self.0.iter_mut().zip(COUNTERS.iter()) {
             let Some(raw) = counter.raw(row) else { continue };
-            tally.known += 1;
-            if raw > 0 {
-                tally.calls += 1;
-                tally.sum += raw as f64;
-                tally.squares += raw as f64 * raw as f64;
-            }
+            tally.add(raw);
         }
-    }
-}
-
-impl Tally {
-    fn mean(&self) -> f64 {
-        self.sum / self.known.max(1) as f64
-    }
-
-    fn variance(&self) -> f64 {
-        let squares = (self.squares - self.sum * self.mean()).max(0.0);
-        squares / (self.known.max(2) - 1) as f64
-    }
-
-    /// The square of the error of the mean.
-    fn error(&self) -> f64 {
-        self.variance() / self.known.max(1) as f64
     }
 }
 
@@ -87,21 +51,12 @@ pub(super) fn counters(
     found.into_iter().map(|(_, _, difference)| difference).collect()
 }
 
-fn great_and_small(slow: &Tally, ordinary: &Tally) -> (f64, f64) {
-    (slow.mean().max(ordinary.mean()), slow.mean().min(ordinary.mean()))
-}
-
 fn differ(counter: &Counter, slow: &Tally, ordinary: &Tally, more_seconds: f64) -> bool {
-    let (more, less) = great_and_small(slow, ordinary);
     let least = match counter.unit() {
         Unit::Seconds => more_seconds * 1e9 * LEAST_TIME,
         _ => LEAST_COUNT,
     };
-    let by_chance = (slow.error() + ordinary.error()).sqrt() * LEAST_ERRORS;
-    slow.known > 0
-        && ordinary.known > 0
-        && more >= less * LEAST_RATIO
-        && more - less >= least.max(by_chance)
+    tally::differ(slow, ordinary, least)
 }
 
 fn difference(counter: &Counter, slow: &Tally, ordinary: &Tally) -> CounterDifference {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use weigh_schema::call_row::CallRow;
+use weigh_schema::call_row::{CallRow, Returned};
 use weigh_schema::explain::{INTERVAL, Of};
 
 /// The intervals that threads are in.
@@ -49,7 +49,18 @@ impl Intervals {
 /// An interval with its first call in it.
 fn begun(call: CallRow, of: Of) -> CallRow {
     let token = call.interval.filter(|_| of == Of::Token).map(|interval| interval.token);
-    CallRow { call: INTERVAL.to_string(), of: token.map(|token| format!("token {token}")), ..call }
+    let result = moved(&call);
+    CallRow {
+        result,
+        call: INTERVAL.to_string(),
+        of: token.map(|token| format!("token {token}")),
+        ..call
+    }
+}
+
+/// What an interval has of a call's bytes.
+fn moved(call: &CallRow) -> Returned {
+    Returned(call.moved().and_then(|bytes| bytes.try_into().ok()).unwrap_or(0))
 }
 
 fn take_in(interval: &mut CallRow, call: &CallRow) {
@@ -58,6 +69,7 @@ fn take_in(interval: &mut CallRow, call: &CallRow) {
     interval.account.add(&call.account);
     // With what the program did between its calls.
     interval.account.set_time_ns(lasted.try_into().unwrap_or(0));
+    interval.result.0 = interval.result.0.saturating_add(moved(call).0);
     interval.measured &= call.measured;
     interval.absent = interval.absent.and(call.absent);
     interval.known_later &= call.known_later;
@@ -115,6 +127,21 @@ mod tests {
         let tokens: Vec<&str> = named.iter().filter_map(|row| row.2.as_deref()).collect();
         assert_eq!(tokens, ["token 4711", "token 4711", "token 4711", "token 0"]);
         assert_eq!(all(Of::Call, calls()).len(), 7);
+    }
+
+    #[test]
+    fn an_interval_moved_what_its_calls_did() {
+        let calls = [("openat", 3), ("read", 100), ("read", -11), ("write", 50)];
+        let mut intervals = Intervals::new(Of::Interval);
+        for (name, result) in calls {
+            let row = CallRow {
+                call: name.into(),
+                result: Returned(result),
+                ..call(1, 1, 1, Some((1, 1)))
+            };
+            assert!(intervals.add(row).is_none());
+        }
+        assert_eq!(intervals.rest().next().unwrap().moved(), Some(150));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::call::{Grouping, Sharing};
-use weigh_schema::explain::{Of, SlowRule};
+use weigh_schema::explain::{AskedToken, Of, SlowRule};
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, SUBSYSTEMS, Subsystem};
 
 use super::numbers::pid;
+use super::token::token;
 
 const CALLS_EXAMPLES: &str = "\
 Exit status:
@@ -186,7 +187,8 @@ Examples:
   weigh calls --per-call calls.parquet --by file -- ./server --once
   weigh explain calls.parquet
   weigh explain calls.parquet --call fsync --slow 10ms --page explain.html
-  weigh explain calls.parquet --by interval";
+  weigh explain calls.parquet --by interval
+  weigh explain calls.parquet --token req-17 --token 4711";
 
 /// Options of `weigh explain`.
 #[derive(Args, Debug)]
@@ -201,9 +203,15 @@ pub struct ExplainArguments {
     pub calls: Vec<String>,
 
     /// What is compared: each call with others of its kind; each interval of libweigh (a request)
-    /// with all others; or with those of its token.
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    pub by: CompareBy,
+    /// with all others; or with those of its token [default: call; with --token, interval].
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub by: Option<CompareBy>,
+
+    /// Compare the intervals of this token with the ordinary ones of all others, however long they took;
+    /// can be given several times. A number, or a text, of which a number is made as libweigh for
+    /// Python does it.
+    #[arg(long = "token", value_name = "TOKEN", value_parser = token, conflicts_with_all = ["slow", "calls"])]
+    pub tokens: Vec<AskedToken>,
 
     /// Which calls are slow: the slowest share of a kind, if they took twice the median; or all
     /// that took so long.
@@ -228,10 +236,9 @@ pub struct ExplainArguments {
 }
 
 /// What `weigh explain` compares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompareBy {
     /// Calls.
-    #[default]
     Call,
     /// Intervals of libweigh.
     Interval,

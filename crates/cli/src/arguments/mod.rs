@@ -5,11 +5,12 @@ mod io;
 mod numbers;
 mod others;
 mod run;
+mod token;
 mod trace;
 
 use clap::{Parser, Subcommand};
 
-pub use calls::{CallsArguments, CallsMechanism, ExplainArguments};
+pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use io::{
     IoArguments, IoBy, IoMechanism, IoSubject, IoTelling, MountArguments, RunIoMechanism,
 };

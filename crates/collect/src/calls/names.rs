@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weigh_schema::call::{COMPATIBLE_NAME, TRANSFERS};
+
 use super::layout::skeleton::types::{call_kind, no_call};
 
 /// Stands in the place of a call's number for stores to mapped files, between calls.
@@ -15,30 +17,6 @@ pub const URING: u64 = no_call::URING.0 as u64;
 
 /// Added to the numbers of 32-bit programs, which have others.
 const COMPATIBLE: u64 = 1 << 16;
-
-/// Calls that take a descriptor as their first argument and return how many bytes they moved.
-const TRANSFERS: &[&str] = &[
-    "read",
-    "write",
-    "pread64",
-    "pwrite64",
-    "readv",
-    "writev",
-    "preadv",
-    "pwritev",
-    "preadv2",
-    "pwritev2",
-    "recvfrom",
-    "recvmsg",
-    "sendto",
-    "sendmsg",
-    "sendfile",
-    "splice",
-    "tee",
-    "vmsplice",
-    "copy_file_range",
-    "getdents64",
-];
 
 /// Other calls that take a descriptor as their first argument.
 const OF_DESCRIPTORS: &[&str] = &[
@@ -99,14 +77,14 @@ pub fn name(number: u64) -> String {
 fn compatible(number: u64) -> String {
     let known = usize::try_from(number).ok().and_then(syscalls::x86::Sysno::new);
     known.map_or_else(
-        || format!("call {number} (32-bit)"),
-        |call| format!("{} (32-bit)", call.name()),
+        || format!("call {number}{COMPATIBLE_NAME}"),
+        |call| format!("{}{COMPATIBLE_NAME}", call.name()),
     )
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn compatible(number: u64) -> String {
-    format!("call {number} (32-bit)")
+    format!("call {number}{COMPATIBLE_NAME}")
 }
 
 /// What the kernel side is to know of each call; the part that its own code is of, where that is known.
@@ -135,6 +113,17 @@ mod tests {
         let numbers: Vec<String> = (0..1024).map(name).collect();
         for listed in TRANSFERS.iter().chain(OF_DESCRIPTORS) {
             assert!(numbers.iter().any(|name| name == listed), "no call is named {listed}");
+        }
+    }
+
+    #[test]
+    fn errors_are_called_what_others_call_them() {
+        let told = |number: i64| weigh_schema::call_row::Returned(-number).error();
+        for number in 1..134 {
+            let others = syscalls::Errno::new(number).name().map(str::to_string);
+            // Two numbers are no errors.
+            let others = others.unwrap_or_else(|| format!("error {number}"));
+            assert_eq!(told(number.into()), Some(others));
         }
     }
 

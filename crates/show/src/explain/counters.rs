@@ -6,7 +6,7 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::explain::{Counter, CounterDifference, ExplainedKind};
 use weigh_schema::subsystem::FOREIGN;
 
-use super::{NAMED_MOST, grouped, named};
+use super::{NAMED_MOST, compared, grouped, named};
 
 /// What counters are of that are of no part of the kernel.
 pub(super) const WHOLE: &str = "the CPU";
@@ -47,10 +47,11 @@ pub(super) fn still_open(kind: &ExplainedKind) -> Option<String> {
     let (slow, ordinary) = (kind.slow.open_calls_total?, kind.ordinary.open_calls_total?);
     (slow + ordinary > 0).then(|| {
         format!(
-            "still open: {} of {} slow ones and {} of {} ordinary ones caused something that had not \
+            "still open: {} of {} {} and {} of {} ordinary ones caused something that had not \
              come to its end, and is not in what is said of later",
             grouped(slow),
             grouped(kind.slow.calls_total),
+            compared(kind),
             grouped(ordinary),
             grouped(kind.ordinary.calls_total)
         )

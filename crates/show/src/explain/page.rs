@@ -61,6 +61,8 @@ pub struct KindRow {
     pub title: String,
     /// How many.
     pub calls: u64,
+    /// Whether those that are called slow here were asked for, however long they took.
+    pub asked: bool,
     /// Whether slow ones differ from ordinary ones.
     pub differs: bool,
     /// What there is to say.
@@ -121,8 +123,8 @@ pub fn render(report: &ExplainReport) -> String {
 
 /// The data of the page.
 pub fn page(report: &ExplainReport) -> ExplainPage {
-    let enough: Vec<&ExplainedKind> =
-        report.kinds.iter().filter(|kind| kind.verdict != Verdict::TooFew).collect();
+    let is_shown = |kind: &&ExplainedKind| kind.verdict != Verdict::TooFew || kind.asked.is_some();
+    let enough: Vec<&ExplainedKind> = report.kinds.iter().filter(is_shown).collect();
     let shown = &enough[..enough.len().min(KINDS_MOST)];
     let parts = coloured(shown);
     ExplainPage {
@@ -176,6 +178,7 @@ fn row(kind: &ExplainedKind, parts: &[&str], of: Of) -> KindRow {
     KindRow {
         title: title(kind),
         calls: kind.calls_total,
+        asked: kind.asked.is_some(),
         differs: kind.verdict == Verdict::Differ,
         sentences: sentences(kind, of),
         counters: kind.counters.iter().filter_map(counter).collect(),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::explain::{
-    CallGroup, CounterDifference, Difference, Doing, ExplainReport, ExplainedKind, INTERVAL, Of,
-    REPORT, RivalShare, SlowRule, TimeBucket, Unavailable, Verdict,
+    AskedToken, CallGroup, CounterDifference, Difference, Doing, ExplainReport, ExplainedKind,
+    INTERVAL, MovedDifference, Of, OutcomeDifference, REPORT, RivalShare, SlowRule, TimeBucket,
+    Unavailable, Verdict,
 };
 
 /// Slow fsyncs, for their device was busy with another's requests; and what is said of others.
@@ -13,7 +14,7 @@ pub fn slow() -> ExplainReport {
         schema: REPORT.to_string(),
         command: "./server --once '<b>'".to_string(),
         of: Of::Call,
-        slow: SlowRule::Share(0.01),
+        slow: Some(SlowRule::Share(0.01)),
         calls_total: 3507,
         untold_total: 12,
         lost_total: 3,
@@ -24,6 +25,7 @@ pub fn slow() -> ExplainReport {
         unavailable: ["udp_receipts_total", "later_lost_total"].map(unavailable).to_vec(),
         kinds: vec![
             fsync(),
+            great_reads(),
             few_reads(),
             other("read", 2_000, Verdict::NoneSlow),
             other("write", 500, Verdict::AllSlow),
@@ -50,13 +52,41 @@ pub fn requests() -> ExplainReport {
     }
 }
 
+/// Requests that were asked for: a slow one, one like others, and those of a program that made few.
+pub fn asked() -> ExplainReport {
+    let asked = |token, given: &str| Some(AskedToken { token, given: given.to_string() });
+    let requests = requests();
+    let kind = |token, given, verdict, took: f64| ExplainedKind {
+        asked: asked(token, given),
+        verdict,
+        slow_from_seconds: None,
+        slow: group(1, took, took, took),
+        slow_tokens: Vec::new(),
+        ..requests.kinds[0].clone()
+    };
+    let text = kind(3835346158826075702, "req-2", Verdict::Differ, 8.2e-3);
+    let rival = RivalShare { slow_total: 1, ..fsync().rivals[0].clone() };
+    let moved = great_reads().moved.map(|moved| MovedDifference { beyond_calls_total: 1, ..moved });
+    ExplainReport {
+        slow: None,
+        kinds: vec![
+            ExplainedKind { rivals: vec![rival], moved, counters: Vec::new(), ..text },
+            kind(17, "17", Verdict::Alike, 1.15e-3),
+            kind(18, "18", Verdict::Alike, 0.5e-3),
+            kind(19, "0019", Verdict::Alike, 1.35e-3),
+            kind(20, "20", Verdict::TooFew, 1e-3),
+        ],
+        ..requests
+    }
+}
+
 /// Nothing at all.
 pub fn nothing() -> ExplainReport {
     ExplainReport {
         schema: REPORT.to_string(),
         command: String::new(),
         of: Of::Call,
-        slow: SlowRule::Seconds(0.25),
+        slow: Some(SlowRule::Seconds(0.25)),
         calls_total: 0,
         untold_total: 0,
         lost_total: 0,
@@ -137,6 +167,9 @@ fn fsync() -> ExplainedKind {
             difference("kernel", Doing::Busy, 0.31e-3, 0.31e-3 - 1e-9),
             difference("fs", Doing::Waiting, 1e-6, 2e-6),
         ],
+        asked: None,
+        moved: None,
+        outcome: None,
         counters: vec![
             counter("block", "foreign_requests_total", [2.0, 0.0], [9, 0]),
             counter("block", "foreign_bytes_total", [94208.0, 0.0], [9, 0]),
@@ -170,6 +203,29 @@ fn fsync() -> ExplainedKind {
     }
 }
 
+/// Slow reads that moved more than the others, of which many had nothing to read.
+pub fn great_reads() -> ExplainedKind {
+    let errors = BTreeMap::from([("EAGAIN", 280), ("EINTR", 7)].map(|(e, n)| (e.to_string(), n)));
+    ExplainedKind {
+        call: "read".to_string(),
+        moved: Some(MovedDifference {
+            slow_bytes: 4e6,
+            ordinary_bytes: 100.0,
+            beyond_calls_total: 19,
+        }),
+        outcome: Some(OutcomeDifference {
+            slow_failed_total: 0,
+            ordinary_failed_total: 287,
+            slow_errors: BTreeMap::new(),
+            ordinary_errors: errors,
+        }),
+        slow: group(20, 1e-3, 3e-3, 2e-3),
+        ordinary: group(502, 0.9e-6, 1.1e-6, 1e-6),
+        differences: vec![difference("kernel", Doing::Busy, 2e-3, 1e-6)],
+        ..few_reads()
+    }
+}
+
 /// Two slow ones, and no rival.
 fn few_reads() -> ExplainedKind {
     ExplainedKind {
@@ -197,6 +253,9 @@ fn other(call: &str, calls_total: u64, verdict: Verdict) -> ExplainedKind {
         slow: CallGroup::default(),
         ordinary: CallGroup::default(),
         differences: Vec::new(),
+        asked: None,
+        moved: None,
+        outcome: None,
         counters: Vec::new(),
         rivals: Vec::new(),
         slow_tokens: Vec::new(),
