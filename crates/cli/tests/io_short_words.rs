@@ -14,6 +14,7 @@ use support::{is_root, workload};
 const NOBODY: u32 = 65534;
 const CHUNK: u64 = 1021;
 const CALLS: u64 = 980;
+const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads");
 
 /// By a tracer: with a filter in the job, without one, and beside a library that can not be in such programs.
 const WAYS: [&[&str]; 3] = [
@@ -59,86 +60,41 @@ fn built(scratch: &Scratch, name: &str, flags: &[&str], sources: &[String]) -> O
     is_there.then_some(path)
 }
 
-/// What needs no C library, and has all its data below 4 GiB.
-const FREE: [&str; 6] =
-    ["-nostdlib", "-static", "-fno-stack-protector", "-fno-pic", "-no-pie", "-mgeneral-regs-only"];
-
-/// A program that calls the kernel by the numbers of 32-bit programs, and by nothing else.
-const BY_NUMBER: &str = r#"
-#ifdef __x86_64__
-#define MORE , "r8", "r9", "r10", "r11"
-#else
-#define MORE
-#endif
-typedef unsigned int word;
-#define AT(object) ((word)(unsigned long)(object))
-static int call(int number, word a, word b, word c, word d, word e) {
-    int result;
-    __asm__ volatile("int $0x80" : "=a"(result)
-                     : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d), "D"(e) : "memory" MORE);
-    return result;
+/// The workload that calls the kernel by the numbers of 32-bit programs, as one of 32 bits.
+fn built_by_number(scratch: &Scratch) -> Option<String> {
+    // As tests/workloads/Makefile has them.
+    let flags = ["-m32", "-nostdlib", "-static", "-fno-stack-protector", "-fno-pic", "-no-pie"];
+    built(scratch, "by-number-32", &flags, &[format!("{WORKLOADS}/alone/by-number.c")])
 }
-static char bytes[1021], from[] = "source", to[] = "far";
-static word pieces[4], arguments[6], position[2], offset[2] = { 100, 77 };
-static int ends[2];
-/* Of mmap: the program's file has it, and the program has not touched it. */
-static const word away[1024] __attribute__((aligned(4096))) = { 0, 4096, 1, 2, 100, 0 };
-void _start(void) {
-    int file = call(5, AT(from), 0, 0, 0, 0), far = call(5, AT(to), 0101102, 0644, 0, 0), all = 0, well;
-    for (int got = 1; got > 0 && all < 1000003; all += got)
-        got = call(3, file, AT(bytes), sizeof bytes, 0, 0);
-    /* Behind 4 GiB: the offset is in two halves. */
-    well = call(181, far, AT(bytes), 1021, 7, 1) == 1021;
-    pieces[0] = AT(bytes), pieces[1] = 3, pieces[2] = AT(bytes) + 3, pieces[3] = 400;
-    well &= call(334, far, AT(pieces), 2, 2000, 1) == 403;
-    well &= call(140, far, 0, 5, AT(position), 0) == 0;
-    well &= call(187, far, file, AT(offset), 4099, 0) == 4099;
-    well &= call(63, file, 100, 0, 0, 0) == 100;
-    well &= call(219, AT(away), 4096, 4, 0, 0) == 0;
-    well &= (word)call(90, AT(away), 0, 0, 0, 0) < 0xfffff000u;
-    /* A pair of sockets: one sends to the other. */
-    arguments[0] = 1, arguments[1] = 1, arguments[2] = 0, arguments[3] = AT(ends);
-    well &= call(102, 8, AT(arguments), 0, 0, 0) == 0;
-    arguments[0] = ends[0], arguments[1] = AT(bytes), arguments[2] = 911, arguments[3] = 0;
-    well &= call(102, 9, AT(arguments), 0, 0, 0) == 911;
-    arguments[0] = ends[1], arguments[2] = 1021;
-    well &= call(102, 10, AT(arguments), 0, 0, 0) == 911;
-    call(6, far, 0, 0, 0, 0);
-    call(1, well && all == 1000003 ? 0 : 1, 0, 0, 0, 0);
-}
-"#;
 
 #[test]
 fn calls_by_their_own_numbers_are_counted_to_the_byte() {
     const HIGH: u64 = 1 << 32;
     let scratch = Scratch::new();
     let (from, far) = (source(&scratch), text(&scratch.path("work/far")));
-    let code = scratch.path("by-number.c");
-    std::fs::write(&code, BY_NUMBER).expect("a file");
-    for (name, size) in [("of-32-bits", "-m32"), ("of-64-bits", "-m64")] {
-        let flags = [&FREE[..], &[size]].concat();
-        let Some(program) = built(&scratch, name, &flags, &[text(&code)]) else { continue };
+    let programs = [Some(workload("by-number")), built_by_number(&scratch)];
+    for program in programs.into_iter().flatten() {
         for (way, user) in ways() {
             let _ = std::fs::remove_file(&far);
             let report = io(user, &scratch, way, &[&program]);
             let read = row(&report, &from);
-            assert_eq!(moved(read, "plain"), [BYTES, CALLS, 0, 0], "{name} {way:?}");
-            assert_eq!(moved(read, "copied"), [4099, 1, 0, 0], "{name} {way:?}");
+            assert_eq!(moved(read, "plain"), [BYTES, CALLS, 0, 0], "{program} {way:?}");
+            assert_eq!(moved(read, "copied"), [4099, 1, 0, 0], "{program} {way:?}");
             assert_eq!([number(read, "opens_total"), number(read, "maps_total")], [1, 1]);
             assert_eq!(number(read, "placed_total"), CALLS + 1);
             assert_eq!(number(read, "reread_bytes"), 4099, "from 100 on, again");
             let written = row(&report, &far);
-            assert_eq!(moved(written, "positioned"), [0, 0, 1021, 1], "{name} {way:?}");
-            assert_eq!(moved(written, "vectored"), [0, 0, 403, 1], "{name} {way:?}");
-            assert_eq!(moved(written, "copied"), [0, 0, 4099, 1], "{name} {way:?}");
+            assert_eq!(moved(written, "positioned"), [0, 0, 1021, 1], "{program} {way:?}");
+            assert_eq!(moved(written, "vectored"), [0, 0, 403, 1], "{program} {way:?}");
+            assert_eq!(moved(written, "copied"), [0, 0, 4099, 1], "{program} {way:?}");
             let of = |key: &str| number(written, key);
-            assert_eq!([of("highest_bytes"), of("lowest_bytes")], [HIGH + 2403, 5], "{name}");
+            assert_eq!([of("highest_bytes"), of("lowest_bytes")], [HIGH + 2403, 5], "{program}");
             let once = ["seeks_total", "opens_total", "closes_total", "truncates_total"];
-            assert_eq!(once.map(of), [1; 4], "{name} {way:?}");
+            assert_eq!(once.map(of), [1; 4], "{program} {way:?}");
             let files = report["files"].as_array().expect("files").iter();
             let messages: Vec<[u64; 4]> = files.map(|row| moved(row, "message")).collect();
             let sum = |at: usize| messages.iter().map(|moved| moved[at]).sum::<u64>();
-            assert_eq!([sum(0), sum(1), sum(2), sum(3)], [911, 1, 911, 1], "{name} {way:?}");
+            assert_eq!([sum(0), sum(1), sum(2), sum(3)], [911, 1, 911, 1], "{program} {way:?}");
         }
     }
 }
@@ -152,14 +108,10 @@ fn a_cold_file_is_read_by_calls() {
     }
     let scratch = Scratch::new();
     let from = source(&scratch);
-    let code = scratch.path("by-number.c");
-    std::fs::write(&code, BY_NUMBER).expect("a file");
-    let flags = [&FREE[..], &["-m64"]].concat();
-    let Some(program) = built(&scratch, "of-64-bits", &flags, &[text(&code)]) else { return };
     let file = std::fs::File::open(&from).expect("a file");
     file.sync_all().expect("it is on its device");
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it leaves");
-    let report = io(None, &scratch, KERNELS[0], &[&program]);
+    let report = io(None, &scratch, KERNELS[0], &[&workload("by-number")]);
     let read = row(&report, &from);
     assert_eq!(moved(read, "mapped"), [0; 4], "{report}");
     assert_eq!(number(read, "filled_bytes"), BYTES.next_multiple_of(4096), "{report}");
@@ -201,8 +153,7 @@ fn comparable(report: &Value, paths: &[&str]) -> Vec<Value> {
 
 /// The workload of all kinds of calls, with a C library of 32 bits.
 fn built_io(scratch: &Scratch, name: &str, more: &[&str]) -> Option<String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads");
-    let sources = ["io.c", "common.c"].map(|name| format!("{folder}/{name}"));
+    let sources = ["io.c", "common.c"].map(|name| format!("{WORKLOADS}/{name}"));
     // The headers of the kernel are there for programs of 64 bits alone, and are the same.
     let kernels = ["-idirafter", "/usr/include/x86_64-linux-gnu"];
     let flags = ["-m32", "-O1", "-std=gnu17", "-D_GNU_SOURCE", "-pthread"];
