@@ -166,7 +166,7 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_short_words|io_terminal|io_traced|mechanisms|mount|calls_accuracy|trace_agent|trace_clients|trace_end|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
+	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_terminal|io_traced|mechanisms|mount|calls_accuracy|trace_agent|trace_clients|trace_end|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
@@ -198,7 +198,7 @@ vm() {
 		children_that_share_a_position the_command_keeps_its_output the_order_of_reads_is_known \
 		who_wrote_what_others_read what_is_read_again_is_known ten_thousand_short_processes \
 		a_snapshot_while_programs_begin when_weigh_is_killed what_a_killed_weigh_leaves \
-		a_static_tracer_without_names a_job_that_traces \
+		a_static_tracer_without_names a_job_that_traces a_program_of_32_bits_is_counted_as_one_of_64_is \
 		memory_that_is_a_file_has_its_name python_reads_along nothing_is_told_of_others a_user_follows_his_own_command; do
 		skips+=(--skip "$name")
 	done

@@ -1,5 +1,5 @@
-//! Programs of 32 bits, and those that call as such do (`int $0x80`), under a tracer: counted to the byte, by the same
-//! rules as others, and equal with what the kernel itself has counted.
+//! Programs of 32 bits, and those that call as such do (`int $0x80`), under a tracer and by the
+//! kernel side: counted to the byte, by the same rules as others, and equal with what the kernel itself has counted.
 #![cfg(target_arch = "x86_64")]
 
 mod support;
@@ -7,20 +7,30 @@ mod support;
 use std::process::Command;
 
 use serde_json::Value;
-use support::run::{Scratch, weigh_as};
+use support::run::{Scratch, is_stored, weigh_as};
 use support::told::{BYTES, is_whole, moved, number, row, rows, source, text};
 use support::{is_root, workload};
 
 const NOBODY: u32 = 65534;
 const CHUNK: u64 = 1021;
 const CALLS: u64 = 980;
+const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads");
 
-/// With a filter in the job, without one, and beside a library that can not be in such programs.
+/// By a tracer: with a filter in the job, without one, and beside a library that can not be in such programs.
 const WAYS: [&[&str]; 3] = [
     &["--mechanism", "ptrace"],
     &["--mechanism", "ptrace", "--no-seccomp"],
     &["--mechanism", "preload+ptrace"],
 ];
+
+/// By the kernel side, which takes root.
+const KERNELS: [&[&str]; 2] = [&["--mechanism", "bpf"], &["--mechanism", "preload+bpf"]];
+
+/// All that can be had here, and who is to be measured by each.
+fn ways() -> impl Iterator<Item = (&'static [&'static str], Option<u32>)> {
+    let kernels = KERNELS.into_iter().filter(|_| is_root());
+    WAYS.into_iter().map(|way| (way, Some(NOBODY))).chain(kernels.map(|way| (way, None)))
+}
 
 #[track_caller]
 fn io(user: Option<u32>, scratch: &Scratch, way: &[&str], command: &[&str]) -> Value {
@@ -29,9 +39,11 @@ fn io(user: Option<u32>, scratch: &Scratch, way: &[&str], command: &[&str]) -> V
     let output = weigh_as(user, scratch, &arguments);
     assert!(output.status.success(), "{way:?} {command:?}: {output:?}");
     let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
-    match way[1] {
-        "ptrace" => assert!(report.get("notes").is_none(), "{}", report["notes"]),
-        _ => is_whole(&report),
+    if way[1] == "preload+ptrace" {
+        is_whole(&report);
+    }
+    for key in ["notes", "quality", "rest"] {
+        assert!(report.get(key).is_none(), "{way:?} {command:?}: {}", report[key]);
     }
     report
 }
@@ -48,112 +60,64 @@ fn built(scratch: &Scratch, name: &str, flags: &[&str], sources: &[String]) -> O
     is_there.then_some(path)
 }
 
-/// What needs no C library, and has all its data below 4 GiB.
-const FREE: [&str; 6] =
-    ["-nostdlib", "-static", "-fno-stack-protector", "-fno-pic", "-no-pie", "-mgeneral-regs-only"];
-
-/// A program that calls the kernel by the numbers of 32-bit programs, and by nothing else.
-const BY_NUMBER: &str = r#"
-#ifdef __x86_64__
-#define MORE , "r8", "r9", "r10", "r11"
-#else
-#define MORE
-#endif
-typedef unsigned int word;
-#define AT(object) ((word)(unsigned long)(object))
-static int call(int number, word a, word b, word c, word d, word e) {
-    int result;
-    __asm__ volatile("int $0x80" : "=a"(result)
-                     : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d), "D"(e) : "memory" MORE);
-    return result;
+/// The workload that calls the kernel by the numbers of 32-bit programs, as one of 32 bits.
+fn built_by_number(scratch: &Scratch) -> Option<String> {
+    // As tests/workloads/Makefile has them.
+    let flags = ["-m32", "-nostdlib", "-static", "-fno-stack-protector", "-fno-pic", "-no-pie"];
+    built(scratch, "by-number-32", &flags, &[format!("{WORKLOADS}/alone/by-number.c")])
 }
-static char bytes[1021], from[] = "source", to[] = "far";
-static word pieces[4], arguments[6], position[2], offset[2] = { 100, 77 };
-static int ends[2];
-void _start(void) {
-    int file = call(5, AT(from), 0, 0, 0, 0), far = call(5, AT(to), 0101102, 0644, 0, 0), all = 0, well;
-    for (int got = 1; got > 0 && all < 1000003; all += got)
-        got = call(3, file, AT(bytes), sizeof bytes, 0, 0);
-    /* Behind 4 GiB: the offset is in two halves. */
-    well = call(181, far, AT(bytes), 1021, 7, 1) == 1021;
-    pieces[0] = AT(bytes), pieces[1] = 3, pieces[2] = AT(bytes) + 3, pieces[3] = 400;
-    well &= call(334, far, AT(pieces), 2, 2000, 1) == 403;
-    well &= call(140, far, 0, 5, AT(position), 0) == 0;
-    well &= call(187, far, file, AT(offset), 4099, 0) == 4099;
-    word mapped[6] = { 0, 4096, 1, 2, file, 0 };
-    for (int i = 0; i < 6; i++) arguments[i] = mapped[i];
-    well &= (word)call(90, AT(arguments), 0, 0, 0, 0) < 0xfffff000u;
-    /* A pair of sockets: one sends to the other. */
-    arguments[0] = 1, arguments[1] = 1, arguments[2] = 0, arguments[3] = AT(ends);
-    well &= call(102, 8, AT(arguments), 0, 0, 0) == 0;
-    arguments[0] = ends[0], arguments[1] = AT(bytes), arguments[2] = 911, arguments[3] = 0;
-    well &= call(102, 9, AT(arguments), 0, 0, 0) == 911;
-    arguments[0] = ends[1], arguments[2] = 1021;
-    well &= call(102, 10, AT(arguments), 0, 0, 0) == 911;
-    call(6, far, 0, 0, 0, 0);
-    call(1, well && all == 1000003 ? 0 : 1, 0, 0, 0, 0);
-}
-"#;
 
 #[test]
 fn calls_by_their_own_numbers_are_counted_to_the_byte() {
     const HIGH: u64 = 1 << 32;
     let scratch = Scratch::new();
     let (from, far) = (source(&scratch), text(&scratch.path("work/far")));
-    let code = scratch.path("by-number.c");
-    std::fs::write(&code, BY_NUMBER).expect("a file");
-    for (name, size) in [("of-32-bits", "-m32"), ("of-64-bits", "-m64")] {
-        let flags = [&FREE[..], &[size]].concat();
-        let Some(program) = built(&scratch, name, &flags, &[text(&code)]) else { continue };
-        for way in WAYS {
+    let programs = [Some(workload("by-number")), built_by_number(&scratch)];
+    for program in programs.into_iter().flatten() {
+        for (way, user) in ways() {
             let _ = std::fs::remove_file(&far);
-            let report = io(Some(NOBODY), &scratch, way, &[&program]);
+            let report = io(user, &scratch, way, &[&program]);
             let read = row(&report, &from);
-            assert_eq!(moved(read, "plain"), [BYTES, CALLS, 0, 0], "{name} {way:?}");
-            assert_eq!(moved(read, "copied"), [4099, 1, 0, 0], "{name} {way:?}");
+            assert_eq!(moved(read, "plain"), [BYTES, CALLS, 0, 0], "{program} {way:?}");
+            assert_eq!(moved(read, "copied"), [4099, 1, 0, 0], "{program} {way:?}");
             assert_eq!([number(read, "opens_total"), number(read, "maps_total")], [1, 1]);
             assert_eq!(number(read, "placed_total"), CALLS + 1);
             assert_eq!(number(read, "reread_bytes"), 4099, "from 100 on, again");
             let written = row(&report, &far);
-            assert_eq!(moved(written, "positioned"), [0, 0, 1021, 1], "{name} {way:?}");
-            assert_eq!(moved(written, "vectored"), [0, 0, 403, 1], "{name} {way:?}");
-            assert_eq!(moved(written, "copied"), [0, 0, 4099, 1], "{name} {way:?}");
+            assert_eq!(moved(written, "positioned"), [0, 0, 1021, 1], "{program} {way:?}");
+            assert_eq!(moved(written, "vectored"), [0, 0, 403, 1], "{program} {way:?}");
+            assert_eq!(moved(written, "copied"), [0, 0, 4099, 1], "{program} {way:?}");
             let of = |key: &str| number(written, key);
-            assert_eq!([of("highest_bytes"), of("lowest_bytes")], [HIGH + 2403, 5], "{name}");
+            assert_eq!([of("highest_bytes"), of("lowest_bytes")], [HIGH + 2403, 5], "{program}");
             let once = ["seeks_total", "opens_total", "closes_total", "truncates_total"];
-            assert_eq!(once.map(of), [1; 4], "{name} {way:?}");
+            assert_eq!(once.map(of), [1; 4], "{program} {way:?}");
             let files = report["files"].as_array().expect("files").iter();
             let messages: Vec<[u64; 4]> = files.map(|row| moved(row, "message")).collect();
             let sum = |at: usize| messages.iter().map(|moved| moved[at]).sum::<u64>();
-            assert_eq!([sum(0), sum(1), sum(2), sum(3)], [911, 1, 911, 1], "{name} {way:?}");
+            assert_eq!([sum(0), sum(1), sum(2), sum(3)], [911, 1, 911, 1], "{program} {way:?}");
         }
     }
 }
 
-/// The kernel side does not know their arguments: it says how many calls on files there were, and calls nothing exact.
+/// What a call brings into the page cache is its own, and no mapped memory's.
 #[test]
-fn the_kernel_side_counts_how_many_are_missing() {
-    if !is_root() {
+fn a_cold_file_is_read_by_calls() {
+    // What is in memory alone is never cold.
+    if !is_root() || !is_stored() {
         return;
     }
     let scratch = Scratch::new();
     let from = source(&scratch);
-    let code = scratch.path("by-number.c");
-    std::fs::write(&code, BY_NUMBER).expect("a file");
-    let flags = [&FREE[..], &["-m64"]].concat();
-    let Some(program) = built(&scratch, "of-64-bits", &flags, &[text(&code)]) else { return };
-    let json = text(&scratch.path("io.json"));
-    let arguments = ["io", "-q", "--mechanism", "bpf", "--json", &json, "--", &program];
-    let output = weigh_as(None, &scratch, &arguments);
-    assert!(output.status.success(), "{output:?}");
-    let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
-    assert!(rows(&report, &from).iter().all(|row| moved(row, "plain") == [0; 4]), "{report}");
-    assert_eq!(report["quality"], "estimated", "{report}");
-    // Two opens, the reads, what is done with the other file, mmap, socketcall three times, close.
-    let expected = format!("{} calls of 32-bit programs", 2 + CALLS + 4 + 1 + 3 + 1);
-    let notes = report["notes"].as_array().expect("notes").iter().flat_map(Value::as_str);
-    let named = notes.filter(|note| note.starts_with(&expected)).count();
-    assert_eq!(named, 1, "{expected}: {}", report["notes"]);
+    let file = std::fs::File::open(&from).expect("a file");
+    file.sync_all().expect("it is on its device");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it leaves");
+    let report = io(None, &scratch, KERNELS[0], &[&workload("by-number")]);
+    let read = row(&report, &from);
+    assert_eq!(moved(read, "mapped"), [0; 4], "{report}");
+    assert_eq!(number(read, "filled_bytes"), BYTES.next_multiple_of(4096), "{report}");
+    let process = &report["processes"][0];
+    assert_eq!(process["read_bytes"], BYTES + 4099 + 911, "{process}");
+    assert!(process.get("moved_quality").is_none(), "{process}");
 }
 
 /// What of a report is the same whatever numbers a program calls by.
@@ -172,7 +136,8 @@ fn comparable(report: &Value, paths: &[&str]) -> Vec<Value> {
     ];
     let of_row = |row: &Value| {
         let numbers = KEYS.map(|key| number(row, key));
-        let kinds = ["plain", "positioned", "vectored", "copied"].map(|kind| moved(row, kind));
+        let kinds =
+            ["plain", "positioned", "vectored", "copied", "aio"].map(|kind| moved(row, kind));
         serde_json::json!([row["name"], numbers, kinds])
     };
     let named = paths.iter().flat_map(|path| rows(report, path)).map(of_row);
@@ -186,23 +151,25 @@ fn comparable(report: &Value, paths: &[&str]) -> Vec<Value> {
     named.chain(others).collect()
 }
 
+/// The workload of all kinds of calls, with a C library of 32 bits.
+fn built_io(scratch: &Scratch, name: &str, more: &[&str]) -> Option<String> {
+    let sources = ["io.c", "common.c"].map(|name| format!("{WORKLOADS}/{name}"));
+    // The headers of the kernel are there for programs of 64 bits alone, and are the same.
+    let kernels = ["-idirafter", "/usr/include/x86_64-linux-gnu"];
+    let flags = ["-m32", "-O1", "-std=gnu17", "-D_GNU_SOURCE", "-pthread"];
+    built(scratch, name, &[&flags[..], &kernels, more].concat(), &sources)
+}
+
 /// With a C library of 32 bits, by every kind of call: the same as a program of 64 bits does.
 #[test]
 fn a_program_of_32_bits_is_counted_as_one_of_64_is() {
     let scratch = Scratch::new();
     let from = source(&scratch);
     let to = text(&scratch.path("work/to"));
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads");
-    let sources = ["io.c", "common.c"].map(|name| format!("{folder}/{name}"));
-    // The headers of the kernel are there for programs of 64 bits alone, and are the same.
-    let kernels = ["-idirafter", "/usr/include/x86_64-linux-gnu"];
-    let flags = ["-m32", "-O1", "-std=gnu17", "-D_GNU_SOURCE", "-pthread"];
-    let flags = [&flags[..], &kernels].concat();
-    let long_offsets = [&flags[..], &["-static", "-D_FILE_OFFSET_BITS=64"]].concat();
     let programs = [
-        built(&scratch, "io-32", &flags, &sources),
-        built(&scratch, "io-32-static", &[&flags[..], &["-static"]].concat(), &sources),
-        built(&scratch, "io-32-long", &long_offsets, &sources),
+        built_io(&scratch, "io-32", &[]),
+        built_io(&scratch, "io-32-static", &["-static"]),
+        built_io(&scratch, "io-32-long", &["-static", "-D_FILE_OFFSET_BITS=64"]),
     ];
     let own = workload("io-static");
     let kinds: [(&str, bool, bool); 17] = [
@@ -242,5 +209,33 @@ fn a_program_of_32_bits_is_counted_as_one_of_64_is() {
             let user = (which > 0 || !is_root()).then_some(NOBODY);
             assert_eq!(of(user, program, way), expected, "{kind} {program} {way:?} {user:?}");
         }
+        // And by the kernel side, which is slower to begin.
+        let program = programs[place % programs.len()].as_ref().filter(|_| is_root());
+        if let Some(program) = program {
+            let way = KERNELS[place % KERNELS.len()];
+            assert_eq!(of(None, program, way), expected, "{kind} {program} {way:?}");
+        }
+    }
+}
+
+/// Requests, and the vectors that they lie in, are as short.
+#[test]
+fn aio_of_a_program_of_32_bits_is_counted_by_the_kernel_side() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let to = text(&scratch.path("work/to"));
+    let Some(program) = built_io(&scratch, "io-32-static", &["-static"]) else { return };
+    for (kind, path) in [("aio-read", &from), ("aio-write", &to)] {
+        let of = |program: &str| {
+            let _ = std::fs::remove_file(&to);
+            let words = [program, kind, &BYTES.to_string(), &CHUNK.to_string(), path];
+            comparable(&io(None, &scratch, KERNELS[0], &words), &[&from, &to])
+        };
+        let (expected, found) = (of(&workload("io-static")), of(&program));
+        assert!(expected.iter().any(|row| row.to_string().contains(&BYTES.to_string())), "{kind}");
+        assert_eq!(found, expected, "{kind}");
     }
 }

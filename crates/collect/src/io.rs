@@ -147,6 +147,7 @@ impl KernelIo {
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             calls::fill(&mut constants.calls, matches!(whose, Whose::Beside(_)));
+            short::fill(&mut constants.short_calls, &mut constants.calls_behind);
             constants.tells_calls = telling == Telling::Each;
             constants.by_thread = apart == Apart::Threads;
             match whose {

@@ -257,7 +257,7 @@ fn left_processes(book: &IoBook) -> Option<String> {
     })
 }
 
-/// Calls on files whose numbers are other calls'.
+/// Calls of 32-bit programs of which it is not known what they did.
 fn foreign_calls(book: &IoBook) -> u64 {
     book.processes.values().map(|process| process.foreign_calls).sum()
 }
@@ -267,8 +267,7 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
     let lost = [
         (
             foreign_calls(book),
-            "calls of 32-bit programs are not followed: their numbers are other calls'; on x86 --mechanism ptrace \
-             counts them",
+            "calls of 32-bit programs are missing: their numbers are not known, or their arguments could not be read",
         ),
         (run.tally.lost_threads, "threads found no room: their calls are missing"),
         (run.tally.lost_processes, "processes found no room: they have no name"),

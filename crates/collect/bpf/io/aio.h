@@ -9,6 +9,7 @@
 
 #include "account.h"
 #include "ahead.h"
+#include "short.h"
 
 #define MAX_REQUESTS 65536
 #define MAX_BATCH 4096
@@ -61,7 +62,7 @@ const volatile struct aio_request request_layout;
 struct aio_batch {
 	__u64 address;
 	struct io_window *window;
-	__u32 pid, unused;
+	__u32 pid, word_bytes;
 };
 
 static long submit_one(__u32 index, struct aio_batch *batch)
@@ -71,8 +72,8 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	struct aio_request request = {};
 	struct aio_control control;
 
-	if (bpf_probe_read_user(&key.control, sizeof(key.control),
-				(void *)(batch->address + index * sizeof(__u64))) ||
+	if (read_word(&key.control, batch->address + index * batch->word_bytes,
+		      batch->word_bytes) ||
 	    bpf_probe_read_user(&control, sizeof(control), (void *)key.control))
 		return 1;
 	switch (control.operation) {
@@ -115,7 +116,12 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 static __always_inline void aio_submits(struct io_window *window, __u32 pid, __u64 count,
 					__u64 address)
 {
-	struct aio_batch batch = { .address = address, .window = window, .pid = pid };
+	struct aio_batch batch = {
+		.address = address,
+		.window = window,
+		.pid = pid,
+		.word_bytes = word_bytes(window),
+	};
 
 	bpf_loop(count > MAX_BATCH ? MAX_BATCH : count, submit_one, &batch, 0);
 }

@@ -30,11 +30,11 @@ static __always_inline bool is_of_call(struct io_window *window, struct task_str
 		return true;
 	case CALL_SENDFILE:
 	case CALL_TEE:
-		other = ARGUMENT_2(regs);
+		other = ARGUMENT(2, window, regs);
 		break;
 	case CALL_SPLICE:
 	case CALL_COPY_RANGE:
-		other = ARGUMENT_3(regs);
+		other = ARGUMENT(3, window, regs);
 		break;
 	}
 	return inode_at(task, window->descriptor) == inode ||

@@ -30,12 +30,31 @@ static __always_inline void closes(struct io_window *window, struct task_struct 
 		tell_use(file);
 }
 
+/* One of a 32-bit program, whose arguments could not be read. */
+static __noinline int count_foreign(void)
+{
+	struct io_process *process = process_of((__u32)(bpf_get_current_pid_tgid() >> 32));
+
+	if (process)
+		add(&process->foreign_calls, 1);
+	return 0;
+}
+
+/* What the call of a 32-bit program does that begins. */
+static __always_inline __u32 begins_short(struct io_window *window, struct pt_regs *regs, __u32 number)
+{
+	__u32 call = widen(window, regs, number);
+
+	/* No file is found by it before the arguments are there. */
+	window->descriptor = are_in_memory(window) ? -1 : window->arguments[0];
+	return call;
+}
+
 /* The call as it is while it is open; the number that is not of a call on files gives nothing. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 {
 	struct task_struct *task;
-	struct io_process *process;
 	struct io_window *window;
 	bool is_short;
 	__u32 call;
@@ -53,29 +72,31 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	if (!window)
 		return 0;
 	if (is_short) {
-		process = call & CALL_SHORT ? process_of(task->tgid) : 0;
-		if (process)
-			add(&process->foreign_calls, 1);
-		return 0;
+		call = call & CALL_SHORT ? begins_short(window, regs, number) : CALL_NONE;
+		if (!call)
+			return 0;
+	} else {
+		call &= ~CALL_SHORT;
+		if (call == CALL_MARK) {
+			hear(window, regs);
+			return 0;
+		}
+		window->shape = SHAPE_OWN;
+		window->number = number;
+		window->descriptor = ARGUMENT_1(regs);
 	}
-	call &= ~CALL_SHORT;
-	if (call == CALL_MARK) {
-		hear(window, regs);
-		return 0;
-	}
-	window->descriptor = ARGUMENT_1(regs);
 	window->inside = call;
 	window->fills = 0;
 	/* What comes into the page cache meanwhile is this call's all the same. */
 	window->is_marked = is_marked(window, call);
 	if (window->is_marked && call != CALL_CLOSE)
 		return 0;
-	window->number = number;
 	window->began = bpf_ktime_get_ns();
 	if (call == CALL_CLOSE)
 		closes(window, task);
 	else if (call == CALL_AIO_SUBMIT)
-		aio_submits(window, task->tgid, ARGUMENT_2(regs), ARGUMENT_3(regs));
+		aio_submits(window, task->tgid, ARGUMENT(2, window, regs),
+			    ARGUMENT(3, window, regs));
 	return 0;
 }
 
@@ -126,6 +147,8 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	window->inside = 0;
 	if (window->is_marked)
 		return 0;
+	if (are_in_memory(window) && !fetch_arguments(window))
+		return count_foreign();
 	did = &window->did[0];
 	__builtin_memset(did, 0, sizeof(*did));
 	window->ends[0] = window->ends[1] = -1;

@@ -17,27 +17,31 @@
 #define MAX_PIECES 1024 /* of a vector: the kernel takes no more */
 
 /* Where a transfer began that took its offset from a variable, if it took it from one. */
-static __always_inline void place_by(struct io_doing *did, __u64 pointer)
+static __always_inline void place_by(struct io_window *window, struct io_doing *did, __u64 pointer)
 {
-	__s64 offset = 0;
+	__u32 bytes = window->shape == SHAPE_SHORT_OFFSET ? sizeof(__u32) : sizeof(__u64);
+	__u64 offset;
 
 	did->is_placed = 2;
 	if (!pointer)
 		return;
-	bpf_probe_read_user(&offset, sizeof(offset), (void *)pointer);
+	read_word(&offset, pointer, bytes);
 	did->from = offset - did->bytes;
 	did->is_placed = 1;
 }
 
 struct vector {
 	__u64 address, bytes;
+	__u32 word_bytes, unused;
 };
 
+/* An address, and a length. */
 static long one_piece(__u32 index, struct vector *vector)
 {
-	__u64 length = 0;
+	__u64 length;
 
-	bpf_probe_read_user(&length, sizeof(length), (void *)(vector->address + 16 * index + 8));
+	read_word(&length, vector->address + (2 * index + 1) * vector->word_bytes,
+		  vector->word_bytes);
 	vector->bytes += length;
 	return 0;
 }
@@ -46,7 +50,7 @@ static long one_piece(__u32 index, struct vector *vector)
 static __noinline int asks(struct io_window *window, struct pt_regs *regs, __u32 call)
 {
 	struct io_doing *did = &window->did[0];
-	struct vector vector = {};
+	struct vector vector = { .word_bytes = word_bytes(window) };
 	__u64 pieces;
 
 	did->is_asked = 1;
@@ -56,22 +60,22 @@ static __noinline int asks(struct io_window *window, struct pt_regs *regs, __u32
 	case CALL_PREAD:
 	case CALL_PWRITE:
 	case CALL_TEE:
-		did->asked = ARGUMENT_3(regs);
+		did->asked = ARGUMENT(3, window, regs);
 		break;
 	case CALL_SENDFILE:
-		did->asked = ARGUMENT_4(regs);
+		did->asked = ARGUMENT(4, window, regs);
 		break;
 	case CALL_SPLICE:
 	case CALL_COPY_RANGE:
-		did->asked = ARGUMENT_5(regs);
+		did->asked = ARGUMENT(5, window, regs);
 		break;
 	case CALL_READV:
 	case CALL_WRITEV:
 	case CALL_PREADV:
 	case CALL_PWRITEV:
 	case CALL_VMSPLICE:
-		vector.address = ARGUMENT_2(regs);
-		pieces = ARGUMENT_3(regs);
+		vector.address = ARGUMENT(2, window, regs);
+		pieces = ARGUMENT(3, window, regs);
 		bpf_loop(pieces > MAX_PIECES ? MAX_PIECES : pieces, one_piece, &vector, 0);
 		did->asked = vector.bytes;
 		break;
@@ -88,18 +92,20 @@ static __always_inline void copied(struct io_window *window, __s32 in, __u64 in_
 	window->did[0].transfer = IO_COPIED;
 	window->did[1] = window->did[0];
 	window->ends[0] = in;
-	place_by(&window->did[0], in_at);
+	place_by(window, &window->did[0], in_at);
 	/* The time is one call's. */
 	window->did[1].time_ns = 0;
 	window->did[1].wrote = 1;
 	window->ends[1] = out;
-	place_by(&window->did[1], out_at);
+	place_by(window, &window->did[1], out_at);
 }
 
 /* A call that moves bytes between memory and one descriptor. */
-static __always_inline void moved(struct io_doing *did, struct pt_regs *regs, __u32 call,
+static __always_inline void moved(struct io_window *window, struct pt_regs *regs, __u32 call,
 				  long result)
 {
+	struct io_doing *did = &window->did[0];
+
 	did->wrote = is_write(call);
 	did->is_placed = 2;
 	switch (call) {
@@ -111,7 +117,7 @@ static __always_inline void moved(struct io_doing *did, struct pt_regs *regs, __
 	case CALL_PWRITE:
 		did->transfer = IO_POSITIONED;
 		did->is_placed = 1;
-		did->from = ARGUMENT_4(regs);
+		did->from = ARGUMENT(4, window, regs);
 		break;
 	case CALL_READV:
 	case CALL_WRITEV:
@@ -120,7 +126,7 @@ static __always_inline void moved(struct io_doing *did, struct pt_regs *regs, __
 	case CALL_PREADV:
 	case CALL_PWRITEV:
 		did->transfer = IO_VECTORED;
-		did->from = ARGUMENT_4(regs);
+		did->from = ARGUMENT(4, window, regs);
 		/* preadv2 and its like: -1 is the file's own position. */
 		if ((__s64)did->from >= 0)
 			did->is_placed = 1;
@@ -128,7 +134,7 @@ static __always_inline void moved(struct io_doing *did, struct pt_regs *regs, __
 	case CALL_RECEIVE_MANY:
 	case CALL_SEND_MANY:
 		did->transfer = IO_MESSAGE;
-		move_many(did, ARGUMENT_2(regs), result);
+		move_many(did, ARGUMENT(2, window, regs), word_bytes(window), result);
 		break;
 	case CALL_VMSPLICE:
 		did->transfer = IO_COPIED;
@@ -156,30 +162,31 @@ static __always_inline void opened(struct io_window *window, struct pt_regs *reg
 		return;
 	}
 	if (call == CALL_OPEN)
-		flags = ARGUMENT_2(regs);
+		flags = ARGUMENT(2, window, regs);
 	else if (call == CALL_OPENAT)
-		flags = ARGUMENT_3(regs);
+		flags = ARGUMENT(3, window, regs);
 	else if (call == CALL_CREAT)
 		flags = O_TRUNC;
 	else
-		bpf_probe_read_user(&flags, sizeof(flags), (void *)ARGUMENT_3(regs));
+		bpf_probe_read_user(&flags, sizeof(flags), (void *)ARGUMENT(3, window, regs));
 	did->deed = DID_OPEN;
 	did->truncates = !!(flags & O_TRUNC);
 	window->ends[0] = result;
 }
 
 /* A call that says what it is about by a path, unless that is empty. */
-static __always_inline bool is_by_path(struct pt_regs *regs, __u32 call, __s32 descriptor)
+static __always_inline bool is_by_path(struct io_window *window, struct pt_regs *regs, __u32 call)
 {
+	__s32 descriptor = window->descriptor;
 	char first = 0;
 
 	if (call == CALL_PATH)
 		return true;
 	if (call != CALL_STATAT)
 		return false;
-	if (descriptor == AT_FDCWD || !ARGUMENT_2(regs))
+	if (descriptor == AT_FDCWD || !ARGUMENT(2, window, regs))
 		return descriptor == AT_FDCWD;
-	bpf_probe_read_user(&first, 1, (void *)ARGUMENT_2(regs));
+	bpf_probe_read_user(&first, 1, (void *)ARGUMENT(2, window, regs));
 	return first;
 }
 
@@ -189,7 +196,7 @@ static __always_inline void other(struct io_window *window, struct pt_regs *regs
 	struct io_doing *did = &window->did[0];
 	struct io_process *process;
 
-	if (is_by_path(regs, call, window->descriptor)) {
+	if (is_by_path(window, regs, call)) {
 		process = process_of(pid);
 		if (process) {
 			add(&process->path_calls, 1);
@@ -210,8 +217,9 @@ static __always_inline void other(struct io_window *window, struct pt_regs *regs
 	else if (call == CALL_MMAP) {
 		did->deed = DID_MAP;
 		/* MAP_SHARED_VALIDATE has the bit, too. */
-		did->is_shared_map = ARGUMENT_3(regs) & PROT_WRITE && ARGUMENT_4(regs) & MAP_SHARED;
-		window->ends[0] = ARGUMENT_5(regs);
+		did->is_shared_map = ARGUMENT(3, window, regs) & PROT_WRITE &&
+				     ARGUMENT(4, window, regs) & MAP_SHARED;
+		window->ends[0] = ARGUMENT(5, window, regs);
 	}
 }
 
@@ -221,15 +229,15 @@ static __always_inline void describe(struct io_window *window, struct pt_regs *r
 {
 	switch (call) {
 	case CALL_SENDFILE:
-		copied(window, ARGUMENT_2(regs), ARGUMENT_3(regs), window->descriptor, 0);
+		copied(window, ARGUMENT(2, window, regs), ARGUMENT(3, window, regs), window->descriptor, 0);
 		break;
 	case CALL_SPLICE:
 	case CALL_COPY_RANGE:
-		copied(window, window->descriptor, ARGUMENT_2(regs), ARGUMENT_3(regs),
-		       ARGUMENT_4(regs));
+		copied(window, window->descriptor, ARGUMENT(2, window, regs), ARGUMENT(3, window, regs),
+		       ARGUMENT(4, window, regs));
 		break;
 	case CALL_TEE:
-		copied(window, window->descriptor, 0, ARGUMENT_2(regs), 0);
+		copied(window, window->descriptor, 0, ARGUMENT(2, window, regs), 0);
 		break;
 	case CALL_OPEN:
 	case CALL_OPENAT:
@@ -238,7 +246,7 @@ static __always_inline void describe(struct io_window *window, struct pt_regs *r
 		opened(window, regs, call, result, pid);
 		break;
 	case CALL_AIO_EVENTS:
-		aio_completes(window, pid, ARGUMENT_4(regs), result);
+		aio_completes(window, pid, ARGUMENT(4, window, regs), result);
 		break;
 	case CALL_AIO_SUBMIT:
 	case CALL_URING:
@@ -254,7 +262,7 @@ static __always_inline void describe(struct io_window *window, struct pt_regs *r
 		break;
 	default:
 		window->ends[0] = window->descriptor;
-		moved(&window->did[0], regs, call, result);
+		moved(window, regs, call, result);
 	}
 }
 

@@ -86,6 +86,10 @@ struct io_window {
 	__u32 is_marked; /* the library counts the call that it is in */
 	__u64 began;
 	__u64 fills; /* folios that came into the page cache for the call */
+	/* Of a call by the numbers of 32-bit programs, as this machine's own would make it: see short.h. */
+	__u32 shape;
+	__u32 in_memory; /* so many arguments lie where the first one says */
+	__u64 arguments[6];
 	/*
 	 * What the call has done, and with which descriptors: one, or from one to the other. Here and
 	 * not on the stack to be hidden from the verifier, which would follow each kind of call, and

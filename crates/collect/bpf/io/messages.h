@@ -5,19 +5,16 @@
 #ifndef WEIGH_IO_MESSAGES_H
 #define WEIGH_IO_MESSAGES_H
 
-#include "keep.h"
+#include "short.h"
 
 #define MAX_MESSAGES 1024
 
-struct message_vector {
-	char header[56];
-	__u32 length;
-	__u32 unused;
-};
+#define MESSAGE_WORDS 8 /* a header of seven, and the length of what was moved */
 
 struct messages {
 	__u64 address;
 	__u64 bytes;
+	__u32 word_bytes, unused;
 };
 
 static long one_message(__u32 index, struct messages *messages)
@@ -25,15 +22,16 @@ static long one_message(__u32 index, struct messages *messages)
 	__u32 length = 0;
 
 	bpf_probe_read_user(&length, sizeof(length),
-			    (void *)(messages->address + index * sizeof(struct message_vector) +
-				     __builtin_offsetof(struct message_vector, length)));
+			    (void *)(messages->address + (MESSAGE_WORDS * index + MESSAGE_WORDS - 1) *
+								 messages->word_bytes));
 	messages->bytes += length;
 	return 0;
 }
 
-static __always_inline void move_many(struct io_doing *did, __u64 address, long result)
+static __always_inline void move_many(struct io_doing *did, __u64 address, __u32 word_bytes,
+				      long result)
 {
-	struct messages messages = { .address = address };
+	struct messages messages = { .address = address, .word_bytes = word_bytes };
 
 	did->bytes = 0;
 	if (result <= 0)

@@ -80,7 +80,7 @@ struct address_space___io {
 #if defined(__TARGET_ARCH_x86)
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct pt_regs___io {
-	unsigned long r10;
+	unsigned long r10, bx, bp;
 };
 #pragma clang attribute pop
 #endif

@@ -271,7 +271,7 @@ pub struct Process {
     pub path_ns: u64,
     /// Opens that failed.
     pub failed_opens: u64,
-    /// Calls of 32-bit programs, which are not followed.
+    /// Calls of 32-bit programs that are not in the numbers: it is not known what they did.
     pub foreign_calls: u64,
     /// Whether requests that no call tells of (io_uring, AIO) were served for it unseen: of what it read and wrote a
     /// lower bound is known.

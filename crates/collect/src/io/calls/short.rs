@@ -6,56 +6,49 @@
 use std::sync::LazyLock;
 
 use super::NUMBERS;
-
 /// What differs in a call's arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Nothing that matters here.
-    Same,
-    /// An offset is two arguments, from this one on, the lower half first.
-    Halves(usize),
-    /// The variable that an offset is taken from has 4 bytes.
-    ShortOffset,
-    /// All arguments lie in memory, where the first one points to.
-    InMemory,
-    /// The first argument says which call it is, the second one where its arguments lie.
-    Multiplexed,
-}
+pub(crate) use crate::io::layout::skeleton::types::io_shape as Shape;
+use crate::io::layout::skeleton::types::{io_call_behind, io_short_call};
 
-use Shape::{Halves, InMemory, Multiplexed, Same, ShortOffset};
+const SAME: Shape = Shape::SHAPE_SAME;
+const HALVES: Shape = Shape::SHAPE_HALVES;
+const SHORT_OFFSET: Shape = Shape::SHAPE_SHORT_OFFSET;
+const IN_MEMORY: Shape = Shape::SHAPE_IN_MEMORY;
+const MULTIPLEXED: Shape = Shape::SHAPE_MULTIPLEXED;
 
 /// Those that are not what this machine's own call of the same name is: name, own name, and what differs.
 const OTHERS: &[(&str, &str, Shape)] = &[
-    ("pread64", "pread64", Halves(3)),
-    ("pwrite64", "pwrite64", Halves(3)),
-    ("preadv", "preadv", Halves(3)),
-    ("pwritev", "pwritev", Halves(3)),
-    ("preadv2", "preadv2", Halves(3)),
-    ("pwritev2", "pwritev2", Halves(3)),
-    ("sendfile", "sendfile", ShortOffset),
-    ("sendfile64", "sendfile", Same),
-    ("mmap", "mmap", InMemory),
-    ("mmap2", "mmap", Same),
-    ("socketcall", "sendto", Multiplexed),
-    ("recvmmsg_time64", "recvmmsg", Same),
-    ("_llseek", "lseek", Same),
-    ("ftruncate64", "ftruncate", Same),
-    ("truncate64", "truncate", Same),
-    ("oldfstat", "fstat", Same),
-    ("fstat64", "fstat", Same),
-    ("oldstat", "stat", Same),
-    ("stat64", "stat", Same),
-    ("oldlstat", "lstat", Same),
-    ("lstat64", "lstat", Same),
-    ("fstatat64", "newfstatat", Same),
-    ("fstatfs64", "fstatfs", Same),
-    ("statfs64", "statfs", Same),
-    ("fchown32", "fchown", Same),
-    ("chown32", "chown", Same),
-    ("lchown32", "lchown", Same),
-    ("fadvise64_64", "fadvise64", Same),
-    ("utimensat_time64", "utimensat", Same),
-    ("fcntl64", "fcntl", Same),
+    ("pread64", "pread64", HALVES),
+    ("pwrite64", "pwrite64", HALVES),
+    ("preadv", "preadv", HALVES),
+    ("pwritev", "pwritev", HALVES),
+    ("preadv2", "preadv2", HALVES),
+    ("pwritev2", "pwritev2", HALVES),
+    ("sendfile", "sendfile", SHORT_OFFSET),
+    ("sendfile64", "sendfile", SAME),
+    ("mmap", "mmap", IN_MEMORY),
+    ("mmap2", "mmap", SAME),
+    ("socketcall", "sendto", MULTIPLEXED),
+    ("recvmmsg_time64", "recvmmsg", SAME),
+    ("_llseek", "lseek", SAME),
+    ("ftruncate64", "ftruncate", SAME),
+    ("truncate64", "truncate", SAME),
+    ("oldfstat", "fstat", SAME),
+    ("fstat64", "fstat", SAME),
+    ("oldstat", "stat", SAME),
+    ("stat64", "stat", SAME),
+    ("oldlstat", "lstat", SAME),
+    ("lstat64", "lstat", SAME),
+    ("fstatat64", "newfstatat", SAME),
+    ("fstatfs64", "fstatfs", SAME),
+    ("statfs64", "statfs", SAME),
+    ("fchown32", "fchown", SAME),
+    ("chown32", "chown", SAME),
+    ("lchown32", "lchown", SAME),
+    ("fadvise64_64", "fadvise64", SAME),
+    ("utimensat_time64", "utimensat", SAME),
+    ("io_pgetevents_time64", "io_pgetevents", SAME),
+    ("fcntl64", "fcntl", SAME),
 ];
 
 /// Behind socketcall(2): its number, the own call's name, and how many arguments it has.
@@ -96,7 +89,7 @@ pub fn own(number: u64) -> Option<(u64, Shape)> {
         std::array::from_fn(|number| {
             let name = name(number)?;
             let other = OTHERS.iter().find(|(other, ..)| *other == name);
-            let (own, shape) = other.map_or((name, Same), |(_, own, shape)| (*own, *shape));
+            let (own, shape) = other.map_or((name, SAME), |(_, own, shape)| (*own, *shape));
             Some((number_of(own)?, shape))
         })
     });
@@ -114,6 +107,20 @@ pub fn is_about_files(number: u64) -> bool {
 pub fn behind(number: u64) -> Option<(u64, usize)> {
     let (_, name, arguments) = BEHIND.iter().find(|(behind, ..)| *behind == number)?;
     Some((number_of(name)?, *arguments))
+}
+
+/// What the kernel side is to know of each by its number, and of those behind socketcall(2) by theirs.
+pub(in crate::io) fn fill(calls: &mut [io_short_call], calls_behind: &mut [io_call_behind]) {
+    let call = |own| super::kind(own).map_or(0, |what| what.0 as u8);
+    for (number, known) in calls.iter_mut().enumerate() {
+        let Some((own, shape)) = own(number as u64) else { continue };
+        *known = io_short_call { number: own as u16, call: call(own), shape: shape.0 as u8 };
+    }
+    for (number, known) in calls_behind.iter_mut().enumerate() {
+        let Some((own, arguments)) = behind(number as u64) else { continue };
+        let arguments = arguments as u8;
+        *known = io_call_behind { number: own as u16, call: call(own), arguments };
+    }
 }
 
 fn number_of(own: &str) -> Option<u64> {
@@ -148,10 +155,10 @@ mod tests {
         for (number, expected) in known.into_iter().chain(more) {
             assert_eq!(own(number).map(|(own, _)| own), Some(expected as u64), "{number}");
         }
-        assert_eq!(own(187), Some((libc::SYS_sendfile as u64, ShortOffset)));
-        assert_eq!(own(239), Some((libc::SYS_sendfile as u64, Same)));
-        assert_eq!(own(90), Some((libc::SYS_mmap as u64, InMemory)));
-        assert_eq!(own(102).map(|(_, shape)| shape), Some(Multiplexed));
+        assert_eq!(own(187), Some((libc::SYS_sendfile as u64, SHORT_OFFSET)));
+        assert_eq!(own(239), Some((libc::SYS_sendfile as u64, SAME)));
+        assert_eq!(own(90), Some((libc::SYS_mmap as u64, IN_MEMORY)));
+        assert_eq!(own(102).map(|(_, shape)| shape), Some(MULTIPLEXED));
         assert_eq!(own(511), None);
     }
 

@@ -24,17 +24,17 @@ pub fn widened(tid: u32, call: &Call) -> Option<(Call, Words)> {
     let mut arguments = call.arguments.map(low);
     let mut words = Words { bytes: 4, offset_bytes: 8 };
     match shape {
-        Shape::Same => {}
-        Shape::Halves(first) => {
-            arguments[first] |= arguments[first + 1] << 32;
-            arguments.copy_within(first + 2.., first + 1);
+        Shape::SHAPE_HALVES => {
+            arguments[3] |= arguments[4] << 32;
+            arguments[4] = arguments[5];
         }
-        Shape::ShortOffset => words.offset_bytes = 4,
-        Shape::InMemory => arguments = in_memory(tid, arguments[0], arguments.len())?,
-        Shape::Multiplexed => {
+        Shape::SHAPE_SHORT_OFFSET => words.offset_bytes = 4,
+        Shape::SHAPE_IN_MEMORY => arguments = in_memory(tid, arguments[0], arguments.len())?,
+        Shape::SHAPE_MULTIPLEXED => {
             let (behind, many) = short::behind(arguments[0])?;
             (number, arguments) = (behind, in_memory(tid, arguments[1], many)?);
         }
+        _ => {}
     }
     Some((Call { number, arguments, ..*call }, words))
 }
@@ -52,7 +52,7 @@ pub fn numbers() -> impl Iterator<Item = u32> {
 pub fn by_argument(number: u32) -> Option<u32> {
     let (own, shape) = short::own(number.into())?;
     let own = own as u32;
-    (shape == Shape::Same && table::is_by_argument(own)).then_some(own)
+    (shape == Shape::SHAPE_SAME && table::is_by_argument(own)).then_some(own)
 }
 
 /// A program that is not one of 32 bits may have anything above.
