@@ -20,8 +20,8 @@ export function details(page: Page, rows: number[], names: Map<number, string>):
   append(panel, ...sorted.slice(0, MOST).map((row) => one(page, used.details, row, names)));
   const left = sorted.length - MOST;
   if (left > 0) append(panel, h("p", { class: "note" }, `${count(left)} more processes have it in files.parquet.`));
-  const unknown = unknowns(page, used.details);
-  if (unknown.length > 0) append(panel, h("dl", { class: "unknown" }, ...unknown));
+  const notExact = doubtful(page, used.details);
+  if (notExact.length > 0) append(panel, h("dl", { class: "not-exact" }, ...notExact));
   return panel;
 }
 
@@ -167,16 +167,19 @@ function range(from: number): string {
   return from >= LAST ? `${size(from)} and more` : `${size(from)} to ${size(from * 2)}`;
 }
 
-/** What is known of no file, by its reason. */
-function unknowns(page: Page, of: FileDetails): HTMLElement[] {
+/** What is not exact, or not known, of any file, by its reason. */
+function doubtful(page: Page, of: FileDetails): HTMLElement[] {
   const words = new Map(of.parts.flatMap((part) =>
     part.fields.map((field) => [field.key, `${part.title}: ${field.word}`] as const)));
-  const reasons = new Map<string, string[]>();
+  for (const kind of of.kind) words.set(kind, `kinds of transfer: ${kind}`);
+  const reasons = new Map<string, { quality: string; reason: string; about: string[] }>();
   for (const { key, quality, reason } of page.io?.trust ?? []) {
     const word = words.get(key);
-    if (quality !== "unavailable" || word === undefined) continue;
-    reasons.set(reason, [...reasons.get(reason) ?? [], word]);
+    if (word === undefined) continue;
+    const same = reasons.get(quality + reason) ?? { quality, reason, about: [] };
+    same.about.push(word);
+    reasons.set(quality + reason, same);
   }
-  return [...reasons].map(([reason, keys]) => h("div", {},
-    h("dt", {}, keys.join("; "), " ", h("span", { class: "badge unavailable" }, "unavailable")), h("dd", {}, reason)));
+  return [...reasons.values()].map(({ quality, reason, about }) => h("div", {},
+    h("dt", {}, about.join("; "), " ", h("span", { class: `badge ${quality}` }, quality)), h("dd", {}, reason)));
 }

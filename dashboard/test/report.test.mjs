@@ -261,6 +261,10 @@ function checks() {
           assert.ok(bars.every(([, , height]) => height >= 1), `${bars}`);
           const text = await use.textContent();
           for (const doubt of of.doubts[row]) assert.ok(text.includes(of.doubt[doubt].reason));
+          const shown = await panel.locator(".not-exact").allTextContents();
+          for (const trust of data.io?.trust ?? []) {
+            if (fields.some((field) => field.key === trust.key)) assert.ok(shown.join().includes(trust.reason), trust.key);
+          }
           if (of.slowest[row] !== null) assert.ok(text.includes(of.texts[of.slowest[row]]), "the slowest call");
         }
       }
