@@ -37,8 +37,8 @@ check: test-dependencies $(BUNDLE)
 	cd dashboard && npm run --silent check
 
 # What measuring costs and how right it is; writes docs/performance.md and docs/accuracy.md. Wants
-# root, an idle machine, and half an hour. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,
-# limits, server, rewrite, blocks, programs, collectors, kinds, call-costs; several with commas) takes those
+# root, an idle machine, and half an hour and more. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,
+# limits, server, rewrite, blocks, fio, programs, collectors, kinds, call-costs; several with commas) takes those
 # figures only, leaves them in target/bench; WORK=true does that for the works with `true` in their names, QUICK=1 for a trial.
 BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs)
 bench: build workloads

@@ -79,6 +79,7 @@ check_bench() {
 	PATH=$PATH:/usr/sbin have nginx || want nginx-light
 	PATH=$PATH:/usr/sbin have lighttpd || want lighttpd
 	have wrk || want wrk
+	have fio || want fio
 	have ab || want apache2-utils
 	have perf || if apt-cache show linux-perf >/dev/null 2>&1; then want linux-perf; else want linux-tools-generic; fi
 	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv

@@ -5,12 +5,14 @@
 //! commands; refuses bare runs that fail, and rounds during which another weigh runs.
 
 mod accuracy;
+mod bars;
 mod blocks;
 mod call_costs;
 mod calls;
 mod cases;
 mod collectors;
 mod costs;
+mod fio;
 mod fixed;
 mod kinds;
 mod limits;
@@ -29,6 +31,7 @@ mod server;
 mod spread;
 mod targets;
 mod tools;
+mod watched;
 mod ways;
 mod witness;
 
@@ -104,6 +107,7 @@ enum Part {
     Server,
     Rewrite,
     Blocks,
+    Fio,
     Programs,
     Collectors,
     Accuracy,
@@ -220,6 +224,9 @@ impl Session<'_> {
                 Part::Rewrite => rewrite::write(bench, page),
                 Part::Blocks => blocks::write(bench, page)
                     .and_then(|picture| self.picture("blocks.svg", &picture)),
+                Part::Fio => fio::write(bench, page).and_then(|picture| {
+                    picture.map_or(Ok(()), |picture| self.picture("fio.svg", &picture))
+                }),
                 Part::Server => server::write(bench, page)
                     .and_then(|picture| self.picture("latency.svg", &picture)),
                 Part::Accuracy | Part::Kinds | Part::CallCosts => Ok(()),

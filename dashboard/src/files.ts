@@ -2,11 +2,14 @@
 // where that was followed.
 
 import { h, replace, section } from "./dom";
+import { details, hasDetails } from "./file-details";
 import { count, seconds, size } from "./format";
 import type { FilesUsed, IoPage, Page, Quality } from "./generated";
 
 interface File {
   path: string;
+  /** Its rows in the page's data, one for each process. */
+  rows: number[];
   opened: number;
   pids: Set<number>;
   /** Where threads were told apart. */
@@ -52,6 +55,7 @@ export function filesSection(page: Page): HTMLElement | null {
   let upwards = false;
   let most = PART;
 
+  const open = new Set<string>();
   const filter = h("input", { type: "search", placeholder: "Filter by path", "aria-label": "Filter the files" });
   const tally = h("span", { class: "muted tally" });
   const body = h("tbody");
@@ -70,7 +74,7 @@ export function filesSection(page: Page): HTMLElement | null {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter((f) => words.every((w) => f.path.toLowerCase().includes(w)));
     found.sort((a, b) => (upwards ? 1 : -1) * compare(a, b, column) || byText(a.path, b.path));
-    replace(body, ...found.slice(0, most).map((f) => row(f, columns, names)));
+    replace(body, ...found.slice(0, most).flatMap((f) => rowsOf(page, f, columns, names, open)));
     replace(tally, `${count(found.length)} of ${count(all.length)} files`);
     more.hidden = found.length <= most;
     for (const { name, cell } of heads) {
@@ -109,6 +113,7 @@ function files(page: Page): File[] {
   const found = new Map<number, File>();
   t.path.forEach((path, i) => {
     const file = found.get(path) ?? fresh(t.paths[path] ?? "");
+    file.rows.push(i);
     file.opened += t.opened[i] ?? 0;
     file.pids.add(t.pid[i] ?? 0);
     const quality = t.quality[i] ?? "exact";
@@ -120,7 +125,7 @@ function files(page: Page): File[] {
 }
 
 function fresh(path: string): File {
-  return { path, opened: 0, pids: new Set(), tids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
+  return { path, rows: [], opened: 0, pids: new Set(), tids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
     mapped: 0, fromDevice: 0, toDevice: 0, pattern: "", longest: 0,
     isBound: { reads: false, writes: false } };
 }
@@ -181,6 +186,34 @@ function compare(a: File, b: File, column: Column): number {
 /** The same order in every language. */
 function byText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+let panels = 0;
+
+/** The file's row, and below it what else is known, as long as it is open. */
+function rowsOf(page: Page, file: File, columns: Column[], names: Map<number, string>, open: Set<string>): HTMLElement[] {
+  const shown = row(file, columns, names);
+  const used = page.files.used;
+  if (used === null || !hasDetails(used.details, file.rows)) return [shown];
+  const id = `details-${(panels += 1)}`;
+  const below = h("tr", { class: "below", id, hidden: true }, h("td", { colspan: columns.length + 2 }));
+  const button = h("button", { type: "button", class: "opener", "aria-controls": id, "aria-label": `Details of ${file.path}` });
+  const turn = (isOpen: boolean): void => {
+    if (isOpen) open.add(file.path);
+    else open.delete(file.path);
+    // Made when it is wanted: a page has thousands of files.
+    if (isOpen && below.firstElementChild?.childElementCount === 0) below.firstElementChild.append(details(page, file.rows, names));
+    below.hidden = !isOpen;
+    button.setAttribute("aria-expanded", String(isOpen));
+  };
+  turn(open.has(file.path));
+  // Who selects a path to copy it does not want it opened.
+  shown.addEventListener("click", () => {
+    if (getSelection()?.isCollapsed !== false) turn(!open.has(file.path));
+  });
+  shown.classList.add("opens");
+  shown.querySelector(".path")?.append(button);
+  return [shown, below];
 }
 
 function row(file: File, columns: Column[], names: Map<number, string>): HTMLElement {

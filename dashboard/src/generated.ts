@@ -87,6 +87,26 @@ export interface CounterRow {
   ordinary_calls: number;
 }
 
+export interface DetailDoubt {
+  about: string;
+  quality: Quality;
+  sign: string;
+  reason: string;
+  keys: string[];
+}
+
+export interface DetailField {
+  key: string;
+  word: string;
+  help: string;
+  unit: Unit;
+}
+
+export interface DetailPart {
+  title: string;
+  fields: DetailField[];
+}
+
 export interface EventRow {
   name: string;
   total: number;
@@ -112,6 +132,24 @@ export interface ExplainPage {
   parts: PartTitle[];
   kinds: KindRow[];
   left_out: number;
+}
+
+export interface FileDetails {
+  parts: DetailPart[];
+  doubt: DetailDoubt[];
+  kind: string[];
+  texts: string[];
+  about: number[];
+  numbers: number[][];
+  kinds: number[][];
+  read_sizes: number[][];
+  write_sizes: number[][];
+  read_strides: number[][];
+  write_strides: number[][];
+  slowest: (number | null)[];
+  slowest_seconds: number[];
+  slowest_at: number[];
+  doubts: number[][];
 }
 
 export interface FileHeat {
@@ -144,6 +182,7 @@ export interface FilesUsed {
   to_device: number[];
   tid: number[];
   pattern: string[];
+  details: FileDetails;
 }
 
 export interface FlowRow {
@@ -199,6 +238,7 @@ export interface IoPage {
   slowest: string[];
   rest: string | null;
   notes: string[];
+  trust: TrustRow[];
 }
 
 export interface Job {
@@ -403,4 +443,10 @@ export interface TracePage {
   spans_note: string;
   pairs: PairRow[];
   processes: ProcessHeatRow[];
+}
+
+export interface TrustRow {
+  key: string;
+  quality: Quality;
+  reason: string;
 }

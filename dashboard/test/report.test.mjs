@@ -225,6 +225,61 @@ function checks() {
       return undefined;
     },
 
+    "a file opens, by the mouse and by the keyboard, and all that is known of it is there": async ({ page, data }) => {
+      const used = data.files.used;
+      if (used === null) return assert.equal(await page.locator(".opener").count(), 0);
+      const of = used.details;
+      const fields = of.parts.flatMap((part) => part.fields);
+      const pairs = (flat) => flat.flatMap((n, i) => (i % 2 ? [] : [[n, flat[i + 1]]]));
+      const openers = page.locator(".opener");
+      assert.equal(await openers.count(), await page.locator(".files tr.opens").count());
+      for (const [i, turn] of [[0, (o) => o.press("Enter")], [1, (o) => o.click()]]) {
+        const opener = openers.nth(i);
+        const id = await opener.getAttribute("aria-controls");
+        const panel = page.locator(`#${id}`);
+        assert.equal(await panel.isVisible(), false);
+        await turn(opener);
+        assert.equal(await opener.getAttribute("aria-expanded"), "true");
+        const path = await page.locator("tr.opens .path").nth(i).evaluate((e) => e.firstChild.textContent);
+        const rows = data.files.path.flatMap((p, row) => (data.files.paths[p] === path ? [row] : []));
+        const uses = panel.locator(".use");
+        assert.equal(await uses.count(), Math.min(rows.length, 8));
+        for (const use of await uses.all()) {
+          const row = Number(await use.getAttribute("data-row"));
+          assert.ok(rows.includes(row));
+          const words = await use.locator("dt").allTextContents();
+          const values = await use.locator("dd").allTextContents();
+          for (const [place] of pairs(of.numbers[row])) assert.ok(words.includes(fields[place].word), fields[place].word);
+          // Of what is nothing, or is not known, there is nothing.
+          const zero = /^(0|0 s|0 B)\b/;
+          const places = ["from", "first used at", "first at", "0 B", "last used at", "last at"];
+          values.forEach((v, n) => assert.ok(!zero.test(v) || places.includes(words[n]), `${words[n]} ${v}`));
+          const bars = await use.locator(".sizes rect").evaluateAll((all) =>
+            all.map((bar) => [Number(bar.dataset.from), Number(bar.dataset.calls), bar.getBoundingClientRect().height]));
+          const sizes = [...pairs(of.read_sizes[row]), ...pairs(of.write_sizes[row])];
+          assert.deepEqual(bars.map(([from, calls]) => [from, calls]), sizes);
+          assert.ok(bars.every(([, , height]) => height >= 1), `${bars}`);
+          const text = await use.textContent();
+          for (const doubt of of.doubts[row]) assert.ok(text.includes(of.doubt[doubt].reason));
+          const shown = await panel.locator(".not-exact").allTextContents();
+          for (const trust of data.io?.trust ?? []) {
+            if (fields.some((field) => field.key === trust.key)) assert.ok(shown.join().includes(trust.reason), trust.key);
+          }
+          if (of.slowest[row] !== null) assert.ok(text.includes(of.texts[of.slowest[row]]), "the slowest call");
+        }
+      }
+      const calls = data.files.path.some((_, row) => of.read_sizes[row].length + of.write_sizes[row].length > 0);
+      assert.ok(calls && of.slowest.some((call) => call !== null), "a recording has sizes and slowest calls");
+      // What is open stays open when the table is drawn anew, and closes.
+      const path = await page.locator("tr.opens .path").first().evaluate((e) => e.firstChild.textContent);
+      await page.getByLabel("Filter the files").fill(path);
+      assert.equal(await openers.first().getAttribute("aria-expanded"), "true");
+      await page.locator("tr.opens td.number").first().click();
+      assert.equal(await openers.first().getAttribute("aria-expanded"), "false");
+      assert.equal(await page.locator(".below .use").first().isVisible(), false);
+      return undefined;
+    },
+
     "each snapshot stands in a table, with what it was taken for": async ({ page, data }) => {
       const rows = await page.locator("#snapshots tbody tr").evaluateAll((all) =>
         all.map((r) => [...r.children].map((cell) => cell.textContent)));

@@ -9,6 +9,7 @@ use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::files;
 use weigh_show::Screen;
+use weigh_show::io::Shown;
 use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
@@ -93,7 +94,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         recording: Some(&place),
     };
     let mut text = table::render(recording.summary(), style);
-    text.push_str(&files_used(&recording, screen)?);
+    text.push_str(&files_used(&recording, arguments.details, screen)?);
     if let Some(because) = recording.incomplete_because() {
         text.push_str(&format!("\nThis recording is {because}\n"));
     }
@@ -101,8 +102,9 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was read and written, where it was followed: the files that took most time.
-pub fn files_used(recording: &Recording, screen: Screen) -> anyhow::Result<String> {
+/// What was read and written, where it was followed: the files that took most time; below each what else is known of
+/// it, if `details` are wanted.
+pub fn files_used(recording: &Recording, details: bool, screen: Screen) -> anyhow::Result<String> {
     let Some(found) = &recording.summary().io else { return Ok(String::new()) };
     let mut most: Vec<FileUse> = Vec::new();
     let most_first = |most: &mut Vec<FileUse>| {
@@ -120,7 +122,8 @@ pub fn files_used(recording: &Recording, screen: Screen) -> anyhow::Result<Strin
         true => files::FILES,
         false => files::JOURNAL,
     };
-    Ok(weigh_show::io::render_recorded(found, &most, kept_in, screen))
+    let shown = Shown { files: &most, details };
+    Ok(weigh_show::io::render_recorded(found, shown, kept_in, screen))
 }
 
 /// Makes the page of a recording.

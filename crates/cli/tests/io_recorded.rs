@@ -68,6 +68,30 @@ fn a_recording_has_every_file_and_its_sums() {
 }
 
 /// The rows of all intervals add up to what the job did, in its order, and each byte has its place.
+/// What the program says of its pieces is the witness: all of one size, but for the last.
+#[test]
+fn a_recording_has_sizes_and_the_slowest_call_and_shows_them() {
+    needs_root!();
+    let script = format!("{} write {BYTES} {CHUNK} target", workload("io"));
+    let measured = Weigh::bash(&script).option("--io").measure();
+    let rows = measured.files();
+    let wrote = |row: &&FileRow| {
+        let used = row.used.as_ref();
+        row.path.ends_with("/target") && used.is_some_and(|u| u.totals.by_calls.write_calls > 0)
+    };
+    let writer = rows.iter().find(wrote).and_then(|row| row.used.clone()).expect("it was written");
+    assert_eq!(BYTES - (CALLS - 1) * CHUNK, 444);
+    assert_eq!(writer.totals.write_sizes, [(256, 1), (512, CALLS - 1)].into());
+    let slowest = writer.slowest.expect("a call was the slowest");
+    assert!(slowest.seconds > 0.0 && !slowest.call.is_empty(), "{slowest:?}");
+    let recording = measured.scratch.path("recording").display().to_string();
+    let shown = weigh(&measured.scratch, &["show", "--details", &recording]);
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    let sizes = format!("256 B to 512 B: 1, 512 B to 1.0 KiB: {}", CALLS - 1);
+    assert!(shown.contains(&sizes), "{shown}");
+    assert!(shown.contains(&format!("slowest {} took", slowest.call)), "{shown}");
+}
+
 #[test]
 fn what_was_done_over_time_adds_up() {
     needs_root!();

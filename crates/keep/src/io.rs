@@ -12,6 +12,7 @@ use weigh_schema::{Number, Quality, Unit};
 
 use crate::column::{Column, column};
 use crate::error::KeepError;
+use crate::io_lists;
 use crate::journal::Entry;
 use crate::table::Row;
 use crate::table_reader::read_table;
@@ -240,6 +241,7 @@ impl Row for FileUse {
         columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
         columns.push(column!(readahead_quality, "how far readahead_unused_bytes is known"));
         columns.push(sources);
+        columns.extend(io_lists::columns());
         columns
     }
 
@@ -272,6 +274,7 @@ impl Row for FileUse {
 mod tests {
     use super::*;
     use weigh_schema::Mechanism;
+    use weigh_schema::io::{Slowest, Stride};
 
     #[test]
     fn a_kind_that_is_not_seen_has_no_number() {
@@ -339,6 +342,10 @@ mod tests {
         row.totals.by_kind.insert("vectored".into(), row.totals.by_calls);
         row.totals.numbers.insert("opens_total".into(), Number::Whole(23));
         row.totals.numbers.insert("read_seconds".into(), Number::Real(0.5));
+        row.totals.read_sizes = [(0, 1), (4096, 99)].into();
+        row.read_strides =
+            vec![Stride { bytes: -65_536, times: 30 }, Stride { bytes: 0, times: 2 }];
+        row.slowest = Some(Slowest { call: "pread64".into(), seconds: 0.25, at_seconds: 1.5 });
         let mut writer = IoWriter::create(&path).unwrap();
         writer.push(&row).unwrap();
         writer.push(&FileUse::blank()).unwrap();

@@ -22,6 +22,7 @@ mod files;
 mod finite;
 mod io;
 mod io_calls;
+mod io_lists;
 mod io_series;
 pub mod journal;
 mod later;

@@ -5,6 +5,7 @@
 
 mod io;
 mod io_calls;
+mod io_details;
 mod io_time;
 mod page;
 mod thin;

@@ -27,6 +27,7 @@ Exit status:
 Examples:
   weigh io -- make -j4
   weigh io --live -- ./simulate input.nc
+  weigh io --rows 5 --details -- ./simulate input.nc
   weigh io --pid 4711 --for 10s --json -
   weigh io --mount /scratch --for 1m --live
   weigh io -q --parquet files.parquet -- python train.py
@@ -97,6 +98,11 @@ pub struct IoTelling {
     /// Show so many files.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+
+    /// Below each file in the table, what else is known of it: sizes, order and strides of its reads and writes, what
+    /// was read or written again, what the page cache had and what devices did, who had it written, the slowest call.
+    #[arg(long)]
+    pub details: bool,
 
     /// Print no table.
     #[arg(short, long)]

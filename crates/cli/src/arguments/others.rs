@@ -17,6 +17,10 @@ pub struct ShowArguments {
     /// Print the summary as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Below each file, where reads and writes were followed (weigh run --io), what else is known of it: as
+    /// `weigh io --details` has it.
+    #[arg(long, conflicts_with = "json")]
+    pub details: bool,
 }
 
 /// Options of `weigh report`.

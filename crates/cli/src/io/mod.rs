@@ -18,6 +18,7 @@ use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
 use weigh_schema::io::{FileUse, IoReport};
 use weigh_show::Screen;
+use weigh_show::io::Shown;
 
 use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
@@ -86,15 +87,16 @@ fn tell_all(
     let told = json.map_or(Ok(()), |json| json.write_json(report));
     let whole = kept.and(told);
     if !telling.quiet || whole.is_err() {
-        tell(is_beside || is_json, WIDE, |screen| text(report, telling.rows, screen))?;
+        tell(is_beside || is_json, WIDE, |screen| text(report, telling, screen))?;
     }
     whole
 }
 
-/// The table, with so many files.
-fn text(report: &IoReport<Files<'_>>, rows: usize, screen: Screen) -> String {
-    let shown: Vec<FileUse> = report.files.iter().take(rows).collect();
-    weigh_show::io::render(&report.found, &shown, report.files.len(), screen)
+/// The table, with as many files as are wanted.
+fn text(report: &IoReport<Files<'_>>, telling: &IoTelling, screen: Screen) -> String {
+    let files: Vec<FileUse> = report.files.iter().take(telling.rows).collect();
+    let shown = Shown { files: &files, details: telling.details };
+    weigh_show::io::render(&report.found, shown, report.files.len(), screen)
 }
 
 /// `docs/io.md`.

@@ -83,7 +83,7 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         };
         eprint!("{}", table::render(&summary, style));
         match (&recording, &summary.io) {
-            (Ok(Some(recording)), _) => match files_used(recording, screen) {
+            (Ok(Some(recording)), _) => match files_used(recording, false, screen) {
                 Ok(text) => eprint!("{text}"),
                 Err(error) => eprintln!("weigh: {error:#}"),
             },

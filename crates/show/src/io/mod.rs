@@ -1,6 +1,7 @@
 //! What a job reads and writes, as a table: the files that took most time, one line each, then who wrote
 //! what others read, what could be better, and what could not be seen.
 
+pub(crate) mod details;
 pub mod docs;
 
 use std::cmp::Reverse;
@@ -38,25 +39,28 @@ const COLUMNS: [(&str, usize); 10] = [
     ("to device", 11),
 ];
 
-/// The report as text, with a line end after its last line. `shown` are the files that took most time, of so
-/// many in all.
-pub fn render(found: &IoFound, shown: &[FileUse], files: usize, screen: Screen) -> String {
+/// The files that took most time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown<'a> {
+    /// Each has a line.
+    pub files: &'a [FileUse],
+    /// What else is known of each stands below its line.
+    pub details: bool,
+}
+
+/// The report as text, with a line end after its last line. `shown` are some of so many files in all.
+pub fn render(found: &IoFound, shown: Shown<'_>, files: usize, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
-    let left = files.saturating_sub(shown.len());
+    let left = files.saturating_sub(shown.files.len());
     let more = (left > 0).then(|| format!("and {left} more; --rows shows more"));
     let lines = [headline(found, "weigh  ", screen.columns), table(found, shown, more, screen)];
     screen.render(&lines.concat())
 }
 
 /// The same of a recording, of which these are the files that took most time; `kept_in` is its file that has all.
-pub fn render_recorded(
-    found: &IoFound,
-    shown: &[FileUse],
-    kept_in: &str,
-    screen: Screen,
-) -> String {
+pub fn render_recorded(found: &IoFound, shown: Shown<'_>, kept_in: &str, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
-    let left = found.uses_total.saturating_sub(shown.len() as u64);
+    let left = found.uses_total.saturating_sub(shown.files.len() as u64);
     let more = (left > 0).then(|| format!("and {left} more, in {kept_in}"));
     let head = headline(found, "Files  ", screen.columns);
     screen.render(&[vec![Line::new()], head, table(found, shown, more, screen)].concat())
@@ -67,16 +71,21 @@ pub fn render_without_rows(found: &IoFound, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
     let lost = Some("the rows of files could not be written".to_string());
     let head = headline(found, "Files  ", screen.columns);
-    screen.render(&[vec![Line::new()], head, table(found, &[], lost, screen)].concat())
+    screen.render(&[vec![Line::new()], head, table(found, Shown::default(), lost, screen)].concat())
 }
 
-fn table(found: &IoFound, shown: &[FileUse], more: Option<String>, screen: Screen) -> Vec<Line> {
+fn table(found: &IoFound, shown: Shown<'_>, more: Option<String>, screen: Screen) -> Vec<Line> {
     let width = screen.columns;
     // A head of nothing says nothing.
-    let head = [Line::new(), titles(width)].into_iter().filter(|_| !shown.is_empty());
+    let head = [Line::new(), titles(width)].into_iter().filter(|_| !shown.files.is_empty());
     let mut lines: Vec<Line> = head.collect();
     let are_devices_unseen = are_devices_unseen(found);
-    lines.extend(shown.iter().map(|file| file_line(file, are_devices_unseen, screen)));
+    for file in shown.files {
+        lines.push(file_line(file, are_devices_unseen, screen));
+        if shown.details {
+            lines.extend(details::lines(file, screen));
+        }
+    }
     lines.extend(more.map(|more| Line::new().add(more, Paint::Dim)));
     lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
     lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use weigh_schema::Quality;
-use weigh_schema::io::{FileUse, Flow, IoFound, Object, Transfer};
+use weigh_schema::io::{FileUse, Flow, IoFound, Object, Transfer, Trust};
 
+use super::io_details::FileDetails;
 use crate::io::{
     are_devices_unseen, device, flow, is_unavailable, mapped, not_seen, pattern, rest, sums,
 };
@@ -31,6 +32,19 @@ pub struct IoPage {
     pub rest: Option<String>,
     /// What is not in the numbers, or not exact in them, and why: as the terminal has it.
     pub notes: Vec<String>,
+    /// The same of single numbers, by their keys.
+    pub trust: Vec<TrustRow>,
+}
+
+/// How far a number can be trusted, of all files alike.
+#[derive(Clone, Debug, Serialize)]
+pub struct TrustRow {
+    /// Its key, or the name of a kind of transfer.
+    pub key: String,
+    /// How far.
+    pub quality: Quality,
+    /// Why.
+    pub reason: String,
 }
 
 /// A piece of advice.
@@ -90,6 +104,8 @@ pub struct FilesUsed {
     pub tid: Vec<u32>,
     /// The commonest way through the file, and its share.
     pub pattern: Vec<String>,
+    /// What else is known of each.
+    pub details: FileDetails,
 }
 
 /// What the page says of all files.
@@ -110,7 +126,12 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
         notes: not_seen(found),
+        trust: found.qualities.iter().map(trust).collect(),
     }
+}
+
+fn trust((key, trust): (&String, &Trust)) -> TrustRow {
+    TrustRow { key: key.clone(), quality: trust.quality, reason: trust.reason.clone() }
 }
 
 fn flow_row(found: &Flow) -> FlowRow {
@@ -143,6 +164,7 @@ impl FilesUsed {
         self.is_bound.push(used.is_some_and(|used| used.moved_quality != Quality::Exact));
         self.mapped.push(mapped(&totals));
         self.pattern.push(pattern(&totals));
+        self.details.push(used);
     }
 }
 
@@ -165,7 +187,7 @@ mod tests {
             assert!(page.notes.iter().any(|note| note.contains(words)), "{:?}", page.notes);
         }
         let screen = crate::Screen { columns: 400, is_terminal: true, color: false };
-        let terminal = crate::io::render(&found, &[], 0, screen);
+        let terminal = crate::io::render(&found, crate::io::Shown::default(), 0, screen);
         for note in &page.notes {
             assert!(terminal.contains(note.as_str()), "{note}: {terminal}");
         }

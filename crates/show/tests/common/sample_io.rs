@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::io::{
-    Advice, FileUse, Flow, IoFound, Moment, Object, PlaceMoment, Rest, Totals, Transferred,
+    Advice, FileUse, Flow, IoFound, Moment, Object, PlaceMoment, Rest, Slowest, Stride, Totals,
+    Transferred, Trust,
 };
 use weigh_schema::recording::FileRow;
 use weigh_schema::{Mechanism, Number, Quality};
@@ -23,10 +24,11 @@ fn totals(n: u64) -> Totals {
         by_calls,
         by_kind: BTreeMap::from([("plain".into(), by_calls), ("mapped".into(), mapped)]),
         read_sizes: BTreeMap::from([(4096, n)]),
-        write_sizes: BTreeMap::new(),
+        write_sizes: BTreeMap::from([(1024, n % 7)]),
         numbers: BTreeMap::from([
             ("read_seconds".to_string(), Number::Real(0.001 * n as f64)),
             ("consecutive_reads_total".to_string(), Number::Whole(n)),
+            ("reread_bytes".to_string(), Number::Whole(4096 * (n / 2))),
         ]),
     }
 }
@@ -45,12 +47,16 @@ pub fn follow(files: &mut [FileRow]) {
             inode: 1000 + n as u64,
             is_deleted: false,
             totals: totals(n as u64),
-            read_strides: Vec::new(),
-            write_strides: Vec::new(),
+            read_strides: vec![Stride { bytes: 65_536, times: n as u64 }],
+            write_strides: vec![Stride { bytes: -4096, times: 1 }],
             moved_quality: Quality::Exact,
-            again_quality: Quality::Exact,
+            again_quality: if n % 2 == 0 { Quality::Exact } else { Quality::Estimated },
             readahead_quality: Quality::Exact,
-            slowest: None,
+            slowest: (n > 0).then(|| Slowest {
+                call: "read".to_string(),
+                seconds: 0.0005 * n as f64,
+                at_seconds: 1.25,
+            }),
         }));
     }
 }
@@ -96,7 +102,10 @@ pub fn found(uses_total: u64) -> IoFound {
             figures: BTreeMap::from([("small_calls".to_string(), Number::Whole(19_200))]),
         }],
         rest: Some(Rest { uses_total: 12, unkept_calls_total: 3, totals: totals(5) }),
-        qualities: BTreeMap::new(),
+        qualities: BTreeMap::from([(
+            "filled_bytes".to_string(),
+            Trust { quality: Quality::Unavailable, reason: "nobody looked at it".to_string() },
+        )]),
         notes: vec!["2 names of files could not be told when they were first used".to_string()],
     }
 }

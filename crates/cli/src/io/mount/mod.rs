@@ -156,8 +156,8 @@ impl Serving<'_> {
         let run = self.run();
         let report = report(&book, &run, &call_name);
         if let Some(live) = &mut self.live {
-            let rows = self.arguments.telling.rows;
-            live.draw(|screen| super::text(&report, rows, screen));
+            let telling = &self.arguments.telling;
+            live.draw(|screen| super::text(&report, telling, screen));
         }
         Ok(())
     }
