@@ -31,6 +31,11 @@ static __always_inline struct inode *inode_at(struct task_struct *task, __s32 de
 	return file ? BPF_CORE_READ(file, f_inode) : 0;
 }
 
+static __always_inline bool is_stacking(unsigned long magic)
+{
+	return magic == OVERLAYFS_SUPER_MAGIC || magic == FUSE_SUPER_MAGIC;
+}
+
 static __always_inline void know_inode(struct io_file *found, struct inode *inode, __u32 pid,
 				       __u32 tid)
 {
@@ -43,12 +48,14 @@ static __always_inline void know_inode(struct io_file *found, struct inode *inod
 		found->key.inode = inode->i_ino;
 		found->key.generation = inode->i_generation;
 		found->key.device = inode->i_sb->s_dev;
+		found->is_stacked = is_stacking(inode->i_sb->s_magic);
 		return;
 	}
 	found->mode = BPF_CORE_READ(inode, i_mode);
 	found->key.inode = BPF_CORE_READ(inode, i_ino);
 	found->key.generation = BPF_CORE_READ(inode, i_generation);
 	found->key.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	found->is_stacked = is_stacking(BPF_CORE_READ(inode, i_sb, s_magic));
 }
 
 static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid,

@@ -17,12 +17,14 @@
 #define ARGUMENT_3(regs) ((regs)->dx)
 #define ARGUMENT_4(regs) BPF_CORE_READ((struct pt_regs___io *)(regs), r10)
 #define ARGUMENT_5(regs) ((regs)->r8)
+#define TRUNCATE_NUMBER 76
 #else
 #define ARGUMENT_1(regs) ((regs)->regs[0])
 #define ARGUMENT_2(regs) ((regs)->regs[1])
 #define ARGUMENT_3(regs) ((regs)->regs[2])
 #define ARGUMENT_4(regs) ((regs)->regs[3])
 #define ARGUMENT_5(regs) ((regs)->regs[4])
+#define TRUNCATE_NUMBER 45
 #endif
 
 const volatile __u8 calls[MAX_CALL_NUMBER];
@@ -33,6 +35,21 @@ static __always_inline bool is_write(__u32 call)
 	return call == CALL_WRITE || call == CALL_PWRITE || call == CALL_WRITEV ||
 	       call == CALL_PWRITEV || call == CALL_SEND || call == CALL_SEND_MANY ||
 	       call == CALL_VMSPLICE;
+}
+
+/* Of what comes into the page cache under other calls nothing is left for later: they write, or use it themselves. */
+static __always_inline bool reads_ahead(__u32 call)
+{
+	switch (call) {
+	case CALL_OPEN:
+	case CALL_OPENAT:
+	case CALL_OPENAT2:
+	case CALL_CREAT:
+	case CALL_TRUNCATE:
+	case CALL_PATH:
+		return false;
+	}
+	return !is_write(call);
 }
 
 #endif
