@@ -62,10 +62,10 @@ static __noinline int has_pages(struct inode *inode, struct file *file)
 	struct io_file found = {};
 	struct inode *own;
 
-	own = file ? BPF_CORE_READ(file, f_inode) : 0;
+	own = inode_of(file);
 	if (own == inode && !any_stacked)
 		return true;
-	if (!own || (own != inode && holder_of(file) != (__u64)inode))
+	if (!own || (own != inode && !(lies_above(own) && holder_of(file) == (__u64)inode)))
 		return false;
 	know_file(&found, file, task->tgid, task->pid);
 	uses_pages_by(&found);
@@ -73,17 +73,17 @@ static __noinline int has_pages(struct inode *inode, struct file *file)
 }
 
 /*
- * Pages of a file that lies below another one, and is not the one that was found when that was opened: it was copied
+ * Pages of a file that may lie below another one, and is not the one that was found when that was opened: it was copied
  * up since, by somebody else.
  */
-static __noinline int lie_below(struct inode *inode, struct file *file)
+static __noinline int lies_below(struct inode *inode, struct file *file)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct io_file found = {};
 
-	if (!know_file(&found, file, task->tgid, task->pid) || !found.is_stacked)
-		return 0;
-	return put_above(inode, &found.key, task->tgid);
+	if (know_file(&found, file, task->tgid, task->pid) && found.is_stacked)
+		put_above(inode, &found.key, task->tgid);
+	return 0;
 }
 
 /* The page that truncate(2) blanks the end of. It writes into no memory of its caller's, and reads a path there. */
@@ -99,12 +99,18 @@ static __always_inline bool is_truncated(struct io_window *window, struct task_s
 	return wrote || (pages->from <= end && end < pages->to);
 }
 
+enum whose {
+	OF_MAPPING,
+	OF_CALL,
+	OF_CALL_ELSEWHERE, /* of a file that the call does not name: where it ends nobody knows that it has used them */
+};
+
 /*
  * Whether it is the open call that has brought pages, or made them dirty; of AIO and io_uring it is not known. Else
  * memory that is mapped was touched, be it in a call: what that writes may lie in a file, too. What nobody has mapped
  * nobody touches so.
  */
-static __noinline int is_of_call(struct io_window *window, struct pages *pages, __u32 wrote)
+static __noinline int whose_pages(struct io_window *window, struct pages *pages, __u32 wrote)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct call_ends ends;
@@ -118,11 +124,11 @@ static __noinline int is_of_call(struct io_window *window, struct pages *pages, 
 	switch (window->inside) {
 	case CALL_NONE:
 	case CALL_MMAP:
-		return false;
+		return OF_MAPPING;
 	case CALL_AIO_SUBMIT:
 	case CALL_AIO_EVENTS:
 	case CALL_URING:
-		return true;
+		return OF_CALL;
 	case CALL_OPEN:
 	case CALL_OPENAT:
 	case CALL_OPENAT2:
@@ -130,14 +136,14 @@ static __noinline int is_of_call(struct io_window *window, struct pages *pages, 
 		/* The copy is made of pages that are read first. */
 		if (!window->copied_up && !is_mapped(pages->mapping))
 			window->copied_up = (__u64)pages->inode;
-		return true;
+		return OF_CALL_ELSEWHERE;
 	}
 	if (is_known)
-		return true;
+		return OF_CALL;
 	if (is_mapped(pages->mapping) && !is_truncated(window, task, pages, wrote))
-		return false;
-	lie_below(pages->inode, in);
-	return true;
+		return OF_MAPPING;
+	lies_below(pages->inode, in);
+	return OF_CALL_ELSEWHERE;
 }
 
 static __always_inline void name_by_program(struct io_file *file, struct task_struct *task)
@@ -222,15 +228,15 @@ static __noinline int comes_to_be_written(struct pages *pages)
 }
 
 /*
- * True if it came in for the call that is open. What is done is described in the window, which has room for it
- * until the call ends, and the stack has not.
+ * True if it came in for the call that is open, of a file that this names. What is done is described in the
+ * window, which has room for it until the call ends, and the stack has not.
  */
 static __noinline int count_pages(struct pages *pages, struct io_window *window, __u32 wrote)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct io_doing *did = &window->did[1];
 	struct io_file *file = &window->file;
-	bool is_own;
+	enum whose whose;
 
 	__builtin_memset(did, 0, sizeof(*did));
 	__builtin_memset(file, 0, sizeof(*file));
@@ -238,14 +244,14 @@ static __noinline int count_pages(struct pages *pages, struct io_window *window,
 	/* A block device's own pages are the file system's maps: nobody has mapped them. */
 	if ((file->mode & S_IFMT) != S_IFREG)
 		return false;
-	is_own = is_of_call(window, pages, wrote);
-	if (is_own && wrote)
+	whose = whose_pages(window, pages, wrote);
+	if (whose != OF_MAPPING && wrote)
 		return false;
-	window->fills += is_own;
+	window->fills += whose != OF_MAPPING;
 	name_by_program(file, task);
 	if (any_stacked)
 		inherit_above(file);
-	did->deed = is_own ? DID_FILL : DID_MOVE;
+	did->deed = whose == OF_MAPPING ? DID_MOVE : DID_FILL;
 	did->transfer = IO_MAPPED;
 	did->calls = 1;
 	did->number = -1;
@@ -255,7 +261,7 @@ static __noinline int count_pages(struct pages *pages, struct io_window *window,
 	did->from = pages->from << PAGE_SHIFT;
 	did->at = bpf_ktime_get_ns();
 	did_with(file, did);
-	return is_own;
+	return whose == OF_CALL;
 }
 
 SEC("?tp_btf/mm_filemap_add_to_page_cache")
@@ -268,7 +274,8 @@ int BPF_PROG(cache__add, struct folio *folio)
 
 	if (!window || !know_pages(&pages, folio, mapping_of(folio)))
 		return 0;
-	if (!count_pages(&pages, window, 0) || !reads_ahead(window->inside))
+	if (!count_pages(&pages, window, 0) || is_write(window->inside) ||
+	    window->inside == CALL_TRUNCATE)
 		return 0;
 	who = doer(task, window);
 	if (who)

@@ -37,19 +37,4 @@ static __always_inline bool is_write(__u32 call)
 	       call == CALL_VMSPLICE;
 }
 
-/* Of what comes into the page cache under other calls nothing is left for later: they write, or use it themselves. */
-static __always_inline bool reads_ahead(__u32 call)
-{
-	switch (call) {
-	case CALL_OPEN:
-	case CALL_OPENAT:
-	case CALL_OPENAT2:
-	case CALL_CREAT:
-	case CALL_TRUNCATE:
-	case CALL_PATH:
-		return false;
-	}
-	return !is_write(call);
-}
-
 #endif

@@ -36,17 +36,26 @@ struct {
 /* With none ever seen nothing has to be looked for. */
 bool any_stacked;
 
-/* What overlayfs keeps of an open file: the file below, or since 6.13 what begins with it. */
+/* Whether an inode's pages may be another one's. */
+static __always_inline bool lies_above(struct inode *inode)
+{
+	return is_stacking(CAN_FOLLOW ? FOLLOW(inode, inode)->i_sb : BPF_CORE_READ(inode, i_sb));
+}
+
+/*
+ * What overlayfs keeps of an open file: the file below, or since 6.13 that and, if it was copied up since by somebody
+ * else, the copy.
+ */
 static __always_inline struct file *file_below_overlay(struct file *file)
 {
 	void *kept = BPF_CORE_READ(file, private_data);
 	struct file___since_6_13 *newer = (void *)file;
-	struct file *below = 0;
+	struct file *below[2] = {};
 
 	if (!bpf_core_field_exists(newer->f_ref))
 		return kept;
-	bpf_probe_read_kernel(&below, sizeof(below), kept);
-	return below;
+	bpf_probe_read_kernel(below, sizeof(below), kept);
+	return below[1] ?: below[0];
 }
 
 static __always_inline struct file *file_below(struct file *file, struct inode *inode)
