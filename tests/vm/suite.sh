@@ -72,8 +72,10 @@ export WEIGH_OWN_MACHINE=1
 export WEIGH_BIN=/usr/local/bin/weigh WEIGH_WORKLOADS=/workloads WEIGH_LIBWEIGH=/libweigh
 export TMPDIR=/var/tmp RUST_BACKTRACE=0
 chmod 1777 /var/tmp
-# For `weigh io mount`; without the kernel's package there is none.
-[[ ! -e /modules/fuse.ko ]] || insmod /modules/fuse.ko
+# For `weigh io mount`, and for files that lie on others; without the kernel's package there is none.
+for module in fuse overlay; do
+	[[ ! -e /modules/$module.ko ]] || insmod "/modules/$module.ko"
+done
 # Runs what has failed once more; fails if that does, or if it is much, or nothing that has a name.
 again() {
 	local names name status=0
@@ -141,7 +143,7 @@ for ((guest = 1; ; guest++)); do
 	status=0
 	# Without what guards the kernel from programs that spy on it, the emulator has a twentieth less to do.
 	"$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
-		--env WEIGH_TEST_KERNEL_IMAGE=1 --append mitigations=off --module sunrpc --module fuse --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
+		--env WEIGH_TEST_KERNEL_IMAGE=1 --append mitigations=off --module sunrpc --module fuse --module overlay --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
 		-- /suite ${filters[@]+"${filters[@]}"} > >(tee -a "$scratch/said") &
 	machine=$!
 	stood_still=

@@ -9,6 +9,10 @@
  *   reopened N          the same with an open for each time
  *   syncs N             N times a write of 100 bytes and an fsync
  *   map                 reads each page of 1000003 bytes by memory that is mapped to it
+ *   inherit             the same, but the memory is a child's, whose parent has mapped it
+ *   hand FILE           maps 1000003 bytes, and writes them to FILE by one write
+ *   cut N               truncate(2) to N bytes; a page of it may be blanked for that
+ *   cut-mapped N        the same, while it is mapped and nothing of that was touched
  *   store N             maps a file of N pages, and writes to every third of them
  *   sparse N            the same as map of a file of N pages that is one hole
  *   shared N            N children read 1009 bytes each, 10 times, at the position that they share
@@ -102,6 +106,34 @@ static char *map(int file, uint64_t bytes, int protection)
 static void mapped(const char *path, uint64_t bytes)
 {
 	read_pages(map(open_or_die(path, O_RDONLY), bytes, PROT_READ), bytes);
+}
+
+static void inherited(const char *path)
+{
+	char *start = map(open_or_die(path, O_RDONLY), 1000003, PROT_READ);
+	pid_t child = fork();
+
+	if (child < 0)
+		die("fork");
+	if (!child) {
+		read_pages(start, 1000003);
+		_exit(0);
+	}
+	int status;
+	if (waitpid(child, &status, 0) != child || status)
+		die("the child ended with %d", status);
+}
+
+static void hand(const char *path, const char *to)
+{
+	char *start = map(open_or_die(path, O_RDONLY), 1000003, PROT_READ);
+	whole(write(open_or_die(to, O_WRONLY | O_CREAT | O_TRUNC), start, 1000003), 1000003, "write");
+}
+
+static void cut(const char *path, uint64_t bytes)
+{
+	if (truncate(path, bytes))
+		die("truncate");
 }
 
 static void store(const char *path, uint64_t pages)
@@ -230,6 +262,10 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		die("usage: access WAY PATH [NUMBER [NUMBER]]; see access.c");
 	const char *way = argv[1], *path = argv[2];
+	if (argc > 3 && !strcmp(way, "hand")) {
+		hand(path, argv[3]);
+		return 0;
+	}
 	uint64_t first = argc > 3 ? number(argv[3], "NUMBER") : 0;
 	uint64_t second = argc > 4 ? number(argv[4], "NUMBER") : 0;
 	if (!strcmp(way, "opens"))
@@ -242,6 +278,12 @@ int main(int argc, char **argv)
 		syncs(path, first);
 	else if (!strcmp(way, "map"))
 		mapped(path, 1000003);
+	else if (!strcmp(way, "inherit"))
+		inherited(path);
+	else if (!strcmp(way, "cut-mapped"))
+		map(open_or_die(path, O_RDONLY), 1000003, PROT_READ), cut(path, first);
+	else if (!strcmp(way, "cut"))
+		cut(path, first);
 	else if (!strcmp(way, "store"))
 		store(path, first);
 	else if (!strcmp(way, "sparse"))

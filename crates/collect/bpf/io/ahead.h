@@ -10,7 +10,7 @@
 #ifndef WEIGH_IO_AHEAD_H
 #define WEIGH_IO_AHEAD_H
 
-#include "later.h"
+#include "stacked.h"
 #include "../folio.h"
 
 #define AHEAD_PAGES 64
@@ -308,11 +308,6 @@ static __always_inline void reach_all(struct reach *reach)
 	bpf_loop(entries < MOST_AHEAD ? entries : MOST_AHEAD, reach_one, reach, 0);
 }
 
-static __always_inline struct address_space *mapping_of_inode(struct inode *inode)
-{
-	return CAN_FOLLOW ? FOLLOW(inode, inode)->i_mapping : BPF_CORE_READ(inode, i_mapping);
-}
-
 static __always_inline void reach_file(struct reach *reach, struct inode *inode)
 {
 	reach->from = 0;
@@ -327,7 +322,7 @@ static __noinline int doubt_ahead(struct io_file *file)
 
 	if (!file->inode || (file->mode & S_IFMT) != S_IFREG)
 		return 0;
-	reach.mapping = (__u64)mapping_of_inode(file->inode);
+	reach.mapping = (__u64)mapping_of_file(file);
 	if (!any_ahead(reach.mapping))
 		return 0;
 	reach.key = file->key;
@@ -356,8 +351,7 @@ static __noinline int use_range(__u64 mapping, struct io_key *key, __u64 from, _
 
 static __always_inline void use_ahead(struct io_file *file, struct io_doing *did)
 {
-	use_range((__u64)mapping_of_inode(file->inode), &file->key, did->from, did->bytes,
-		  false);
+	use_range((__u64)mapping_of_file(file), &file->key, did->from, did->bytes, false);
 }
 
 /* What was done with a file is done with what waits of it. */

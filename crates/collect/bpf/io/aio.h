@@ -103,7 +103,7 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	request.mode = file->mode;
 	request.flags = file->flags;
 	if ((file->mode & S_IFMT) == S_IFREG && !(request.wrote && file->flags & O_APPEND_FLAG))
-		request.mapping = (__u64)mapping_of_inode(file->inode);
+		request.mapping = (__u64)mapping_of_file(file);
 	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY)) {
 		add(&tally.lost_requests, 1);
 		doubt_ahead(file);

@@ -9,36 +9,141 @@
 #include "calls.h"
 #include "owners.h"
 
-/* The files that the open call moves bytes of, or opens; of AIO and io_uring it is not known. */
-static __always_inline bool is_of_call(struct io_window *window, struct task_struct *task,
-				       struct inode *inode)
+/* A folio of a file. */
+struct pages {
+	struct address_space *mapping;
+	struct inode *inode;
+	__u64 from, to; /* pages of the file */
+};
+
+/* The descriptors that the open call moves bytes of, or maps. */
+struct call_ends {
+	__s32 in, out; /* the same of most; -1: none */
+};
+
+static __always_inline void know_ends(struct call_ends *ends, struct io_window *window,
+				      struct task_struct *task)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	__s32 other = -1;
 
+	ends->in = ends->out = window->descriptor;
 	switch (window->inside) {
 	case CALL_NONE:
-	case CALL_MMAP:
-		return false;
-	case CALL_AIO_SUBMIT:
-	case CALL_AIO_EVENTS:
-	case CALL_URING:
+	case CALL_PATH:
 	case CALL_OPEN:
 	case CALL_OPENAT:
 	case CALL_OPENAT2:
 	case CALL_CREAT:
-		return true;
+	case CALL_AIO_SUBMIT:
+	case CALL_AIO_EVENTS:
+	case CALL_URING:
+		ends->in = ends->out = -1;
+		break;
+	case CALL_MMAP:
+		ends->in = ends->out = ARGUMENT(5, window, regs);
+		break;
 	case CALL_SENDFILE:
+		ends->in = ARGUMENT(2, window, regs);
+		break;
 	case CALL_TEE:
-		other = ARGUMENT(2, window, regs);
+		ends->out = ARGUMENT(2, window, regs);
 		break;
 	case CALL_SPLICE:
 	case CALL_COPY_RANGE:
-		other = ARGUMENT(3, window, regs);
+		ends->out = ARGUMENT(3, window, regs);
 		break;
 	}
-	return inode_at(task, window->descriptor) == inode ||
-	       (other >= 0 && inode_at(task, other) == inode);
+}
+
+/* Whether an open file has these pages; then it is how the process uses them. */
+static __noinline int has_pages(struct inode *inode, struct file *file)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_file found = {};
+	struct inode *own;
+
+	own = inode_of(file);
+	if (own == inode && !any_stacked)
+		return true;
+	if (!own || (own != inode && !(lies_above(own) && holder_of(file) == (__u64)inode)))
+		return false;
+	know_file(&found, file, task->tgid, task->pid);
+	uses_pages_by(&found);
+	return true;
+}
+
+/*
+ * Pages of a file that may lie below another one, and is not the one that was found when that was opened: it was copied
+ * up since, by somebody else.
+ */
+static __noinline int lies_below(struct inode *inode, struct file *file)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_file found = {};
+
+	if (know_file(&found, file, task->tgid, task->pid) && found.is_stacked)
+		put_above(inode, &found.key, task->tgid);
+	return 0;
+}
+
+/* The page that truncate(2) blanks the end of. It writes into no memory of its caller's, and reads a path there. */
+static __always_inline bool is_truncated(struct io_window *window, struct task_struct *task,
+					 struct pages *pages, __u32 wrote)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u64 end;
+
+	if (window->inside != CALL_PATH || window->number != TRUNCATE_NUMBER)
+		return false;
+	end = (__u64)ARGUMENT(2, window, regs) >> PAGE_SHIFT;
+	return wrote || (pages->from <= end && end < pages->to);
+}
+
+enum whose {
+	OF_MAPPING,
+	OF_CALL,
+	OF_CALL_ELSEWHERE, /* of a file that the call does not name: where it ends nobody knows that it has used them */
+};
+
+/*
+ * Whether it is the open call that has brought pages, or made them dirty; of AIO and io_uring it is not known. Else
+ * memory that is mapped was touched, be it in a call: what that writes may lie in a file, too. What nobody has mapped
+ * nobody touches so.
+ */
+static __noinline int whose_pages(struct io_window *window, struct pages *pages, __u32 wrote)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct call_ends ends;
+	struct file *in;
+	bool is_known;
+
+	know_ends(&ends, window, task);
+	in = file_at(task, ends.in);
+	is_known = has_pages(pages->inode, in) ||
+		   (ends.out != ends.in && has_pages(pages->inode, file_at(task, ends.out)));
+	switch (window->inside) {
+	case CALL_NONE:
+	case CALL_MMAP:
+		return OF_MAPPING;
+	case CALL_AIO_SUBMIT:
+	case CALL_AIO_EVENTS:
+	case CALL_URING:
+		return OF_CALL;
+	case CALL_OPEN:
+	case CALL_OPENAT:
+	case CALL_OPENAT2:
+	case CALL_CREAT:
+		/* The copy is made of pages that are read first. */
+		if (!window->copied_up && !is_mapped(pages->mapping))
+			window->copied_up = (__u64)pages->inode;
+		return OF_CALL_ELSEWHERE;
+	}
+	if (is_known)
+		return OF_CALL;
+	if (is_mapped(pages->mapping) && !is_truncated(window, task, pages, wrote))
+		return OF_MAPPING;
+	lies_below(pages->inode, in);
+	return OF_CALL_ELSEWHERE;
 }
 
 static __always_inline void name_by_program(struct io_file *file, struct task_struct *task)
@@ -49,16 +154,9 @@ static __always_inline void name_by_program(struct io_file *file, struct task_st
 	if (!mm)
 		return;
 	program = BPF_CORE_READ((struct mm_struct___io *)mm, exe_file);
-	if (program && BPF_CORE_READ(program, f_inode) == file->inode)
+	if (has_pages(file->inode, program))
 		file->file = program;
 }
-
-/* A folio of a file. */
-struct pages {
-	struct address_space *mapping;
-	struct inode *inode;
-	__u64 from, to; /* pages of the file */
-};
 
 static __always_inline bool know_pages(struct pages *pages, struct folio *folio,
 				       struct address_space *mapping)
@@ -98,7 +196,8 @@ static __noinline int comes(struct pages *pages, struct io_window *window, __u64
 		.what = COMES,
 	};
 
-	know_inode(&file, pages->inode, 0, 0);
+	know_inode(&file, pages->inode, who >> 32, who);
+	see_above(&file);
 	reach.key = file.key;
 	/* Whose file is mapped uses it unseen. */
 	reach.is_doubtful = is_mapped(pages->mapping);
@@ -112,6 +211,7 @@ static __noinline int comes(struct pages *pages, struct io_window *window, __u64
  */
 static __noinline int comes_to_be_written(struct pages *pages)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct io_file file = {};
 	struct reach reach = {
 		.mapping = (__u64)pages->mapping,
@@ -120,34 +220,38 @@ static __noinline int comes_to_be_written(struct pages *pages)
 		.what = USED,
 	};
 
-	know_inode(&file, pages->inode, 0, 0);
+	know_inode(&file, pages->inode, task->tgid, task->pid);
+	see_above(&file);
 	reach.key = file.key;
 	reach_all(&reach);
 	return 0;
 }
 
 /*
- * True if it came in for the call that is open. What is done is described in the window, which has room for it
- * until the call ends, and the stack has not.
+ * True if it came in for the call that is open, of a file that this names. What is done is described in the
+ * window, which has room for it until the call ends, and the stack has not.
  */
 static __noinline int count_pages(struct pages *pages, struct io_window *window, __u32 wrote)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct io_doing *did = &window->did[1];
 	struct io_file *file = &window->file;
-	bool is_own = is_of_call(window, task, pages->inode);
+	enum whose whose;
 
-	if (is_own && wrote)
-		return false;
-	window->fills += is_own;
 	__builtin_memset(did, 0, sizeof(*did));
 	__builtin_memset(file, 0, sizeof(*file));
 	know_inode(file, pages->inode, task->tgid, task->pid);
 	/* A block device's own pages are the file system's maps: nobody has mapped them. */
 	if ((file->mode & S_IFMT) != S_IFREG)
 		return false;
+	whose = whose_pages(window, pages, wrote);
+	if (whose != OF_MAPPING && wrote)
+		return false;
+	window->fills += whose != OF_MAPPING;
 	name_by_program(file, task);
-	did->deed = is_own ? DID_FILL : DID_MOVE;
+	if (any_stacked)
+		inherit_above(file);
+	did->deed = whose == OF_MAPPING ? DID_MOVE : DID_FILL;
 	did->transfer = IO_MAPPED;
 	did->calls = 1;
 	did->number = -1;
@@ -157,7 +261,7 @@ static __noinline int count_pages(struct pages *pages, struct io_window *window,
 	did->from = pages->from << PAGE_SHIFT;
 	did->at = bpf_ktime_get_ns();
 	did_with(file, did);
-	return is_own;
+	return whose == OF_CALL;
 }
 
 SEC("?tp_btf/mm_filemap_add_to_page_cache")
@@ -170,7 +274,8 @@ int BPF_PROG(cache__add, struct folio *folio)
 
 	if (!window || !know_pages(&pages, folio, mapping_of(folio)))
 		return 0;
-	if (!count_pages(&pages, window, 0) || is_write(window->inside))
+	if (!count_pages(&pages, window, 0) || is_write(window->inside) ||
+	    window->inside == CALL_TRUNCATE)
 		return 0;
 	who = doer(task, window);
 	if (who)

@@ -87,8 +87,10 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	}
 	window->inside = call;
 	window->fills = 0;
+	window->copied_up = 0;
 	/* What comes into the page cache meanwhile is this call's all the same. */
 	window->is_marked = is_marked(window, call);
+	window->number = number;
 	if (window->is_marked && call != CALL_CLOSE)
 		return 0;
 	window->began = bpf_ktime_get_ns();
@@ -107,7 +109,7 @@ static __always_inline bool is_cached_read(struct io_doing *did, __u32 mode)
 }
 
 /* One end of a transfer, or what else was done. */
-static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 descriptor)
+static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 descriptor, __u64 copied_up)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool is_past;
@@ -127,6 +129,10 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 	/* Past the page cache, unless the file system has made of it what goes through it. */
 	is_past = did->is_direct && did->is_cached;
 	did->is_cached = is_cached_read(did, file->mode);
+	if (did->deed == DID_OPEN || did->deed == DID_MAP)
+		uses_pages_by(file);
+	if (copied_up && file->is_stacked)
+		name_below((struct inode *)copied_up, file);
 	did_with(file, did);
 	if (!is_past)
 		settle_ahead(file, did);
@@ -167,9 +173,9 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	if (did->failed)
 		did->is_placed = window->did[1].is_placed = 0;
 	if (window->ends[0] >= 0)
-		one_end(&window->file, &window->did[0], window->ends[0]);
+		one_end(&window->file, &window->did[0], window->ends[0], window->copied_up);
 	if (window->ends[1] >= 0)
-		one_end(&window->file, &window->did[1], window->ends[1]);
+		one_end(&window->file, &window->did[1], window->ends[1], 0);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #define WEIGH_IO_DEVICE_H
 
 #include "owners.h"
+#include "stacked.h"
 #include "kinds.h"
 #include "../bio.h"
 
@@ -230,6 +231,8 @@ static __always_inline void turn_to(struct device_walk *walk, __u64 mapping, __u
 	walk->is_known = inode && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG;
 	if (walk->is_known)
 		know_inode(&walk->file, inode, owner >> 32, owner);
+	if (walk->is_known)
+		see_above(&walk->file);
 }
 
 /* Whose the first pages are of what was written, and of how many bytes that is said. */

@@ -24,16 +24,26 @@ static __always_inline struct file *file_at(struct task_struct *task, __s32 desc
 	return file;
 }
 
-static __always_inline struct inode *inode_at(struct task_struct *task, __s32 descriptor)
+static __always_inline struct inode *inode_of(struct file *file)
 {
-	struct file *file = file_at(task, descriptor);
+	if (!file)
+		return 0;
+	return CAN_FOLLOW ? FOLLOW(file, file)->f_inode : BPF_CORE_READ(file, f_inode);
+}
 
-	return file ? BPF_CORE_READ(file, f_inode) : 0;
+/* Whether it may lie on another file system. */
+static __always_inline bool is_stacking(struct super_block *super)
+{
+	unsigned long magic = CAN_FOLLOW ? super->s_magic : BPF_CORE_READ(super, s_magic);
+
+	return magic == OVERLAYFS_SUPER_MAGIC || magic == FUSE_SUPER_MAGIC;
 }
 
 static __always_inline void know_inode(struct io_file *found, struct inode *inode, __u32 pid,
 				       __u32 tid)
 {
+	struct super_block *super;
+
 	found->inode = inode;
 	found->key.pid = pid;
 	found->key.tid = by_thread ? tid : 0;
@@ -43,12 +53,15 @@ static __always_inline void know_inode(struct io_file *found, struct inode *inod
 		found->key.inode = inode->i_ino;
 		found->key.generation = inode->i_generation;
 		found->key.device = inode->i_sb->s_dev;
+		found->is_stacked = is_stacking(inode->i_sb);
 		return;
 	}
 	found->mode = BPF_CORE_READ(inode, i_mode);
 	found->key.inode = BPF_CORE_READ(inode, i_ino);
 	found->key.generation = BPF_CORE_READ(inode, i_generation);
-	found->key.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	super = BPF_CORE_READ(inode, i_sb);
+	found->key.device = BPF_CORE_READ(super, s_dev);
+	found->is_stacked = is_stacking(super);
 }
 
 static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid,

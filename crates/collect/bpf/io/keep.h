@@ -71,6 +71,8 @@ struct io_file {
 	struct inode *inode;
 	__u32 mode;
 	__u32 flags;
+	__u32 is_stacked; /* its file system may lie on another, which has its pages; see stacked.h */
+	__u32 unused;
 	__s64 position;
 	struct io_key key;
 };
@@ -90,6 +92,7 @@ struct io_window {
 	__u32 shape;
 	__u32 in_memory; /* so many arguments lie where the first one says */
 	__u64 arguments[6];
+	__u64 copied_up; /* the inode from which an open seems to make a copy; see stacked.h */
 	/*
 	 * What the call has done, and with which descriptors: one, or from one to the other. Here and
 	 * not on the stack to be hidden from the verifier, which would follow each kind of call, and

@@ -42,8 +42,10 @@ static __always_inline void maps_program(struct task_struct *task)
 	struct file *program = mm ? BPF_CORE_READ(mm, exe_file) : 0;
 	struct io_file file = {};
 
-	if (know_file(&file, program, task->tgid, task->pid))
-		doubt_ahead(&file);
+	if (!know_file(&file, program, task->tgid, task->pid))
+		return;
+	uses_pages_by(&file);
+	doubt_ahead(&file);
 }
 
 /* A thread more of its process, which may be new. */

@@ -71,6 +71,11 @@ struct rb_root_cached {
 	struct rb_root rb_root;
 };
 
+/* Since 6.9: the file that has its pages, where the server is not asked for them. */
+struct fuse_file {
+	struct file *passthrough;
+};
+
 struct address_space___io {
 	struct rb_root_cached i_mmap;
 };

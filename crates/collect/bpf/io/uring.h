@@ -57,7 +57,7 @@ static __noinline int settle_request(struct io_kiocb *request, struct io_file *f
 	if (did->failed || (file->mode & S_IFMT) != S_IFREG)
 		return 0;
 	end = BPF_CORE_READ(moved, kiocb.ki_pos);
-	use_range((__u64)mapping_of_inode(file->inode), &file->key, end - did->bytes, did->bytes,
+	use_range((__u64)mapping_of_file(file), &file->key, end - did->bytes, did->bytes,
 		  file->flags & O_DIRECT_FLAG);
 	return 0;
 }
