@@ -282,8 +282,9 @@ pub(crate) fn pattern(totals: &Totals) -> String {
 
 pub(crate) fn flow(flow: &Flow) -> String {
     let bytes = flow.bytes.map_or_else(|| "some".to_string(), size);
+    let most = if flow.is_upper_bound { "up to " } else { "" };
     format!(
-        "{} {} wrote, {} {} read: {bytes} of {}",
+        "{} {} wrote, {} {} read: {most}{bytes} of {}",
         flow.writer_name, flow.writer, flow.reader_name, flow.reader, flow.name
     )
 }
