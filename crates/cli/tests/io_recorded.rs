@@ -9,6 +9,7 @@ use support::{processes, workload};
 use weigh_keep::Recording;
 use weigh_schema::io::{FileUse, Moment};
 use weigh_schema::recording::FileRow;
+use weigh_schema::{Quality, Value};
 
 const BYTES: u64 = 1_000_003;
 const CHUNK: u64 = 1021;
@@ -57,6 +58,7 @@ fn a_recording_has_every_file_and_its_sums() {
     let mapped = rows.iter().filter_map(|row| row.used.as_ref()?.totals.by_kind.get("mapped"));
     let mapped: u64 = mapped.map(|kind| kind.read_bytes).sum();
     assert_eq!(measured.number("mmap_read_bytes_total"), mapped as f64);
+    assert_eq!(measured.value("mmap_read_bytes_total").quality, Quality::Exact);
     let shown = weigh(
         &measured.scratch,
         &["show", &measured.scratch.path("recording").display().to_string()],
@@ -65,6 +67,23 @@ fn a_recording_has_every_file_and_its_sums() {
     assert!(shown.contains("[fsync_each_write]") && shown.contains("written by"), "{shown}");
     let page = measured.scratch.text("recording/report.html");
     assert!(page.contains("fsync_each_write"), "the page has the advice");
+}
+
+/// That stores are missed says nothing of reads, and what was seen of stores is a lower bound.
+#[test]
+fn what_mapped_memory_has_read_is_known_where_it_was_written_too() {
+    needs_root!();
+    let access = workload("access");
+    let script = format!("{access} sparse hole 77; {access} store stored 30");
+    let measured = Weigh::bash(&script).option("--io").measure();
+    let read = measured.value("mmap_read_bytes_total");
+    assert_eq!(read.quality, Quality::Exact, "{read:?}");
+    assert!(measured.number("mmap_read_bytes_total") >= (77 * PAGE) as f64, "{read:?}");
+    let written = measured.value("mmap_written_bytes_total");
+    assert_eq!(written.quality, Quality::Estimated, "{written:?}");
+    assert_eq!(measured.number("mmap_written_bytes_total"), (10 * PAGE) as f64, "{written:?}");
+    let reason = written.reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("mapped shared and writable (once)"), "{written:?}");
 }
 
 /// The rows of all intervals add up to what the job did, in its order, and each byte has its place.

@@ -37,7 +37,7 @@ pub use beside_traced::BesideTracedIo;
 pub use calls::name;
 pub(crate) use calls::{NUMBERS, kind as call_kind, short};
 pub use file_system::{FileSystem, FileSystemError};
-pub use follow::{FollowIo, qualities};
+pub use follow::{FollowIo, MAPPED_WRITTEN, qualities};
 pub use library::LibraryIo;
 pub(crate) use library::SharedJob;
 pub use told::{Kept, Told};

@@ -147,15 +147,17 @@ fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
 pub(crate) fn sums(found: &IoFound) -> String {
     let (by, unseen) = (&found.totals.by_calls, found.totals.by_calls.unseen);
     let least = if found.quality == Quality::Exact { "" } else { "at least " };
+    let more = found.witness.map(|witness| witness.unseen()).unwrap_or_default();
     let read = match unseen.reads {
         true => "an unknown amount read".to_string(),
         false => format!("{least}{} read by {} calls", size(by.read_bytes), by.read_calls),
-    };
+    } + &by_kernel(more.read_bytes);
     let written = match unseen.writes {
         true => "an unknown amount written".to_string(),
         false => format!("{least}{} written by {}", size(by.written_bytes), by.write_calls),
-    };
-    let trust = found.qualities.get(Transfer::Mapped.name()).map(|trust| trust.quality);
+    } + &by_kernel(more.written_bytes);
+    let of_mapped = [Transfer::Mapped.name(), "mapped_written_bytes"];
+    let trust = of_mapped.iter().find_map(|key| Some(found.qualities.get(*key)?.quality));
     let mapped = match (trust, mapped(&found.totals)) {
         (None, bytes) => format!(", {} by mapped memory", size(bytes)),
         (Some(Quality::Unavailable), _) | (_, 0) => {
@@ -174,6 +176,14 @@ pub(crate) fn sums(found: &IoFound) -> String {
         found.mechanism,
         found.price.as_ref().map(price).unwrap_or_default(),
     )
+}
+
+/// What the kernel has counted besides.
+fn by_kernel(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes => format!(" (and {} unseen, by the kernel's own count)", size(bytes)),
+    }
 }
 
 /// What seeing cost the job.
