@@ -201,7 +201,13 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     for format in ["darshan-parser", "wfformat", "dot"] {
         let exported = weigh(&measured.scratch, &["export", &place, "--format", format]);
         assert!(exported.status.success(), "{exported:?}");
-        assert!(String::from_utf8_lossy(&exported.stdout).contains("/log"), "{format}");
+        let text = String::from_utf8_lossy(&exported.stdout).into_owned();
+        assert!(text.contains("/log") && !text.contains("POSIX\t-1"), "{format}: {text}");
+        let elsewhere = ["export", &place, "--format", format, "--under", "no-such-folder"];
+        let elsewhere = weigh(&measured.scratch, &elsewhere);
+        assert_eq!((elsewhere.status.code(), elsewhere.stdout.len()), (Some(125), 0), "{format}");
+        let said = String::from_utf8_lossy(&elsewhere.stderr);
+        assert!(said.contains("/no-such-folder)"), "it says which folder that is: {said}");
     }
 }
 
@@ -323,6 +329,6 @@ fn a_job_is_exported_as_a_workflow() {
     let (status, text, _) = export("dot", &work);
     assert!(status == Some(0) && text.contains(&format!("\"{work}/made\" -> p")), "{text}");
     let (status, text, said) = export("dot", "/nowhere");
-    // The pipe is no file, and stays.
-    assert!(status == Some(0) && !text.contains("shape=note"), "{text} {said:?}");
+    // A graph of pipes alone is not what was asked for.
+    assert!(status == Some(125) && text.is_empty(), "{text} {}", String::from_utf8_lossy(&said));
 }
