@@ -25,6 +25,10 @@ fn used(rows: &[FileRow], end: &str) -> FileUse {
     *row.used.clone().expect("it was followed")
 }
 
+fn found_metrics(recording: &Recording) -> &std::collections::BTreeMap<String, Value> {
+    &recording.summary().metrics
+}
+
 #[test]
 fn a_recording_has_every_file_and_its_sums() {
     needs_root!();
@@ -192,6 +196,11 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("/log") && shown.contains("incomplete"), "{shown}");
     assert!(shown.contains(" more, in journal.jsonl\n"), "{shown}");
+    // What is not counted is not 0: the last value of a whole recording has the same reason.
+    let whole = Weigh::bash("true").option("--io").measure();
+    let opened = &found_metrics(&read)["files_opened_total"];
+    assert_eq!(opened.value.is_none(), whole.value("files_opened_total").value.is_none());
+    assert!(opened.value.is_some() || opened.reason.is_some(), "{opened:?}");
     // It is a recording as any other.
     let place = recording.display().to_string();
     let page = measured.scratch.path("page.html").display().to_string();

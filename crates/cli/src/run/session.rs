@@ -79,6 +79,7 @@ impl Session {
             }
         };
         let mut summary = facts::provisional(&settings, job.statuses())?;
+        summary.metrics = facts::not_known(&job.notes());
         let marks = LimitWatch::marks(&settings.limits);
         let taken = job.set_limits(
             &marks,
