@@ -6,7 +6,7 @@ pub mod docs;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use weigh_schema::amount::show_amount;
+use weigh_schema::amount::{percent, show_amount};
 use weigh_schema::io::{Advice, Field, FileUse, Flow, IoFound, Price, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
@@ -170,7 +170,7 @@ pub(crate) fn sums(found: &IoFound) -> String {
         [from, to] => format!(", {} from devices, {} to them", size(from), size(to)),
     };
     format!(
-        "{read}, {written}{mapped}{devices}; {} in them, of {}; seen by {}{}",
+        "{read}, {written}{mapped}{devices}; {} in these calls, added up over all processes, in a run of {}; seen by {}{}",
         show_amount(found.totals.seconds(), Unit::Seconds),
         show_amount(found.wall_seconds, Unit::Seconds),
         found.mechanism,
@@ -287,7 +287,8 @@ pub(crate) fn pattern(totals: &Totals) -> String {
     let kinds = [(on, "on"), (strided, "strided"), (ahead + back, word)];
     let all: f64 = kinds.iter().map(|(count, _)| count).sum();
     let most = kinds.iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count > 0.0);
-    most.map_or_else(String::new, |(count, kind)| format!("{kind} {:.0} %", 100.0 * count / all))
+    let share = |count: f64| percent(count as u64, all as u64);
+    most.map_or_else(String::new, |(count, kind)| format!("{kind} {} %", share(*count)))
 }
 
 pub(crate) fn flow(flow: &Flow) -> String {
@@ -354,5 +355,7 @@ mod tests {
         };
         assert_eq!(of(49, 50), "irregular 99 %");
         assert_eq!(of(99, 0), "ahead 99 %");
+        // All of it is said of all of it alone.
+        assert_eq!(of(9999, 0), "ahead 99 %");
     }
 }
