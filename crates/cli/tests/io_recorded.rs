@@ -51,6 +51,9 @@ fn a_recording_has_every_file_and_its_sums() {
     let found = measured.summary().io.as_deref().expect("a section of its own");
     assert_eq!(found.uses_total as usize, rows.len());
     assert_eq!(found.wall_seconds, measured.number("wall_seconds"), "both are of the same time");
+    let last = |row: &FileRow| row.used.as_ref()?.totals.numbers.get("last_seconds").copied();
+    let last = rows.iter().filter_map(last).map(|number| number.as_f64()).fold(0.0, f64::max);
+    assert!(last > 0.0 && last <= found.wall_seconds, "{last} {}", found.wall_seconds);
     let sum: u64 = rows
         .iter()
         .map(|row| row.used.as_ref().map_or(0, |u| u.totals.by_calls.written_bytes))

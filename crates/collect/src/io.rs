@@ -187,6 +187,11 @@ impl KernelIo {
         clock::monotonic_ns().saturating_sub(self.began_ns)
     }
 
+    /// The process that was armed is about to begin: times are counted from here.
+    pub fn begin(&mut self) {
+        self.began_ns = clock::monotonic_ns();
+    }
+
     /// This process, which waits for its exec, is followed from then on.
     pub fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
         let window = layout::armed();

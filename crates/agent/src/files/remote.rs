@@ -207,6 +207,12 @@ impl FollowIo for RemoteIo {
         Ok(())
     }
 
+    fn begin(&mut self) {
+        let ready_ns = self.elapsed_ns();
+        self.began_ns += ready_ns;
+        self.own_began_ns += ready_ns;
+    }
+
     fn join(&mut self, pid: u32) -> Result<(), FollowError> {
         let pidfd = of_process(pid).ok_or(weigh_collect::job::JobError::NoProcess(pid))?;
         self.done(&Ask::Join, Some(pidfd.as_fd()))?;

@@ -18,6 +18,9 @@ pub trait FollowIo {
     /// This process, which waits for its exec, is followed from then on.
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError>;
 
+    /// The process that was armed is about to begin: times are counted from here.
+    fn begin(&mut self) {}
+
     /// A process that runs is followed from now on.
     fn join(&mut self, pid: u32) -> Result<(), FollowError>;
 
@@ -95,6 +98,10 @@ pub trait FollowIo {
 impl FollowIo for KernelIo {
     fn arm(&mut self, _: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
         Ok(KernelIo::arm(self, pidfd)?)
+    }
+
+    fn begin(&mut self) {
+        KernelIo::begin(self);
     }
 
     fn join(&mut self, pid: u32) -> Result<(), FollowError> {

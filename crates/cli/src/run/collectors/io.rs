@@ -57,7 +57,7 @@ pub fn open(
     let (telling, apart) = wanted(settings);
     Ok(match settings.arguments.io_mechanism {
         // By who follows the job.
-        RunIoMechanism::Auto | RunIoMechanism::Ptrace => None,
+        RunIoMechanism::Auto | RunIoMechanism::Preload | RunIoMechanism::Ptrace => None,
         RunIoMechanism::PreloadPtrace => {
             let both = follower.count_beside_library(&settings.arguments.command[0]);
             let both = both.context("--io-mechanism preload+ptrace does not work here")?;
@@ -196,6 +196,11 @@ impl Files {
 impl JobCollector for Files {
     fn next(&self) -> Option<Instant> {
         Some(self.next_look)
+    }
+
+    fn begin(&mut self) {
+        self.gather.begin();
+        self.began = Instant::now();
     }
 
     fn attend(&mut self, recorder: &mut Recorder) {
