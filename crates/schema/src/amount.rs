@@ -177,6 +177,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn a_hundred_is_all_and_nothing_else() {
+        assert_eq!([percent(9995, 10_000), percent(10_000, 10_000)], [99, 100]);
+        assert_eq!([percent(1, 10_000), percent(0, 10_000), percent(0, 0)], [1, 0, 0]);
+        assert_eq!([percent(2, 3), percent(u64::MAX, u64::MAX)], [67, 100]);
+    }
+
+    #[test]
     fn sizes() {
         assert_eq!(parse_size("2GiB"), Ok(2 << 30));
         assert_eq!(parse_size("500MB"), Ok(500_000_000));
