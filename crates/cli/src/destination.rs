@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
@@ -16,6 +18,35 @@ pub struct Destination {
     name: String,
     /// None: standard output.
     file: Option<File>,
+    /// What is not whole yet, and is taken away if it does not become so.
+    unfinished: Option<Unfinished>,
+}
+
+/// A file that a name leads to, by whatever links.
+struct Unfinished {
+    path: PathBuf,
+    /// Device and inode: what came to the same place meanwhile is somebody else's.
+    is: (u64, u64),
+    is_whole: bool,
+}
+
+impl Unfinished {
+    /// None of a device or a FIFO.
+    fn of(name: &str, file: &File) -> Option<Unfinished> {
+        let about = file.metadata().ok().filter(|about| about.is_file())?;
+        let path = std::fs::canonicalize(name).ok()?;
+        Some(Unfinished { path, is: (about.dev(), about.ino()), is_whole: false })
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let is_it = |about: std::fs::Metadata| (about.dev(), about.ino()) == self.is;
+        if !self.is_whole && std::fs::symlink_metadata(&self.path).is_ok_and(is_it) {
+            // Where that is not allowed it stays, cut short: the error has been told.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Destination {
@@ -37,7 +68,11 @@ impl Destination {
                 })?)
             }
         };
-        Ok(Destination { name: name.to_string(), file })
+        let unfinished = match is_stream(name) {
+            true => None,
+            false => file.as_ref().and_then(|file| Unfinished::of(name, file)),
+        };
+        Ok(Destination { name: name.to_string(), file, unfinished })
     }
 
     /// Whether it is standard output, where nothing else may stand then.
@@ -47,7 +82,7 @@ impl Destination {
 
     /// Writes it as JSON, as it comes: it is never in memory as a whole.
     pub fn write_json(self, what: &impl Serialize) -> anyhow::Result<()> {
-        let Destination { name, file } = self;
+        let Destination { name, file, unfinished } = self;
         let mut out: BufWriter<Box<dyn Write>> = BufWriter::new(match file {
             None => Box::new(std::io::stdout()),
             Some(file) => Box::new(file),
@@ -56,7 +91,11 @@ impl Destination {
         match written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
             // Whoever reads standard output may have read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe && name == "-" => Ok(()),
-            other => other.with_context(|| format!("--json {name}")),
+            Err(error) => Err(error).with_context(|| format!("--json {name}")),
+            Ok(()) => {
+                stays(unfinished);
+                Ok(())
+            }
         }
     }
 
@@ -65,8 +104,18 @@ impl Destination {
         match self.file {
             None => crate::show::print(text),
             Some(mut file) => {
-                file.write_all(text.as_bytes()).with_context(|| format!("--json {}", self.name))
+                let written = file.write_all(text.as_bytes());
+                written.with_context(|| format!("--json {}", self.name))?;
+                stays(self.unfinished);
+                Ok(())
             }
         }
+    }
+}
+
+/// It stays.
+fn stays(unfinished: Option<Unfinished>) {
+    if let Some(mut finished) = unfinished {
+        finished.is_whole = true;
     }
 }

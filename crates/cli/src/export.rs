@@ -2,13 +2,14 @@
 //!
 //! Reads a recording, row by row; emits text on standard output. Refuses one that has not what is asked for.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use weigh_keep::Recording;
 use weigh_schema::io::{FileUse, Flow, IoFound, Object};
-use weigh_show::darshan::{Ranks, head, record};
+use weigh_show::darshan::{Began, Ranks, head, record};
 use weigh_show::workflow::{Workflow, dot, wfformat};
 
 use crate::arguments::{ExportArguments, ExportFormat};
@@ -66,9 +67,7 @@ fn absolute(folders: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn darshan(recording: &Recording, wanted: &Wanted) -> anyhow::Result<()> {
-    let mut processes = Vec::new();
-    recording.each_process(|row| processes.push((row.started_ns, row.pid, row.uid)))?;
-    let ranks = Ranks::new(processes);
+    let ranks = ranks(recording, wanted)?;
     let mut text = head(recording.summary(), &ranks);
     let mut failed = None;
     let mut is_something = false;
@@ -89,9 +88,33 @@ fn darshan(recording: &Recording, wanted: &Wanted) -> anyhow::Result<()> {
     }
 }
 
+fn ranks(recording: &Recording, wanted: &Wanted) -> anyhow::Result<Ranks> {
+    let (mut processes, mut users) = (Vec::new(), BTreeSet::new());
+    recording.each_process(|row| {
+        processes.push(Began {
+            started_ns: row.started_ns,
+            pid: row.pid,
+            parent: row.parent,
+            uid: row.uid,
+        });
+    })?;
+    each_use(recording, wanted, |used| {
+        users.insert(used.pid);
+    })?;
+    Ok(Ranks::new(processes, &users))
+}
+
 fn workflow(recording: &Recording, found: &IoFound, wanted: &Wanted) -> anyhow::Result<Workflow> {
     let mut workflow = Workflow::default();
-    each_use(recording, wanted, |used| workflow.add_use(used))?;
+    let mut is_something = wanted.under.is_empty();
+    each_use(recording, wanted, |used| {
+        is_something |= used.object == Object::Regular;
+        workflow.add_use(used);
+    })?;
+    // Or it would be a graph of processes, in which nobody would look for the folder's files.
+    if !is_something {
+        return Err(nothing(recording, wanted));
+    }
     workflow.add_flows(found.flows.iter().filter(|flow| wanted.flow(flow)));
     recording.each_process(|row| workflow.add_process(row))?;
     if workflow.tasks.is_empty() {
@@ -103,9 +126,10 @@ fn workflow(recording: &Recording, found: &IoFound, wanted: &Wanted) -> anyhow::
 /// There is nothing to write.
 fn nothing(recording: &Recording, wanted: &Wanted) -> anyhow::Error {
     let place = recording.directory().display();
-    let below = match wanted.under.as_slice() {
-        [] => "",
-        _ => " below what --under names",
+    let folders: Vec<_> = wanted.under.iter().map(|folder| folder.display().to_string()).collect();
+    let below = match folders.as_slice() {
+        [] => String::new(),
+        folders => format!(" below what --under names ({})", folders.join(", ")),
     };
     anyhow!("{place}: no process of it read or wrote a file{below}")
 }

@@ -326,8 +326,10 @@ fn when_the_agent_dies_what_was_told_stays() {
         |name: &str| rows(&report, &from).into_iter().find(|row| row["process"] == name).cloned();
     let read = by("io-static").expect("it was told");
     assert_eq!(moved(&read, "plain"), [BYTES, CALLS, 0, 0]);
+    assert!(read.get("moved_quality").is_none(), "it was over: {read}");
     let open = by("bash").expect("it was looked at while it was open");
     assert_eq!(open["numbers"]["opens_total"], 1);
+    assert!(open["moved_quality"] != "exact" && open.get("moved_quality").is_some(), "{open}");
     assert_eq!(by("cat"), None, "nobody told of it");
 
     let measured = run.end();

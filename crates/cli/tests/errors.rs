@@ -286,6 +286,38 @@ fn a_disk_that_fills_while_reads_and_writes_are_followed() {
     assert_eq!(written, 9000 * 11);
 }
 
+/// Each file that could not be written is named, and none of them is there cut short.
+#[test]
+fn every_file_that_a_full_disk_does_not_take_is_named() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let disk = SmallDisk::new(&scratch, 65_536);
+    fs::write(disk.path("filler"), vec![0; 65_536]).expect("it fits exactly");
+    let (parquet, json) = (disk.path("files.parquet"), disk.path("io.json"));
+    let io = ["io", "-q", "--parquet", &parquet, "--json", &json, "--", "true"];
+    let output = weigh(&scratch, &io);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    says(&said, &["seen by bpf", &format!("--json {json}: No space left")]);
+    says(&said, &["weigh: --parquet: ", &parquet]);
+    let left: Vec<_> = fs::read_dir(disk.path("")).expect("a folder").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    // Nor is there one of what could not be followed.
+    let json = scratch.path("never.json").display().to_string();
+    let output = weigh(&scratch, &["io", "-q", "--json", &json, "--", "./no-such-program"]);
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    assert!(!Path::new(&json).exists());
+}
+
+#[test]
+fn the_library_is_asked_for_where_it_follows_the_job() {
+    let scratch = Scratch::new();
+    let run = ["run", "--io", "--io-mechanism", "preload", "--", "true"];
+    let output = weigh(&scratch, &run);
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    says(&String::from_utf8_lossy(&output.stderr), &["say --mechanism preload"]);
+}
+
 #[test]
 fn a_recording_that_is_none() {
     let scratch = Scratch::new();

@@ -9,6 +9,7 @@ use support::{processes, workload};
 use weigh_keep::Recording;
 use weigh_schema::io::{FileUse, Moment};
 use weigh_schema::recording::FileRow;
+use weigh_schema::{Quality, Value};
 
 const BYTES: u64 = 1_000_003;
 const CHUNK: u64 = 1021;
@@ -22,6 +23,10 @@ fn used(rows: &[FileRow], end: &str) -> FileUse {
     let row = found.next().unwrap_or_else(|| panic!("no row of {end} in {rows:#?}"));
     assert!(found.next().is_none(), "several rows of {end}");
     *row.used.clone().expect("it was followed")
+}
+
+fn found_metrics(recording: &Recording) -> &std::collections::BTreeMap<String, Value> {
+    &recording.summary().metrics
 }
 
 #[test]
@@ -46,6 +51,9 @@ fn a_recording_has_every_file_and_its_sums() {
     let found = measured.summary().io.as_deref().expect("a section of its own");
     assert_eq!(found.uses_total as usize, rows.len());
     assert_eq!(found.wall_seconds, measured.number("wall_seconds"), "both are of the same time");
+    let last = |row: &FileRow| row.used.as_ref()?.totals.numbers.get("last_seconds").copied();
+    let last = rows.iter().filter_map(last).map(|number| number.as_f64()).fold(0.0, f64::max);
+    assert!(last > 0.0 && last <= found.wall_seconds, "{last} {}", found.wall_seconds);
     let sum: u64 = rows
         .iter()
         .map(|row| row.used.as_ref().map_or(0, |u| u.totals.by_calls.written_bytes))
@@ -57,6 +65,7 @@ fn a_recording_has_every_file_and_its_sums() {
     let mapped = rows.iter().filter_map(|row| row.used.as_ref()?.totals.by_kind.get("mapped"));
     let mapped: u64 = mapped.map(|kind| kind.read_bytes).sum();
     assert_eq!(measured.number("mmap_read_bytes_total"), mapped as f64);
+    assert_eq!(measured.value("mmap_read_bytes_total").quality, Quality::Exact);
     let shown = weigh(
         &measured.scratch,
         &["show", &measured.scratch.path("recording").display().to_string()],
@@ -65,6 +74,23 @@ fn a_recording_has_every_file_and_its_sums() {
     assert!(shown.contains("[fsync_each_write]") && shown.contains("written by"), "{shown}");
     let page = measured.scratch.text("recording/report.html");
     assert!(page.contains("fsync_each_write"), "the page has the advice");
+}
+
+/// That stores are missed says nothing of reads, and what was seen of stores is a lower bound.
+#[test]
+fn what_mapped_memory_has_read_is_known_where_it_was_written_too() {
+    needs_root!();
+    let access = workload("access");
+    let script = format!("{access} sparse hole 77; {access} store stored 30");
+    let measured = Weigh::bash(&script).option("--io").measure();
+    let read = measured.value("mmap_read_bytes_total");
+    assert_eq!(read.quality, Quality::Exact, "{read:?}");
+    assert!(measured.number("mmap_read_bytes_total") >= (77 * PAGE) as f64, "{read:?}");
+    let written = measured.value("mmap_written_bytes_total");
+    assert_eq!(written.quality, Quality::Estimated, "{written:?}");
+    assert_eq!(measured.number("mmap_written_bytes_total"), (10 * PAGE) as f64, "{written:?}");
+    let reason = written.reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("mapped shared and writable (once)"), "{written:?}");
 }
 
 /// The rows of all intervals add up to what the job did, in its order, and each byte has its place.
@@ -197,6 +223,11 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("/log") && shown.contains("incomplete"), "{shown}");
     assert!(shown.contains(" more, in journal.jsonl\n"), "{shown}");
+    // What is not counted is not 0: the last value of a whole recording has the same reason.
+    let whole = Weigh::bash("true").option("--io").measure();
+    let opened = &found_metrics(&read)["files_opened_total"];
+    assert_eq!(opened.value.is_none(), whole.value("files_opened_total").value.is_none());
+    assert!(opened.value.is_some() || opened.reason.is_some(), "{opened:?}");
     // It is a recording as any other.
     let place = recording.display().to_string();
     let page = measured.scratch.path("page.html").display().to_string();
@@ -206,7 +237,13 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     for format in ["darshan-parser", "wfformat", "dot"] {
         let exported = weigh(&measured.scratch, &["export", &place, "--format", format]);
         assert!(exported.status.success(), "{exported:?}");
-        assert!(String::from_utf8_lossy(&exported.stdout).contains("/log"), "{format}");
+        let text = String::from_utf8_lossy(&exported.stdout).into_owned();
+        assert!(text.contains("/log") && !text.contains("POSIX\t-1"), "{format}: {text}");
+        let elsewhere = ["export", &place, "--format", format, "--under", "no-such-folder"];
+        let elsewhere = weigh(&measured.scratch, &elsewhere);
+        assert_eq!((elsewhere.status.code(), elsewhere.stdout.len()), (Some(125), 0), "{format}");
+        let said = String::from_utf8_lossy(&elsewhere.stderr);
+        assert!(said.contains("/no-such-folder)"), "it says which folder that is: {said}");
     }
 }
 
@@ -328,6 +365,6 @@ fn a_job_is_exported_as_a_workflow() {
     let (status, text, _) = export("dot", &work);
     assert!(status == Some(0) && text.contains(&format!("\"{work}/made\" -> p")), "{text}");
     let (status, text, said) = export("dot", "/nowhere");
-    // The pipe is no file, and stays.
-    assert!(status == Some(0) && !text.contains("shape=note"), "{text} {said:?}");
+    // A graph of pipes alone is not what was asked for.
+    assert!(status == Some(125) && text.is_empty(), "{text} {}", String::from_utf8_lossy(&said));
 }

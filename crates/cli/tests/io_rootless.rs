@@ -239,6 +239,13 @@ fn a_static_program_is_named_and_what_it_moved_is_told_by_the_kernel() {
     let of = |who: &str| witness[who]["read_bytes"].as_u64().expect("a number");
     let unseen = of("kernel") - of("seen") - of("start");
     assert!((BYTES..BYTES + 8192).contains(&unseen), "{witness}");
+    let processes = report["processes"].as_array().expect("processes");
+    let hidden = processes.iter().find(|process| process["name"] == "io-static");
+    let hidden = hidden.unwrap_or_else(|| panic!("it has its program's name: {processes:?}"));
+    assert_eq!(hidden["moved_quality"], "unavailable", "{hidden}");
+    assert!(hidden.get("read_bytes").is_none(), "nobody knows how much: {hidden}");
+    let bash = processes.iter().find(|process| process["name"] == "bash").expect("the shell");
+    assert!(bash.get("moved_quality").is_none() && bash["written_bytes"] == 0, "{bash}");
     let rings = format!("{} uring-read {BYTES} {CHUNK} {from}; true", workload("io"));
     let (_, report) = io(&scratch, &["bash", "-c", &rings]);
     assert_eq!(report["quality"], "estimated");

@@ -37,7 +37,7 @@ pub use beside_traced::BesideTracedIo;
 pub use calls::name;
 pub(crate) use calls::{NUMBERS, kind as call_kind, short};
 pub use file_system::{FileSystem, FileSystemError};
-pub use follow::{FollowIo, qualities};
+pub use follow::{FollowIo, MAPPED_WRITTEN, qualities};
 pub use library::LibraryIo;
 pub(crate) use library::SharedJob;
 pub use told::{Kept, Told};
@@ -186,6 +186,11 @@ impl KernelIo {
     /// How long ago that is.
     pub fn elapsed_ns(&self) -> u64 {
         clock::monotonic_ns().saturating_sub(self.began_ns)
+    }
+
+    /// The process that was armed is about to begin: times are counted from here.
+    pub fn begin(&mut self) {
+        self.began_ns = clock::monotonic_ns();
     }
 
     /// This process, which waits for its exec, is followed from then on.

@@ -112,6 +112,10 @@ fn raise(summary: &mut Summary, metric: &Metric, seen: f64) {
     if known.and_then(Value::number).is_some_and(|number| number >= seen) {
         return;
     }
+    // Samples have a 0 of what nobody counts.
+    if known.is_some_and(|value| value.quality == Quality::Unavailable) {
+        return;
+    }
     let value = Value {
         value: Some(metric.unit.number(seen)),
         unit: metric.unit,

@@ -30,6 +30,15 @@ const DURATION: &str =
     "a duration: numbers with units ns, us, ms, s, m, h or d, such as 90s, 250ms or 1h30m";
 const COUNT: &str = "a number, such as 1000 or 2.5";
 
+/// How many of a hundred, rounded: 100 if it is all of it, and 0 if it is nothing, only.
+pub fn percent(part: u64, whole: u64) -> u64 {
+    match (part, whole) {
+        (_, 0) | (0, _) => 0,
+        (part, whole) if part >= whole => 100,
+        (part, whole) => ((100.0 * part as f64 / whole as f64).round() as u64).clamp(1, 99),
+    }
+}
+
 /// Splits `text` into its leading decimal number and the rest.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -166,6 +175,13 @@ pub fn show_amount(value: f64, unit: Unit) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_hundred_is_all_and_nothing_else() {
+        assert_eq!([percent(9995, 10_000), percent(10_000, 10_000)], [99, 100]);
+        assert_eq!([percent(1, 10_000), percent(0, 10_000), percent(0, 0)], [1, 0, 0]);
+        assert_eq!([percent(2, 3), percent(u64::MAX, u64::MAX)], [67, 100]);
+    }
 
     #[test]
     fn sizes() {

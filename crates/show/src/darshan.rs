@@ -1,11 +1,12 @@
 //! A recording in the words of `darshan-parser`, as far as both know the same: the module POSIX, a record for
 //! each regular file and process.
 //!
-//! Reads the summary, processes and files; emits text by pieces, so that no table has to be in memory.
+//! Reads the summary, processes and files; emits text by pieces, so that no table has to be in memory. What used a file
+//! and is no process in the recording, which may have been cut short, has a place all the same.
 //! Counters that weigh does not have are left out, those that it does not know of a file are -1, as Darshan
 //! has it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use weigh_schema::Quality;
@@ -23,8 +24,9 @@ const VERSION: &str = "3.41";
 /// What the head says besides, for whoever takes the text for Darshan's own.
 const LEFT_OUT: &str = "\
 # written by weigh from a recording of `weigh run --io`. Where it differs from a log of Darshan:
-# - <rank> is the place of the process among all of the job, by its start. No record is shared (-1). Of a file
-#   that was used again after weigh had made room for others a process has several records: they add up.
+# - <rank> is the place of the process among all of the job, by its start; those whose start is not known (the
+#   recording was cut short) come last. No record is shared (-1). Of a file that was used again after weigh had made
+#   room for others a process has several records: they add up.
 # - regular files only, wherever they are; reads and writes are those of every kind of call, AIO and io_uring
 #   included, of programs with and without the C library. Mapped memory moves no bytes here.
 # - what is not known is -1: reads and writes, and what follows from them, of a process that used AIO or io_uring
@@ -32,7 +34,9 @@ const LEFT_OUT: &str = "\
 # - POSIX_FSYNCS has fdatasync, sync_file_range and syncfs too; POSIX_F_META_TIME has opens, seeks and calls
 #   on the descriptor.
 # - POSIX_MAX_BYTE_* is -1 where the file was both read and written, POSIX_SEQ_* where there were strides.
-# - left out: modules other than POSIX, sizes, strides, alignments, switches, start and end times, mount points.
+# - left out: modules other than POSIX, sizes, alignments, switches, start and end times, mount points. So are strides:
+#   POSIX_STRIDE* are from the end of an access to the beginning of the next, of reads and writes together, weigh has
+#   them from beginning to beginning, of each apart.
 ";
 
 const COLUMNS: &str = "\
@@ -50,6 +54,19 @@ const COLUMNS: &str = "\
 #<module>\t<rank>\t<record id>\t<counter>\t<value>\t<file name>\t<mount pt>\t<fs type>
 ";
 
+/// When a process of the job began, and whose it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Began {
+    /// When.
+    pub started_ns: i64,
+    /// The process.
+    pub pid: u32,
+    /// Who started it.
+    pub parent: u32,
+    /// The user.
+    pub uid: u32,
+}
+
 /// The processes of a job by their place.
 #[derive(Debug, Default)]
 pub struct Ranks {
@@ -59,15 +76,24 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// From PID, start and user of each.
-    pub fn new(mut processes: Vec<(i64, u32, u32)>) -> Ranks {
+    /// From those that are known, and the PIDs of all that used files: who has not ended is in no row where the
+    /// recording was cut short.
+    pub fn new(mut processes: Vec<Began>, users: &BTreeSet<u32>) -> Ranks {
         processes.sort_unstable();
+        let known: BTreeSet<u32> = processes.iter().map(|process| process.pid).collect();
+        let unknown: Vec<u32> = users.difference(&known).copied().collect();
         let mut ranks = Ranks::default();
-        if let Some((_, pid, uid)) = processes.first() {
-            (ranks.first, ranks.uid) = (*pid, *uid);
-        }
-        for (place, (_, pid, _)) in processes.iter().enumerate() {
-            ranks.by_pid.entry(*pid).or_insert(place as u64);
+        let first = processes.first();
+        ranks.uid = first.map_or(0, |process| process.uid);
+        // It began before its children.
+        let parent = first.map(|process| process.parent).filter(|pid| unknown.contains(pid));
+        let pids = processes.iter().map(|process| process.pid);
+        for pid in parent.into_iter().chain(pids).chain(unknown) {
+            let place = ranks.by_pid.len() as u64;
+            if place == 0 {
+                ranks.first = pid;
+            }
+            ranks.by_pid.entry(pid).or_insert(place);
         }
         ranks
     }
@@ -107,7 +133,7 @@ pub fn record(used: &FileUse, ranks: &Ranks) -> String {
     if used.object != Object::Regular {
         return out;
     }
-    let rank = ranks.by_pid.get(&used.pid).map_or(-1, |rank| *rank as i64);
+    let rank = ranks.by_pid.get(&used.pid).copied().unwrap_or(ranks.by_pid.len() as u64);
     let name = harmless(&used.name.replace(['\t', '\n'], "?"));
     let id = hash(&used.name);
     let mut line = |counter: &str, value: String| {

@@ -9,7 +9,7 @@ use common::sample;
 use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals, Transferred, Trust, Unseen};
 use weigh_show::Screen;
-use weigh_show::darshan::{Ranks, head, record};
+use weigh_show::darshan::{Began, Ranks, head, record};
 use weigh_show::io::Shown;
 
 const SCREEN: Screen = Screen { columns: 100, is_terminal: true, color: false };
@@ -74,6 +74,23 @@ fn what_was_not_seen_of_a_file_is_minus_one() {
         assert_eq!(value(&format!("POSIX_{counter}")), "-1", "{counter}");
     }
     assert_eq!([value("POSIX_WRITES"), value("POSIX_BYTES_WRITTEN")], ["7", "70"]);
+}
+
+/// Of a recording that was cut short there are rows of those alone that had ended.
+#[test]
+fn who_has_no_row_has_a_rank_of_its_own() {
+    let began = |started_ns, pid, parent| Began { started_ns, pid, parent, uid: 1000 };
+    let users = [7, 8, 9, 10].into();
+    let rank = |ranks: &Ranks, pid| {
+        let text = record(&FileUse { pid, ..used(Totals::default()) }, ranks);
+        text.split('\t').nth(1).unwrap().to_string()
+    };
+    let whole = Ranks::new(vec![began(2, 8, 7), began(1, 7, 1)], &users);
+    assert_eq!([7, 8, 9, 10].map(|pid| rank(&whole, pid)), ["0", "1", "2", "3"]);
+    let cut = Ranks::new(vec![began(2, 8, 9), began(3, 7, 9)], &users);
+    assert_eq!([9, 8, 7, 10].map(|pid| rank(&cut, pid)), ["0", "1", "2", "3"]);
+    let text = head(&sample::limited(4).summary, &cut);
+    assert!(text.contains("# jobid: 9\n") && text.contains("# nprocs: 4\n"), "{text}");
 }
 
 /// The format has no way to say "at least".

@@ -41,7 +41,7 @@ fn flow(writer: u32, reader: u32, name: &str, object: Object) -> Flow {
     let names = (format!("task {writer}"), format!("task {reader}"));
     let bytes = (object == Object::Regular).then_some(1009);
     let (writer_name, reader_name, name) = (names.0, names.1, name.to_string());
-    Flow { name, object, writer, writer_name, reader, reader_name, bytes }
+    Flow { name, object, writer, writer_name, reader, reader_name, bytes, is_upper_bound: false }
 }
 
 /// 1 makes a file that 2 reads, 2 writes into a pipe to 3, and 3 back; 2 has a file for itself that it deletes.
@@ -122,6 +122,31 @@ fn each_task_has_its_inputs_its_outputs_and_its_parents() {
     );
     // Of none of them there is a process: nothing is said of how it ran.
     assert!(document["workflow"].get("execution").is_none());
+}
+
+/// Whose file another one takes in is its parent, though nobody saw a byte go over; unless it was taken in before.
+#[test]
+fn who_made_what_a_task_takes_in_is_its_parent_without_a_flow() {
+    let at = |mut row: FileUse, first: f64, last: f64| {
+        for (key, time) in [("first_seconds", first), ("last_seconds", last)] {
+            row.totals.numbers.insert(key.to_string(), Number::Real(time));
+        }
+        row
+    };
+    let mut workflow = Workflow::default();
+    for row in [
+        at(used(1, "/srv/made", 0, 1009), 1.0, 2.0),
+        at(used(2, "/srv/made", 1009, 0), 3.0, 4.0),
+        at(used(3, "/srv/made", 1009, 0), 0.0, 0.5),
+    ] {
+        workflow.add_use(&row);
+    }
+    workflow.add_flows([].iter());
+    let document = document(&workflow);
+    let tasks = document["workflow"]["specification"]["tasks"].as_array().unwrap();
+    let parents: Vec<_> = tasks.iter().map(|task| task["parents"].to_string()).collect();
+    assert_eq!(parents, ["[]", r#"["task_1-1"]"#, "[]"]);
+    assert_eq!(workflow.circular_total, 0);
 }
 
 #[test]

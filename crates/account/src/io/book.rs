@@ -41,6 +41,7 @@ impl Row {
     /// who read it before.
     pub(super) fn join(&mut self, other: &Row) {
         self.numbers.fold(&other.numbers);
+        self.places.fold(&other.places);
         for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
             seen::join(&mut mine.seen, &theirs.seen);
         }

@@ -191,6 +191,11 @@ fn next(stream: &UnixStream) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
     }
 }
 
+/// Nobody tells any more what this process does.
+fn went_on(process: Process) -> Process {
+    Process { moves_unseen: true, ..process }
+}
+
 fn of_process(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()
 }
@@ -200,6 +205,12 @@ impl FollowIo for RemoteIo {
         self.done(&Ask::Arm, Some(pidfd))?;
         self.told.borrow_mut().remains = Remains::of(pid);
         Ok(())
+    }
+
+    fn begin(&mut self) {
+        let ready_ns = self.elapsed_ns();
+        self.began_ns += ready_ns;
+        self.own_began_ns += ready_ns;
     }
 
     fn join(&mut self, pid: u32) -> Result<(), FollowError> {
@@ -263,7 +274,7 @@ impl FollowIo for RemoteIo {
     fn processes(&self) -> Result<Vec<Process>, FollowError> {
         Ok(match self.kept(Kept::Processes) {
             Ok(pieces) => pieces.iter().flat_map(|p| p.processes(self.began_ns)).collect(),
-            Err(_) => self.told.borrow().last.processes(self.began_ns).collect(),
+            Err(_) => self.told.borrow().last.processes(self.began_ns).map(went_on).collect(),
         })
     }
 

@@ -167,6 +167,9 @@ pub enum RunIoMechanism {
     /// The tracer that follows the job (--mechanism ptrace, which is taken unless another one is asked for) stops each
     /// call on files, too: all programs, static ones too, without any rights. What it costs is told.
     Ptrace,
+    /// Refused, with what does it: the library counts where it follows the job.
+    #[value(hide = true)]
+    Preload,
 }
 
 impl RunIoMechanism {

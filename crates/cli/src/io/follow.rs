@@ -52,7 +52,10 @@ pub fn follow(
             let filter = gather.io.filter().cloned();
             let with = With { variables: &variables, filter: filter.as_ref(), group: None };
             let arm = |waiting: &Waiting| {
-                Ok(gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?)
+                let pid = waiting.pid().as_raw_nonzero().get() as u32;
+                gather.io.arm(pid, waiting.pidfd())?;
+                gather.begin();
+                Ok(())
             };
             match foreground.start_with(&arguments.command, &with, arm)? {
                 Ok(started) => started,
@@ -150,10 +153,15 @@ impl Following<'_> {
             command: words.collect(),
             pid: self.arguments.pid,
             mount: self.arguments.mount.as_ref().map(|folder| folder.display().to_string()),
-            wall_seconds: self.began.elapsed().as_secs_f64(),
+            wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),
             tally: self.gather.io.tally(),
             grounds: self.gather.io.grounds(),
         }
+    }
+
+    /// How long by the clock of who tells: everybody is followed before the first look.
+    fn by_its_clock(&self) -> Duration {
+        Duration::from_nanos(self.gather.io.elapsed_ns())
     }
 
     /// What was measured is whole. What the command was given is there until it ends: its programs may still use it.

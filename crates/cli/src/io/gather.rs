@@ -39,11 +39,17 @@ impl Gather {
     pub fn new(io: Box<dyn FollowIo>, name: fn(u64) -> String) -> Gather {
         let mut book = IoBook::default();
         book.stand_on(&io.grounds());
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
-        let epoch_ns = now_ns.saturating_sub_unsigned(io.elapsed_ns());
         let (series, stepped) = (IoSeries::default(), Instant::now());
-        Gather { io, book, series, stepped, called: Vec::new(), epoch_ns, name }
+        let mut gather =
+            Gather { io, book, series, stepped, called: Vec::new(), epoch_ns: 0, name };
+        gather.set_clock(now_ns());
+        gather
+    }
+
+    /// The command is about to begin: what was needed to get ready is none of its time.
+    pub fn begin(&mut self) {
+        self.io.begin();
+        self.set_clock(now_ns());
     }
 
     /// Times of calls are told by this clock: that it is now so late since the epoch.
@@ -141,6 +147,11 @@ impl Gather {
         run.tally = self.io.tally();
         Ok(())
     }
+}
+
+fn now_ns() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Where there is too much in the book, the oldest leaves it.

@@ -85,7 +85,7 @@ fn tell_all(
 ) -> anyhow::Result<()> {
     let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
     let told = json.map_or(Ok(()), |json| json.write_json(report));
-    let whole = kept.and(told);
+    let whole = sinks::together([kept, told]);
     if !telling.quiet || whole.is_err() {
         tell(is_beside || is_json, WIDE, |screen| text(report, telling, screen))?;
     }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use weigh_account::io::{Files, IoBook, Run};
 use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
 
@@ -56,7 +56,17 @@ impl Sinks {
             Files::of(book, name).iter().try_for_each(|file| parquet.push(&file))?;
             parquet.finish(command).map(drop)
         });
-        calls.context(CALLS).and(parquet.context(PARQUET))
+        together([calls.context(CALLS), parquet.context(PARQUET)])
+    }
+}
+
+/// All that went wrong, each on a line of its own.
+pub fn together(outcomes: [anyhow::Result<()>; 2]) -> anyhow::Result<()> {
+    match outcomes {
+        [Err(one), Err(other)] => {
+            Err(anyhow!("{}\nweigh: {}", crate::in_full(&one), crate::in_full(&other)))
+        }
+        [one, other] => one.and(other),
     }
 }
 

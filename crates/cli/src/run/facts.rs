@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use weigh_schema::event::CollectorStatus;
+use weigh_schema::event::{CollectorStatus, Note};
+use weigh_schema::metric;
+use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Job, LimitOutcome, SCHEMA, Summary};
 
 use super::settings::Settings;
@@ -49,4 +51,15 @@ pub fn provisional(
         collectors,
         host,
     })
+}
+
+/// The metrics of which it is known before the job runs that they will have no value: a recording that is cut short has
+/// nothing else to say so.
+pub fn not_known(notes: &[Note]) -> BTreeMap<String, Value> {
+    let none = notes.iter().filter(|note| note.quality == Quality::Unavailable);
+    let value = |note: &Note| {
+        let unit = metric(&note.metric)?.unit;
+        Some((note.metric.to_string(), Value::unavailable(unit, note.reason.clone())))
+    };
+    none.filter_map(value).collect()
 }

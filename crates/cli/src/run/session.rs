@@ -79,6 +79,7 @@ impl Session {
             }
         };
         let mut summary = facts::provisional(&settings, job.statuses())?;
+        summary.metrics = facts::not_known(&job.notes());
         let marks = LimitWatch::marks(&settings.limits);
         let taken = job.set_limits(
             &marks,
@@ -144,7 +145,7 @@ impl Session {
                 return Err(error.into());
             }
         };
-        let others =
+        let mut others =
             collectors::start(&self.settings, &waiting, group, &*self.job, mount, self.io.take());
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
@@ -152,6 +153,7 @@ impl Session {
             self.writer.discard();
             return Err(error.into());
         }
+        others.iter_mut().for_each(|other| other.collector.begin());
         let (pid, pidfd) = match waiting.go() {
             Ok(started) => started,
             Err(error) => return self.failed_to_start(error),

@@ -57,6 +57,12 @@ pub struct Way {
 
 /// The ways that were asked for; refuses a level that a mechanism does not have.
 fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
+    if arguments.io_mechanism == RunIoMechanism::Preload {
+        bail!(
+            "--io-mechanism preload: the library counts by file where it follows the job as well: say --mechanism {}",
+            Mechanism::Preload
+        );
+    }
     let by_tracer = arguments.io_mechanism.takes_tracer();
     let tracer = Mechanism::Ptrace.to_string();
     let name = match arguments.mechanism.as_str() {

@@ -98,6 +98,11 @@ impl FollowIo for BesideIo {
         Ok(())
     }
 
+    fn begin(&mut self) {
+        self.kernel.begin();
+        self.library.begin_at(self.kernel.began_ns());
+    }
+
     fn join(&mut self, _: u32) -> Result<(), FollowError> {
         Err(PreloadError::RunsAlready.into())
     }

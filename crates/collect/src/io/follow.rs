@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 
 use rustix::process::Pid;
 use weigh_schema::Quality;
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Transfer, Trust, Use};
+use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Trust, Use};
 
 use super::KernelIo;
 use crate::call_filter::CallFilter;
@@ -17,6 +17,9 @@ use crate::follow::FollowError;
 pub trait FollowIo {
     /// This process, which waits for its exec, is followed from then on.
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError>;
+
+    /// The process that was armed is about to begin: times are counted from here.
+    fn begin(&mut self) {}
 
     /// A process that runs is followed from now on.
     fn join(&mut self, pid: u32) -> Result<(), FollowError>;
@@ -97,6 +100,10 @@ impl FollowIo for KernelIo {
         Ok(KernelIo::arm(self, pidfd)?)
     }
 
+    fn begin(&mut self) {
+        KernelIo::begin(self);
+    }
+
     fn join(&mut self, pid: u32) -> Result<(), FollowError> {
         Ok(KernelIo::join(self, pid)?)
     }
@@ -151,21 +158,28 @@ impl FollowIo for KernelIo {
     }
 }
 
+/// What is written by mapped memory: its column has the same name.
+pub const MAPPED_WRITTEN: &str = "mapped_written_bytes";
+
 /// How far the kernel side's numbers can be trusted: into what is mapped shared and writable there are stores that
-/// nothing tells of.
+/// nothing tells of. What comes into the page cache is told of in any case.
 pub fn qualities(tally: &Tally) -> BTreeMap<String, Trust> {
-    let Tally { shared_maps, memory_maps, .. } = tally;
+    let Tally { shared_maps, memory_maps, .. } = *tally;
     let in_memory = match memory_maps {
         0 => String::new(),
         maps => format!(
             "; nothing is seen of what is stored into pages that files of tmpfs have ({maps} of these)"
         ),
     };
+    let times = match shared_maps {
+        1 => "once".to_string(),
+        maps => format!("{maps} times"),
+    };
     let reason = format!(
-        "files were mapped shared and writable ({shared_maps} times): stores into pages that were dirty before are not \
+        "files were mapped shared and writable ({times}): stores into pages that were dirty before are not \
          seen{in_memory}"
     );
     let trust = Trust { quality: Quality::Estimated, reason };
-    let is_any = *shared_maps > 0;
-    is_any.then(|| (Transfer::Mapped.name().to_string(), trust)).into_iter().collect()
+    let is_any = shared_maps > 0;
+    is_any.then(|| (MAPPED_WRITTEN.to_string(), trust)).into_iter().collect()
 }

@@ -132,10 +132,9 @@ impl Counted {
             ),
             Some(unseen) if unseen == Transferred::default() => {}
             Some(unseen) => notes.push(format!(
-                "{} bytes read by {} calls and {} written by {}, which the kernel has counted, were made \
-                 past the library, and are in no row: the dynamic loader's, the C library's own, those of \
-                 programs that it is not in",
-                unseen.read_bytes, unseen.read_calls, unseen.written_bytes, unseen.write_calls
+                "{}, which the kernel has counted, were made past the library, and are in no row: the dynamic \
+                 loader's, the C library's own, those of programs that it is not in",
+                in_words(&unseen)
             )),
         }
         if !known.blind.is_empty() {
@@ -160,6 +159,20 @@ impl Counted {
             notes,
         }
     }
+}
+
+/// What was moved, without what is nothing. Of calls that failed the kernel counts some, so that there may be bytes of
+/// which no call is known.
+fn in_words(moved: &Transferred) -> String {
+    let one_way = |bytes: u64, calls: u64, done: &str| match (bytes, calls) {
+        (0, 0) => None,
+        (bytes, 0) => Some(format!("{bytes} bytes {done}")),
+        (bytes, 1) => Some(format!("{bytes} bytes {done} by 1 call")),
+        (bytes, calls) => Some(format!("{bytes} bytes {done} by {calls} calls")),
+    };
+    let read = one_way(moved.read_bytes, moved.read_calls, "read");
+    let written = one_way(moved.written_bytes, moved.write_calls, "written");
+    read.into_iter().chain(written).collect::<Vec<_>>().join(" and ")
 }
 
 /// What the kernel has counted, and what was seen of it. Of calls that failed it counts some.

@@ -12,6 +12,9 @@ use super::layout::{
 };
 use super::program;
 
+/// The kernel's name for a process has no more.
+const NAME_BYTES: usize = 15;
+
 /// A process as its slot tells of it.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -109,17 +112,15 @@ impl Process {
     /// Why the library is not in a program it executes, or has executed. Means something once it is
     /// given time to wake up.
     pub fn blind_spot(&self) -> Option<&'static str> {
-        let reasons = [
-            (
-                FLAG_OUT_OF_REACH,
-                "the library is out of its reach: another root directory, another mount",
-            ),
-            (FLAG_FILTERED, "it has set itself a filter of system calls"),
-        ];
-        let known = reasons.into_iter().find(|(flag, _)| self.flags & flag != 0);
-        let known = program::reason(self.flags).or(known.map(|(_, why)| why));
-        let unheard = self.flags & FLAG_EXECED != 0;
-        known.or(unheard.then_some("the library was not heard of in it"))
+        why_blind(self.flags)
+    }
+
+    /// The kernel's name for a process of which the library has not heard since it executed a program: the program's,
+    /// as far as it fits.
+    fn name_by_program(&self) -> Option<String> {
+        let is_unheard = self.flags & FLAG_EXECED != 0 && !self.program.is_empty();
+        let last = self.program.rsplit('/').next().filter(|_| is_unheard)?.as_bytes();
+        Some(String::from_utf8_lossy(&last[..last.len().min(NAME_BYTES)]).into_owned())
     }
 
     /// By which name it is told of where the library was not in it.
@@ -145,8 +146,9 @@ impl Process {
             }
         }
         let seen_or = |own: u64, of: fn(&ProcessEnd) -> u64| own.max(seen.map_or(0, of));
-        let name = match seen {
-            Some(seen) if self.name.is_empty() => seen.name.clone(),
+        let name = match (self.name_by_program(), seen) {
+            (Some(name), _) => name,
+            (None, Some(seen)) if self.name.is_empty() => seen.name.clone(),
             _ => self.name.clone(),
         };
         let command = match seen {
@@ -174,6 +176,21 @@ impl Process {
             swap_peak_bytes: seen_or(self.swap_peak_bytes, |s| s.swap_peak_bytes),
         }
     }
+}
+
+/// Why the library is not in a process with these flags, as [`Process::blind_spot`] has it.
+pub fn why_blind(flags: u32) -> Option<&'static str> {
+    let reasons = [
+        (
+            FLAG_OUT_OF_REACH,
+            "the library is out of its reach: another root directory, another mount",
+        ),
+        (FLAG_FILTERED, "it has set itself a filter of system calls"),
+    ];
+    let known = reasons.into_iter().find(|(flag, _)| flags & flag != 0);
+    let known = program::reason(flags).or(known.map(|(_, why)| why));
+    let unheard = flags & FLAG_EXECED != 0;
+    known.or(unheard.then_some("the library was not heard of in it"))
 }
 
 fn bytes(from: &[AtomicU8]) -> Vec<u8> {

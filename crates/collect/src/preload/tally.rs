@@ -242,6 +242,12 @@ impl Tally {
         }
     }
 
+    /// Whether a process with these flags has executed a program that the library was not in, and nobody else counts
+    /// in it.
+    pub fn is_blind_in(&self, pid: u32, flags: u32) -> bool {
+        process::why_blind(flags).is_some() && !self.elsewhere.counts_in(pid)
+    }
+
     /// How many processes have no slot, and nobody else counts in them.
     pub fn unseen_strangers(&self) -> u64 {
         let is_unseen = |process: &&ProcessEnd| !self.elsewhere.counts_in(process.pid);

@@ -194,7 +194,7 @@ impl Uses {
         }
         for (slot, row) in ended {
             let flags = shared.slots[*slot].flags.load(Ordering::Relaxed);
-            self.end(*slot, row, moves_unseen(flags));
+            self.end(*slot, row, moves_unseen(flags) || tally.is_blind_in(row.pid, flags));
         }
         self.living = tally.living.iter().map(|process| self.so_far(process, tally)).collect();
     }
@@ -272,7 +272,9 @@ impl Uses {
     fn so_far(&self, process: &process::Process, tally: &super::tally::Tally) -> Process {
         let row = process.end(tally.epoch_ns, None, None);
         let known = self.process(self.process_words(process.slot), &row);
-        Process { moves_unseen: moves_unseen(process.flags), ..known }
+        let moves_unseen =
+            moves_unseen(process.flags) || tally.is_blind_in(process.pid, process.flags);
+        Process { moves_unseen, ..known }
     }
 
     /// What has come since the last time.

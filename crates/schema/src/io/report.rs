@@ -329,6 +329,10 @@ pub struct Flow {
     /// sockets absent, for what was read may be another's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Whether `bytes` are the most that it can be, for it is not known at which places something was moved (mapped
+    /// memory, io_uring).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_upper_bound: bool,
 }
 
 /// What could be better.

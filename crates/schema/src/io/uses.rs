@@ -273,8 +273,8 @@ pub struct Process {
     pub failed_opens: u64,
     /// Calls of 32-bit programs that are not in the numbers: it is not known what they did.
     pub foreign_calls: u64,
-    /// Whether requests that no call tells of (io_uring, AIO) were served for it unseen: of what it read and wrote a
-    /// lower bound is known.
+    /// Whether it read or wrote unseen, or may have: by requests that no call tells of (io_uring, AIO), in a program that
+    /// weigh's library was not in, after the agent was lost. Of what it read and wrote a lower bound is known.
     pub moves_unseen: bool,
 }
 

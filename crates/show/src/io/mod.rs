@@ -7,7 +7,7 @@ pub mod docs;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use weigh_schema::amount::show_amount;
+use weigh_schema::amount::{percent, show_amount};
 use weigh_schema::io::{Advice, Field, FileUse, Flow, IoFound, Price, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
@@ -156,15 +156,17 @@ fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
 pub(crate) fn sums(found: &IoFound) -> String {
     let (by, unseen) = (&found.totals.by_calls, found.totals.by_calls.unseen);
     let least = if found.quality == Quality::Exact { "" } else { "at least " };
+    let more = found.witness.map(|witness| witness.unseen()).unwrap_or_default();
     let read = match unseen.reads {
         true => "an unknown amount read".to_string(),
         false => format!("{least}{} read by {} calls", size(by.read_bytes), by.read_calls),
-    };
+    } + &by_kernel(more.read_bytes);
     let written = match unseen.writes {
         true => "an unknown amount written".to_string(),
         false => format!("{least}{} written by {}", size(by.written_bytes), by.write_calls),
-    };
-    let trust = found.qualities.get(Transfer::Mapped.name()).map(|trust| trust.quality);
+    } + &by_kernel(more.written_bytes);
+    let of_mapped = [Transfer::Mapped.name(), "mapped_written_bytes"];
+    let trust = of_mapped.iter().find_map(|key| Some(found.qualities.get(*key)?.quality));
     let mapped = match (trust, mapped(&found.totals)) {
         (None, bytes) => format!(", {} by mapped memory", size(bytes)),
         (Some(Quality::Unavailable), _) | (_, 0) => {
@@ -177,12 +179,20 @@ pub(crate) fn sums(found: &IoFound) -> String {
         [from, to] => format!(", {} from devices, {} to them", size(from), size(to)),
     };
     format!(
-        "{read}, {written}{mapped}{devices}; {} in them, of {}; seen by {}{}",
+        "{read}, {written}{mapped}{devices}; {} in these calls, added up over all processes, in a run of {}; seen by {}{}",
         show_amount(found.totals.seconds(), Unit::Seconds),
         show_amount(found.wall_seconds, Unit::Seconds),
         found.mechanism,
         found.price.as_ref().map(price).unwrap_or_default(),
     )
+}
+
+/// What the kernel has counted besides.
+fn by_kernel(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes => format!(" (and {} unseen, by the kernel's own count)", size(bytes)),
+    }
 }
 
 /// What seeing cost the job.
@@ -286,13 +296,15 @@ pub(crate) fn pattern(totals: &Totals) -> String {
     let kinds = [(on, "on"), (strided, "strided"), (ahead + back, word)];
     let all: f64 = kinds.iter().map(|(count, _)| count).sum();
     let most = kinds.iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count > 0.0);
-    most.map_or_else(String::new, |(count, kind)| format!("{kind} {:.0} %", 100.0 * count / all))
+    let share = |count: f64| percent(count as u64, all as u64);
+    most.map_or_else(String::new, |(count, kind)| format!("{kind} {} %", share(*count)))
 }
 
 pub(crate) fn flow(flow: &Flow) -> String {
     let bytes = flow.bytes.map_or_else(|| "some".to_string(), size);
+    let most = if flow.is_upper_bound { "up to " } else { "" };
     format!(
-        "{} {} wrote, {} {} read: {bytes} of {}",
+        "{} {} wrote, {} {} read: {most}{bytes} of {}",
         flow.writer_name, flow.writer, flow.reader_name, flow.reader, flow.name
     )
 }
@@ -352,5 +364,7 @@ mod tests {
         };
         assert_eq!(of(49, 50), "irregular 99 %");
         assert_eq!(of(99, 0), "ahead 99 %");
+        // All of it is said of all of it alone.
+        assert_eq!(of(9999, 0), "ahead 99 %");
     }
 }

@@ -6,12 +6,15 @@
 
 pub mod dot;
 mod order;
+mod ties;
 pub mod wfformat;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer};
 use weigh_schema::recording::ProcessRow;
+
+use ties::Ties;
 
 /// What one process took in and made.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +42,10 @@ pub struct Workflow {
     pub circular_total: usize,
     /// How many files were left out because one process alone had used them, and they were deleted in the end.
     pub scratch_total: usize,
+    /// How many more parents there would be by files that were used one after the other.
+    pub untied_total: usize,
     scratch: BTreeMap<String, BTreeSet<u32>>,
+    ties: Ties,
 }
 
 impl Workflow {
@@ -53,9 +59,12 @@ impl Workflow {
         task.name.clone_from(&used.process);
         if is_input {
             task.inputs.insert(used.name.clone());
+            self.ties.add_reader(&used.name, used.pid, last_read(&used.totals));
         }
         if is_output {
             task.outputs.insert(used.name.clone());
+            let first = value(&used.totals, "first_seconds").unwrap_or(0.0);
+            self.ties.add_writer(&used.name, used.pid, first);
         }
         let furthest = self.files.entry(used.name.clone()).or_default();
         // Where in a file mapped memory was used is not known, but how much of it came or went.
@@ -78,6 +87,9 @@ impl Workflow {
             }
             self.flows.push(flow.clone());
         }
+        let (ties, more) = self.ties.beside(&self.flows);
+        self.flows.extend(ties);
+        self.untied_total = more;
         self.circular_total = order::without_circles(&mut self.flows);
         self.leave_out_scratch();
     }
@@ -114,8 +126,18 @@ impl Workflow {
     }
 }
 
+fn value(totals: &Totals, key: &str) -> Option<f64> {
+    totals.numbers.get(key).map(|number| number.as_f64())
+}
+
 fn number(totals: &Totals, key: &str) -> u64 {
-    totals.numbers.get(key).map_or(0, |number| number.as_f64() as u64)
+    value(totals, key).map_or(0, |number| number as u64)
+}
+
+/// When it was read last. Where it was mapped that may be long after it was closed.
+fn last_read(totals: &Totals) -> f64 {
+    let is_mapped = number(totals, "maps_total") > 0;
+    value(totals, "last_seconds").filter(|_| !is_mapped).unwrap_or(f64::INFINITY)
 }
 
 fn mapped(totals: &Totals) -> weigh_schema::io::Transferred {

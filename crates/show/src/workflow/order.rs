@@ -9,7 +9,9 @@ pub fn without_circles(flows: &mut Vec<Flow>) -> usize {
     let before = flows.len();
     let mut next: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     flows.retain(|flow| {
-        let keeps = flow.writer != flow.reader && !leads(&next, flow.reader, flow.writer);
+        let is_known = next.get(&flow.writer).is_some_and(|behind| behind.contains(&flow.reader));
+        let closes = || flow.writer == flow.reader || leads(&next, flow.reader, flow.writer);
+        let keeps = is_known || !closes();
         if keeps {
             next.entry(flow.writer).or_default().insert(flow.reader);
         }

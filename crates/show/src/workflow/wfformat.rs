@@ -136,9 +136,14 @@ pub fn render(summary: &Summary, found: &IoFound, workflow: &Workflow) -> String
 fn description(found: &IoFound, workflow: &Workflow) -> String {
     let mut said = vec![
         "Each process that used a file is a task. A file's size is where the last byte lay that was used of it. \
-         Parents wrote what their children read, in files, pipes or sockets."
+         Parents wrote what their children read, in files, pipes or sockets; or wrote to a file before their children \
+         had read it, where it is not known that it was these bytes."
             .to_string(),
     ];
+    match workflow.untied_total {
+        0 => {}
+        n => said.push(format!("{n} more of the latter are not told.")),
+    }
     match workflow.circular_total {
         0 => {}
         n => said.push(format!("{n} of these were left out, for they would have closed a circle.")),

@@ -71,6 +71,7 @@ fn flows() -> Vec<Flow> {
         reader: reader.0,
         reader_name: reader.1.to_string(),
         bytes,
+        is_upper_bound: false,
     };
     let (ar, link, strip, gzip) =
         ((4712, "ar"), (4713, "ld.lld"), (4714, "<b>strip"), (4715, "gzip"));

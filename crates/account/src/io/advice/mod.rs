@@ -134,9 +134,9 @@ pub fn advice(book: &IoBook) -> Vec<Advice> {
     all
 }
 
-/// How many of a hundred.
-fn percent(part: u64, whole: u64) -> u64 {
-    (100 * part).checked_div(whole).unwrap_or(0)
+/// Whether a part is so many of a hundred, or more.
+fn is_share(part: u64, whole: u64, share: u64) -> bool {
+    whole > 0 && 100 * u128::from(part) >= u128::from(share) * u128::from(whole)
 }
 
 #[cfg(test)]

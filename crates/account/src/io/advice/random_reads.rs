@@ -1,10 +1,10 @@
 //! Reads here and there, for which the kernel reads ahead in vain.
 
 use weigh_schema::Number;
-use weigh_schema::amount::{show_seconds, show_size};
+use weigh_schema::amount::{percent, show_seconds, show_size};
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule, percent};
+use super::{File, Found, Rule, is_share};
 
 const READS: u64 = 1000;
 const SHARE: u64 = 50;
@@ -23,10 +23,8 @@ fn apply(file: &File) -> Option<Found> {
     let random = file.get(Field::RandomReads) + file.get(Field::SequentialReads);
     let (calls, read) = (file.numbers.calls_of(0), file.numbers.bytes_by_calls(0));
     let filled = file.get(Field::Filled);
-    let is_so = file.is_of_disk()
-        && random >= READS
-        && percent(random, calls) >= SHARE
-        && filled > 2 * read;
+    let is_so =
+        file.is_of_disk() && random >= READS && is_share(random, calls, SHARE) && filled > 2 * read;
     is_so.then(|| Found {
         text: format!(
             "{} % of {calls} reads go back or ahead irregularly; {} were read and {} came into the page cache for it{}; \

@@ -4,7 +4,7 @@ use weigh_schema::Number;
 use weigh_schema::amount::{show_seconds, show_size};
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule, percent};
+use super::{File, Found, Rule, is_share};
 
 const LEAST: u64 = 16 << 20;
 const SHARE: u64 = 50;
@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
 fn apply(file: &File) -> Option<Found> {
     let (again, all) = (file.get(Field::Reread), file.numbers.bytes_by_calls(0));
     let opens = file.get(Field::Opens);
-    let is_so = file.is_of_disk() && again >= LEAST && percent(again, all) >= SHARE;
+    let is_so = file.is_of_disk() && again >= LEAST && is_share(again, all, SHARE);
     is_so.then(|| Found {
         text: format!(
             "{} of {} read are bytes that the same process had read before, in {opens} opens; reading took {}. Keep \

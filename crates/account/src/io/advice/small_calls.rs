@@ -2,10 +2,10 @@
 
 use weigh_schema::Number;
 use weigh_schema::Unit;
-use weigh_schema::amount::{show_amount, show_seconds};
+use weigh_schema::amount::{percent, show_amount, show_seconds};
 use weigh_schema::io::{Field, bucket_start};
 
-use super::{File, Found, Rule, percent, processes};
+use super::{File, Found, Rule, is_share, processes};
 
 /// Below this a call costs more than what it moves.
 const SMALL: u64 = 4096;
@@ -37,7 +37,7 @@ fn look(file: &File, way: usize, follows: Field, time: Field, what: &str) -> Opt
     let few: u64 = (0..sizes.len()).filter(small).map(|bucket| sizes[bucket]).sum();
     let common = (0..sizes.len()).filter(small).max_by_key(|bucket| sizes[*bucket])?;
     let following = file.get(follows);
-    let is_so = few >= CALLS && percent(few, calls) >= SHARE && percent(following, calls) >= SHARE;
+    let is_so = few >= CALLS && is_share(few, calls, SHARE) && is_share(following, calls, SHARE);
     let (from, to) = (bucket_start(common), bucket_start(common + 1) - 1);
     is_so.then(|| Found {
         text: format!(

@@ -1,9 +1,10 @@
 //! O_DIRECT that does not go by blocks.
 
 use weigh_schema::Number;
+use weigh_schema::amount::percent;
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule, percent};
+use super::{File, Found, Rule};
 use crate::io::numbers::seconds;
 
 const CALLS: u64 = 100;

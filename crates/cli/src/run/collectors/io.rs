@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, BesideIo, FollowIo, Telling, name};
+use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_WRITTEN, Telling, name};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -25,8 +25,8 @@ use crate::io::mount::recorded::ForJob;
 
 const NAME: &str = "io";
 const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
-const TO_THE_PAGE: &str = "whole pages; stores into a page that is dirty already, and into memory of a tmpfs, \
-                           are not seen";
+const WRITTEN_TO_THE_PAGE: &str = "whole pages; stores into a page that is dirty already, and into memory of a \
+                                   tmpfs, are not seen";
 
 /// So many rows are written into the journal at a tick; if more have changed, those that were written
 /// longest ago.
@@ -57,7 +57,7 @@ pub fn open(
     let (telling, apart) = wanted(settings);
     Ok(match settings.arguments.io_mechanism {
         // By who follows the job.
-        RunIoMechanism::Auto | RunIoMechanism::Ptrace => None,
+        RunIoMechanism::Auto | RunIoMechanism::Preload | RunIoMechanism::Ptrace => None,
         RunIoMechanism::PreloadPtrace => {
             let both = follower.count_beside_library(&settings.arguments.command[0]);
             let both = both.context("--io-mechanism preload+ptrace does not work here")?;
@@ -198,6 +198,11 @@ impl JobCollector for Files {
         Some(self.next_look)
     }
 
+    fn begin(&mut self) {
+        self.gather.begin();
+        self.began = Instant::now();
+    }
+
     fn attend(&mut self, recorder: &mut Recorder) {
         if Instant::now() >= self.next_look {
             self.gather.set_clock(recorder.now());
@@ -287,22 +292,25 @@ fn file_row(used: FileUse) -> FileRow {
     }
 }
 
-/// The metrics of mapped memory are the sums of all files.
+/// The metrics of mapped memory are the sums of all files. What came into the page cache is exact unless something was
+/// lost; of what was stored a lower bound is known.
 fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
     let mapped = found.totals.by_kind.get(Transfer::Mapped.name()).copied().unwrap_or_default();
-    let mut lost = if lost > 0 { format!("; {lost} things found no room") } else { String::new() };
+    let mut missing = Vec::from_iter((lost > 0).then(|| format!("{lost} things found no room")));
     if run.grounds.quality != Quality::Exact {
-        for note in &run.grounds.notes {
-            lost = format!("{lost}; {note}");
-        }
+        missing.extend(run.grounds.notes.iter().cloned());
     }
-    for (name, bytes) in METRICS.iter().zip([mapped.read_bytes, mapped.written_bytes]) {
+    let written = found.qualities.get(MAPPED_WRITTEN).map(|trust| trust.reason.clone());
+    let written = written.unwrap_or_else(|| WRITTEN_TO_THE_PAGE.to_string());
+    let reasons = [missing.clone(), [vec![written], missing].concat()];
+    let moved = [mapped.read_bytes, mapped.written_bytes];
+    for ((name, bytes), reasons) in METRICS.iter().zip(moved).zip(reasons) {
         let value = Value {
             value: Some(Unit::Bytes.number(bytes as f64)),
             unit: Unit::Bytes,
             source: Mechanism::Bpf,
-            quality: Quality::Estimated,
-            reason: Some(format!("{TO_THE_PAGE}{lost}")),
+            quality: if reasons.is_empty() { Quality::Exact } else { Quality::Estimated },
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
         };
         findings.given.insert((*name).to_string(), value);
     }

@@ -57,6 +57,9 @@ pub trait JobCollector {
     /// Takes in what has come, if it is time.
     fn attend(&mut self, _recorder: &mut Recorder) {}
 
+    /// The command is about to begin.
+    fn begin(&mut self) {}
+
     /// Writes down what is known so far beside the series, at a tick.
     fn record(&mut self, _recorder: &mut Recorder) {}
 
