@@ -90,7 +90,6 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	window->copied_up = 0;
 	/* What comes into the page cache meanwhile is this call's all the same. */
 	window->is_marked = is_marked(window, call);
-	window->number = number;
 	if (window->is_marked && call != CALL_CLOSE)
 		return 0;
 	window->began = bpf_ktime_get_ns();
