@@ -199,7 +199,8 @@ vm() {
 		who_wrote_what_others_read what_is_read_again_is_known ten_thousand_short_processes \
 		a_snapshot_while_programs_begin when_weigh_is_killed what_a_killed_weigh_leaves \
 		a_static_tracer_without_names a_job_that_traces a_program_of_32_bits_is_counted_as_one_of_64_is \
-		memory_that_is_a_file_has_its_name python_reads_along nothing_is_told_of_others a_user_follows_his_own_command; do
+		memory_that_is_a_file_has_its_name python_reads_along nothing_is_told_of_others a_user_follows_his_own_command \
+		a_command_is_waited_for_when_the_time_is_over; do
 		skips+=(--skip "$name")
 	done
 	tests/vm/suite.sh --weigh "$weigh" "${tests[@]}" -- "${skips[@]}" || status=1

@@ -100,8 +100,11 @@ fn a_command_is_waited_for_when_the_time_is_over() {
     let scratch = Scratch::new();
     let json = scratch.path("io.json").display().to_string();
     let (ended, told) = (scratch.path("ended"), scratch.path("told"));
+    // Its end is a line of its own.
     let script = format!(
-        "exec 3>>log; echo one >&3; sleep 1.5; echo three >&3; cp {json} {}; touch {}; exit 7",
+        "exec 3>>log; echo one >&3; sleep 1.5; echo three >&3; \
+         until test \"$0\" = trace || grep -q '^}}' {json}; do sleep 0.1; done; \
+         cp {json} {}; touch {}; exit 7",
         told.display(),
         ended.display()
     );
@@ -119,7 +122,7 @@ fn a_command_is_waited_for_when_the_time_is_over() {
             let _ = std::fs::remove_file(file);
         }
         let rest: &[&str] = if verb == "trace" { &[] } else { &to_json };
-        let command = ["--for", "500ms", "--", "bash", "-c", &script];
+        let command = ["--for", "500ms", "--", "bash", "-c", &script, verb];
         let began = Instant::now();
         let output = weigh(&scratch, &[&[verb], options, rest, &command].concat());
         let said = String::from_utf8_lossy(&output.stderr);
