@@ -227,3 +227,42 @@ fn requests_that_wait_for_the_device_are_told_from_ordinary_ones() {
     let synced = kind.slow_tokens.iter().filter(|token| **token % 20 == 7).count();
     assert!(2 * synced > kind.slow_tokens.len(), "{:?}", kind.slow_tokens);
 }
+
+/// Links of BPF programs to the kernel that processes of weigh's hold.
+fn links_of(weigh: u32) -> usize {
+    let folder = format!("/proc/{weigh}/fd");
+    let files = std::fs::read_dir(folder).expect("its descriptors").flatten();
+    let names = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    names.filter(|name| name.to_string_lossy().contains("bpf_link")).count()
+}
+
+/// The command goes on, with the library in it, and nobody pays for that any more.
+#[test]
+fn nothing_is_attached_when_the_time_of_following_is_over() {
+    needs_root!();
+    let folder = folder();
+    let report = folder.path().join("calls.json");
+    let mut calls = weigh("calls");
+    calls.args(["--mechanism", "preload", "--for", "1s", "--json"]).arg(&report).arg("--");
+    let script = "import socket, time\n\
+                  one, other = socket.socketpair()\n\
+                  while True: one.send(b'x'); other.recv(1); time.sleep(0.01)";
+    let mut running = calls.args(["python3", "-c", script]).spawn().expect("weigh");
+    let patience = std::time::Duration::from_secs(30);
+    let began = std::time::Instant::now();
+    let mut most = 0;
+    while std::fs::metadata(&report).map_or(0, |file| file.len()) == 0 {
+        assert!(began.elapsed() < patience, "nothing is told");
+        most = most.max(links_of(running.id()));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(most > 3, "{most}");
+    // As often as it would have looked for what is wanted.
+    for _ in 0..20 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(links_of(running.id()), 0);
+    }
+    let command = format!("kill -TERM $(pgrep -P {})", running.id());
+    must(Command::new("sh").args(["-c", &command]));
+    running.wait().expect("its end");
+}

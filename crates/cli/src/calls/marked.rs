@@ -7,6 +7,7 @@
 //! `auto` is never this: who follows a command wants all of its calls, and what the library can not
 //! see can not be told beforehand.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -18,6 +19,7 @@ use weigh_collect::job::JobError;
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
+use weigh_schema::subsystem::Account;
 
 use super::follow::{Followed, LOOK, state};
 use super::price;
@@ -107,13 +109,12 @@ pub fn follow(
         Err(error) => return Ok(Err(error)),
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let mut serving = Serving { server, helper, shim };
+    let mut serving = Serving { server: Some(server), helper, shim };
     serving.until_over(&mut started, &mut calls, end)?;
-    let Serving { server, shim, .. } = &serving;
-    shim.mark(CallSet::none());
+    serving.shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
-    calls.detach();
-    let (sums, tally) = (server.sums(), calls.tally());
+    let sums = serving.end(&mut calls);
+    let (tally, shim) = (calls.tally(), &serving.shim);
     let cells = shim.cells(&sums);
     let report = CallsReport {
         schema: REPORT.to_string(),
@@ -153,8 +154,8 @@ fn total(cells: &[Cell]) -> u64 {
 
 /// Who serves the command's programs.
 struct Serving {
-    /// The library in them.
-    server: Server,
+    /// The library in them; none when no call is followed any more.
+    server: Option<Server>,
     /// Those that use libweigh themselves, if no agent does.
     helper: Option<Helper>,
     shim: Shim,
@@ -179,6 +180,15 @@ impl Serving {
         }
     }
 
+    /// Follows no longer. What the accounts of all programs come to, by token.
+    fn end(&mut self, calls: &mut KernelCalls) -> BTreeMap<u64, Account> {
+        let sums = self.server.as_ref().map(Server::sums).unwrap_or_default();
+        // Else it would attach again what the library in them asks for.
+        self.server = None;
+        calls.detach();
+        sums
+    }
+
     /// Until there is something to do, which it does, or it is time.
     fn wait(
         &mut self,
@@ -186,11 +196,13 @@ impl Serving {
         calls: &mut KernelCalls,
         until: Instant,
     ) -> anyhow::Result<()> {
-        let mut programs = vec![self.server.descriptor()];
+        let mut programs: Vec<_> = self.server.iter().map(Server::descriptor).collect();
         programs.extend(self.helper.as_ref().and_then(Helper::wake_fd));
         started.wait(until, &programs)?;
         started.attend(&|pid| calls.is_member(pid))?;
-        self.server.handle(calls).context("serving the command's programs")?;
+        if let Some(server) = &mut self.server {
+            server.handle(calls).context("serving the command's programs")?;
+        }
         if let Some(helper) = &mut self.helper {
             helper.serve_if_asked();
         }
