@@ -236,6 +236,17 @@ fn links_of(weigh: u32) -> usize {
     names.filter(|name| name.to_string_lossy().contains("bpf_link")).count()
 }
 
+/// A weigh and its command, which end with the test, however that ends.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let command = format!("kill -KILL $(pgrep -P {})", self.0.id());
+        let _ = Command::new("sh").args(["-c", &command]).status();
+        let _ = self.0.wait();
+    }
+}
+
 /// The command goes on, with the library in it, and nobody pays for that any more.
 #[test]
 fn nothing_is_attached_when_the_time_of_following_is_over() {
@@ -247,22 +258,19 @@ fn nothing_is_attached_when_the_time_of_following_is_over() {
     let script = "import socket, time\n\
                   one, other = socket.socketpair()\n\
                   while True: one.send(b'x'); other.recv(1); time.sleep(0.01)";
-    let mut running = calls.args(["python3", "-c", script]).spawn().expect("weigh");
+    let running = Running(calls.args(["python3", "-c", script]).spawn().expect("weigh"));
     let patience = std::time::Duration::from_secs(30);
     let began = std::time::Instant::now();
     let mut most = 0;
     while std::fs::metadata(&report).map_or(0, |file| file.len()) == 0 {
         assert!(began.elapsed() < patience, "nothing is told");
-        most = most.max(links_of(running.id()));
+        most = most.max(links_of(running.0.id()));
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(most > 3, "{most}");
     // As often as it would have looked for what is wanted.
     for _ in 0..20 {
         std::thread::sleep(std::time::Duration::from_millis(50));
-        assert_eq!(links_of(running.id()), 0);
+        assert_eq!(links_of(running.0.id()), 0);
     }
-    let command = format!("kill -TERM $(pgrep -P {})", running.id());
-    must(Command::new("sh").args(["-c", &command]));
-    running.wait().expect("its end");
 }
