@@ -17,6 +17,7 @@
 
 #define WRAPPER __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define SELDOM __attribute__((cold, noinline))
 
 /* A call that is being made: in its wrapper's frame, so that a jump out of it leaves nothing. */
 struct span {
@@ -24,11 +25,28 @@ struct span {
 	uint64_t scale;
 	unsigned call;
 	bool counts;
-	struct weigh_account *account; /* a null pointer where its time is not split */
+	uint32_t account; /* its number + 1; 0 where the call's time is not split */
 };
 
-/* Of the file that is shared with weigh; all zero where there is none. */
-extern struct shim_head *shim_head;
+/* Whose a place in the shared file is. */
+enum has { HAS_NONE, HAS_SHARED, HAS_OWN };
+
+/*
+ * What holds for this process and is looked at for each call, in a page of its own: it is wiped in a child of
+ * fork(), which has to find all of it out for itself.
+ */
+struct of_process {
+	_Atomic uint32_t has; /* enum has: the stripe */
+	_Atomic uint32_t is_opened; /* libweigh is this process's */
+	_Atomic uint32_t numbers[N_CALLS]; /* of the calls' accounts, + 1: the library gives none back */
+};
+
+/* What a call needs lies together: between two calls the kernel has used the cache for other things. */
+extern struct shim {
+	struct shim_head *head; /* of the file that is shared with weigh; all zero where there is none */
+	struct of_process *process; /* a null pointer where there is no file, as this one is */
+	struct stripe *stripe;
+} shim;
 
 void span_open(struct span *span);
 void span_close(const struct span *span, bool failed, uint64_t bytes);
@@ -36,7 +54,7 @@ void span_close(const struct span *span, bool failed, uint64_t bytes);
 /* A call that weigh does not ask for costs this test. */
 static inline bool is_asked_for(unsigned call)
 {
-	return shim_head->chosen[call / 64] >> call % 64 & 1;
+	return shim.head->chosen[call / 64] >> call % 64 & 1;
 }
 
 static inline void span_begin(struct span *span, unsigned call)

@@ -29,7 +29,7 @@ static inline void set_kind(int fd, enum kind kind)
 
 static inline void moved(const struct span *span, int fd, enum way way, ssize_t bytes)
 {
-	if (span->counts && bytes > 0 && way && shim_head->sockets &&
+	if (span->counts && bytes > 0 && way && shim.head->sockets &&
 	    !((unsigned)fd < KINDS && kinds[fd] == OTHER))
 		moved_slowly(span->call, fd, way, (uint64_t)bytes, 1);
 }

@@ -19,11 +19,9 @@
 /* Programs close what they find from 3 on, and expect the lowest free number. */
 #define HIGH_DESCRIPTOR 1000
 
-/* Of the calls that were made so far: a token's is found once, and the library gives none back. */
-static struct weigh_account *accounts[N_CALLS];
-
 static __thread struct {
 	weigh *handle;
+	struct slot *slot; /* of the handle: it stays where it is */
 	uintptr_t open; /* where the frame of the split call is; the stack grows down */
 	bool is_busy; /* with the library's own affairs */
 } self;
@@ -55,52 +53,62 @@ static void move_up(void)
 	close(low);
 }
 
+static inline bool is_opened(void)
+{
+	return atomic_load_explicit(&shim.process->is_opened, memory_order_acquire);
+}
+
 /* Has the agent take the thread in; in a child of fork(), the process first. */
-static void open_thread(void)
+SELDOM static void open_thread(void)
 {
 	int kept = errno;
 
 	self.is_busy = true;
-	if (!is_ours())
-		memset(accounts, 0, sizeof(accounts));
 	self.handle = weigh_open();
+	/* One without a slot is closed for ever. */
+	if (weigh_reason_now(self.handle) != WEIGH_CLOSED)
+		self.slot = slot_of(self.handle);
 	move_up();
+	atomic_store_explicit(&shim.process->is_opened, is_ours(), memory_order_release);
 	self.is_busy = false;
 	errno = kept;
 }
 
-/* The account of a call, which all threads share. */
-static struct weigh_account *account_for(unsigned call)
+SELDOM static uint32_t take_account(unsigned call)
 {
-	struct weigh_account *account = __atomic_load_n(&accounts[call], __ATOMIC_RELAXED);
+	struct weigh_account *account = weigh_take(call + 1);
+	uint32_t number;
 
-	if (LIKELY(account))
-		return account;
-	account = weigh_take(call + 1);
-	__atomic_store_n(&accounts[call], account, __ATOMIC_RELAXED);
-	return account;
+	if (!account)
+		return 0;
+	number = (uint32_t)((union element *)account - weigh_process.page) - FIRST_ACCOUNT + 1;
+	atomic_store_explicit(&shim.process->numbers[call], number, memory_order_relaxed);
+	return number;
+}
+
+/* The number of a call's account, which all threads share, + 1; 0: there is none. */
+static inline uint32_t account_for(unsigned call)
+{
+	uint32_t number = atomic_load_explicit(&shim.process->numbers[call], memory_order_relaxed);
+
+	return LIKELY(number) ? number : take_account(call);
 }
 
 /* Marks a call for the kernel side, unless the thread is not measured. */
 static void mark(struct span *span)
 {
-	struct weigh_account *account;
-	struct slot *slot;
-	uint64_t number;
+	struct slot *slot = self.slot;
 
-	if (weigh_reason_now(self.handle))
+	if (!LIKELY(!reason_of(self.handle)))
 		return;
-	account = account_for(span->call);
-	if (!account)
+	span->account = account_for(span->call);
+	if (!LIKELY(span->account))
 		return;
-	span->account = account;
-	slot = slot_of(self.handle);
-	number = (uint64_t)((union element *)account - weigh_process.page) - FIRST_ACCOUNT;
 	store(&slot->wanted, FIRST_WANTED);
 	store(&slot->calls, 0);
 	/* What the kernel side splits lies within the time that is told: the clock comes first. */
 	span->began = ticks_now(span->scale);
-	store(&slot->request, (number + 1) | (uint64_t)++self.handle->running << 32);
+	store(&slot->request, span->account | (uint64_t)++self.handle->running << 32);
 }
 
 void span_open(struct span *span)
@@ -109,17 +117,17 @@ void span_open(struct span *span)
 
 	span->counts = !self.is_busy;
 	span->account = 0;
-	if (!span->counts)
+	if (!LIKELY(span->counts))
 		return;
-	span->scale = shim_head->scale;
+	span->scale = shim.head->scale;
 	/* One that is further out was jumped out of, or this is a handler on a stack of its own. */
-	if (!self.open || here > self.open) {
-		if (!self.handle || !is_ours())
+	if (LIKELY(!self.open || here > self.open)) {
+		if (!LIKELY(self.handle && is_opened()))
 			open_thread();
 		self.open = here;
 		mark(span);
 	}
-	if (!span->account)
+	if (!LIKELY(span->account))
 		span->began = ticks_now(span->scale);
 }
 
@@ -127,10 +135,10 @@ void span_close(const struct span *span, bool failed, uint64_t bytes)
 {
 	bool is_open = self.open == (uintptr_t)span;
 	/* A child of fork() must not touch its parent's page. */
-	bool is_split = is_open && span->account && is_ours();
+	bool is_split = is_open && span->account && is_opened();
 
 	if (is_split)
-		store(&slot_of(self.handle)->request, 0);
+		store(&self.slot->request, 0);
 	if (is_open)
 		self.open = 0;
 	count(span->call, nanoseconds_since(span->began, span->scale), failed, bytes, is_split);

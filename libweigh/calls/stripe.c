@@ -17,17 +17,13 @@
 #define FILE_BYTES (sizeof(struct shim_head) + STRIPES * sizeof(struct stripe))
 
 static struct shim_head no_head;
-struct shim_head *shim_head = &no_head;
-static struct stripe *stripe;
+struct shim shim = { .head = &no_head };
 static char file_path[4096];
 
-/* In memory that is wiped in a child of fork(): that has to find a stripe of its own. */
-enum has { HAS_NONE, HAS_SHARED, HAS_OWN };
-static _Atomic uint32_t *has;
 
 bool has_file(void)
 {
-	return stripe;
+	return shim.stripe;
 }
 
 static size_t free_stripe(void)
@@ -36,7 +32,7 @@ static size_t free_stripe(void)
 
 	for (size_t number = 0; number < OWN_STRIPES; number++) {
 		none = 0;
-		if (__atomic_compare_exchange_n(&shim_head->taken[number], &none, 1, false,
+		if (__atomic_compare_exchange_n(&shim.head->taken[number], &none, 1, false,
 						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			return number;
 	}
@@ -48,14 +44,13 @@ static bool map_stripe(int file)
 {
 	size_t number = free_stripe();
 	off_t at = (off_t)(sizeof(struct shim_head) + number * sizeof(struct stripe));
-	void *map = mmap(stripe, sizeof(struct stripe), PROT_READ | PROT_WRITE,
-			 MAP_SHARED | (stripe ? MAP_FIXED : 0), file, at);
+	void *map = mmap(shim.stripe, sizeof(struct stripe), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | (shim.stripe ? MAP_FIXED : 0), file, at);
 
 	if (map == MAP_FAILED)
 		return false;
-	stripe = map;
-	if (has)
-		atomic_store(has, number < OWN_STRIPES ? HAS_OWN : HAS_SHARED);
+	shim.stripe = map;
+	atomic_store(&shim.process->has, number < OWN_STRIPES ? HAS_OWN : HAS_SHARED);
 	return true;
 }
 
@@ -71,7 +66,7 @@ static int open_file(void)
 }
 
 /* A signal handler may come here, too: nothing but system calls. */
-static void leave_parents_stripe(void)
+SELDOM static void leave_parents_stripe(void)
 {
 	int kept = errno, file = open_file();
 
@@ -83,9 +78,19 @@ static void leave_parents_stripe(void)
 	errno = kept;
 }
 
+static bool map_of_process(void)
+{
+	void *page = mmap(0, sizeof(struct of_process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED || madvise(page, sizeof(struct of_process), MADV_WIPEONFORK))
+		return false;
+	shim.process = page;
+	return true;
+}
+
 bool map_file(const char *path)
 {
-	void *head = MAP_FAILED, *page;
+	void *head;
 	int file;
 
 	if (strlen(path) >= sizeof(file_path))
@@ -94,17 +99,14 @@ bool map_file(const char *path)
 	file = open_file();
 	if (file < 0)
 		return false;
-	page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (page != MAP_FAILED && !madvise(page, 4096, MADV_WIPEONFORK))
-		has = page;
 	head = mmap(0, sizeof(struct shim_head), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	if (head != MAP_FAILED) {
-		shim_head = head;
+	if (head != MAP_FAILED && map_of_process()) {
+		shim.head = head;
 		if (!map_stripe(file))
-			shim_head = &no_head;
+			shim.head = &no_head;
 	}
 	syscall(SYS_close, file);
-	return stripe;
+	return shim.stripe;
 }
 
 /* Whole before a signal's handler as well, which may count, too. */
@@ -149,16 +151,16 @@ static void keep_bounds(struct call_counts *counts, uint64_t time)
 /* Whether nobody else adds to the stripe, which is this process's afterwards. */
 static bool is_alone(void)
 {
-	uint32_t mine = has ? atomic_load_explicit(has, memory_order_relaxed) : HAS_SHARED;
+	uint32_t mine = atomic_load_explicit(&shim.process->has, memory_order_relaxed);
 
-	if (mine == HAS_NONE)
+	if (!LIKELY(mine))
 		leave_parents_stripe();
 	return mine == HAS_OWN && __libc_single_threaded;
 }
 
 void count(unsigned call, uint64_t time, bool failed, uint64_t bytes, bool is_split)
 {
-	struct call_counts *counts = &stripe->calls[call];
+	struct call_counts *counts = &shim.stripe->calls[call];
 	bool alone = is_alone();
 
 	raise_by(&counts->time_ns, time, alone);
@@ -175,7 +177,7 @@ void count(unsigned call, uint64_t time, bool failed, uint64_t bytes, bool is_sp
 /* By sockets. */
 void count_moved(unsigned call, uint64_t sent, uint64_t received, uint64_t messages)
 {
-	struct call_counts *counts = &stripe->calls[call];
+	struct call_counts *counts = &shim.stripe->calls[call];
 	bool alone = is_alone();
 
 	raise_by(&counts->socket_moves, messages, alone);

@@ -12,7 +12,7 @@
 static inline uint64_t ticks_now(uint64_t scale)
 {
 #if defined(__x86_64__)
-	if (scale)
+	if (__builtin_expect(scale != 0, 1))
 		return __builtin_ia32_rdtsc();
 #else
 	(void)scale;

@@ -122,7 +122,7 @@ static void moved_messages(const struct span *span, int fd, enum way way,
 		bytes += messages[i].msg_len;
 		with_bytes += messages[i].msg_len > 0;
 	}
-	if (span->counts && bytes && way && shim_head->sockets)
+	if (span->counts && bytes && way && shim.head->sockets)
 		moved_slowly(span->call, fd, way, bytes, with_bytes);
 }
 

@@ -67,6 +67,7 @@ struct weigh {
 struct process {
 	pthread_mutex_t lock; /* of all that is not atomic */
 	int cancellable; /* whether who holds the lock was, before */
+	_Atomic uint32_t reason;
 	union element *page;
 	int socket;
 	uint64_t socket_identity;
@@ -76,7 +77,6 @@ struct process {
 	bool waits_long; /* for the first answer of a place that was named */
 	_Atomic uint64_t wants; /* the parts that were asked for */
 	_Atomic bool has_said; /* weigh_want() was called: nothing is asked for besides */
-	_Atomic uint32_t reason;
 	_Atomic uint64_t look_at; /* when to look for the agent again */
 	uint64_t pause;
 	char path[108]; /* as long as an address has room for */
@@ -117,6 +117,19 @@ static inline struct slot *slot_of(const struct weigh *w)
 static inline struct weigh_account *account_numbered(uint32_t number)
 {
 	return &weigh_process.page[FIRST_ACCOUNT + number].account;
+}
+
+/* Why a thread of this process is not measured now. */
+static inline enum weigh_reason reason_of(const struct weigh *w)
+{
+	uint32_t reason;
+
+	if (atomic_load_explicit(&w->state, memory_order_relaxed) != HANDLE_OPEN)
+		return WEIGH_CLOSED;
+	reason = atomic_load_explicit(&weigh_process.reason, memory_order_relaxed);
+	if (!reason && !__atomic_load_n(&page_head()->served, __ATOMIC_ACQUIRE))
+		reason = WEIGH_GONE;
+	return reason ? reason : atomic_load_explicit(&w->reason, memory_order_relaxed);
 }
 
 /* Behind each account on the page. */

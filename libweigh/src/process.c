@@ -129,18 +129,9 @@ bool weigh_prepare(void)
 /* Why a thread is not measured now. */
 enum weigh_reason weigh_reason_now(const struct weigh *w)
 {
-	uint32_t reason;
-
 	if (!weigh_mark)
 		return WEIGH_NO_MEMORY;
-	if (!is_ours())
-		return WEIGH_FORKED;
-	if (atomic_load_explicit(&w->state, memory_order_relaxed) != HANDLE_OPEN)
-		return WEIGH_CLOSED;
-	reason = atomic_load_explicit(&weigh_process.reason, memory_order_relaxed);
-	if (!reason && !load(&page_head()->served))
-		reason = WEIGH_GONE;
-	return reason ? reason : atomic_load_explicit(&w->reason, memory_order_relaxed);
+	return is_ours() ? reason_of(w) : WEIGH_FORKED;
 }
 
 /* Finds out whether the agent is still there, or there again. The lock is not held. */

@@ -84,12 +84,15 @@ pub struct Server {
     /// The accounts of those who have left, by token.
     sums: BTreeMap<u64, Account>,
     sessions: Sessions,
+    /// Whether it hears of what the kernel side notices.
+    hears_kernel: bool,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const GRACE: u64 = u64::MAX - 2;
+const KERNEL: u64 = u64::MAX - 3;
 /// With this bit it is one who follows a job.
 const SESSION: u64 = 1 << 62;
 
@@ -122,6 +125,7 @@ impl Server {
             pace: Pace::default(),
             sums: BTreeMap::new(),
             sessions: Sessions::default(),
+            hears_kernel: false,
         })
     }
 
@@ -145,6 +149,10 @@ impl Server {
 
     /// Does what there is to do now, and no more than some of it: it never waits.
     pub fn handle(&mut self, calls: &mut KernelCalls) -> Result<(), ServerError> {
+        if !self.hears_kernel {
+            watch(&self.epoll, calls.attention_fd(), KERNEL)?;
+            self.hears_kernel = true;
+        }
         let mut events = Vec::with_capacity(64);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)) {
@@ -157,6 +165,8 @@ impl Server {
                 LISTENER => self.accept(),
                 TIMER => self.look(),
                 GRACE => self.let_go(calls),
+                // What can not be attached any more is told of as missing.
+                KERNEL => drop(calls.adapt()),
                 key if key & SESSION != 0 => self.sessions.end(key & !SESSION),
                 key if key % 2 == 1 => self.drop_client(key / 2, calls),
                 key => self.serve(key / 2, calls),

@@ -204,6 +204,7 @@ struct task_struct {
 	const struct cred *cred, *real_cred;
 	struct files_struct *files;
 	struct mm_struct *mm;
+	void *bpf_storage;
 };
 
 struct linux_binprm;
@@ -481,6 +482,7 @@ struct request {
 
 struct sk_buff {
 	struct sk_buff *next;
+	struct net_device *dev;
 	struct sock *sk;
 	unsigned int len;
 	char cb[48];
@@ -490,6 +492,15 @@ struct sk_buff {
 
 struct net_device {
 	unsigned int flags;
+};
+
+struct napi_struct {
+	struct net_device *dev;
+};
+
+struct softnet_data {
+	unsigned int processed; /* packets that came in by this CPU */
+	struct napi_struct backlog;
 };
 
 struct tcp_sock {

@@ -15,6 +15,7 @@ mod names;
 mod placing;
 mod price;
 pub mod shim;
+mod standby;
 mod writes;
 
 use std::cell::RefCell;
@@ -41,6 +42,7 @@ use choosing::Chosen;
 use counting::Counting;
 use layout::skeleton;
 use placing::Placing;
+use standby::Standby;
 
 pub use attaching::ANYTHING;
 pub use counting::Counters;
@@ -104,6 +106,7 @@ pub struct Attached {
 pub struct KernelCalls {
     skeleton: skeleton::CallsSkel<'static>,
     links: Links,
+    standby: Standby,
     counting: Counting,
     /// Of functions, for as long as anything is attached.
     functions: Vec<Link>,
@@ -221,9 +224,11 @@ impl KernelCalls {
         let placing = Placing::new(
             MapHandle::try_from(&skeleton.maps.clients).map_err(bpf("table of programs"))?,
         );
-        Ok(KernelCalls {
+        let standby = Standby::new(&skeleton)?;
+        let mut calls = KernelCalls {
             skeleton,
             links: Links::default(),
+            standby,
             counting,
             functions: Vec::new(),
             function_probes: None,
@@ -239,7 +244,9 @@ impl KernelCalls {
             cost: None,
             last_serial: 0,
             placing,
-        })
+        };
+        calls.find_packet_counts();
+        Ok(calls)
     }
 
     /// What is attached for each part of the kernel that was asked for.

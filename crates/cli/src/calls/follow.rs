@@ -116,7 +116,7 @@ pub fn follow(
         missed_returns_total: calls.missed_returns(),
         missed_arrivals_total: calls.missed_arrivals(),
         functions: calls.functions().cloned(),
-        notes: unknown_later.into_iter().collect(),
+        notes: unknown_later.into_iter().chain(super::not_driven(&calls)).collect(),
     };
     let rest = Box::new(move || {
         // Where its programs find weigh.
@@ -156,12 +156,14 @@ fn until_over(
         let now = Instant::now();
         let look = now + LOOK;
         let programs = server.as_ref().map(|server| server.descriptor());
-        let also: Vec<_> = [calls.wake_fd()].into_iter().chain(programs).collect();
+        let own = [calls.wake_fd(), calls.attention_fd()];
+        let also: Vec<_> = own.into_iter().chain(programs).collect();
         started.wait(end.map_or(look, |end| end.min(look)), &also)?;
         drop(also);
         if let Some(server) = &mut server {
             server.handle(calls).context("serving the command's programs")?;
         }
+        calls.adapt()?;
         started.attend(&|pid| calls.is_member(pid))?;
         kept.take_in(calls);
         let is_time = end.is_some_and(|end| Instant::now() >= end);

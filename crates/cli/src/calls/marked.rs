@@ -217,6 +217,7 @@ fn notes(
     not_split: u64,
 ) -> Result<Vec<String>, JobError> {
     let mut notes = vec![UNSEEN.to_string()];
+    notes.extend(super::not_driven(calls));
     if of_sockets {
         notes.push(PAYLOAD.to_string());
     }

@@ -15,7 +15,7 @@ mod price;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use weigh_collect::calls::{Counters, Wanted};
+use weigh_collect::calls::{Counters, KernelCalls, Wanted};
 use weigh_schema::call::CallsReport;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
@@ -60,6 +60,17 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     };
     let told = tell_all(&followed.report, arguments, json);
     foreground::end_with(followed.rest, told)
+}
+
+/// Devices' programs are attached while they have something to see.
+fn not_driven(calls: &KernelCalls) -> Option<String> {
+    let packets = calls.not_driven();
+    (packets > 0).then(|| {
+        format!(
+            "net: {packets} packets were handed to a device before its driver was looked at: the driver's time \
+             for them is in the remainder"
+        )
+    })
 }
 
 fn tell_all(

@@ -97,6 +97,12 @@ struct {
 	__type(value, struct window);
 } windows SEC(".maps");
 
+/* Most threads are not followed, nor known to any other program. */
+static __always_inline struct window *window_of(struct task_struct *task)
+{
+	return task->bpf_storage ? bpf_task_storage_get(&windows, task, 0, 0) : 0;
+}
+
 struct client {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -245,7 +251,7 @@ static __always_inline struct weigh_account *asked_for(struct window *window,
 /* The account that is open for a thread, if one is. */
 static __always_inline bool has_open(struct open *open, struct task_struct *task)
 {
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 
 	if (!window)
 		return false;

@@ -68,7 +68,7 @@ static __always_inline void count_unheard(struct window *window)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct window *window = bpf_task_storage_get(&windows, parent, 0, 0);
+	struct window *window = window_of(parent);
 
 	if (window && window->stage == STAGE_MEMBER)
 		join(child);
@@ -78,7 +78,7 @@ int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(member__exec, struct task_struct *task)
 {
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 
 	if (!window)
 		return 0;
@@ -227,7 +227,7 @@ SEC("?tp_btf/sys_enter")
 int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 	struct cell_key key = {};
 	__u64 now;
 
@@ -301,6 +301,8 @@ static __always_inline void hand_on(struct window *window, struct task_struct *t
 	interval->token = account->token;
 	left = slot->calls;
 	target = (__u64 *)account;
+	if (window->account.unmeasured)
+		__sync_fetch_and_or(&account->unmeasured, window->account.unmeasured);
 	__sync_fetch_and_or(&account->touched,
 			    window->account.touched & (left ? -1 : ~WEIGH_COUNTERS));
 #pragma clang loop unroll(full)
@@ -369,7 +371,7 @@ SEC("?tp_btf/sys_exit")
 int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 
 	if (window && window->bounded)
 		request_leaves(window, task);
@@ -382,7 +384,7 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(member__exit, struct task_struct *task)
 {
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 
 	if (!window)
 		return 0;

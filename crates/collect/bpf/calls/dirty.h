@@ -122,7 +122,7 @@ static __always_inline bool stored(struct cause *cause, struct window *window, _
 static __always_inline bool dirtied_by(struct range *range, bool *told, __u64 pages)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 	struct open open;
 
 	*told = false;

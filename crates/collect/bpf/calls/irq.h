@@ -2,7 +2,7 @@
 /*
  * Interrupts and softirqs on top of a thread with an open account: what other programs see while one
  * of them runs is not the thread's doing. So they are attached for all parts but those that no
- * interrupt takes part in. The end of a softirq is in segments.h.
+ * interrupt takes part in. The programs at softirqs are in serving.h.
  */
 #ifndef WEIGH_CALLS_IRQ_H
 #define WEIGH_CALLS_IRQ_H
@@ -47,15 +47,6 @@ static __always_inline void interrupt(bool begins, bool soft, __u64 *now)
 		state = state == IN_INTERRUPT_OF_SOFTIRQ ? IN_SOFTIRQ : NOT_INTERRUPTED;
 	}
 	open.window->interrupted = state;
-}
-
-SEC("?tp_btf/softirq_entry")
-int BPF_PROG(irq__softirq_entry)
-{
-	__u64 now = 0;
-
-	interrupt(true, true, &now);
-	return 0;
 }
 
 SEC("?tp_btf/irq_handler_entry")

@@ -6,9 +6,7 @@
 #ifndef WEIGH_CALLS_NETWORK_H
 #define WEIGH_CALLS_NETWORK_H
 
-#include "account.h"
-
-#define IFF_LOOPBACK 8
+#include "standby.h"
 
 SEC("?tp_btf/tcp_retransmit_skb")
 int BPF_PROG(tcp__retransmit)
@@ -20,19 +18,18 @@ int BPF_PROG(tcp__retransmit)
 	return 0;
 }
 
-/* The loopback device has no driver: who sends there has received, too, before it is over. */
 SEC("?tp_btf/net_dev_start_xmit")
-int BPF_PROG(net__transmit_begin, struct sk_buff *packet, struct net_device *device)
+int BPF_PROG(net__driver_begin, struct sk_buff *packet, struct net_device *device)
 {
-	if (!(device->flags & IFF_LOOPBACK))
+	if (has_driver(device))
 		enter(WEIGH_NET);
 	return 0;
 }
 
 SEC("?tp_btf/net_dev_xmit")
-int BPF_PROG(net__transmit_end, struct sk_buff *packet, int result, struct net_device *device)
+int BPF_PROG(net__driver_end, struct sk_buff *packet, int result, struct net_device *device)
 {
-	if (!(device->flags & IFF_LOOPBACK))
+	if (has_driver(device))
 		leave(WEIGH_NET);
 	return 0;
 }

@@ -272,7 +272,7 @@ static __always_inline void remember(struct recipe *recipe, struct values *value
 static __always_inline bool does_it_itself(struct cause *cause)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 
 	if (!window || window->interrupted != NOT_INTERRUPTED)
 		return false;

@@ -76,7 +76,7 @@ SEC("?tp_btf/block_getrq")
 int BPF_PROG(block__rival_request, struct bio *bio)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	struct window *window = window_of(task);
 	struct submitter submitter = {};
 	__u64 key = (__u64)bio;
 

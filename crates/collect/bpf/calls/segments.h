@@ -12,8 +12,7 @@
 #define WEIGH_CALLS_SEGMENTS_H
 
 #include "senders.h"
-#include "irq.h"
-#include "../follow.h"
+#include "serving.h"
 #include <bpf/bpf_endian.h>
 
 const volatile bool tells_of_sending; /* whether the kernel does */
@@ -244,6 +243,10 @@ int BPF_PROG(net_and_tcp__queue, struct sk_buff *packet)
 	if (ASKED_FOR(WEIGH_NET) && open.account && asks(&open, WEIGH_NET)) {
 		add(&open.account->net.packets, 1);
 		add(&open.account->net.transmitted_bytes, packet->len);
+		if (has_driver(packet->dev))
+			goes_to_driver(&open);
+		else
+			has_no_driver();
 	}
 	if (ASKED_FOR(WEIGH_TCP))
 		charge_packet(packet, &open);
@@ -274,79 +277,19 @@ static __always_inline struct cause *last_sender(struct sent *sent)
 	return sent->next == sent->oldest ? 0 : &sent->ranges[(sent->next - 1) % MAX_RANGES].cause;
 }
 
-/*
- * Time in softirqs on behalf of a connection: from where a packet is known to be its own up to the
- * next packet, or to the end.
- */
-struct serving {
-	__u64 since;
-	__u64 known; /* the time since then is the cause's */
-	struct cause cause;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct serving);
-} servings SEC(".maps");
-
-#define NET_TX_SOFTIRQ 2
-#define NET_RX_SOFTIRQ 3
-
-static __always_inline void serve(struct cause *cause, __u64 *now)
-{
-	__u32 key = 0;
-	struct serving *serving = bpf_map_lookup_elem(&servings, &key);
-	struct weigh_later *later;
-
-	if (!serving || (!serving->known && !cause))
-		return;
-	read_once(now);
-	if (serving->known && *now > serving->since) {
-		each_later(later, &serving->cause)
-			add(&later->softirq_ns, *now - serving->since);
-		tell_later(&serving->cause, softirq_ns, *now - serving->since);
-	}
-	serving->since = *now;
-	serving->known = cause != 0;
-	if (cause)
-		serving->cause = *cause;
-}
-
-SEC("?tp_btf/netif_receive_skb")
-int BPF_PROG(tcp__next_packet)
-{
-	__u64 now = 0;
-
-	serve(0, &now);
-	return 0;
-}
-
-SEC("?tp_btf/softirq_exit")
-int BPF_PROG(irq_and_tcp__softirq_exit, unsigned int number)
-{
-	__u64 now = 0;
-
-	if (ASKED_FOR(WEIGH_TCP) && (number == NET_RX_SOFTIRQ || number == NET_TX_SOFTIRQ))
-		serve(0, &now);
-	interrupt(false, true, &now);
-	return 0;
-}
-
 /* A segment has come for a connection, and says how far the other side has received. */
 SEC("?tp_btf/tcp_probe")
 int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
 {
+	struct serving *serving = serving_here();
 	struct sent *sent = sent_by(sk);
 	struct tcp_skb_cb *control;
 	__u64 now = 0;
 
-	if (!sent) {
-		serve(0, &now);
+	if (serving && serving->inside)
+		serve(serving, sent ? last_sender(sent) : 0, &now);
+	if (!sent)
 		return 0;
-	}
-	serve(last_sender(sent), &now);
 	control = (void *)packet + bpf_core_field_offset(packet->cb);
 	end_ranges(sent, CAN_FOLLOW ? FOLLOW(tcp_skb_cb, control)->ack_seq : BPF_CORE_READ(control, ack_seq));
 	return 0;
@@ -361,7 +304,7 @@ int BPF_PROG(tcp__destroy, struct sock *sk)
 		return 0;
 	for (__u32 i = 0; i < MAX_RANGES && sent->acknowledged != sent->next; i++)
 		end_range(&sent->ranges[sent->acknowledged++ % MAX_RANGES]);
-	sends_no_more(sk);
+	sends_no_more(sk, sent);
 	return 0;
 }
 

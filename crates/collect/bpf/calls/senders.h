@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which sockets of TCP have bytes of somebody: for each whose which are. They are found by the socket's
- * cookie, that no other ever has, in a table that is there beforehand; what finds no room in it is kept with
- * the socket itself, which takes two allocations of the kernel's, the most of what a connection of a few
- * packets costs. It leaves the table with its socket.
+ * Which sockets of TCP have bytes of somebody: for each whose which are. A socket's place in a table that is
+ * there beforehand follows from its cookie, that no other ever has; one whose place another holds, or that can
+ * have no cookie, is kept with the socket itself, which takes two allocations of the kernel's, the most of what
+ * a connection of a few packets costs. It leaves its place with its socket.
  */
 #ifndef WEIGH_CALLS_SENDERS_H
 #define WEIGH_CALLS_SENDERS_H
@@ -19,20 +19,30 @@ struct sent_range {
 	__u32 pends; /* not acknowledged */
 };
 
+/*
+ * As it is in a place that is free: all zero, but for what ranges that are over have left. Sending and
+ * receiving are often on two CPUs, and most sockets have one range: that is in the same line of the cache.
+ */
 struct sent {
 	__u32 oldest, next; /* running numbers of ranges */
 	__u32 acknowledged; /* all ranges before this one are, and pend no more */
 	__u32 high; /* behind what was handed to the network */
 	struct sent_range ranges[MAX_RANGES];
-};
+} __attribute__((aligned(64)));
 
-/* 4 MB. */
-#define MAX_SENDERS 4096
+/*
+ * A cookie has a place in each layer, and sockets go into the first layer where theirs is free: as long as they
+ * are few the same memory is used again and again. 3 MB.
+ */
+#define LAYER 256
+#define MAX_LAYERS 16
+#define MAX_SENDERS (LAYER * MAX_LAYERS)
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins with a page */
 	__uint(max_entries, MAX_SENDERS);
-	__type(key, __u64); /* cookie */
+	__type(key, __u32);
 	__type(value, struct sent);
 } senders SEC(".maps");
 
@@ -43,16 +53,10 @@ struct {
 	__type(value, struct sent);
 } more_senders SEC(".maps");
 
-const volatile __u8 new_sender[sizeof(struct sent)];
-/* Sockets in the table, by the end of their cookies: most packets are of others. */
-#define COOKIE_ENDS 8192
-__u32 known_cookies[COOKIE_ENDS];
+/* Whose each place is; apart from the places, for most packets are of others. */
+__u64 sender_cookies[MAX_SENDERS];
+__u32 sender_layers = 1; /* that were ever used */
 bool has_more_senders;
-
-static __always_inline __u32 *known_by(__u64 cookie)
-{
-	return &known_cookies[cookie % COOKIE_ENDS];
-}
 
 /* 0: it has none yet. */
 static __always_inline __u64 cookie_of(struct sock *sk)
@@ -60,18 +64,58 @@ static __always_inline __u64 cookie_of(struct sock *sk)
 	return sk->__sk_common.skc_cookie.counter;
 }
 
+/* Old verifiers do not see that the sum is within bounds, and the compiler does. */
+static __always_inline __u32 place_in(__u32 layer, __u64 cookie)
+{
+	__u32 place = layer * LAYER + cookie % LAYER;
+
+	barrier_var(place);
+	return place % MAX_SENDERS;
+}
+
+/* The place of a cookie, if it has one, as the place's number + 1. */
+static __always_inline __u32 place_of(__u64 cookie)
+{
+	__u32 place;
+
+	if (!cookie)
+		return 0;
+	for (__u32 layer = 0; layer < MAX_LAYERS && layer < sender_layers; layer++) {
+		place = place_in(layer, cookie);
+		if (sender_cookies[place] == cookie)
+			return place + 1;
+	}
+	return 0;
+}
+
+static __always_inline struct sent *sender_at(__u32 place)
+{
+	place--;
+	return bpf_map_lookup_elem(&senders, &place);
+}
+
 /* What a socket has sent, if anybody's. */
 static __always_inline struct sent *sent_by(struct sock *sk)
 {
-	__u64 cookie = cookie_of(sk);
-	struct sent *sent;
+	__u32 place = place_of(cookie_of(sk));
 
-	if (*known_by(cookie)) {
-		sent = bpf_map_lookup_elem(&senders, &cookie);
-		if (sent)
-			return sent;
-	}
+	if (place)
+		return sender_at(place);
 	return has_more_senders ? bpf_sk_storage_get(&more_senders, sk, 0, 0) : 0;
+}
+
+static __always_inline struct sent *take_place(__u64 cookie)
+{
+	__u32 place;
+
+	for (__u32 layer = 0; layer < MAX_LAYERS; layer++) {
+		place = place_in(layer, cookie);
+		if (layer >= sender_layers)
+			sender_layers = layer + 1;
+		if (!__sync_val_compare_and_swap(&sender_cookies[place], 0, cookie))
+			return sender_at(place + 1);
+	}
+	return 0;
 }
 
 /* The same of one that sends; null only where the kernel has no memory. Not every pointer can be given a cookie. */
@@ -79,22 +123,25 @@ static __always_inline struct sent *sent_by_now(struct sock *sk, __u64 cookie)
 {
 	struct sent *sent = sent_by(sk);
 
+	if (!sent && cookie)
+		sent = take_place(cookie);
 	if (sent)
 		return sent;
-	if (cookie && !bpf_map_update_elem(&senders, &cookie, (void *)new_sender, BPF_NOEXIST)) {
-		add(known_by(cookie), 1);
-		return bpf_map_lookup_elem(&senders, &cookie);
-	}
 	has_more_senders = true;
 	return bpf_sk_storage_get(&more_senders, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-static __always_inline void sends_no_more(struct sock *sk)
+/* Its ranges are over. */
+static __always_inline void sends_no_more(struct sock *sk, struct sent *sent)
 {
-	__u64 cookie = cookie_of(sk);
+	__u32 place = place_of(cookie_of(sk));
 
-	if (*known_by(cookie) && !bpf_map_delete_elem(&senders, &cookie))
-		add(known_by(cookie), -1);
+	if (!place)
+		return;
+	sent->oldest = sent->next = sent->acknowledged = sent->high = 0;
+	place--;
+	barrier_var(place);
+	__sync_lock_test_and_set(&sender_cookies[place % MAX_SENDERS], 0);
 }
 
 #endif

@@ -23,7 +23,7 @@ static __always_inline struct window *untold_call(struct cause *cause)
 
 	if (follows_calls)
 		return 0;
-	window = bpf_task_storage_get(&windows, bpf_get_current_task_btf(), 0, 0);
+	window = window_of(bpf_get_current_task_btf());
 	return window && stores_of(cause, window) ? window : 0;
 }
 

@@ -84,6 +84,8 @@ static __always_inline void move_account(struct weigh_account *to, struct window
 
 	if (to && touched & ~to->touched)
 		__sync_fetch_and_or(&to->touched, touched);
+	if (to && window->account.unmeasured & ~to->unmeasured)
+		__sync_fetch_and_or(&to->unmeasured, window->account.unmeasured);
 #pragma clang loop unroll(full)
 	for (int i = 0; i < NUMBERS; i++) {
 		__u64 number = source[i];

@@ -126,7 +126,7 @@ __noinline int worker_cause(struct cause *cause)
 		*cause = handed->cause;
 		return true;
 	}
-	window = bpf_task_storage_get(&windows, task->group_leader, 0, 0);
+	window = window_of(task->group_leader);
 	return window && window->stage == STAGE_MEMBER && name_no_call(cause, URING, task->group_leader);
 }
 

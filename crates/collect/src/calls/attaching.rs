@@ -25,7 +25,7 @@ pub const ANYTHING: u64 = 1;
 #[derive(Default)]
 pub(super) struct Links {
     by_program: BTreeMap<String, Link>,
-    parts: u64,
+    pub(super) parts: u64,
 }
 
 impl KernelCalls {
@@ -40,7 +40,7 @@ impl KernelCalls {
         let mut failed: Vec<(String, String)> = Vec::new();
         for program in self.skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            if parts_of(&program, &name) & target == 0 {
+            if parts_of(&program, &name) & target == 0 || !self.standby.wants(&name) {
                 continue;
             }
             let link = match links.remove(&name) {

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::functions::{Functions, function_probes};
+use super::standby::BACKLOG;
 use super::{Attached, Telling, Wanted};
 use crate::optional::Offers;
 
@@ -93,6 +94,9 @@ impl Chosen {
         }
         if program.starts_with("call__") {
             return self.every_call;
+        }
+        if program == BACKLOG {
+            return self.follows("tcp");
         }
         if program.starts_with(OWN) {
             return self.functions && (self.many || !program.ends_with(MANY));

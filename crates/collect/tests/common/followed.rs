@@ -98,7 +98,10 @@ pub fn run(
     calls.arm(waiting.pidfd()).unwrap();
     let (pid, _) = waiting.go().unwrap();
     let mut told = Vec::new();
-    let status = wait_for(pid, || told.extend(calls.told()));
+    let status = wait_for(pid, || {
+        told.extend(calls.told());
+        calls.adapt().unwrap();
+    });
     afterwards(calls);
     told.extend(calls.told());
     let (cells, lost) = (calls.cells().expect("the table"), calls.tally().lost);

@@ -1,0 +1,109 @@
+//! Programs that every packet of the machine passes are attached only while they have something to see: the
+//! kernel side notices when that changes (`bpf/calls/standby.h`), and here they are attached, or let go.
+//!
+//! Those at devices' drivers are there from the beginning, and are let go when calls have sent many packets and
+//! none to a driver: between programs of one machine there is none. The first one that goes to a driver
+//! brings them back, for good. The one where packets come in is attached once packets were seen to come in
+//! together. Emits where each CPU counts its packets; refuses nothing: where that is not found, packets count as
+//! coming together.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::KernelCalls;
+use super::layout::skeleton;
+use crate::job::{JobError, bpf};
+
+/// Attached for a moment, to find where packets are counted.
+pub(super) const BACKLOG: &str = "serve__backlog";
+const DRIVER: &str = "__driver_";
+const ARRIVAL: &str = "__arrival_";
+
+/// Which of the programs on standby are wanted.
+pub(super) struct Standby {
+    drivers: bool,
+    arrivals: bool,
+    attention: RingBuffer<'static>,
+}
+
+impl Standby {
+    pub(super) fn new(skeleton: &skeleton::CallsSkel<'static>) -> Result<Standby, JobError> {
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&skeleton.maps.attention, |_| 0).map_err(bpf("ring buffer"))?;
+        let attention = builder.build().map_err(bpf("ring buffer"))?;
+        Ok(Standby { drivers: true, arrivals: false, attention })
+    }
+
+    /// Whether a program is attached for the parts that it is of: all are that are not on standby.
+    pub(super) fn wants(&self, program: &str) -> bool {
+        (self.drivers || !program.contains(DRIVER)) && (self.arrivals || !program.contains(ARRIVAL))
+    }
+}
+
+impl KernelCalls {
+    /// Is readable when there is something to [adapt](KernelCalls::adapt) to.
+    pub fn attention_fd(&self) -> BorrowedFd<'_> {
+        self.skeleton.maps.attention.as_fd()
+    }
+
+    /// Attaches, or lets go of, what packets pass, by what was seen of them. What was not seen meanwhile is noted in
+    /// the accounts that lack it.
+    pub fn adapt(&mut self) -> Result<(), JobError> {
+        // It fails where a callback does, and this does not.
+        let _ = self.standby.attention.consume();
+        let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
+        let seen = &mut variables.standby;
+        let drivers = seen.many_without == 0 || seen.has_driven != 0;
+        let arrivals = seen.together > 0;
+        if (drivers, arrivals) == (self.standby.drivers, self.standby.arrivals) {
+            return Ok(());
+        }
+        (self.standby.drivers, self.standby.arrivals) = (drivers, arrivals);
+        if !drivers {
+            seen.drivers_away = 1;
+        }
+        self.attach_only(self.links.parts)?;
+        if let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() {
+            variables.standby.drivers_away = u32::from(!drivers);
+            variables.standby.arrivals_seen = u32::from(arrivals);
+        }
+        Ok(())
+    }
+
+    /// Packets of calls that were handed to a device while nobody looked at its driver: the time of it is not the
+    /// driver's but the remainder's.
+    pub fn not_driven(&self) -> u64 {
+        let variables = self.skeleton.maps.bss_data.as_deref();
+        variables.map_or(0, |variables| variables.standby.not_driven)
+    }
+
+    /// Finds where each CPU that this thread may use counts packets.
+    pub(super) fn find_packet_counts(&mut self) {
+        let found = self.skeleton.progs.serve__backlog.autoload();
+        if let (true, Ok(_link)) = (found, self.skeleton.progs.serve__backlog.attach()) {
+            // By a thread of its own, which moves from CPU to CPU.
+            let _ = std::thread::spawn(send_on_each_cpu).join();
+        }
+    }
+}
+
+/// Sends two packets on each CPU.
+fn send_on_each_cpu() -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let own = socket.local_addr()?;
+    for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)) {
+        let mut this = CpuSet::new();
+        this.set(cpu);
+        // One that was taken away meanwhile is as one that is not allowed.
+        if sched_setaffinity(None, &this).is_ok() {
+            socket.send_to(&[], own)?;
+            socket.send_to(&[], own)?;
+        }
+    }
+    Ok(())
+}
