@@ -41,8 +41,16 @@ impl KernelCalls {
         );
         let mut links = std::mem::take(&mut self.links.by_program);
         let mut failed: Vec<(String, String)> = Vec::new();
-        for program in self.skeleton.object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
+        let mut programs: Vec<(String, ProgramMut<'_>)> = self
+            .skeleton
+            .object_mut()
+            .progs_mut()
+            .map(|program| (program.name().to_string_lossy().into_owned(), program))
+            .collect();
+        // Somebody's interval is open meanwhile: a beginning that is seen while the end is not yet would last, and what
+        // an interrupt that never ends is on top of is not accounted. They go in the order of their names: beginnings first.
+        programs.sort_by_key(|(name, _)| !is_end(name));
+        for (name, program) in programs {
             if parts_of(&program, &name) & target == 0 {
                 continue;
             }
@@ -160,6 +168,11 @@ fn with_always(parts: u64) -> u64 {
         _ => bits([INTERRUPTS]),
     };
     if parts == 0 { 0 } else { parts | ANYTHING | bits([ALWAYS]) | interrupts }
+}
+
+/// Whether a program tells of an end, of which it is no harm if the beginning was not seen.
+fn is_end(program: &str) -> bool {
+    ["_end", "_exit"].iter().any(|end| root_of(program).ends_with(end))
 }
 
 fn is_needed(program: &str) -> bool {
