@@ -6,8 +6,8 @@
  *
  *	part NAME		its number, or -1
  *	why NAME		weigh_why_part() and its text
- *	send NAMES N BYTES	an interval, under a new token, that wants these parts and sends N datagrams of so many
- *				bytes over loopback; what the account has of them, as KEY=NUMBER
+ *	send NAMES N BYTES	an interval that wants these parts and sends N datagrams of so many bytes over loopback, under
+ *				a new token (the one before is given back); what its account has, as KEY=NUMBER
  *	again			what that account has now
  *	settle			waits until nothing of it is pending, at most 5 s; how much is
  */
@@ -76,6 +76,8 @@ static void send_all(weigh *w, char *names)
 		part = weigh_part(w, name);
 		wanted |= part < 0 ? 0 : 1ULL << part;
 	}
+	/* There is no end of them. */
+	weigh_release(w, token);
 	printf("reason=%d", (int)weigh_begin(w, ++token, wanted));
 	for (unsigned i = 0; i < count; i++)
 		SAME(send(from, bytes, size, 0), size);

@@ -3,9 +3,8 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use support::library::{Agent, Asked, NOBODY, folder, must, program, python_module};
@@ -379,25 +378,7 @@ fn what_threads_of_io_uring_do_is_accounted_to_who_asked_for_it() {
 #[test]
 fn two_capabilities_are_enough_for_the_agent() {
     needs_root!();
-    let place = folder();
-    let (weigh, socket) = (place.path().join("weigh"), place.path().join("socket"));
-    std::fs::copy(weigh_binary(), &weigh).expect("a copy that anybody can run");
-    let capabilities = "+bpf,+perfmon";
-    let mut process = Command::new("setpriv")
-        .args(["--reuid", "65533", "--regid", "65533", "--clear-groups"])
-        .args(["--inh-caps", capabilities, "--ambient-caps", capabilities])
-        .args(["--bounding-set", "-all,+bpf,+perfmon", "--no-new-privs"])
-        .arg(weigh)
-        .args(["agent", "--socket"])
-        .arg(socket)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("weigh starts");
-    let mut said = BufReader::new(process.stderr.take().expect("standard error"));
-    let mut line = String::new();
-    said.read_line(&mut line).expect("text");
-    assert!(line.contains("serves at"), "{line}");
-    let agent = Agent { process, folder: place };
+    let agent = Agent::with_two_capabilities(folder(), &[]);
     let storage = agent.storage();
     must(agent.command("exact").arg(storage.path()).arg("30"));
     must(agent.as_nobody("exact").arg(storage.path()).arg("30"));

@@ -124,6 +124,60 @@ fn programs_find_own_parts_by_name_and_are_told_which_are_left_out() {
 }
 
 #[test]
+fn two_capabilities_are_enough_for_functions() {
+    needs_root!();
+    let level = || std::fs::read_to_string(PARANOID).ok()?.trim().parse::<u32>().ok();
+    let before = level();
+    for allowed in [false, true] {
+        if allowed && functions_can_be_probed() && before > Some(2) {
+            if !support::is_own_machine() {
+                return eprintln!("left out: {PARANOID} is above 2, and others live by it");
+            }
+            std::fs::write(PARANOID, "2").expect("it is our own machine");
+        }
+        let place = folder();
+        let file = configuration(&place, LINK_LAYER);
+        let agent = Agent::with_two_capabilities(place, &["--config", &file]);
+        let mut program = Asked::start(&mut agent.as_nobody("configured"));
+        let sent = Sent::of(&mut program, "send socket,link_layer 307 1001");
+        if functions_can_be_probed() && level() > Some(2) {
+            let (reason, text) = why(&mut program, "link_layer");
+            assert_eq!((reason, sent.get("sent")), (Some(Reason::NotSeen), 307 * 1001));
+            assert!(
+                text.contains("perf_event_paranoid=3: above 2 it takes CAP_SYS_ADMIN"),
+                "{text}"
+            );
+        } else {
+            the_link_layer_is_exact(&sent, 307, 1001);
+        }
+    }
+    if let Some(before) = before.filter(|before| level() != Some(*before)) {
+        std::fs::write(PARANOID, before.to_string()).expect("it is our own machine");
+    }
+}
+
+/// Debian's kernels have a level above 2.
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+#[test]
+fn a_hostile_program_does_not_reach_others_own_parts() {
+    needs_root!();
+    let (agent, _) = agent(LINK_LAYER);
+    let storage = agent.storage();
+    let mut hostile = agent.as_nobody("hostile");
+    let mut hostile = hostile.arg(storage.path()).arg("4").spawn().expect("it starts");
+    let mut program = Asked::start(&mut agent.command("configured"));
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        let sent = Sent::of(&mut program, "send socket,link_layer 53 403");
+        the_link_layer_is_exact(&sent, 53, 403);
+    }
+    let status = hostile.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+    agent.stop();
+}
+
+#[test]
 fn python_finds_own_parts_by_name() {
     needs_root!();
     let ((agent, file), module) = (agent(LINK_LAYER), python_module());

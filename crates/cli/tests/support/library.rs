@@ -89,7 +89,25 @@ impl Agent {
     }
 
     pub fn start_in(folder: TempDir, options: &[&str]) -> Agent {
-        let mut process = Command::new(weigh_binary())
+        Agent::started(Command::new(weigh_binary()), folder, options)
+    }
+
+    /// With CAP_BPF and CAP_PERFMON and nothing else, as the package's unit starts it.
+    pub fn with_two_capabilities(folder: TempDir, options: &[&str]) -> Agent {
+        let weigh = folder.path().join("weigh");
+        std::fs::copy(weigh_binary(), &weigh).expect("a copy that anybody can run");
+        let capabilities = "+bpf,+perfmon";
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65533", "--regid", "65533", "--clear-groups"])
+            .args(["--inh-caps", capabilities, "--ambient-caps", capabilities])
+            .args(["--bounding-set", "-all,+bpf,+perfmon", "--no-new-privs"])
+            .arg(weigh);
+        Agent::started(command, folder, options)
+    }
+
+    fn started(mut command: Command, folder: TempDir, options: &[&str]) -> Agent {
+        let mut process = command
             .arg("agent")
             .arg("--socket")
             .arg(folder.path().join("socket"))
