@@ -64,8 +64,8 @@ typedef struct weigh_peer weigh_peer;
 
 /*
  * The handle of the calling thread; the same one if it has one already. Never NULL: weigh_why() says
- * whether it is measured. It takes two messages to the agent (at most 2 s each; 30 s for the first at
- * $WEIGH_SOCKET, where somebody may have to make himself ready) the first time in a
+ * whether it is measured. It takes two messages to the agent, three if that has a configuration (at most 2 s
+ * each; 30 s for the first at $WEIGH_SOCKET, where somebody may have to make himself ready) the first time in a
  * process, one in each further thread (at most 2 s). The handle ends with its thread.
  */
 weigh *weigh_open(void);
@@ -98,6 +98,52 @@ enum weigh_reason weigh_want(weigh *w, uint64_t parts);
 
 /* Why a part of the kernel, or a counter, is not measured now; 0 (WEIGH_MEASURED) if it is. */
 enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem);
+
+/*
+ * The same as text, cut to `room`, with what the agent says of it: the configuration that leaves a part out, why a part
+ * of a configuration can not be seen. Returns how long it is; 0 if the part is measured.
+ */
+size_t weigh_why_text(const weigh *w, unsigned subsystem, char *text, size_t room);
+
+/*
+ * Parts that the agent's configuration defines (`weigh agent --config FILE`, or --config of the `weigh calls` that has
+ * started the program) have numbers behind the built-in ones, and names:
+ *
+ *	int link = weigh_part(w, "link_layer"), bytes = weigh_own(w, link, "bytes");
+ *	if (link >= 0 && bytes >= 0) {
+ *		weigh_begin(w, 17, 1ULL << link);
+ *		send(s, data, size, 0);
+ *		weigh_end(w);
+ *		a = weigh_read(w, 17);
+ *		printf("%llu bytes in %llu ns\n", (unsigned long long)a->own[bytes],
+ *		       (unsigned long long)a->parts[link].time_ns);
+ *	}
+ *
+ * Names are known once such an agent has been found, and stay what they are for as long as the process lives: while
+ * an agent with other parts in its configuration serves, the program's are in `unmeasured` (WEIGH_OTHER_PARTS).
+ */
+
+/* The number of a part by its name, built in or a configuration's; -1 if there is none of that name. */
+int weigh_part(const weigh *w, const char *name);
+
+/* A part's name; NULL if there is no such part. */
+const char *weigh_part_name(const weigh *w, unsigned part);
+
+/*
+ * Where a number of a configuration's part is in `own` of an account, by the name that it has in the file; of what comes
+ * later "later.NAME", the number of times, and "later.NAME_ns", NAME being the part's. -1 if there is none.
+ */
+int weigh_own(const weigh *w, int part, const char *name);
+
+/* A number of a configuration's part. */
+struct weigh_own_number {
+	uint32_t part;
+	uint32_t is_ns; /* nanoseconds; else bytes, or things */
+	const char *name;
+};
+
+/* Says what `own[number]` of an account is; 0 if it is nothing. */
+int weigh_own_number(const weigh *w, unsigned number, struct weigh_own_number *told);
 
 /*
  * Accounts for what the thread does until weigh_end(). `wanted` are the parts of the kernel that are

@@ -292,6 +292,10 @@ enum weigh_reason {
 	WEIGH_TOO_MANY_PEERS = 26,
 	/* nobody measured it when it was wanted */
 	WEIGH_NOT_THEN = 27,
+	/* the configuration of whoever measures leaves this part out: weigh_why_text() names it */
+	WEIGH_REMOVED = 28,
+	/* the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows */
+	WEIGH_OTHER_PARTS = 29,
 };
 
 #endif

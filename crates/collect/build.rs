@@ -164,7 +164,7 @@ fn compiler() -> std::ffi::OsString {
 /// The parts of the library for calls, and those of libweigh that it has a use for.
 const CALLS: &[&str] = &["span", "stripe", "sockets", "transfers", "files", "waits"];
 const LIBWEIGH_PARTS: &[&str] =
-    &["accounts", "counting", "interval", "parts", "process", "talk", "threads"];
+    &["accounts", "configured", "counting", "interval", "parts", "process", "talk", "threads"];
 
 /// The parts of the library that both have.
 const LEVEL_2: &[&str] = &[

@@ -24,9 +24,13 @@
 #endif
 #define PAGE_BYTES ((size_t)ELEMENTS * ELEMENT_BYTES)
 
-/* Parts that there are; those of a configuration have no name here. */
-#define KNOWN_PARTS ((1ULL << WEIGH_FIRST_OWN) - 1)
+/* Parts that there are: those of a configuration once their names are known. */
+#define KNOWN_PARTS                                                                                \
+	(((1ULL << WEIGH_FIRST_OWN) - 1) |                                                         \
+	 atomic_load_explicit(&weigh_own_parts, memory_order_relaxed))
 #define KNOWN (KNOWN_PARTS | WEIGH_COUNTERS)
+/* Of those that the agent has: others stand in the places of the program's there, perhaps. */
+#define SHOWN (~atomic_load_explicit(&weigh_hidden_parts, memory_order_relaxed))
 
 /*
  * What a program wants before it has said so: nothing, until it marks something. The library that
@@ -87,6 +91,8 @@ enum mark { MARK_NONE, MARK_READY, MARK_BUSY };
 extern _Atomic uint32_t *weigh_mark;
 extern struct process weigh_process;
 extern struct weigh weigh_handles[MAX_SLOTS];
+/* The parts of a configuration that have names, and those that the present agent means something else by. */
+extern _Atomic uint64_t weigh_own_parts, weigh_hidden_parts;
 
 static inline bool is_ours(void)
 {
@@ -175,6 +181,11 @@ void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weig
 void weigh_note_wanted(struct weigh_account *account, uint64_t wanted);
 bool weigh_is_measured(struct weigh_account *account);
 bool weigh_need_parts(uint64_t wanted, enum weigh_reason reason);
+
+/* configured.c */
+void weigh_forget_configured(void);
+void weigh_learn_parts(bool is_any);
+enum weigh_reason weigh_why_configured(uint64_t part);
 
 /* counting.c */
 void weigh_forget_counters(struct weigh *w);

@@ -13,7 +13,7 @@ static void ask(struct weigh *w, struct weigh_account *account, uint64_t wanted,
 	w->running++;
 	w->account = account;
 	w->wanted = wanted;
-	store(&slot->wanted, wanted);
+	store(&slot->wanted, wanted & SHOWN);
 	store(&slot->calls, calls);
 	w->began = now;
 	store(&slot->request, (number + 1) | (uint64_t)w->running << 32);
@@ -28,7 +28,7 @@ static void stop(struct weigh *w, uint32_t calls, enum weigh_reason reason)
 	w->account = 0;
 	w->next_calls = 0;
 	/* Whether an interval's counters were counted is known here. */
-	weigh_check_parts(account, w->wanted & KNOWN_PARTS, reason);
+	weigh_check_parts(account, w->wanted & ~WEIGH_COUNTERS, reason);
 	if (calls) {
 		add(&account->time_ns, clock_now() - w->began);
 		add(&account->calls, calls);

@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x25e4df06973df1aaULL
+#define WEIGH_LAYOUT 0x677dccddf72a9aeeULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 #define WEIGH_INSIDE_VARIABLE "WEIGH_CALLS_SOCKET"
@@ -62,9 +62,11 @@ enum weigh_request_kind {
 	WEIGH_ASK_FOLLOW = 5, /* a stream to somebody who follows a job in the kernel */
 	WEIGH_ASK_WANT = 6, /* these parts of the kernel, and no others any more */
 	WEIGH_ASK_COUNT = 7, /* counters of the CPU, of a thread */
+	WEIGH_ASK_CONFIGURED = 8, /* struct weigh_configured, in a file that nobody can write */
 };
 
 #define WEIGH_FOLLOWS_CALLS 1
+#define WEIGH_CONFIGURED 2
 
 struct weigh_request {
 	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
@@ -77,7 +79,25 @@ struct weigh_reply {
 	WEIGH_U64 layout; /* WEIGH_LAYOUT of who sends */
 	WEIGH_U64 reason; /* enum weigh_reason; 0: it was done */
 	WEIGH_U64 value; /* of WEIGH_ASK_JOIN: the ticket; of WEIGH_ASK_COUNT: the counters whose descriptors come along, as a group */
-	WEIGH_U64 flags; /* of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS */
+	WEIGH_U64 flags; /* of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS, WEIGH_CONFIGURED */
+};
+
+#define WEIGH_NAME_BYTES 48
+#define WEIGH_WHY_BYTES 464
+#define WEIGH_LATER_PREFIX "later."
+
+/* What a configuration has made of the parts of the kernel, by number. */
+struct weigh_configured {
+	WEIGH_U64 removed; /* bit set of the built-in parts that it leaves out */
+	struct {
+		char name[WEIGH_NAME_BYTES]; /* of a part that it defines */
+		char why[WEIGH_WHY_BYTES]; /* it is not seen */
+	} parts[WEIGH_SUBSYSTEMS];
+	struct {
+		WEIGH_U64 part; /* whose it is; 0: there is no such number */
+		WEIGH_U64 is_ns; /* nanoseconds; else bytes, or things */
+		char name[WEIGH_NAME_BYTES]; /* with WEIGH_LATER_PREFIX if it comes later */
+	} numbers[WEIGH_OWN_NUMBERS]; /* in the order of `own` of an account */
 };
 
 /* Texts of enum weigh_reason. */
@@ -109,6 +129,31 @@ struct weigh_reply {
 	[24] = "the stream refuses what was asked for: its answer says why", \
 	[25] = "the stream has no buffer of that name that can be read", \
 	[26] = "this program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back", \
-	[27] = "nobody measured it when it was wanted"
+	[27] = "nobody measured it when it was wanted", \
+	[28] = "the configuration of whoever measures leaves this part out: weigh_why_text() names it", \
+	[29] = "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows"
+
+/* Names of enum weigh_subsystem. */
+#define WEIGH_PART_NAMES \
+	[0] = "kernel", \
+	[1] = "sched", \
+	[2] = "irq", \
+	[3] = "lock", \
+	[4] = "memory", \
+	[5] = "fault", \
+	[6] = "pagecache", \
+	[7] = "writeback", \
+	[8] = "fs", \
+	[9] = "journal", \
+	[10] = "fuse", \
+	[11] = "block", \
+	[12] = "socket", \
+	[13] = "tcp", \
+	[14] = "udp", \
+	[15] = "net", \
+	[16] = "qdisc", \
+	[17] = "workqueue", \
+	[18] = "timer", \
+	[19] = "uring"
 
 #endif

@@ -11,7 +11,7 @@
 
 static uint64_t attached(enum weigh_reason reason)
 {
-	return reason ? 0 : load(&page_head()->attached);
+	return reason ? 0 : load(&page_head()->attached) & SHOWN;
 }
 
 /* Notes in an account what it wanted and did not get. */
@@ -64,7 +64,7 @@ bool weigh_need_parts(uint64_t wanted, enum weigh_reason reason)
 
 	if (reason || atomic_load(&process->has_said))
 		return false;
-	wanted &= load(&page_head()->available);
+	wanted &= load(&page_head()->available) & SHOWN;
 	if (!(wanted & ~atomic_load(&process->wants)))
 		return false;
 	weigh_lock();
@@ -98,7 +98,7 @@ EXPORT enum weigh_reason weigh_want(weigh *w, uint64_t parts)
 
 EXPORT uint64_t weigh_subsystems(const weigh *w)
 {
-	return weigh_reason_now(w) ? 0 : load(&page_head()->available);
+	return weigh_reason_now(w) ? 0 : load(&page_head()->available) & SHOWN;
 }
 
 EXPORT enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem)
@@ -108,7 +108,10 @@ EXPORT enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem)
 
 	if (reason || attached(reason) & part)
 		return reason;
-	if (load(&page_head()->available) & part)
+	if (load(&page_head()->available) & part & SHOWN)
 		return WEIGH_NOT_WANTED;
+	reason = weigh_why_configured(part);
+	if (reason)
+		return reason;
 	return part & WEIGH_COUNTERS ? WEIGH_NO_COUNTER : WEIGH_NOT_SEEN;
 }

@@ -99,6 +99,7 @@ static bool start(void)
 	atomic_store(&process->look_at, 0);
 	weigh_forget_threads();
 	weigh_forget_accounts();
+	weigh_forget_configured();
 	return true;
 }
 

@@ -213,5 +213,6 @@ enum weigh_reason weigh_connect(void)
 		return reason;
 	}
 	process->follows_calls = reply.flags & WEIGH_FOLLOWS_CALLS;
+	weigh_learn_parts(reply.flags & WEIGH_CONFIGURED);
 	return WEIGH_MEASURED;
 }

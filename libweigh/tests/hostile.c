@@ -105,7 +105,7 @@ static void *chatter(void *argument)
 			for (size_t at = 0; at < length; at++)
 				bytes[at] = (char)dice(&state);
 			if (dice(&state) % 2) {
-				uint64_t numbers[4] = { WEIGH_LAYOUT, dice(&state) % 8,
+				uint64_t numbers[4] = { WEIGH_LAYOUT, dice(&state) % 10,
 							dice(&state) % 100000, dice(&state) % 5000 };
 
 				memcpy(bytes, numbers, sizeof(numbers));
@@ -121,7 +121,7 @@ static void *chatter(void *argument)
 
 int main(int count, char **arguments)
 {
-	int agent = dial(), array = -1, other;
+	int agent = dial(), array = -1, told = -1, other;
 	pthread_t threads[5];
 	void *mapping;
 
@@ -131,6 +131,11 @@ int main(int count, char **arguments)
 	mapping = mmap(0, sizeof(union element) * ELEMENTS, PROT_READ | PROT_WRITE, MAP_SHARED, array, 0);
 	CHECK(mapping != MAP_FAILED);
 	page = mapping;
+	/* What the configuration has made of the parts is the agent's to say: nobody else writes it. */
+	SAME(ask(agent, WEIGH_ASK_CONFIGURED, 0, 0, &told), WEIGH_MEASURED);
+	CHECK(pwrite(told, "x", 1, 0) < 0 && ftruncate(told, 0) < 0);
+	CHECK(mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, told, 0) == MAP_FAILED);
+	close(told);
 	/* Threads of others are not to be had: that of init, and the agent's. */
 	SAME(ask(agent, WEIGH_ASK_JOIN, 1, 0, 0), WEIGH_NO_THREAD);
 	SAME(ask(agent, WEIGH_ASK_JOIN, (uint64_t)getppid(), 0, 0), WEIGH_NO_THREAD);
@@ -138,6 +143,7 @@ int main(int count, char **arguments)
 	/* Who has no page has no threads either. */
 	other = dial();
 	SAME(ask(other, WEIGH_ASK_JOIN, (uint64_t)getpid(), 0, 0), WEIGH_NOT_UNDERSTOOD);
+	SAME(ask(other, WEIGH_ASK_CONFIGURED, 0, 0, 0), WEIGH_NOT_UNDERSTOOD);
 	close(other);
 	CHECK(!pthread_create(&threads[0], 0, scribble, (void *)1));
 	CHECK(!pthread_create(&threads[1], 0, scribble, (void *)2));

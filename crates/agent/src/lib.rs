@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod client;
+mod configured;
 mod files;
 mod follow;
 mod looks;
@@ -22,6 +23,7 @@ mod timer;
 mod wants;
 mod writes;
 
+pub use configured::LeftOut;
 pub use files::RemoteIo;
 pub use follow::{
     Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,

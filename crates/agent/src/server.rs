@@ -15,10 +15,11 @@ use rustix::net::{
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
 use weigh_collect::job::JobError;
-use weigh_schema::library::{FOLLOWS_CALLS, Followed, Reason};
+use weigh_schema::library::{CONFIGURED, FOLLOWS_CALLS, Followed, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::client::{Client, Received, turn_away};
+use crate::configured::{self, LeftOut};
 use crate::follow::Sessions;
 use crate::looks::Looks;
 use crate::pace::Pace;
@@ -86,6 +87,7 @@ pub struct Server {
     sessions: Sessions,
     /// Whether it hears of what the kernel side notices.
     hears_kernel: bool,
+    left_out: LeftOut,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
@@ -126,7 +128,13 @@ impl Server {
             sums: BTreeMap::new(),
             sessions: Sessions::default(),
             hears_kernel: false,
+            left_out: LeftOut::default(),
         })
+    }
+
+    /// Programs are told why these parts are not measured.
+    pub fn leave_out(&mut self, parts: LeftOut) {
+        self.left_out = parts;
     }
 
     /// Readable when there is something to handle.
@@ -245,6 +253,7 @@ impl Server {
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
             Received::Message(Ok(Request::Follow { what })) => self.follow(key, what),
+            Received::Message(Ok(Request::Configured)) => self.configured(key, calls),
         };
         if answered.is_err() {
             self.drop_client(key, calls);
@@ -274,7 +283,9 @@ impl Server {
             return client.answer(Reason::Kernel, 0, 0, None);
         };
         page.set_served(true);
-        let flags = if calls.follows_calls() { FOLLOWS_CALLS } else { 0 };
+        let follows = if calls.follows_calls() { FOLLOWS_CALLS } else { 0 };
+        let is_configured = configured::is_any(calls, &self.left_out);
+        let flags = follows | if is_configured { CONFIGURED } else { 0 };
         client.answer(Reason::Measured, 0, flags, Some(page.descriptor()))
     }
 
@@ -288,6 +299,18 @@ impl Server {
         let Some(client) = self.clients.get(&key) else { return Ok(()) };
         let reason = if attached.is_ok() { Reason::Measured } else { Reason::Kernel };
         client.answer(reason, 0, 0, None)
+    }
+
+    /// Tells what the configuration has made of the parts of the kernel.
+    fn configured(&self, key: u64, calls: &KernelCalls) -> io::Result<()> {
+        let Some(client) = self.clients.get(&key) else { return Ok(()) };
+        if client.page.is_none() {
+            return client.answer(Reason::NotUnderstood, 0, 0, None);
+        }
+        match configured::file(calls, &self.left_out) {
+            Ok(file) => client.answer(Reason::Measured, 0, 0, Some(file.as_fd())),
+            Err(_) => client.answer(Reason::NoMemory, 0, 0, None),
+        }
     }
 
     /// Attaches what anybody wants now, and tells all what is attached.

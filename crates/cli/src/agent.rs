@@ -1,25 +1,26 @@
 //! `weigh agent`: serves programs with libweigh, and users' `weigh run`, in the foreground, until it
 //! is told to end.
 //!
-//! Reads requests at a socket; emits what it does on standard error. Refuses to start where the
-//! kernel's programs do not load, somebody serves at that socket already, or what its folder would lie in
-//! is not there.
+//! Reads requests at a socket, and the file of `--config`; emits what it does on standard error. Refuses to
+//! start where that file is wrong, the kernel's programs do not load, somebody serves at that socket already, or
+//! what its folder would lie in is not there.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::{Attached, Counters, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
 use weigh_collect::signals::SignalReader;
 use weigh_collect::spawn::SignalMask;
 use weigh_schema::call::Grouping;
-use weigh_schema::subsystem::SUBSYSTEMS;
 
 use crate::arguments::AgentArguments;
+use crate::calls::parts::{Choice, Parts};
 
 const TERM: i32 = 15;
 const INT: i32 = 2;
@@ -29,14 +30,24 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     let _mask = SignalMask::block(&[TERM, INT]).context("blocking signals")?;
     let mut signals = SignalReader::new(&[TERM, INT]).context("reading signals")?;
     allow_descriptors();
+    let parts = Parts::chosen(&Choice::of_agent(arguments))?;
     make_folder(&arguments.socket)?;
-    let mut calls = KernelCalls::load(&wanted(arguments), Telling::PLAIN, &Functions::default())?;
+    let wanted = Wanted {
+        subsystems: parts.built_in,
+        grouping: Grouping::Call,
+        sharing: arguments.share.into(),
+        every_call: arguments.every_call,
+        counters: Counters::all(),
+    };
+    let mut calls = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions)?;
     let settings = Settings { of_a_user: arguments.per_user, follows: true, ..Settings::default() };
     let mut server = Server::new(&arguments.socket, settings)?;
+    server.leave_out(parts.left_out);
     eprintln!("weigh: serves at {}", arguments.socket.display());
     for attached in calls.attached() {
         tell_what_is_missing(attached);
     }
+    tell_of_slow_functions(calls.functions_take());
     loop {
         let (server_ready, signal) = {
             let (socket, signal) = (server.descriptor(), signals.as_fd());
@@ -74,23 +85,23 @@ fn make_folder(socket: &Path) -> anyhow::Result<()> {
     }
 }
 
-fn wanted(arguments: &AgentArguments) -> Wanted {
-    let subsystems = match arguments.subsystems.as_slice() {
-        [] => SUBSYSTEMS.iter().collect(),
-        named => named.to_vec(),
-    };
-    Wanted {
-        subsystems,
-        grouping: Grouping::Call,
-        sharing: arguments.share.into(),
-        every_call: arguments.every_call,
-        counters: Counters::all(),
+fn tell_what_is_missing(attached: &Attached) {
+    let how = if attached.probes > 0 { "is seen in part" } else { "can not be seen" };
+    for missing in &attached.missing {
+        eprintln!("weigh: {} {how}: {missing}", attached.subsystem);
     }
 }
 
-fn tell_what_is_missing(attached: &Attached) {
-    for missing in &attached.missing {
-        eprintln!("weigh: {} is seen in part: {missing}", attached.subsystem);
+/// libweigh waits two seconds for an answer, and the others who are served wait as well.
+const LONG: Duration = Duration::from_secs(1);
+
+fn tell_of_slow_functions(take: Duration) {
+    if take >= LONG {
+        eprintln!(
+            "weigh: a part of the configuration takes {:.1} s to attach here, for it has so many functions; the first \
+             program that wants it waits so long, and all others with it: fewer functions do better",
+            take.as_secs_f64()
+        );
     }
 }
 

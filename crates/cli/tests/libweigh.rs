@@ -3,12 +3,11 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use support::library::{Agent, Asked, NOBODY, folder, must, program};
+use support::library::{Agent, Asked, NOBODY, folder, must, program, python_module};
 use support::weigh_binary;
 use tempfile::TempDir;
 
@@ -291,24 +290,6 @@ fn an_agent_makes_one_folder_for_its_socket_and_no_more() {
 }
 
 /// The Python module, installed as a user does.
-fn python_module() -> TempDir {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python");
-    let place = folder();
-    let has_pip = Command::new("python3").args(["-m", "pip", "--version"]).output();
-    if has_pip.is_ok_and(|output| output.status.success()) {
-        let mut install = Command::new("python3");
-        install.args(["-m", "pip", "install", "--quiet", "--no-index", "--target"]);
-        must(install.arg(place.path()).arg(source));
-        return place;
-    }
-    // What pip would do.
-    let script = "import build_wheel, sys, zipfile; where = sys.argv[1]; \
-                  zipfile.ZipFile(f'{where}/{build_wheel.build_wheel(where)}').extractall(where)";
-    let mut build = Command::new("python3");
-    must(build.current_dir(&source).args(["-B", "-c", script]).arg(place.path()));
-    place
-}
-
 #[test]
 fn python_reads_the_same_numbers() {
     needs_root!();
@@ -333,7 +314,7 @@ fn python_without_an_agent_knows_nothing_and_says_so() {
     command.env("PYTHONPATH", module.path());
     command.env("WEIGH_SOCKET", nowhere.path().join("nobody-listens"));
     let said = String::from_utf8_lossy(&must(&mut command).stderr).into_owned();
-    assert!(said.contains("Ran 3 tests"), "{said}");
+    assert!(said.contains("Ran 4 tests"), "{said}");
 }
 
 /// Two requests write to each page of a file, the first 1,229 bytes, the second the rest: prints what each is charged.
@@ -397,25 +378,7 @@ fn what_threads_of_io_uring_do_is_accounted_to_who_asked_for_it() {
 #[test]
 fn two_capabilities_are_enough_for_the_agent() {
     needs_root!();
-    let place = folder();
-    let (weigh, socket) = (place.path().join("weigh"), place.path().join("socket"));
-    std::fs::copy(weigh_binary(), &weigh).expect("a copy that anybody can run");
-    let capabilities = "+bpf,+perfmon";
-    let mut process = Command::new("setpriv")
-        .args(["--reuid", "65533", "--regid", "65533", "--clear-groups"])
-        .args(["--inh-caps", capabilities, "--ambient-caps", capabilities])
-        .args(["--bounding-set", "-all,+bpf,+perfmon", "--no-new-privs"])
-        .arg(weigh)
-        .args(["agent", "--socket"])
-        .arg(socket)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("weigh starts");
-    let mut said = BufReader::new(process.stderr.take().expect("standard error"));
-    let mut line = String::new();
-    said.read_line(&mut line).expect("text");
-    assert!(line.contains("serves at"), "{line}");
-    let agent = Agent { process, folder: place };
+    let agent = Agent::with_two_capabilities(folder(), &[]);
     let storage = agent.storage();
     must(agent.command("exact").arg(storage.path()).arg("30"));
     must(agent.as_nobody("exact").arg(storage.path()).arg("30"));

@@ -54,6 +54,30 @@ fn the_crate_reads_the_same_numbers() {
 }
 
 #[test]
+fn the_crate_finds_the_parts_of_the_agent_s_configuration() {
+    needs_root!();
+    let place = folder();
+    let file = place.path().join("parts.toml");
+    std::fs::write(&file, include_str!("../../../examples/link-layer.toml")).expect("a file");
+    let agent = Agent::start(&["--config", &file.display().to_string()]);
+    let mut run = Command::new(example("own"));
+    run.args(["link_layer", "bytes"]);
+    let output = must(run.env("WEIGH_SOCKET", agent.folder.path().join("socket")));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let is_probed = Path::new("/sys/bus/event_source/devices/kprobe/type").exists();
+    let bytes = 31 * (1003 + 14 + 20 + 8);
+    let own = match is_probed {
+        true => format!("link_layer 31 bytes {bytes}"),
+        false => "link_layer: this kernel lets no function be probed".to_string(),
+    };
+    assert_eq!((lines[0], lines.len()), ("31 sent 31093", 3), "{said}");
+    assert!(lines[1].starts_with(&own), "{said}");
+    let why = format!("memory: the agent's configuration leaves this part out: {}", file.display());
+    assert_eq!(lines[2], why);
+}
+
+#[test]
 fn a_stream_is_read_along() {
     needs_root!();
     let scratch = Scratch::new();

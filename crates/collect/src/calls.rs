@@ -40,6 +40,7 @@ use crate::{complaints, dirty, requirements};
 use attaching::Links;
 use choosing::Chosen;
 use counting::Counting;
+use functions::OnRequest;
 use layout::skeleton;
 use placing::Placing;
 use standby::Standby;
@@ -111,6 +112,8 @@ pub struct KernelCalls {
     /// Of functions, for as long as anything is attached.
     functions: Vec<Link>,
     function_probes: Option<FunctionProbes>,
+    /// Of functions, that come and go with those who ask.
+    on_request: Option<OnRequest>,
     /// The parts whose borders they are, by the numbers of their recipes.
     of_borders: Vec<Option<String>>,
     /// The parts that stay attached, whoever else asks for what.
@@ -155,6 +158,7 @@ impl KernelCalls {
         let own = functions.attach_all(&self.skeleton, tried, &mut self.functions)?;
         self.attached = joined(std::mem::take(&mut self.attached), own.parts);
         self.function_probes = own.functions;
+        self.took_functions();
         if self.tells_all {
             self.tell_from(0);
         }
@@ -171,6 +175,22 @@ impl KernelCalls {
     ) -> Result<KernelCalls, JobError> {
         let chosen = Chosen::of(wanted, telling, functions);
         KernelCalls::load_chosen(chosen, wanted, telling, functions)
+    }
+
+    /// The same; the functions come and go with those who want their parts, too. What this kernel does not
+    /// allow of them is known then.
+    pub fn load_on_request(
+        wanted: &Wanted,
+        telling: Telling,
+        functions: &Functions,
+    ) -> Result<KernelCalls, JobError> {
+        let mut calls = KernelCalls::load(wanted, telling, functions)?;
+        if !functions.is_empty() {
+            let (parts, on_request) = OnRequest::try_out(functions, &mut calls.skeleton)?;
+            calls.attached = joined(std::mem::take(&mut calls.attached), parts);
+            calls.on_request = on_request;
+        }
+        Ok(calls)
     }
 
     fn load_chosen(
@@ -232,6 +252,7 @@ impl KernelCalls {
             counting,
             functions: Vec::new(),
             function_probes: None,
+            on_request: None,
             of_borders: functions.of_borders(),
             held: 0,
             ring,
@@ -252,6 +273,16 @@ impl KernelCalls {
     /// What is attached for each part of the kernel that was asked for.
     pub fn attached(&self) -> &[Attached] {
         &self.attached
+    }
+
+    /// The parts that a configuration defines, if one does.
+    pub fn own(&self) -> Option<&Own> {
+        self.own.as_ref()
+    }
+
+    /// How long a program waits at most for the functions of a part that it wants.
+    pub fn functions_take(&self) -> std::time::Duration {
+        self.on_request.as_ref().map(OnRequest::takes).unwrap_or_default()
     }
 
     /// The counters of the CPU that were asked for, and why there are none.

@@ -53,6 +53,8 @@ pub enum Request {
         /// What of it.
         what: Followed,
     },
+    /// What a configuration has made of the parts of the kernel.
+    Configured,
 }
 
 /// Why a message is not taken.
@@ -87,6 +89,7 @@ pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
             let what = Followed::numbered(field(3)?).ok_or(Reason::NotUnderstood)?;
             Ok(Request::Follow { what })
         }
+        Some(Kind::Configured) => Ok(Request::Configured),
         None => Err(Reason::NotUnderstood),
     }
 }

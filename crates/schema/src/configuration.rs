@@ -15,7 +15,7 @@ use crate::own::{Own, OwnNumber, OwnPart};
 use crate::subsystem::Subsystem;
 
 pub use capture::{Capture, MOST_STEPS, RETURN, Step};
-pub use reading::{parse, parse_bytes};
+pub use reading::{ALWAYS, parse, parse_bytes};
 pub use refusal::{At, ConfigurationError, Problem};
 
 /// What a configuration asks for.

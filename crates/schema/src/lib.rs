@@ -10,6 +10,7 @@
 //! * [`summary`] and [`recording`]: what `account` hands to `keep`, and `keep` to `show`.
 //! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
 //!   side share.
+//! * [`configuration`] and [`configured`]: what users define, and how programs are told of it.
 //! * [`io`]: what is kept of each file and process.
 //! * [`record`]: what the kernel side tells of a job.
 //! * [`ring`]: how the rings lie in memory that events come through.
@@ -22,6 +23,7 @@ pub mod announcement;
 pub mod call;
 pub mod call_row;
 pub mod configuration;
+pub mod configured;
 mod counter;
 mod error_names;
 pub mod event;

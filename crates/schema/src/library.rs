@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use crate::subsystem;
+use crate::configured;
+use crate::subsystem::{self, SUBSYSTEMS};
 
 /// Bytes of an element of a page: a head, then elements with slots, then accounts.
 pub const ELEMENT_BYTES: usize = 1408;
@@ -75,7 +76,7 @@ pub const REPLY: &[(&str, &str)] = &[
         "value",
         "of WEIGH_ASK_JOIN: the ticket; of WEIGH_ASK_COUNT: the counters whose descriptors come along, as a group",
     ),
-    ("flags", "of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS"),
+    ("flags", "of WEIGH_ASK_ENTER: WEIGH_FOLLOWS_CALLS, WEIGH_CONFIGURED"),
 ];
 
 /// What a page has behind each account: with it a part that saw nothing is told from one that nobody asked for.
@@ -97,6 +98,9 @@ pub const STREAMS_OF_A_USER: usize = 4;
 
 /// In a reply: each system call is followed, so that the end of a call is known to the kernel side.
 pub const FOLLOWS_CALLS: u64 = 1;
+
+/// In a reply: a configuration says which parts of the kernel there are; [`Request::Configured`] gives what it says.
+pub const CONFIGURED: u64 = 2;
 
 macro_rules! numbered {
     ($(#[$doc:meta])* $type:ident, $prefix:literal, $( $(#[doc = $help:literal])+ $name:ident = $c:literal, $text:literal; )+) => {
@@ -145,6 +149,8 @@ numbered! {
     Want = "WANT", "these parts of the kernel, and no others any more";
     /// Counters of the CPU, of one of its threads.
     Count = "COUNT", "counters of the CPU, of a thread";
+    /// What a configuration has made of the parts of the kernel.
+    Configured = "CONFIGURED", "struct weigh_configured, in a file that nobody can write";
 }
 
 numbered! {
@@ -219,6 +225,10 @@ numbered! {
     TooManyPeers = "TOO_MANY_PEERS", "this program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back";
     /// Nobody measured then; somebody may now.
     NotThen = "NOT_THEN", "nobody measured it when it was wanted";
+    /// The configuration of the server.
+    Removed = "REMOVED", "the configuration of whoever measures leaves this part out: weigh_why_text() names it";
+    /// Another server, with other parts.
+    OtherParts = "OTHER_PARTS", "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows";
 }
 
 /// A number that differs whenever what is shared does: who finds another one does not share.
@@ -276,6 +286,13 @@ pub fn page_header() -> String {
         .map(|reason| format!("\t[{}] = \"{}\"", *reason as u32, reason.text()))
         .collect();
     text.push_str(&texts.join(", \\\n"));
+    text.push_str("\n\n/* Names of enum weigh_subsystem. */\n#define WEIGH_PART_NAMES \\\n");
+    let names: Vec<String> = SUBSYSTEMS
+        .iter()
+        .enumerate()
+        .map(|(number, part)| format!("\t[{number}] = \"{}\"", part.name))
+        .collect();
+    text.push_str(&names.join(", \\\n"));
     text.push_str("\n\n#endif\n");
     text
 }
@@ -323,7 +340,10 @@ fn page_text() -> String {
     for kind in Request::ALL {
         let _ = writeln!(text, "\t{} = {}, /* {} */", kind.c_name(), *kind as u32, kind.text());
     }
-    let _ = writeln!(text, "}};\n\n#define WEIGH_FOLLOWS_CALLS {FOLLOWS_CALLS}\n");
+    let _ = writeln!(
+        text,
+        "}};\n\n#define WEIGH_FOLLOWS_CALLS {FOLLOWS_CALLS}\n#define WEIGH_CONFIGURED {CONFIGURED}\n"
+    );
     for (name, fields) in [("request", REQUEST), ("reply", REPLY)] {
         let _ = writeln!(text, "struct weigh_{name} {{");
         for (field, help) in fields {
@@ -331,6 +351,7 @@ fn page_text() -> String {
         }
         text.push_str("};\n\n");
     }
+    text.push_str(&configured::c_text());
     text
 }
 

@@ -32,6 +32,14 @@ impl OwnNumber {
         let value = if self.unit == Unit::Seconds { raw as f64 / 1e9 } else { raw as f64 };
         self.unit.number(value)
     }
+
+    /// Its name as C has it, without what a sum is called for readers, and in the unit that it is kept in.
+    pub fn c_name(&self) -> String {
+        match self.key.strip_suffix("_seconds") {
+            Some(name) if self.unit == Unit::Seconds => format!("{name}_ns"),
+            _ => self.key.strip_suffix("_total").unwrap_or(&self.key).to_string(),
+        }
+    }
 }
 
 /// One such part, as accounts need it.

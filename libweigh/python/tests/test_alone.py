@@ -41,6 +41,25 @@ class Alone(unittest.TestCase):
         self.assertIsNone(weigh.descriptor())
         self.assertEqual(weigh.dispatch(), [])
 
+    def test_parts_of_a_configuration_may_be_asked_for(self):
+        self.assertEqual(weigh.own_parts(), frozenset())
+        with weigh.account("own", ["socket"], own=["link_layer"]) as account:
+            pass
+        link = account.own("link_layer")
+        for value in (link.time_seconds, link.entries_total, link.bytes_total, link.later_seconds):
+            self.assertIsNone(value)
+        self.assertEqual(account.unmeasured, {"socket", "link_layer"})
+        self.assertIn("no agent", account.why_part("link_layer"))
+        self.assertIn("no agent", weigh.want(["socket"], own=["link_layer"]))
+        with self.assertRaises(AttributeError):
+            link.nonsense
+        with self.assertRaisesRegex(ValueError, "go into `own`"):
+            weigh.account("own", ["link_layer"])
+        with self.assertRaisesRegex(ValueError, "built in"):
+            weigh.account("own", own=["block"])
+        with self.assertRaises(TypeError):
+            weigh.account("own", own="link_layer")
+
     def test_each_reason_has_an_error_that_fits(self):
         with self.assertRaisesRegex(ConnectionError, "no agent"):
             weigh.peer(1)

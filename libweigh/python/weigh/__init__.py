@@ -34,6 +34,9 @@ from ._fields import (
     COUNTING,
     LATER_PARTS,
     LOST,
+    OWN,
+    PART,
+    PARTS,
     SUBSYSTEMS,
     TIME,
     TOUCHED,
@@ -50,11 +53,13 @@ __all__ = [
     "SUBSYSTEMS",
     "Account",
     "Event",
+    "OwnPart",
     "Peer",
     "Trace",
     "account",
     "descriptor",
     "dispatch",
+    "own_parts",
     "peer",
     "refused",
     "subsystems",
@@ -74,10 +79,15 @@ _PLACES.update((name, bit) for name, (_, bit) in COUNTERS.items())
 
 
 def _names(bits: int) -> frozenset[str]:
-    return frozenset(name for name, bit in _PLACES.items() if bits >> bit & 1)
+    own = _library.own_parts()
+    places = {**_PLACES, **{name: part.place for name, part in own.items()}} if own else _PLACES
+    return frozenset(name for name, bit in places.items() if bits >> bit & 1)
 
 
 def _bit(part: str) -> int:
+    """The bit of a part that is built in, of a counter, or of a part of the agent's configuration."""
+    if own := _library.own_parts().get(part):
+        return 1 << own.place
     is_counter = part in COUNTERS
     return _library.bits([] if is_counter else [part], [part] if is_counter else [])
 
@@ -91,7 +101,98 @@ def _no_room(lost: int) -> str:
 def _why_not_then(bit: int) -> int:
     """Why nobody measured a part when it was wanted: what is lacking for good was lacking then."""
     now: int = library.weigh_why_part(_library.handle(), bit.bit_length() - 1)
-    return now if now in (Reason.NO_COUNTER, Reason.NOT_SEEN) else Reason.NOT_THEN
+    return now if now in _FOR_GOOD else Reason.NOT_THEN
+
+
+#: Why a part is lacking as long as this agent serves.
+_FOR_GOOD = (Reason.NO_COUNTER, Reason.NOT_SEEN, Reason.REMOVED, Reason.OTHER_PARTS)
+
+
+def _text(reason: int, bit: int) -> str:
+    """Why a part is not measured; with what the agent says of it, if it is the agent who does not see it."""
+    if reason in (Reason.REMOVED, Reason.NOT_SEEN):
+        place = bit.bit_length() - 1
+        if library.weigh_why_part(_library.handle(), place) == reason:
+            return _library.why_text(place)
+    return _library.text(reason)
+
+
+def _unknown(name: str) -> str:
+    """Why a part of a configuration is not there."""
+    if reason := library.weigh_why(_library.handle()):
+        return reason.decode()
+    known = ", ".join(sorted(_library.own_parts())) or "none"
+    return f"the agent's configuration defines no part {name!r}; it defines {known}"
+
+
+class OwnPart:
+    """A part of the kernel that the agent's configuration defines, of one account. What is not known is None.
+
+    What is captured at its border has the name that it has in the file, with ``_total``: ``bytes_total``.
+    """
+
+    __slots__ = ("_name", "_of")
+
+    def __init__(self, of: "_Numbers", name: str) -> None:
+        self._of, self._name = of, name
+
+    def __repr__(self) -> str:
+        part = _library.own_parts().get(self._name)
+        sums = [f"{name}_total" for name in part.numbers if "." not in name] if part else []
+        names = ["time_seconds", "waiting_seconds", "entries_total", *sums]
+        names += ["later_total", "later_seconds"] if part and len(sums) < len(part.numbers) else []
+        numbers = " ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"<weigh.OwnPart {self._name} {numbers}>"
+
+    def _part(self, offset: int) -> Optional[int]:
+        part = _library.own_parts().get(self._name)
+        return self._of._count(PARTS + part.place * PART + offset, 1 << part.place) if part else None
+
+    @property
+    def time_seconds(self) -> Optional[float]:
+        """On a CPU in this part, less what other parts took that it called."""
+        number = self._part(0)
+        return None if number is None else number / 1e9
+
+    @property
+    def waiting_seconds(self) -> Optional[float]:
+        """Off the CPU for this part, less waiting for a CPU."""
+        number = self._part(1)
+        return None if number is None else number / 1e9
+
+    @property
+    def entries_total(self) -> Optional[int]:
+        """Times it was entered."""
+        return self._part(2)
+
+    @property
+    def later_total(self) -> Optional[int]:
+        """How often something was done for the account when its calls had returned; None if the file has no ``later``."""
+        return self._later(f"later.{self._name}")
+
+    @property
+    def later_seconds(self) -> Optional[float]:
+        """How long that took."""
+        number = self._later(f"later.{self._name}_ns")
+        return None if number is None else number / 1e9
+
+    def _later(self, name: str) -> Optional[int]:
+        part = _library.own_parts().get(self._name)
+        if not part or name not in part.numbers:
+            return None
+        return self._of._later_count(OWN + part.numbers[name][0], 1 << part.place)
+
+    def __getattr__(self, key: str) -> Optional[int]:
+        name = key.removesuffix("_total")
+        if key.startswith("_") or name == key:
+            raise AttributeError(f"{self._name} has no number {key!r}")
+        part = _library.own_parts().get(self._name)
+        if not part:
+            return None
+        if name not in part.numbers:
+            known = ", ".join(f"{name}_total" for name in part.numbers if "." not in name)
+            raise AttributeError(f"{self._name} has no number {key!r}; captured are {known or 'none'}")
+        return self._of._count(OWN + part.numbers[name][0], 1 << part.place)
 
 
 class _Numbers(Parts):
@@ -135,14 +236,24 @@ class _Numbers(Parts):
 
         What comes later of a part is of it, too: of what found no room it is missing.
         """
+        if part in self._missing() and part not in _library.own_parts():
+            return _unknown(part)
         bit = _bit(part)
         if not self._measured() & bit:
-            return _library.text(self._why_lacking(bit))
+            return _text(self._why_lacking(bit), bit)
         lost = self._number(LOST) if LATER_PARTS & bit else 0
         return _no_room(lost) if lost else None
 
     def _why_lacking(self, bit: int) -> int:
         return _why_not_then(bit) if self._lacking() & bit else Reason.NOT_WANTED
+
+    def _missing(self) -> frozenset[str]:
+        """Parts that were asked for and that there are not: see :func:`own_parts`."""
+        return frozenset()
+
+    def own(self, name: str) -> OwnPart:
+        """The numbers of a part that the agent's configuration defines; all None if it defines no such part."""
+        return OwnPart(self, name)
 
     def _said(self) -> str:
         lost = self._number(LOST)
@@ -191,22 +302,24 @@ class _Numbers(Parts):
     @property
     def unmeasured(self) -> frozenset[str]:
         """Parts that were wanted while nobody measured them: what they have is too little, or None."""
-        return _names(self._lacking())
+        return _names(self._lacking()) | self._missing()
 
 
 class Account(_Numbers):
     """An account of this process; a context manager that opens an interval. See :func:`account`."""
 
-    __slots__ = ("_reason", "_token", "_wanted")
+    __slots__ = ("_reason", "_token", "_unknown", "_wanted")
 
     def __init__(
         self,
         token: Token,
         subsystems: Optional[Iterable[str]] = None,
         counters: Iterable[str] = (),
+        own: Optional[Iterable[str]] = None,
     ) -> None:
         self._token = _library.token(token)
-        self._wanted = _library.bits(subsystems, counters)
+        bits, self._unknown = _library.own_bits(own, subsystems is None)
+        self._wanted = _library.bits(subsystems, counters) | bits
         self._words = None
         self._reason: int = Reason.NO_TOKEN
 
@@ -217,6 +330,10 @@ class Account(_Numbers):
         return f"<weigh.Account token={self._token} {self._said()}{why}>"
 
     def __enter__(self) -> "Account":
+        if self._unknown:
+            # An agent that has them may have come meanwhile.
+            bits, self._unknown = _library.own_bits(self._unknown, False)
+            self._wanted |= bits
         self._reason = library.weigh_begin(_library.handle(), self._token, self._wanted)
         return self
 
@@ -233,6 +350,9 @@ class Account(_Numbers):
 
     def _find(self) -> None:
         self._words = _library.words(library.weigh_read(_library.handle(), self._token))
+
+    def _missing(self) -> frozenset[str]:
+        return self._unknown
 
     def _was_refused(self) -> bool:
         return self._reason in (Reason.BUSY, Reason.NO_ACCOUNT)
@@ -306,15 +426,18 @@ def account(
     token: Token,
     subsystems: Optional[Iterable[str]] = None,
     counters: Iterable[str] = (),
+    own: Optional[Iterable[str]] = None,
 ) -> Account:
     """Accounts for what this thread does in a ``with`` block.
 
     ``subsystems`` are the parts of the kernel wanted, of :data:`SUBSYSTEMS`; all by default. ``counters``
     are those of the CPU, of :data:`COUNTERS`; none by default, for reading them takes microseconds in a
-    virtual machine. Raises ValueError for other names, TypeError for what is no token or no collection of
-    names, and nothing for whatever keeps it from measuring: see ``why``.
+    virtual machine. ``own`` are the parts that the agent's configuration defines, by their names there; all if
+    ``subsystems`` is not given either. Which there are depends on the agent: what it does not have is in
+    ``unmeasured``. Raises ValueError for other names of parts that are built in, and of counters, TypeError for what
+    is no token or no collection of names, and nothing for whatever keeps it from measuring: see ``why``.
     """
-    return Account(token, subsystems, counters)
+    return Account(token, subsystems, counters, own)
 
 
 def token(of: Token) -> int:
@@ -359,22 +482,30 @@ def subsystems() -> frozenset[str]:
     return _names(library.weigh_subsystems(_library.handle()))
 
 
+def own_parts() -> frozenset[str]:
+    """The names of the parts that the agent's configuration defines, as they were first found in this process."""
+    return frozenset(_library.own_parts())
+
+
 def want(
-    subsystems: Optional[Iterable[str]], counters: Iterable[str] = ()
+    subsystems: Optional[Iterable[str]],
+    counters: Iterable[str] = (),
+    own: Optional[Iterable[str]] = None,
 ) -> Optional[str]:
     """Says which parts of the kernel the program wants from now on; None: all. Why not, if so.
 
     Without it the first account that wants a part waits until it is attached.
     """
-    reason = library.weigh_want(_library.handle(), _library.bits(subsystems, counters))
-    return _library.text(reason) if reason else None
+    bits, unknown = _library.own_bits(own, subsystems is None)
+    reason = library.weigh_want(_library.handle(), _library.bits(subsystems, counters) | bits)
+    if reason:
+        return _library.text(reason)
+    return _unknown(min(unknown)) if unknown else None
 
 
 def why_part(subsystem: str) -> Optional[str]:
     """Why a part of the kernel, or a counter, is not measured now; None if it is."""
-    place = _bit(subsystem).bit_length() - 1
-    reason = library.weigh_why_part(_library.handle(), place)
-    return _library.text(reason) if reason else None
+    return _library.why_text(_bit(subsystem).bit_length() - 1) or None
 
 
 class _Read(_Numbers):

@@ -803,7 +803,13 @@ class Later(_Numbers):
         return self._of._count(170, 0x0)
 
 
-LAYOUT = 0x25e4df06973df1aa
+LAYOUT = 0x677dccddf72a9aee
+PARTS = 10
+PART = 3
+OWN = 141
+OWN_NUMBERS = 8
+FIRST_OWN = 20
+LAST_OWN = 27
 WORDS = 172
 WANTED = 171
 TOUCHED = 2
@@ -876,6 +882,8 @@ class Reason(enum.IntEnum):
     NO_BUFFER = 25
     TOO_MANY_PEERS = 26
     NOT_THEN = 27
+    REMOVED = 28
+    OTHER_PARTS = 29
 
 
 class Parts:

@@ -7,9 +7,9 @@ import hashlib
 import os
 import pathlib
 import threading
-from typing import Iterable, Optional, Tuple, Union
+from typing import Iterable, NamedTuple, Optional, Tuple, Union
 
-from ._fields import COUNTERS, LAYOUT, SUBSYSTEMS, WORDS
+from ._fields import COUNTERS, FIRST_OWN, LAST_OWN, LAYOUT, OWN_NUMBERS, SUBSYSTEMS, WORDS
 
 Words = ctypes.Array
 Position = ctypes.c_uint32
@@ -17,6 +17,13 @@ SettledCallback = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctype
 
 _U64 = ctypes.c_uint64
 _POINTER = ctypes.c_void_p
+
+
+class _Told(ctypes.Structure):
+    """struct weigh_own_number."""
+
+    _fields_ = [("part", ctypes.c_uint32), ("is_ns", ctypes.c_uint32), ("name", ctypes.c_char_p)]
+
 
 _FUNCTIONS = {
     "weigh_open": (_POINTER, []),
@@ -26,6 +33,12 @@ _FUNCTIONS = {
     "weigh_subsystems": (_U64, [_POINTER]),
     "weigh_want": (ctypes.c_int, [_POINTER, _U64]),
     "weigh_why_part": (ctypes.c_int, [_POINTER, ctypes.c_uint]),
+    "weigh_why_text": (
+        ctypes.c_size_t,
+        [_POINTER, ctypes.c_uint, ctypes.c_char_p, ctypes.c_size_t],
+    ),
+    "weigh_part_name": (ctypes.c_char_p, [_POINTER, ctypes.c_uint]),
+    "weigh_own_number": (ctypes.c_int, [_POINTER, ctypes.c_uint, ctypes.POINTER(_Told)]),
     "weigh_begin": (ctypes.c_int, [_POINTER, _U64, _U64]),
     "weigh_end": (ctypes.c_int, [_POINTER]),
     "weigh_read": (_POINTER, [_POINTER, _U64]),
@@ -77,9 +90,21 @@ library = _load()
 _of_thread = threading.local()
 
 
+class OwnPart(NamedTuple):
+    """A part that a configuration defines: its place, and those of its numbers in `own` of an account, with whether they
+    are nanoseconds."""
+
+    place: int
+    numbers: dict[str, Tuple[int, bool]]
+
+
+_own_parts: dict[str, OwnPart] = {}
+
+
 def _forget() -> None:
-    global _of_thread
+    global _of_thread, _own_parts
     _of_thread = threading.local()
+    _own_parts = {}
 
 
 # What a child has of its parent's handles is no use to it.
@@ -97,6 +122,32 @@ def handle() -> int:
 def text(reason: int) -> str:
     """A reason as text."""
     return library.weigh_text(reason).decode()
+
+
+def why_text(place: int) -> str:
+    """Why a part is not measured now, with what the agent says of it."""
+    said = ctypes.create_string_buffer(1024)
+    library.weigh_why_text(handle(), place, said, len(said))
+    return said.value.decode(errors="replace")
+
+
+def own_parts() -> dict[str, OwnPart]:
+    """The parts that the agent's configuration defines: they do not change once they are known."""
+    global _own_parts
+    # The first has the first place.
+    if _own_parts or not library.weigh_part_name(handle(), FIRST_OWN):
+        return _own_parts
+    found: dict[str, OwnPart] = {}
+    for place in range(FIRST_OWN, LAST_OWN + 1):
+        if name := library.weigh_part_name(handle(), place):
+            found[name.decode()] = OwnPart(place, {})
+    by_place = {part.place: part for part in found.values()}
+    told = _Told()
+    for number in range(OWN_NUMBERS):
+        if library.weigh_own_number(handle(), number, told):
+            by_place[told.part].numbers[told.name.decode()] = (number, bool(told.is_ns))
+    _own_parts = found
+    return found
 
 
 def token(given: Union[int, str, bytes]) -> int:
@@ -125,13 +176,33 @@ def bits(names: Optional[Iterable[str]], counters: Iterable[str] = ()) -> int:
     for name in SUBSYSTEMS if names is None else _each(names, "subsystems"):
         if name not in SUBSYSTEMS:
             known = ", ".join(SUBSYSTEMS)
-            raise ValueError(f"{name!r} is no part of the kernel; there are {known}")
+            raise ValueError(
+                f"{name!r} is no part of the kernel; there are {known}; those of the agent's configuration go into `own`"
+            )
         wanted |= 1 << SUBSYSTEMS.index(name)
     for name in _each(counters, "counters"):
         if name not in COUNTERS:
             raise ValueError(f"{name!r} is no counter; there are {', '.join(COUNTERS)}")
         wanted |= 1 << COUNTERS[name][1]
     return wanted
+
+
+def own_bits(names: Optional[Iterable[str]], is_all: bool) -> Tuple[int, frozenset[str]]:
+    """A set of parts of the agent's configuration, and the names that it does not have."""
+    parts = own_parts()
+    if names is None:
+        wanted = frozenset(parts) if is_all else frozenset()
+    else:
+        wanted = frozenset(_each(names, "own"))
+    for name in wanted:
+        if not isinstance(name, str):
+            raise TypeError(f"own has {name!r}: expected names, which are str")
+        if name in SUBSYSTEMS:
+            raise ValueError(f"{name!r} is built in: it goes into `subsystems`")
+    bits = 0
+    for name in wanted & parts.keys():
+        bits |= 1 << parts[name].place
+    return bits, wanted - parts.keys()
 
 
 def words(address: Optional[int]) -> Optional[Words]:

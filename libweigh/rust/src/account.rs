@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x25e4df06973df1aa;
+pub(crate) const LAYOUT: u64 = 0x677dccddf72a9aee;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,6 +151,10 @@ pub enum Reason {
     TooManyPeers = 26,
     /// Nobody measured it when it was wanted.
     NotThen = 27,
+    /// The configuration of whoever measures leaves this part out: weigh_why_text() names it.
+    Removed = 28,
+    /// The agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows.
+    OtherParts = 29,
 }
 
 impl Reason {
@@ -184,6 +188,8 @@ impl Reason {
             25 => Reason::NoBuffer,
             26 => Reason::TooManyPeers,
             27 => Reason::NotThen,
+            28 => Reason::Removed,
+            29 => Reason::OtherParts,
             _ => return None,
         })
     }

@@ -19,7 +19,7 @@ mod peer;
 mod raw;
 mod stream;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -136,6 +136,39 @@ impl Thread {
     pub fn why_counter(&self, counter: Counter) -> Result<(), Reason> {
         // SAFETY: the handle is this thread's.
         Reason::check(unsafe { raw::weigh_why_part(self.raw(), counter as u32) })
+    }
+
+    /// The number of a part by its name, one of [`Subsystem`] or of those that the agent's configuration defines: its
+    /// bit is `1 << number`, and its times are there in `parts` of an account. It stays the same in this process.
+    pub fn part(&self, name: &str) -> Option<u32> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the handle is this thread's; the name ends with a zero.
+        u32::try_from(unsafe { raw::weigh_part(self.raw(), name.as_ptr()) }).ok()
+    }
+
+    /// A part's name, by its number.
+    pub fn part_name(&self, part: u32) -> Option<String> {
+        // SAFETY: the handle is this thread's.
+        let name = unsafe { raw::weigh_part_name(self.raw(), part) };
+        // SAFETY: it is a null pointer, or a text that does not change as long as the process lives.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+
+    /// Where a number of a configuration's part is in `own` of an account: see `weigh_own()`.
+    pub fn own(&self, part: u32, name: &str) -> Option<usize> {
+        let (part, name) = (i32::try_from(part).ok()?, CString::new(name).ok()?);
+        // SAFETY: the handle is this thread's; the name ends with a zero.
+        usize::try_from(unsafe { raw::weigh_own(self.raw(), part, name.as_ptr()) }).ok()
+    }
+
+    /// Why a part, by its number, is not measured now, with what the agent says of it; none if it is.
+    pub fn why_not(&self, part: u32) -> Option<String> {
+        let mut text = [0u8; 1024];
+        // SAFETY: the handle is this thread's, and the text has so much room.
+        let length =
+            unsafe { raw::weigh_why_text(self.raw(), part, text.as_mut_ptr().cast(), text.len()) };
+        let said = CStr::from_bytes_until_nul(&text).unwrap_or_default();
+        (length > 0).then(|| said.to_string_lossy().into_owned())
     }
 
     /// Accounts for what the thread does until [`Thread::end`]. An error says why it is not measured; but

@@ -53,6 +53,15 @@ unsafe extern "C" {
     pub fn weigh_subsystems(w: *const Handle) -> u64;
     pub fn weigh_want(w: *mut Handle, parts: u64) -> u32;
     pub fn weigh_why_part(w: *const Handle, subsystem: u32) -> u32;
+    pub fn weigh_why_text(
+        w: *const Handle,
+        subsystem: u32,
+        text: *mut c_char,
+        room: usize,
+    ) -> usize;
+    pub fn weigh_part(w: *const Handle, name: *const c_char) -> c_int;
+    pub fn weigh_part_name(w: *const Handle, part: u32) -> *const c_char;
+    pub fn weigh_own(w: *const Handle, part: c_int, name: *const c_char) -> c_int;
     pub fn weigh_begin(w: *mut Handle, token: u64, wanted: u64) -> u32;
     pub fn weigh_end(w: *mut Handle) -> u32;
     pub fn weigh_next_n(w: *mut Handle, token: u64, wanted: u64, calls: u32) -> u32;

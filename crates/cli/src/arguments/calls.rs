@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::explain::{AskedToken, Of, SlowRule};
-use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
 
 use super::numbers::pid;
 use super::token::token;
@@ -163,13 +163,6 @@ impl From<Share> for Sharing {
             Share::Last => Sharing::Last,
         }
     }
-}
-
-pub(super) fn subsystem(text: &str) -> Result<&'static Subsystem, String> {
-    Subsystem::named(text).ok_or_else(|| {
-        let known: Vec<&str> = SUBSYSTEMS.iter().map(|subsystem| subsystem.name).collect();
-        format!("'{text}' is no part of the kernel; expected {}", known.join(", "))
-    })
 }
 
 fn counter(text: &str) -> Result<&'static CpuCounter, String> {

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use weigh_schema::subsystem::Subsystem;
 
-use super::calls::{Share, subsystem};
+use super::calls::Share;
 use super::numbers::programs;
 
 /// Options of `weigh show`.
@@ -143,9 +142,10 @@ It runs until TERM or INT. While no program uses it, nothing is attached to the 
 Examples:
   weigh agent
   weigh agent --subsystems block,sched,socket
+  weigh agent --config /etc/weigh/parts.toml
   weigh agent --socket /tmp/weigh.sock & WEIGH_SOCKET=/tmp/weigh.sock ./server
 
-docs/libweigh.md has libweigh, and what the agent gives to whom.";
+docs/libweigh.md has libweigh, and what the agent gives to whom; docs/subsystems.md the file of --config.";
 
 /// Options of `weigh agent`.
 #[derive(Args, Debug)]
@@ -154,9 +154,13 @@ pub struct AgentArguments {
     /// Where programs find it.
     #[arg(long, value_name = "PATH", default_value = weigh_schema::library::SOCKET, value_hint = ValueHint::FilePath)]
     pub socket: PathBuf,
-    /// The parts of the kernel that programs may ask for [default: all].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = subsystem)]
-    pub subsystems: Vec<&'static Subsystem>,
+    /// The parts of the kernel that programs may ask for, built-in ones or those of --config [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub subsystems: Vec<String>,
+    /// Leave out parts of the kernel, or define others by the functions at their borders, as this file says, for
+    /// all programs that are served: see docs/subsystems.md.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
     /// Follow every system call, which makes weigh_next() exact; every process of the machine pays
     /// for it at each of its calls.
     #[arg(long)]

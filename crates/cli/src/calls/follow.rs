@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weigh_account::{Owners, Slowest, call_kinds};
-use weigh_agent::Server;
+use weigh_agent::{LeftOut, Server};
 use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_keep::CallsWriter;
@@ -35,6 +35,7 @@ pub fn follow(
     arguments: &CallsArguments,
     wanted: &Wanted,
     functions: &Functions,
+    left_out: LeftOut,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let per_call = arguments.per_call.as_deref().map(CallsWriter::create).transpose();
     let per_call = per_call.context("--per-call")?;
@@ -64,6 +65,9 @@ pub fn follow(
     };
     let (place, listener) = served.unzip();
     let mut server = listener.map(|at| Server::at(at, serving::settings())).transpose()?;
+    if let Some(server) = &mut server {
+        server.leave_out(left_out);
+    }
     let variables: Vec<_> = place.iter().map(Place::variable).collect();
     let foreground = Foreground::prepare()?;
     let began = Instant::now();

@@ -9,7 +9,7 @@ mod borders;
 mod each;
 mod follow;
 mod marked;
-mod parts;
+pub mod parts;
 mod price;
 
 use std::process::ExitCode;
@@ -23,12 +23,12 @@ use crate::destination::Destination;
 use crate::foreground;
 use crate::rows_file;
 use crate::show::tell;
-use parts::Parts;
+use parts::{Choice, Parts};
 pub use price::{be_caller, is_caller};
 
 /// Follows the calls, and tells of them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
-    let parts = Parts::chosen(arguments)?;
+    let parts = Parts::chosen(&Choice::of_calls(arguments))?;
     let wanted = Wanted {
         subsystems: parts.built_in,
         grouping: arguments.by.into(),
@@ -49,7 +49,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     let followed = if arguments.mechanism == CallsMechanism::Preload {
         marked::follow(arguments, &wanted)?
     } else {
-        follow::follow(arguments, &wanted, &parts.functions)?
+        follow::follow(arguments, &wanted, &parts.functions, parts.left_out)?
     };
     let followed = match followed {
         Ok(followed) => followed,

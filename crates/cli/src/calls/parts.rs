@@ -1,20 +1,61 @@
-//! Which parts of the kernel are looked into: by the names of `--subsystems`, or by a configuration.
+//! Which parts of the kernel are looked into, of calls or for programs with libweigh: by the names of
+//! `--subsystems`, or by a configuration.
 //!
 //! Reads the file of `--config`; refuses names that there are not, with the nearest or all.
 
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use weigh_agent::LeftOut;
 use weigh_collect::calls::Functions;
-use weigh_schema::configuration::{self, Configuration};
+use weigh_schema::configuration::{self, ALWAYS, Configuration};
 use weigh_schema::nearest;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::borders;
-use crate::arguments::CallsArguments;
+use crate::arguments::{AgentArguments, CallsArguments};
 
-/// All parts.
+/// All parts, by name.
 const ALL: &str = "all";
+
+/// What is asked for.
+pub struct Choice<'a> {
+    /// Parts by their names; all if there are none.
+    names: &'a [String],
+    /// The file of a configuration.
+    config: Option<&'a Path>,
+    /// The functions at borders, of those that these calls reach; all if there are none.
+    borders: Option<&'a [String]>,
+    /// Whose configuration it is, for those who miss a part.
+    whose: &'static str,
+    /// How a part is had that only functions bound.
+    by_functions: &'static str,
+}
+
+impl<'a> Choice<'a> {
+    /// By `weigh calls`.
+    pub fn of_calls(arguments: &'a CallsArguments) -> Choice<'a> {
+        Choice {
+            names: &arguments.subsystems,
+            config: arguments.config.as_deref(),
+            borders: arguments.functions.then_some(&arguments.reached_by),
+            whose: "the configuration of weigh calls",
+            by_functions: "it takes --functions",
+        }
+    }
+
+    /// By `weigh agent`.
+    pub fn of_agent(arguments: &'a AgentArguments) -> Choice<'a> {
+        Choice {
+            names: &arguments.subsystems,
+            config: arguments.config.as_deref(),
+            // They are too many to come and go while programs wait: docs/subsystems.md says how long that takes.
+            borders: None,
+            whose: "the agent's configuration",
+            by_functions: "for programs a --config can define such a part",
+        }
+    }
+}
 
 /// What is looked into.
 pub struct Parts {
@@ -22,32 +63,36 @@ pub struct Parts {
     pub built_in: Vec<&'static Subsystem>,
     /// What a configuration adds.
     pub functions: Functions,
+    /// What it takes away.
+    pub left_out: LeftOut,
 }
 
 impl Parts {
     /// What was asked for; names on the command line go before what the file says.
-    pub fn chosen(arguments: &CallsArguments) -> anyhow::Result<Parts> {
-        let names = &arguments.subsystems;
-        let configuration = arguments.config.as_deref().map(read).transpose()?.unwrap_or_default();
-        let by_functions = if arguments.functions { borders::names() } else { Vec::new() };
-        let named = match names.iter().any(|name| name == ALL) {
-            true => configuration.only.as_deref(),
-            false => Some(&names[..]),
-        };
+    pub fn chosen(choice: &Choice<'_>) -> anyhow::Result<Parts> {
+        let names = choice.names;
+        let configuration = choice.config.map(read).transpose()?.unwrap_or_default();
+        let by_functions = if choice.borders.is_some() { borders::names() } else { Vec::new() };
+        let is_all = names.is_empty() || names.iter().any(|name| name == ALL);
+        let named = if is_all { configuration.only.as_deref() } else { Some(names) };
         for name in named.unwrap_or_default() {
-            check(name, &configuration, &by_functions)?;
+            check(name, &configuration, &by_functions, choice.by_functions)?;
         }
         let is_wanted =
             |name: &str| named.is_none_or(|named| named.iter().any(|wanted| wanted == name));
         let is_removed = |s: &&Subsystem| named.is_none() && configuration.remove.contains(s);
-        let built_in = SUBSYSTEMS.iter().filter(|s| is_wanted(s.name) && !is_removed(s));
+        let is_in = |s: &&'static Subsystem| is_wanted(s.name) && !is_removed(s);
+        let built_in: Vec<_> = SUBSYSTEMS.iter().filter(is_in).collect();
         let mut functions = Functions::find(&configuration, &is_wanted)?;
-        if arguments.functions {
+        if let Some(calls) = choice.borders {
             let is_removed = |name: &str| configuration.remove.iter().any(|s| s.name == name);
-            let calls = &arguments.reached_by;
             functions.add_borders(&borders::chosen(named, &is_removed, calls)?);
         }
-        let parts = Parts { built_in: built_in.collect(), functions };
+        let left_out = match choice.config.filter(|_| is_all) {
+            Some(file) => left_out(&built_in, file, choice.whose),
+            None => LeftOut::default(),
+        };
+        let parts = Parts { built_in, functions, left_out };
         parts.check_probes()?;
         Ok(parts)
     }
@@ -64,13 +109,29 @@ impl Parts {
     }
 }
 
+/// What of the built-in parts a configuration has taken away; those that are always attached are not.
+fn left_out(built_in: &[&'static Subsystem], file: &Path, whose: &str) -> LeftOut {
+    let is_out = |s: &&Subsystem| !ALWAYS.contains(&s.name) && !built_in.contains(s);
+    // Who reads it may be elsewhere.
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    LeftOut {
+        parts: SUBSYSTEMS.iter().filter(is_out).fold(0, |set, part| set | part.bit()),
+        why: format!("{whose} leaves this part out: {}", file.display()),
+    }
+}
+
 fn read(path: &Path) -> anyhow::Result<Configuration> {
     let bytes = std::fs::read(path)
         .with_context(|| format!("cannot read the configuration {}", path.display()))?;
     Ok(configuration::parse_bytes(&path.display().to_string(), &bytes)?)
 }
 
-fn check(name: &str, configuration: &Configuration, by_functions: &[String]) -> anyhow::Result<()> {
+fn check(
+    name: &str,
+    configuration: &Configuration,
+    by_functions: &[String],
+    how: &str,
+) -> anyhow::Result<()> {
     let own = configuration.subsystems.iter().map(|subsystem| subsystem.name.as_str());
     let known: Vec<&str> = SUBSYSTEMS
         .iter()
@@ -86,7 +147,7 @@ fn check(name: &str, configuration: &Configuration, by_functions: &[String]) -> 
         None => format!("there are {} and {ALL}", known.join(", ")),
     };
     if borders::names().iter().any(|known| known == name) {
-        bail!("'{name}' is a part of the kernel that only functions bound: it takes --functions");
+        bail!("'{name}' is a part of the kernel that only functions bound: {how}");
     }
     bail!("there is no part of the kernel named '{name}'; {hint}")
 }

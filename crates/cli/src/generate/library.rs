@@ -92,6 +92,7 @@ fn fields() -> String {
         }
     }
     // Those of configurations come in between.
+    let own = at;
     at += OWN_NUMBERS;
     let help = "What came after the calls";
     text.push_str(&CLASS.replace("{name}", "Later").replace("{help}", help));
@@ -109,12 +110,17 @@ fn fields() -> String {
         |c: &CpuCounter| format!("    \"{}\": ({}, {}),\n", c.name, head(c.name), c.index());
     let counters: Vec<String> = CPU_COUNTERS.iter().map(counter).collect();
     text.push_str(&format!(
-        "\n\nLAYOUT = {:#018x}\nWORDS = {}\nWANTED = {}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
+        "\n\nLAYOUT = {:#018x}\nPARTS = {}\nPART = {}\nOWN = {own}\nOWN_NUMBERS = {OWN_NUMBERS}\n\
+         FIRST_OWN = {}\nLAST_OWN = {}\nWORDS = {}\nWANTED = {}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
          COUNTING = {}\nCOUNTED = {}\nLOST = {lost}\n\
          #: The parts that what comes later is of.\nLATER_PARTS = {later_parts:#x}\n\
          #: Counters of the CPU: the place of each in an account, and of its bit in a set.\nCOUNTERS = {{\n{}}}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
         library::layout(),
+        HEAD.len(),
+        PART.len(),
+        SUBSYSTEMS.len(),
+        PARTS - 1,
         library::account_on_page(),
         library::wanted_at(),
         head("touched"),

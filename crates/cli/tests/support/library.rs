@@ -58,6 +58,25 @@ pub fn program(name: &str) -> PathBuf {
     made.join(name)
 }
 
+/// libweigh's Python module, installed as a user installs it: the folder that it is in.
+pub fn python_module() -> TempDir {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python");
+    let place = folder();
+    let has_pip = Command::new("python3").args(["-m", "pip", "--version"]).output();
+    if has_pip.is_ok_and(|output| output.status.success()) {
+        let mut install = Command::new("python3");
+        install.args(["-m", "pip", "install", "--quiet", "--no-index", "--target"]);
+        must(install.arg(place.path()).arg(source));
+        return place;
+    }
+    // What pip would do.
+    let script = "import build_wheel, sys, zipfile; where = sys.argv[1]; \
+                  zipfile.ZipFile(f'{where}/{build_wheel.build_wheel(where)}').extractall(where)";
+    let mut build = Command::new("python3");
+    must(build.current_dir(&source).args(["-B", "-c", script]).arg(place.path()));
+    place
+}
+
 /// `weigh agent`, ready.
 pub struct Agent {
     pub process: Child,
@@ -70,7 +89,25 @@ impl Agent {
     }
 
     pub fn start_in(folder: TempDir, options: &[&str]) -> Agent {
-        let mut process = Command::new(weigh_binary())
+        Agent::started(Command::new(weigh_binary()), folder, options)
+    }
+
+    /// With CAP_BPF and CAP_PERFMON and nothing else, as the package's unit starts it.
+    pub fn with_two_capabilities(folder: TempDir, options: &[&str]) -> Agent {
+        let weigh = folder.path().join("weigh");
+        std::fs::copy(weigh_binary(), &weigh).expect("a copy that anybody can run");
+        let capabilities = "+bpf,+perfmon";
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65533", "--regid", "65533", "--clear-groups"])
+            .args(["--inh-caps", capabilities, "--ambient-caps", capabilities])
+            .args(["--bounding-set", "-all,+bpf,+perfmon", "--no-new-privs"])
+            .arg(weigh);
+        Agent::started(command, folder, options)
+    }
+
+    fn started(mut command: Command, folder: TempDir, options: &[&str]) -> Agent {
+        let mut process = command
             .arg("agent")
             .arg("--socket")
             .arg(folder.path().join("socket"))

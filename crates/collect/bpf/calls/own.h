@@ -243,6 +243,25 @@ static __always_inline struct weigh_account *charged(struct cause *cause)
 	return &cell->account;
 }
 
+/* The same of whoever asked for a call of the job. */
+static __always_inline struct weigh_account *also_charged(struct cause *cause)
+{
+	return cause->cell && cause->client ? account_of(cause) : 0;
+}
+
+/* Adds to a number of what comes later, wherever that is added up; whether it is anywhere. */
+static __always_inline bool charge_own(struct cause *cause, __u32 slot, __u64 amount)
+{
+	struct weigh_account *account = charged(cause), *also = also_charged(cause);
+
+	slot %= WEIGH_OWN_NUMBERS;
+	if (account)
+		add(&account->own[slot], amount);
+	if (also)
+		add(&also->own[slot], amount);
+	return account || also;
+}
+
 static __always_inline void remember(struct recipe *recipe, struct values *values)
 {
 	struct left_key key = { .rule = recipe->rule };
@@ -284,7 +303,6 @@ static __always_inline bool does_it_itself(struct cause *cause)
 static __always_inline void begin_later(struct recipe *recipe, struct values *values)
 {
 	struct left_key key = { .rule = recipe->rule }, place = { .rule = recipe->rule };
-	struct weigh_account *account;
 	struct running running = {};
 	struct cause *found;
 
@@ -301,12 +319,8 @@ static __always_inline void begin_later(struct recipe *recipe, struct values *va
 		bpf_map_delete_elem(&remembered, &key);
 		pends(&running.cause, -1);
 	}
-	if (does_it_itself(&running.cause))
+	if (does_it_itself(&running.cause) || !charge_own(&running.cause, recipe->count_slot, 1))
 		return;
-	account = charged(&running.cause);
-	if (!account)
-		return;
-	add(&account->own[recipe->count_slot % WEIGH_OWN_NUMBERS], 1);
 	running.began = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&runs_for, &place, &running, BPF_ANY))
 		not_kept(&running.cause);
@@ -315,7 +329,6 @@ static __always_inline void begin_later(struct recipe *recipe, struct values *va
 static __always_inline void end_later(struct recipe *recipe, struct values *values)
 {
 	struct left_key place = { .rule = recipe->rule };
-	struct weigh_account *account;
 	struct running *running;
 	__u64 passed;
 
@@ -324,9 +337,8 @@ static __always_inline void end_later(struct recipe *recipe, struct values *valu
 	if (!running)
 		return;
 	passed = bpf_ktime_get_ns() - running->began;
-	account = charged(&running->cause);
-	if (account && (__s64)passed > 0)
-		add(&account->own[recipe->time_slot % WEIGH_OWN_NUMBERS], passed);
+	if ((__s64)passed > 0)
+		charge_own(&running->cause, recipe->time_slot, passed);
 	bpf_map_delete_elem(&runs_for, &place);
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut};
-use weigh_schema::subsystem::{CpuCounter, Subsystem};
+use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS, Subsystem};
 
 use super::KernelCalls;
 use super::choosing::{ALWAYS, INTERRUPTS, JOIN, OWN, WITHOUT_INTERRUPTS, owners, root_of};
@@ -20,6 +20,9 @@ use crate::job::{JobError, bpf};
 /// Stands for whoever asks for anything: the job's threads, and calls where they are followed. The
 /// parts that others' time depends on come with it.
 pub const ANYTHING: u64 = 1;
+
+/// The parts that no configuration has defined.
+const BUILT_IN: u64 = (1 << SUBSYSTEMS.len()) - 1;
 
 /// The programs that are attached.
 #[derive(Default)]
@@ -38,8 +41,16 @@ impl KernelCalls {
         );
         let mut links = std::mem::take(&mut self.links.by_program);
         let mut failed: Vec<(String, String)> = Vec::new();
-        for program in self.skeleton.object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
+        let mut programs: Vec<(String, ProgramMut<'_>)> = self
+            .skeleton
+            .object_mut()
+            .progs_mut()
+            .map(|program| (program.name().to_string_lossy().into_owned(), program))
+            .collect();
+        // Somebody's interval is open meanwhile: a beginning that is seen while the end is not yet would last, and what
+        // an interrupt that never ends is on top of is not accounted. They go in the order of their names: beginnings first.
+        programs.sort_by_key(|(name, _)| !is_end(name));
+        for (name, program) in programs {
             if parts_of(&program, &name) & target == 0 || !self.standby.wants(&name) {
                 continue;
             }
@@ -56,9 +67,14 @@ impl KernelCalls {
                 Err(error) => failed.push((name, error.to_string())),
             }
         }
+        let lacking = match &mut self.on_request {
+            // Nobody is told that what lacks a function is measured.
+            Some(functions) => functions.attach_only(target, &self.skeleton)?,
+            None => 0,
+        };
         let counted = if self.follows_calls() { target } else { 0 };
         self.counting.attach_only(counted, self.skeleton.object());
-        self.links.parts = target;
+        self.links.parts = target & !lacking;
         failed.into_iter().for_each(|(program, reason)| self.lacks(&program, reason));
         Ok(())
     }
@@ -90,17 +106,34 @@ impl KernelCalls {
         self.links.parts & self.available_parts()
     }
 
+    /// The functions are attached, and stay so.
+    pub(super) fn took_functions(&mut self) {
+        self.links.parts |= self.chosen_parts() & !BUILT_IN;
+    }
+
     /// The parts that programs were loaded for, as bits.
     fn chosen_parts(&self) -> u64 {
-        bits(self.attached.iter().map(|part| part.subsystem.as_str()))
+        self.attached.iter().fold(0, |set, part| set | self.bit(&part.subsystem))
+    }
+
+    /// The bit of a part, built in or a configuration's.
+    fn bit(&self, name: &str) -> u64 {
+        let own = || self.own.as_deref()?.iter().position(|part| part.name == name);
+        match Subsystem::named(name) {
+            Some(part) => part.bit(),
+            None => own().map_or(0, |place| 1 << (SUBSYSTEMS.len() + place)),
+        }
     }
 
     /// The parts and counters that can be seen here, as bits. The remainder is one where the ends of
     /// calls are known.
     pub fn available_parts(&self) -> u64 {
         let seen = self.attached.iter().filter(|part| part.probes > 0);
-        let seen = seen.filter_map(|part| Subsystem::named(&part.subsystem)).map(Subsystem::bit);
-        seen.fold(u64::from(self.follows_calls()), |set, bit| set | bit) | self.counting.available()
+        let seen = seen.fold(0, |set, part| set | self.bit(&part.subsystem));
+        // What was attached for as long as calls were followed does not come back.
+        let has_functions = self.on_request.is_some() || !self.functions.is_empty();
+        let seen = if has_functions { seen } else { seen & BUILT_IN };
+        u64::from(self.follows_calls()) | seen | self.counting.available()
     }
 
     /// A program could not be attached: of those for different kernels one is enough.
@@ -135,6 +168,11 @@ fn with_always(parts: u64) -> u64 {
         _ => bits([INTERRUPTS]),
     };
     if parts == 0 { 0 } else { parts | ANYTHING | bits([ALWAYS]) | interrupts }
+}
+
+/// Whether a program tells of an end, of which it is no harm if the beginning was not seen.
+fn is_end(program: &str) -> bool {
+    ["_end", "_exit"].iter().any(|end| root_of(program).ends_with(end))
 }
 
 fn is_needed(program: &str) -> bool {

@@ -10,6 +10,7 @@ mod captures;
 mod cost;
 mod known;
 mod kprobe;
+mod on_request;
 mod recipe;
 mod symbols;
 
@@ -27,6 +28,7 @@ use captures::Found;
 use captures::Types;
 pub use cost::probe_cost;
 pub use known::{Border, BorderFunction, Borders};
+pub(super) use on_request::OnRequest;
 pub(super) use recipe::hits;
 use symbols::Symbols;
 
@@ -266,6 +268,11 @@ impl Probe {
     /// Whether it was not asked for by a configuration.
     fn is_border(&self) -> bool {
         self.at.is_none()
+    }
+
+    /// Whether it is of one of these parts.
+    fn is_of(&self, parts: u64) -> bool {
+        parts >> (self.recipe.part % u64::BITS) & 1 == 1
     }
 
     fn place(&self) -> (&str, u64) {

@@ -13,7 +13,7 @@ use crate::own::{OWN_NUMBERS, OWN_PARTS, OwnNumber};
 use crate::subsystem::{LATER, PART, SUBSYSTEMS, Subsystem};
 
 /// Without these the time of the others would be wrong.
-const ALWAYS: [&str; 3] = ["kernel", "sched", "irq"];
+pub const ALWAYS: [&str; 3] = ["kernel", "sched", "irq"];
 
 /// The most numbers that are captured at one function.
 const MOST_SUMS: usize = 4;

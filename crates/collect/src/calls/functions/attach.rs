@@ -30,6 +30,7 @@ const NAMED_MOST: usize = 5;
 const AT_ONCE: usize = 16;
 
 /// How functions are probed here.
+#[derive(Clone, Copy)]
 pub(super) struct Way {
     kprobes: Kprobes,
     by: ProbedBy,
@@ -44,6 +45,10 @@ pub(in crate::calls) struct Tried {
 impl Tried {
     pub(super) fn cost(&self) -> Option<ProbeCost> {
         self.cost
+    }
+
+    pub(super) fn way(&self) -> Way {
+        self.way
     }
 }
 
@@ -86,16 +91,9 @@ impl Functions {
             Err(reason) => return Ok(Probed { parts: self.without(&reason), functions: None }),
         };
         let began = Instant::now();
-        for (number, probe) in self.probes.iter().enumerate() {
-            let key = (number as u32).to_ne_bytes();
-            let recipe = recipe::bytes(&probe.recipe);
-            skeleton.maps.recipes.update(&key, &recipe, MapFlags::ANY).map_err(bpf("recipes"))?;
-        }
+        self.put_recipes(skeleton)?;
         let mut states = States::of(self);
-        let at_once = if way.by == ProbedBy::KprobeMulti { self.at_once(skeleton) } else { None };
-        let by = if at_once.is_some() { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
-        links.extend(at_once.into_iter().flatten());
-        self.attach_the_rest(skeleton, &Way { by, ..way }, &mut states, links);
+        let by = self.attach_parts(u64::MAX, skeleton, way, &mut states, links);
         let parts = states.told();
         let is_border = self.probes.iter().any(Probe::is_border);
         let functions = is_border.then(|| FunctionProbes {
@@ -109,9 +107,40 @@ impl Functions {
         Ok(Probed { parts, functions })
     }
 
+    /// Says to the kernel side what is to be done at each.
+    pub(super) fn put_recipes(
+        &self,
+        skeleton: &skeleton::CallsSkel<'static>,
+    ) -> Result<(), JobError> {
+        for (number, probe) in self.probes.iter().enumerate() {
+            let key = (number as u32).to_ne_bytes();
+            let recipe = recipe::bytes(&probe.recipe);
+            skeleton.maps.recipes.update(&key, &recipe, MapFlags::ANY).map_err(bpf("recipes"))?;
+        }
+        Ok(())
+    }
+
+    /// Attaches the functions of a set of parts; in which way, as it turned out.
+    pub(super) fn attach_parts(
+        &self,
+        parts: u64,
+        skeleton: &skeleton::CallsSkel<'static>,
+        way: Way,
+        states: &mut States,
+        links: &mut Vec<Link>,
+    ) -> ProbedBy {
+        let is_multi = way.by == ProbedBy::KprobeMulti;
+        let at_once = if is_multi { self.at_once(parts, skeleton) } else { None };
+        let by = if at_once.is_some() { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
+        links.extend(at_once.into_iter().flatten());
+        self.attach_the_rest(parts, skeleton, &Way { by, ..way }, states, links);
+        by
+    }
+
     /// Those that are not attached at once, one after the other.
     fn attach_the_rest(
         &self,
+        parts: u64,
         skeleton: &skeleton::CallsSkel<'static>,
         way: &Way,
         states: &mut States,
@@ -120,6 +149,9 @@ impl Functions {
         let (until, mut borders) = (Instant::now() + MOST_TIME, 0);
         for number in self.by_rank() {
             let probe = &self.probes[number];
+            if !probe.is_of(parts) {
+                continue;
+            }
             if way.by == ProbedBy::KprobeMulti && probe.at_once {
                 states.attached(probe, 2);
                 continue;
@@ -142,10 +174,10 @@ impl Functions {
 
     /// The functions that ftrace has a place in, all at once: the returns first. Nothing if the
     /// kernel will not have it so.
-    fn at_once(&self, skeleton: &skeleton::CallsSkel<'static>) -> Option<Vec<Link>> {
+    fn at_once(&self, parts: u64, skeleton: &skeleton::CallsSkel<'static>) -> Option<Vec<Link>> {
         let all: Vec<(String, u64)> = (0..)
             .zip(&self.probes)
-            .filter(|(_, probe)| probe.at_once)
+            .filter(|(_, probe)| probe.at_once && probe.is_of(parts))
             .map(|(number, probe)| (probe.function.clone(), number))
             .collect();
         attach_many(skeleton, &all).ok()
@@ -227,13 +259,13 @@ pub(in crate::calls) fn let_go(links: &mut Vec<Link>) {
 }
 
 /// What becomes of each part while its functions are attached.
-struct States {
+pub(super) struct States {
     parts: Vec<(u32, Attached)>,
     left_out: Vec<(u32, Vec<String>)>,
 }
 
 impl States {
-    fn of(functions: &Functions) -> States {
+    pub(super) fn of(functions: &Functions) -> States {
         States { parts: functions.parts(), left_out: Vec::new() }
     }
 
@@ -267,7 +299,7 @@ impl States {
         }
     }
 
-    fn told(mut self) -> Vec<Attached> {
+    pub(super) fn told(mut self) -> Vec<Attached> {
         for (number, part) in &mut self.parts {
             let left_out = self.left_out.iter().find(|(part, _)| part == number);
             let Some((_, functions)) = left_out else { continue };

@@ -35,11 +35,19 @@ pub(super) struct Place<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KprobeError {
     /// The kernel says no.
-    #[error("{0}")]
+    #[error("{}", refused(.0))]
     Refused(#[from] io::Error),
     /// The program can not be attached to it.
     #[error("{0}")]
     Attach(#[from] libbpf_rs::Error),
+}
+
+/// Debian's kernels know a level above those of others, where CAP_PERFMON is not enough.
+fn refused(error: &io::Error) -> String {
+    match perf::is_forbidden(error) {
+        true => format!("{error}; {}: above 2 it takes CAP_SYS_ADMIN", perf::paranoid_text()),
+        false => error.to_string(),
+    }
 }
 
 impl Kprobes {

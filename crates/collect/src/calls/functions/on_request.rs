@@ -1,0 +1,112 @@
+//! Probes of functions that come and go with those who want their parts, as the tracepoints of other parts do.
+//!
+//! Each part is attached once for a moment before anybody is served, so that it is known then which of its functions
+//! this kernel allows, and how long that takes. Emits what came of it, and links for as long as a part is wanted.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{Link, MapCore};
+
+use super::attach::{States, Tried, Way};
+use super::{Functions, let_go};
+use crate::calls::layout::skeleton;
+use crate::calls::{Attached, bpf};
+use crate::job::JobError;
+
+/// The functions of all parts, and those of them that are attached.
+pub(in crate::calls) struct OnRequest {
+    functions: Functions,
+    way: Way,
+    links: BTreeMap<u32, Vec<Link>>,
+    /// How many each part had when it was tried.
+    tried: BTreeMap<u32, usize>,
+    /// How long it takes to attach the part that takes longest.
+    takes: Duration,
+}
+
+impl OnRequest {
+    /// Tries each part; what there is of each. What can not be probed anywhere can not be attached later either.
+    pub(in crate::calls) fn try_out(
+        functions: &Functions,
+        skeleton: &mut skeleton::CallsSkel<'static>,
+    ) -> Result<(Vec<Attached>, Option<OnRequest>), JobError> {
+        let way = match functions.try_out(skeleton).as_ref().map(Tried::way) {
+            Ok(way) => way,
+            Err(reason) => return Ok((functions.without(reason), None)),
+        };
+        functions.put_recipes(skeleton)?;
+        let mut states = States::of(functions);
+        let (mut takes, mut tried) = (Duration::ZERO, BTreeMap::new());
+        for (_, part) in &functions.wanted {
+            let (began, mut links) = (Instant::now(), Vec::new());
+            functions.attach_parts(1 << part, skeleton, way, &mut states, &mut links);
+            takes = takes.max(began.elapsed());
+            tried.insert(*part, links.len());
+            let_go(&mut links);
+        }
+        let functions = functions.clone();
+        let request = OnRequest { functions, way, links: BTreeMap::new(), tried, takes };
+        Ok((states.told(), Some(request)))
+    }
+
+    /// How long it takes to attach the part that takes longest.
+    pub(in crate::calls) fn takes(&self) -> Duration {
+        self.takes
+    }
+
+    /// Attaches these parts, and lets go of the others. What is remembered of a part goes with it: when it
+    /// comes back, others have the same values. Which of them are not attached after all, though they could be
+    /// when they were tried: for want of descriptors, above all.
+    pub(in crate::calls) fn attach_only(
+        &mut self,
+        parts: u64,
+        skeleton: &skeleton::CallsSkel<'static>,
+    ) -> Result<u64, JobError> {
+        let mut lacking = 0;
+        for (_, part) in &self.functions.wanted {
+            let is_wanted = parts >> part & 1 == 1;
+            match self.links.remove(part) {
+                Some(links) if is_wanted => drop(self.links.insert(*part, links)),
+                Some(mut links) => {
+                    let_go(&mut links);
+                    forget(&skeleton.maps.remembered, *part)?;
+                    forget(&skeleton.maps.runs_for, *part)?;
+                }
+                None if is_wanted => {
+                    // What it lacks was said when it was tried.
+                    let (mut states, mut links) = (States::of(&self.functions), Vec::new());
+                    self.functions.attach_parts(
+                        1 << part,
+                        skeleton,
+                        self.way,
+                        &mut states,
+                        &mut links,
+                    );
+                    if Some(&links.len()) == self.tried.get(part) {
+                        self.links.insert(*part, links);
+                    } else {
+                        let_go(&mut links);
+                        lacking |= 1 << part;
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(lacking)
+    }
+}
+
+/// Removes what a rule has noted: its keys begin with the part's number (`struct left_key`).
+fn forget(map: &impl MapCore, part: u32) -> Result<(), JobError> {
+    let rule = u64::from(part).to_ne_bytes();
+    let keys: Vec<Vec<u8>> = map.keys().filter(|key| key.starts_with(&rule)).collect();
+    for key in keys {
+        match map.delete(&key) {
+            // A probe's program may have been at it still.
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
+            other => other.map_err(bpf("forgetting a part"))?,
+        }
+    }
+    Ok(())
+}
