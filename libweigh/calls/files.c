@@ -68,13 +68,12 @@ WRAP_NEW(creat, openat, OTHER, (const char *path, mode_t mode), path, mode)
 WRAP_NEW(creat64, openat, OTHER, (const char *path, mode_t mode), path, mode)
 
 REAL(int, close, int)
-WRAPPER int close(int fd)
+APART int close_asked_for(int fd)
 {
 	struct span span;
 	int result;
 
 	span_begin(&span, CALL_close);
-	set_kind(fd, UNKNOWN);
 	if (is_own(fd)) {
 		errno = EBADF;
 		result = -1;
@@ -83,6 +82,14 @@ WRAPPER int close(int fd)
 	}
 	span_end(&span, result < 0, 0);
 	return result;
+}
+
+WRAPPER int close(int fd)
+{
+	set_kind(fd, UNKNOWN);
+	if (LIKELY(!is_asked_for(CALL_close) && close_found && fd != weigh_process.socket))
+		return close_found(fd);
+	return close_asked_for(fd);
 }
 
 static void forget_from(unsigned first, unsigned last)

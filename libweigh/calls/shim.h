@@ -18,6 +18,7 @@
 #define WRAPPER __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define SELDOM __attribute__((cold, noinline))
+#define APART __attribute__((noinline)) static
 
 /* A call that is being made: in its wrapper's frame, so that a jump out of it leaves nothing. */
 struct span {
@@ -100,10 +101,13 @@ int own_descriptor(void);
 		real_##name();                                                                     \
 	}
 
-/* A function that makes one call, and returns -1 where that fails. */
+/*
+ * A function that makes one call, and returns -1 where that fails. What is not asked for goes straight on, and
+ * saves no registers: a program makes many calls that are not asked for.
+ */
 #define WRAP(type, name, call, moved, parameters, ...)                                             \
 	REAL(type, name, UNPACK parameters)                                                        \
-	WRAPPER type name(UNPACK parameters)                                                       \
+	APART type name##_asked_for(UNPACK parameters)                                             \
 	{                                                                                          \
 		name##_type function = real_##name();                                              \
 		struct span span;                                                                  \
@@ -113,12 +117,16 @@ int own_descriptor(void);
 			errno = ENOSYS;                                                            \
 			return (type)-1;                                                           \
 		}                                                                                  \
-		if (!is_asked_for(CALL_##call))                                                    \
-			return function(__VA_ARGS__);                                              \
 		span_begin(&span, CALL_##call);                                                    \
 		result = function(__VA_ARGS__);                                                    \
 		span_end(&span, result == (type)-1, moved);                                        \
 		return result;                                                                     \
+	}                                                                                          \
+	WRAPPER type name(UNPACK parameters)                                                       \
+	{                                                                                          \
+		if (LIKELY(!is_asked_for(CALL_##call) && name##_found))                            \
+			return name##_found(__VA_ARGS__);                                          \
+		return name##_asked_for(__VA_ARGS__);                                              \
 	}
 #define UNPACK(...) __VA_ARGS__
 /* What it returns is how many bytes it has moved; or is not. */

@@ -57,7 +57,7 @@ static inline void moved(const struct span *span, int fd, enum way way, ssize_t 
 /* A function that makes one call, and returns how many bytes it has moved by a descriptor, or -1. */
 #define WRAP_MOVING(name, call, way, fd, parameters, ...)                                          \
 	REAL(ssize_t, name, UNPACK parameters)                                                     \
-	WRAPPER ssize_t name(UNPACK parameters)                                                    \
+	APART ssize_t name##_asked_for(UNPACK parameters)                                          \
 	{                                                                                          \
 		name##_type function = real_##name();                                              \
 		struct span span;                                                                  \
@@ -67,13 +67,17 @@ static inline void moved(const struct span *span, int fd, enum way way, ssize_t 
 			errno = ENOSYS;                                                            \
 			return -1;                                                                 \
 		}                                                                                  \
-		if (!is_asked_for(CALL_##call))                                                    \
-			return function(__VA_ARGS__);                                              \
 		span_begin(&span, CALL_##call);                                                    \
 		result = function(__VA_ARGS__);                                                    \
 		span_end(&span, result < 0, (uint64_t)result);                                     \
 		moved(&span, fd, way, result);                                                     \
 		return result;                                                                     \
+	}                                                                                          \
+	WRAPPER ssize_t name(UNPACK parameters)                                                    \
+	{                                                                                          \
+		if (LIKELY(!is_asked_for(CALL_##call) && name##_found))                            \
+			return name##_found(__VA_ARGS__);                                          \
+		return name##_asked_for(__VA_ARGS__);                                              \
 	}
 
 #endif
