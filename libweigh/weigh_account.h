@@ -187,7 +187,7 @@ struct weigh_later {
 	WEIGH_U64 fuse_requests; /* requests to a file system's server that were answered [fuse] */
 	WEIGH_U64 fuse_ns; /* from them to their answers [fuse] */
 	WEIGH_U64 uring_requests; /* requests of io_uring that completed in none of its calls [uring] */
-	WEIGH_U64 softirq_ns; /* in softirqs on its behalf [tcp] */
+	WEIGH_U64 softirq_ns; /* in softirqs on its behalf, from where a packet is known to be of its connection to the next one, or the end [tcp] */
 	WEIGH_U64 work_items; /* work items it queued that have run [workqueue] */
 	WEIGH_U64 work_ns; /* their time [workqueue] */
 	WEIGH_U64 timers; /* timers it started that have run [timer] */

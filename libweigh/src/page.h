@@ -2,7 +2,7 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0x677dccddf72a9aeeULL
+#define WEIGH_LAYOUT 0x04f35b0e2ddc6c56ULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 #define WEIGH_INSIDE_VARIABLE "WEIGH_CALLS_SOCKET"

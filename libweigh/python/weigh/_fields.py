@@ -774,7 +774,7 @@ class Later(_Numbers):
 
     @property
     def softirq_seconds(self) -> Optional[float]:
-        """In softirqs on its behalf."""
+        """In softirqs on its behalf, from where a packet is known to be of its connection to the next one, or the end."""
         return self._of._later_seconds(165, 0x2000)
 
     @property
@@ -803,7 +803,7 @@ class Later(_Numbers):
         return self._of._count(170, 0x0)
 
 
-LAYOUT = 0x677dccddf72a9aee
+LAYOUT = 0x04f35b0e2ddc6c56
 PARTS = 10
 PART = 3
 OWN = 141

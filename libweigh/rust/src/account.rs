@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x677dccddf72a9aee;
+pub(crate) const LAYOUT: u64 = 0x04f35b0e2ddc6c56;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -439,7 +439,7 @@ pub struct Later {
     pub fuse_ns: Number,
     /// Requests of io_uring that completed in none of its calls.
     pub uring_requests: Number,
-    /// In softirqs on its behalf.
+    /// In softirqs on its behalf, from where a packet is known to be of its connection to the next one, or the end.
     pub softirq_ns: Number,
     /// Work items it queued that have run.
     pub work_items: Number,

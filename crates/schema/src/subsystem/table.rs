@@ -336,7 +336,7 @@ pub const LATER: &[Field] = &[
     Field::new("fuse", SECONDS, "from them to their answers").in_words("FUSE server"),
     Field::new("uring_requests", COUNT, "requests of io_uring that completed in none of its calls")
         .counted("request of io_uring", "requests of io_uring"),
-    Field::new("softirq", SECONDS, "in softirqs on its behalf").in_words("softirqs"),
+    Field::new("softirq", SECONDS, "in softirqs on its behalf, from where a packet is known to be of its connection to the next one, or the end").in_words("softirqs"),
     Field::new("work_items", COUNT, "work items it queued that have run"),
     Field::new("work", SECONDS, "their time"),
     Field::new("timers", COUNT, "timers it started that have run"),
