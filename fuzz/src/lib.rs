@@ -408,7 +408,8 @@ pub fn client_message(data: &[u8]) {
                 Request::Enter { .. }
                 | Request::Want { .. }
                 | Request::Watch
-                | Request::Follow { .. },
+                | Request::Follow { .. }
+                | Request::Configured,
             ) => {
                 assert_eq!(message.len(), 32);
             }

@@ -304,7 +304,7 @@ int BPF_PROG(tcp__destroy, struct sock *sk)
 		return 0;
 	for (__u32 i = 0; i < MAX_RANGES && sent->acknowledged != sent->next; i++)
 		end_range(&sent->ranges[sent->acknowledged++ % MAX_RANGES]);
-	sends_no_more(sk, sent);
+	sends_no_more(sk);
 	return 0;
 }
 

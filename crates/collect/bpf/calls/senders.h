@@ -19,10 +19,7 @@ struct sent_range {
 	__u32 pends; /* not acknowledged */
 };
 
-/*
- * As it is in a place that is free: all zero, but for what ranges that are over have left. Sending and
- * receiving are often on two CPUs, and most sockets have one range: that is in the same line of the cache.
- */
+/* Sending and receiving are often on two CPUs, and most sockets have one range: that is in the same line of the cache. */
 struct sent {
 	__u32 oldest, next; /* running numbers of ranges */
 	__u32 acknowledged; /* all ranges before this one are, and pend no more */
@@ -53,9 +50,9 @@ struct {
 	__type(value, struct sent);
 } more_senders SEC(".maps");
 
-/* Whose each place is; apart from the places, for most packets are of others. */
+/* Whose each place is; apart from the places, for most packets are of others. User space clears them, see attaching.rs. */
 __u64 sender_cookies[MAX_SENDERS];
-__u32 sender_layers = 1; /* that were ever used */
+__u32 sender_layers; /* that were ever used */
 bool has_more_senders;
 
 /* 0: it has none yet. */
@@ -104,16 +101,22 @@ static __always_inline struct sent *sent_by(struct sock *sk)
 	return has_more_senders ? bpf_sk_storage_get(&more_senders, sk, 0, 0) : 0;
 }
 
+/* Who sends has the socket's lock: nobody else looks for it meanwhile. */
 static __always_inline struct sent *take_place(__u64 cookie)
 {
+	struct sent *sent;
 	__u32 place;
 
 	for (__u32 layer = 0; layer < MAX_LAYERS; layer++) {
 		place = place_in(layer, cookie);
 		if (layer >= sender_layers)
 			sender_layers = layer + 1;
-		if (!__sync_val_compare_and_swap(&sender_cookies[place], 0, cookie))
-			return sender_at(place + 1);
+		if (__sync_val_compare_and_swap(&sender_cookies[place], 0, cookie))
+			continue;
+		sent = sender_at(place + 1);
+		if (sent)
+			sent->oldest = sent->next = sent->acknowledged = sent->high = 0;
+		return sent;
 	}
 	return 0;
 }
@@ -132,13 +135,12 @@ static __always_inline struct sent *sent_by_now(struct sock *sk, __u64 cookie)
 }
 
 /* Its ranges are over. */
-static __always_inline void sends_no_more(struct sock *sk, struct sent *sent)
+static __always_inline void sends_no_more(struct sock *sk)
 {
 	__u32 place = place_of(cookie_of(sk));
 
 	if (!place)
 		return;
-	sent->oldest = sent->next = sent->acknowledged = sent->high = 0;
 	place--;
 	barrier_var(place);
 	__sync_lock_test_and_set(&sender_cookies[place % MAX_SENDERS], 0);

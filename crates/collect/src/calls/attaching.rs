@@ -21,6 +21,8 @@ use crate::job::{JobError, bpf};
 /// parts that others' time depends on come with it.
 pub const ANYTHING: u64 = 1;
 
+const TCP: &str = "tcp";
+
 /// The parts that no configuration has defined.
 const BUILT_IN: u64 = (1 << SUBSYSTEMS.len()) - 1;
 
@@ -39,6 +41,9 @@ impl KernelCalls {
         let target = with_always(
             (parts | self.held) & (self.chosen_parts() | ANYTHING | CpuCounter::bits()),
         );
+        if target & !self.links.parts & bits([TCP]) != 0 {
+            self.forget_senders();
+        }
         let mut links = std::mem::take(&mut self.links.by_program);
         let mut failed: Vec<(String, String)> = Vec::new();
         let mut programs: Vec<(String, ProgramMut<'_>)> = self
@@ -77,6 +82,15 @@ impl KernelCalls {
         self.links.parts = target & !lacking;
         failed.into_iter().for_each(|(program, reason)| self.lacks(&program, reason));
         Ok(())
+    }
+
+    /// Sockets that went while nobody looked still have their places. Nothing of theirs is under way: the part would
+    /// not have been let go of.
+    fn forget_senders(&mut self) {
+        if let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() {
+            variables.sender_cookies.fill(0);
+            variables.sender_layers = 0;
+        }
     }
 
     /// What stays attached, whoever else asks for what; from the next time on.
