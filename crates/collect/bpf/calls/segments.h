@@ -287,7 +287,7 @@ int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
 	__u64 now = 0;
 
 	if (serving && serving->inside)
-		serve(serving, sent ? last_sender(sent) : 0, &now);
+		serve(serving, sent ? last_sender(sent) : 0, true, &now);
 	if (!sent)
 		return 0;
 	control = (void *)packet + bpf_core_field_offset(packet->cb);

@@ -87,8 +87,8 @@ static __always_inline __u64 of_one_packet(struct serving *serving, __u64 time, 
 	return packets > 1 ? time / packets : time;
 }
 
-/* From now on a softirq does the work of this cause, or nobody's. */
-static __always_inline void serve(struct serving *serving, struct cause *cause, __u64 *now)
+/* From now on a softirq does the work of this cause, or nobody's; because of the next packet, or at its end. */
+static __always_inline void serve(struct serving *serving, struct cause *cause, bool next_came, __u64 *now)
 {
 	struct weigh_later *later;
 	__u64 time;
@@ -97,7 +97,7 @@ static __always_inline void serve(struct serving *serving, struct cause *cause, 
 		return;
 	read_once(now);
 	if (serving->known && *now > serving->since) {
-		time = of_one_packet(serving, *now - serving->since, cause != 0);
+		time = of_one_packet(serving, *now - serving->since, next_came);
 		each_later(later, &serving->cause)
 			add(&later->softirq_ns, time);
 		tell_later(&serving->cause, softirq_ns, time);
@@ -118,7 +118,7 @@ int BPF_PROG(tcp__arrival_next_packet)
 	__u64 now = 0;
 
 	if (serving)
-		serve(serving, 0, &now);
+		serve(serving, 0, false, &now);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ int BPF_PROG(irq_and_tcp__softirq_exit, unsigned int number)
 	__u64 now = 0;
 
 	if (serves_packets(number) && (serving = serving_here())) {
-		serve(serving, 0, &now);
+		serve(serving, 0, false, &now);
 		serving->inside = false;
 	}
 	interrupt(false, true, &now);
