@@ -20,7 +20,6 @@ static struct shim_head no_head;
 struct shim shim = { .head = &no_head };
 static char file_path[4096];
 
-
 bool has_file(void)
 {
 	return shim.stripe;
