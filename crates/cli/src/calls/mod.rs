@@ -64,13 +64,15 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
 
 /// Devices' programs are attached while they have something to see.
 fn not_driven(calls: &KernelCalls) -> Option<String> {
-    let packets = calls.not_driven();
-    (packets > 0).then(|| {
-        format!(
-            "net: {packets} packets were handed to a device before its driver was looked at: the driver's time \
-             for them is in the remainder"
-        )
-    })
+    let packets = match calls.not_driven() {
+        0 => return None,
+        1 => "1 packet was".to_string(),
+        many => format!("{many} packets were"),
+    };
+    Some(format!(
+        "net: {packets} handed to a device before its driver was looked at: the time in the driver is in the \
+         remainder"
+    ))
 }
 
 fn tell_all(
