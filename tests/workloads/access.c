@@ -18,6 +18,7 @@
  *   shared N            N children read 1009 bytes each, 10 times, at the position that they share
  *   threads N           N threads read 4099 bytes each at a place of their own, the Nth N times, by one descriptor
  *                       that the main thread opens and closes; and 7 bytes by one of their own
+ *   storm N             4 threads open it, read 7 bytes and close it, N times each, all at once
  *   deleted             writes 12347 bytes to a file whose name is gone already
  *   many N              opens N files PATH.0 ... at once, writes 11 bytes to each, then closes them
  *   each N              the same, but closes each before it opens the next
@@ -199,6 +200,31 @@ static void by_threads(const char *path, uint64_t threads)
 	close(shared_file);
 }
 
+static uint64_t times_each;
+
+static void *one_of_storm(void *unused)
+{
+	char own[7];
+	for (uint64_t i = 0; i < times_each; i++) {
+		int file = open_or_die(shared_path, O_RDONLY);
+		whole(read(file, own, sizeof own), sizeof own, "read");
+		close(file);
+	}
+	return unused;
+}
+
+static void storm(const char *path, uint64_t times)
+{
+	pthread_t all[4];
+	shared_path = path;
+	times_each = times;
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&all[i], NULL, one_of_storm, NULL))
+			die("pthread_create");
+	for (int i = 0; i < 4; i++)
+		pthread_join(all[i], NULL);
+}
+
 static void deleted(const char *path)
 {
 	int file = open_or_die(path, O_WRONLY | O_CREAT | O_TRUNC);
@@ -292,6 +318,8 @@ int main(int argc, char **argv)
 		shared(path, first);
 	else if (!strcmp(way, "threads"))
 		by_threads(path, first);
+	else if (!strcmp(way, "storm"))
+		storm(path, first);
 	else if (!strcmp(way, "deleted"))
 		deleted(path);
 	else if (!strcmp(way, "many") || !strcmp(way, "each"))

@@ -425,6 +425,23 @@ fn rows_of_threads_add_up_to_those_of_their_process() {
     assert_eq!(kept, tids);
 }
 
+/// A file that one thread is done with as another opens it is kept and handed over thousands of times, and each call is in
+/// one of these.
+#[test]
+fn a_file_that_many_open_and_close_at_once_has_all_their_calls() {
+    needs_root!();
+    const TIMES: u64 = 3001;
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let (_, report) =
+        io(&scratch, &["-q"], &[&workload("access"), "storm", &from, &TIMES.to_string()]);
+    let row = row(&report, &from);
+    for key in ["opens_total", "closes_total"] {
+        assert_eq!(number(row, key), 4 * TIMES, "{key} {row}");
+    }
+    assert_eq!(moved(row, "plain")[..2], [4 * 7 * TIMES, 4 * TIMES]);
+}
+
 #[test]
 fn advice_has_its_figures() {
     needs_root!();

@@ -27,6 +27,10 @@ enum { false, true };
 #define BPF_NOEXIST 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_F_NO_PREALLOC 1
+/*
+ * What a map's function returns is kept in an int: before 6.4 it is one, and the upper half of the register is not
+ * its sign.
+ */
 #define EEXIST 17
 #define BPF_F_USER_STACK 256
 #define BPF_RB_NO_WAKEUP 1

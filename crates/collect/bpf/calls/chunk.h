@@ -88,7 +88,7 @@ __u64 live_chunks;
  * A new one (no error) has no key yet: whoever made it gives it one, under its lock. One that exists can be gone
  * by the time that it is looked up.
  */
-static __always_inline struct chunk *chunk_for(struct chunk_key *key, long *error)
+static __always_inline struct chunk *chunk_for(struct chunk_key *key, int *error)
 {
 	struct chunk *chunk = bpf_map_lookup_elem(&chunks, key);
 

@@ -148,7 +148,7 @@ __noinline int share_chunk(struct range *range, __u32 number)
 {
 	struct chunk_key key;
 	struct chunk *chunk;
-	long error;
+	int error;
 
 	if (!range)
 		return DONE;

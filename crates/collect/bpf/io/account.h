@@ -18,7 +18,13 @@
 #endif
 #define DIRECT_ALIGNMENT 4095
 #define SMALL_SYNC 65536
-#define PATIENCE 1024
+/*
+ * Who makes a use, or is done with one, has no more than a few instructions to go. But a virtual machine's CPU may
+ * stand still among them for as long as its host runs others on it, and what does not wait for that is counted
+ * without its file. The second number only bounds the loop.
+ */
+#define PATIENCE_NS 100000000
+#define MOST_TRIES (1 << 22)
 
 static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 {
@@ -151,7 +157,7 @@ __noinline int try_to_count(struct io_key *key, struct io_doing *did)
 {
 	struct io_use *use;
 	struct io_key of;
-	long error;
+	int error;
 
 	if (!key || !did)
 		return COUNT_NOWHERE;
@@ -169,19 +175,25 @@ __noinline int try_to_count(struct io_key *key, struct io_doing *did)
 struct attempt {
 	struct io_key *key;
 	struct io_doing *did;
+	__u64 until;
 	__u32 outcome;
 };
+
+static __always_inline long is_over(struct attempt *attempt, bool is_done)
+{
+	return is_done || bpf_ktime_get_ns() > attempt->until;
+}
 
 static long count_again(__u32 index, struct attempt *attempt)
 {
 	attempt->outcome = try_to_count(attempt->key, attempt->did);
-	return attempt->outcome == COUNT_AGAIN ? 0 : 1;
+	return is_over(attempt, attempt->outcome != COUNT_AGAIN);
 }
 
 static long spread_again(__u32 index, struct attempt *attempt)
 {
 	attempt->outcome = spread_access(attempt->key, attempt->did);
-	return attempt->outcome ? 1 : 0;
+	return is_over(attempt, attempt->outcome);
 }
 
 /* As a call is counted, it is told. */
@@ -302,14 +314,17 @@ __noinline int did_with(struct io_file *file, struct io_doing *did)
 	attempt.key = &key;
 	attempt.did = did;
 	attempt.outcome = try_to_count(&key, did);
-	if (attempt.outcome == COUNT_AGAIN)
-		bpf_loop(PATIENCE, count_again, &attempt, 0);
+	if (attempt.outcome == COUNT_AGAIN) {
+		attempt.until = bpf_ktime_get_ns() + PATIENCE_NS;
+		bpf_loop(MOST_TRIES, count_again, &attempt, 0);
+	}
 	outcome = attempt.outcome;
 	if (outcome == COUNT_AGAIN || outcome == COUNT_NOWHERE)
 		return count_in_rest(did);
 	if (did->is_spread && !spread_access(&key, did)) {
+		attempt.until = bpf_ktime_get_ns() + PATIENCE_NS;
 		attempt.outcome = 0;
-		bpf_loop(PATIENCE, spread_again, &attempt, 0);
+		bpf_loop(MOST_TRIES, spread_again, &attempt, 0);
 		if (!attempt.outcome)
 			add(&tally.lost_calls, 1);
 	}

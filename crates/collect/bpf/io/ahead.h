@@ -238,7 +238,7 @@ static __always_inline enum outcome put_ahead(struct ahead_key *key, struct reac
 	struct ahead *ahead = bpf_map_lookup_elem(&aheads, key);
 	__u32 place = ahead_place(key->mapping);
 	enum outcome outcome;
-	long error = -EEXIST;
+	int error = -EEXIST;
 
 	if (!ahead) {
 		error = bpf_map_update_elem(&aheads, key, (void *)new_ahead, BPF_NOEXIST);

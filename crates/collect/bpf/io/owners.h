@@ -116,7 +116,7 @@ __noinline int own_entry(struct owning *owning, __u32 number)
 {
 	struct owned_key key;
 	struct owned *owned;
-	long error = -EEXIST;
+	int error = -EEXIST;
 
 	if (!owning)
 		return 1;

@@ -87,7 +87,7 @@ __noinline int spread_access(struct io_key *key, struct io_doing *did)
 {
 	struct io_key of;
 	struct io_use *use;
-	long error;
+	int error;
 	bool alive;
 
 	if (!key || !did)

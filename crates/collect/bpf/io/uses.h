@@ -18,7 +18,7 @@ static __always_inline bool is_use_of(const struct io_use *use, const struct io_
  * The use of this file and process. Without an error it is new: nobody takes it out until the caller has given it its
  * key, under the lock. None, and -EEXIST, if somebody takes it out at this moment; none where there is no room.
  */
-static __always_inline struct io_use *use_for(struct io_key *key, long *error)
+static __always_inline struct io_use *use_for(struct io_key *key, int *error)
 {
 	struct io_use *use = bpf_map_lookup_elem(&uses, key);
 
