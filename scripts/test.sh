@@ -203,7 +203,7 @@ vm() {
 		a_command_is_waited_for_when_the_time_is_over; do
 		skips+=(--skip "$name")
 	done
-	tests/vm/suite.sh --weigh "$weigh" "${tests[@]}" -- "${skips[@]}" || status=1
+	tests/vm/suite.sh --in-turns --weigh "$weigh" "${tests[@]}" -- "${skips[@]}" || status=1
 	# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
 	[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
 		accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \

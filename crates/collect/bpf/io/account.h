@@ -23,7 +23,7 @@
  * stand still among them for as long as its host runs others on it, and what does not wait for that is counted
  * without its file. The second number only bounds the loop.
  */
-#define PATIENCE_NS 100000000
+#define PATIENCE_NS 500000000
 #define MOST_TRIES (1 << 22)
 
 static __always_inline void count_move(struct io_use *use, struct io_doing *did)
