@@ -26,6 +26,11 @@ static enum kind learn(int fd)
 	return kind;
 }
 
+SELDOM bool is_socket_really(int fd)
+{
+	return learn(fd) == SOCKET;
+}
+
 void moved_slowly(unsigned call, int fd, enum way way, uint64_t bytes, uint64_t messages)
 {
 	enum kind kind = (unsigned)fd < KINDS ? kinds[fd] : UNKNOWN;

@@ -27,6 +27,20 @@ static inline void set_kind(int fd, enum kind kind)
 		kinds[fd] = kind;
 }
 
+/* Whether a descriptor is a socket, where that is not known yet. */
+bool is_socket_really(int fd);
+
+/* Whether a call is asked for only by sockets, and this is none. */
+static inline bool is_beside(unsigned call, int fd)
+{
+	enum kind kind;
+
+	if (LIKELY(!(shim.head->only_by_sockets[call / 64] >> call % 64 & 1)))
+		return false;
+	kind = (unsigned)fd < KINDS ? kinds[fd] : UNKNOWN;
+	return LIKELY(kind) ? kind == OTHER : !is_socket_really(fd);
+}
+
 static inline void moved(const struct span *span, int fd, enum way way, ssize_t bytes)
 {
 	if (span->counts && bytes > 0 && way && shim.head->sockets &&
@@ -67,6 +81,8 @@ static inline void moved(const struct span *span, int fd, enum way way, ssize_t 
 			errno = ENOSYS;                                                            \
 			return -1;                                                                 \
 		}                                                                                  \
+		if (is_beside(CALL_##call, fd))                                                    \
+			return function(__VA_ARGS__);                                              \
 		span_begin(&span, CALL_##call);                                                    \
 		result = function(__VA_ARGS__);                                                    \
 		span_end(&span, result < 0, (uint64_t)result);                                     \

@@ -5,7 +5,7 @@
  * by a message.
  *
  * Truth: sent_bytes and received_bytes of what went by sockets, as the calls returned them, and how
- * many calls on sockets moved any: moving_calls. */
+ * many calls on sockets moved any: moving_calls; looking_calls were those that looked without taking. */
 #include "common.h"
 
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 static char buffer[4096];
-static uint64_t sent, received, calls;
+static uint64_t sent, received, calls, looks;
 
 static void moves(uint64_t *side, ssize_t bytes, const char *what)
 {
@@ -83,6 +83,7 @@ static void exchange(int a, int b)
 		moves(&sent, two_parts(a), "sendmsg");
 		if (recv(b, buffer, 30, MSG_PEEK) != 30)
 			die("looking");
+		looks++;
 		moves(&received, recv(b, buffer, 64, 0), "recv");
 		moves(&received, read(b, buffer, 32), "read");
 		moves(&received, in_a_message(b), "recvmsg");
@@ -143,6 +144,7 @@ int main(void)
 	truth("sent_bytes", sent);
 	truth("received_bytes", received);
 	truth("moving_calls", calls);
+	truth("looking_calls", looks);
 	truth_tell();
 	return 0;
 }

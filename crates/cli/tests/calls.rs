@@ -424,7 +424,7 @@ fn only_the_calls_that_are_asked_for_are_marked() {
     needs_root!();
     let scratch = Scratch::new();
     let file = scratch.path("work/file").display().to_string();
-    let options = ["-q", "--mechanism", "preload", "--only", "fsync,network", "-s", "sched,socket"];
+    let options = ["-q", "--mechanism", "preload", "--only", "fsync,network,read", "-s", "sched,socket"];
     let (output, report) = calls(&scratch, &options, &[&workload("calls"), &file]);
     assert!(output.status.success(), "{output:?}");
     let said = scratch.text("truth");
@@ -438,6 +438,22 @@ fn only_the_calls_that_are_asked_for_are_marked() {
     let parts = report["subsystems"].as_array().expect("parts").iter();
     assert_eq!(parts.map(|part| part["name"].clone()).collect::<Vec<_>>(), ["sched", "socket"]);
     parts_add_up(&report);
+}
+
+/// What is written to a log is not.
+#[test]
+fn what_is_not_by_a_socket_is_not_of_the_network() {
+    needs_root!();
+    // Two writes are to a device, and one says how many there were.
+    for (only, others) in [("network", 0), ("network,write", 3)] {
+        let scratch = Scratch::new();
+        let options = ["-q", "--mechanism", "preload", "--only", only, "-s", "sched"];
+        let (output, report) = calls(&scratch, &options, &[&workload("sockets")]);
+        assert!(output.status.success(), "{output:?}");
+        let said = scratch.text("truth");
+        let of_sockets = truth(&said, "moving_calls") + truth(&said, "looking_calls");
+        assert_eq!(report["calls_total"], of_sockets + others, "{only}: {report}");
+    }
 }
 
 #[test]

@@ -162,8 +162,13 @@ fn a_recording_has_each_call_and_its_page_the_slowest() {
     let job = &measured.summary().job;
     let (start, end) = (job.started.as_nanosecond(), job.ended.expect("an end").as_nanosecond());
     assert!(rows.iter().all(|row| (start..end).contains(&i128::from(row.time_ns))));
+    // On the page calls that waited for others come behind the rest, which may fill it.
+    let own = rows
+        .iter()
+        .filter(|row| !row.path.as_deref().is_some_and(|path| path.starts_with("pipe:")));
+    let own = own.max_by(|a, b| a.time_seconds.total_cmp(&b.time_seconds)).expect("a row");
     let page = measured.scratch.text("recording/report.html");
-    assert!(page.contains(&format!("thread {} of process {}", slowest.tid, slowest.pid)));
+    assert!(page.contains(&format!("thread {} of process {}", own.tid, own.pid)), "{own:?}");
 }
 
 #[test]

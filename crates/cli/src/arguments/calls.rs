@@ -60,8 +60,8 @@ pub struct CallsArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = counter)]
     pub counters: Vec<&'static CpuCounter>,
 
-    /// Mark these calls only, by their names in the table, or `network`: accept, receive, send, read
-    /// and write in all their forms. The others cost nothing. With --mechanism preload.
+    /// Mark these calls only, by their names in the table, or `network`: accept, receive and send in all their
+    /// forms, and read, write, sendfile and splice by sockets. The others cost nothing. With --mechanism preload.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub only: Vec<String>,
 

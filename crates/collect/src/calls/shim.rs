@@ -22,8 +22,8 @@ use weigh_schema::subsystem::Account;
 
 use crate::preload::{Folder, PreloadError, why_blind_in};
 use layout::{
-    CALLS, CHOSEN, COUNTS, HEAD_BYTES, NETWORK, NUMBERS, STRIPE_BYTES, STRIPE_NUMBERS, STRIPES,
-    VARIABLE, head_at,
+    CALLS, CHOSEN, COUNTS, HEAD_BYTES, NETWORK, NETWORK_BY_SOCKETS, NUMBERS, STRIPE_BYTES,
+    STRIPE_NUMBERS, STRIPES, VARIABLE, head_at,
 };
 use ticks::Ticks;
 
@@ -48,43 +48,56 @@ pub struct UnknownCall(String);
 
 /// A set of the library's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallSet([u64; CHOSEN]);
+pub struct CallSet {
+    chosen: [u64; CHOSEN],
+    /// Of these, those that are meant only where they are by a socket.
+    only_by_sockets: [u64; CHOSEN],
+}
+
+/// What stands for several calls.
+const ALL_OF_NETWORK: &str = "network";
 
 impl CallSet {
     /// All of them.
     pub fn all() -> CallSet {
         let mut set = CallSet::none();
-        (0..CALLS.len()).for_each(|number| set.add(number));
+        (0..CALLS.len()).for_each(|number| add(&mut set.chosen, number));
         set
     }
 
     /// None: the library does nothing any more.
     pub fn none() -> CallSet {
-        CallSet([0; CHOSEN])
+        CallSet { chosen: [0; CHOSEN], only_by_sockets: [0; CHOSEN] }
     }
 
-    /// Those of these names, of which `network` stands for several. All, if there is no name.
+    /// Those of these names, of which `network` stands for several, by sockets. All, if there is no name.
     pub fn of(names: &[String]) -> Result<CallSet, UnknownCall> {
         if names.is_empty() {
             return Ok(CallSet::all());
         }
         let mut set = CallSet::none();
-        for name in names {
-            let is_meant =
-                |call: &&str| call == name || name == "network" && NETWORK.contains(call);
-            let meant = (0..CALLS.len()).filter(|number| is_meant(&CALLS[*number]));
-            let before = set;
-            meant.for_each(|number| set.add(number));
-            if set == before && !CALLS.contains(&name.as_str()) {
-                return Err(UnknownCall(name.clone()));
+        if let Some(name) =
+            names.iter().find(|name| *name != ALL_OF_NETWORK && !CALLS.contains(&name.as_str()))
+        {
+            return Err(UnknownCall(name.clone()));
+        }
+        let is_named = |name: &str| names.iter().any(|named| named == name);
+        for (number, call) in CALLS.iter().enumerate() {
+            let by_sockets = NETWORK_BY_SOCKETS.contains(call);
+            let of_network = is_named(ALL_OF_NETWORK) && (by_sockets || NETWORK.contains(call));
+            if is_named(call) || of_network {
+                add(&mut set.chosen, number);
+            }
+            if of_network && by_sockets && !is_named(call) {
+                add(&mut set.only_by_sockets, number);
             }
         }
         Ok(set)
     }
+}
 
-    fn add(&mut self, number: usize) {
-        self.0[number / 64] |= 1 << (number % 64);
-    }
+fn add(set: &mut [u64; CHOSEN], number: usize) {
+    set[number / 64] |= 1 << (number % 64);
 }
 
 /// Why the library can not be in a command; none if it can, as far as is known.
@@ -110,8 +123,10 @@ impl Shim {
     /// Says which calls are to be marked; none are before.
     pub fn mark(&self, calls: CallSet) {
         self.keep_time();
-        for (place, bits) in self.head("chosen").iter().zip(calls.0) {
-            place.store(bits, Ordering::Relaxed);
+        for (name, set) in [("only_by_sockets", calls.only_by_sockets), ("chosen", calls.chosen)] {
+            for (place, bits) in self.head(name).iter().zip(set) {
+                place.store(bits, Ordering::Relaxed);
+            }
         }
     }
 
@@ -248,12 +263,19 @@ mod tests {
     fn calls_are_chosen_by_name_or_all_of_the_network() {
         let of =
             |names: &[&str]| CallSet::of(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
-        let count = |set: CallSet| set.0.iter().map(|word| word.count_ones()).sum::<u32>() as usize;
+        let count =
+            |set: [u64; CHOSEN]| set.iter().map(|word| word.count_ones()).sum::<u32>() as usize;
+        let counts = |set: CallSet| [count(set.chosen), count(set.only_by_sockets)];
+        let (network, by_sockets) = (NETWORK.len(), NETWORK_BY_SOCKETS.len());
+        assert!(NETWORK.iter().chain(NETWORK_BY_SOCKETS).all(|call| CALLS.contains(call)));
         assert_eq!(of(&[]), Ok(CallSet::all()));
-        assert_eq!(count(CallSet::all()), CALLS.len());
-        assert_eq!(count(of(&["writev"]).unwrap()), 1);
-        assert_eq!(of(&["network", "writev"]), of(&["network"]));
-        assert_eq!(count(of(&["network", "fsync"]).unwrap()), NETWORK.len() + 1);
+        assert_eq!(counts(CallSet::all()), [CALLS.len(), 0]);
+        assert_eq!(counts(of(&["writev"]).unwrap()), [1, 0]);
+        assert_eq!(counts(of(&["network"]).unwrap()), [network + by_sockets, by_sockets]);
+        assert_eq!(
+            counts(of(&["writev", "network", "fsync"]).unwrap()),
+            [network + by_sockets + 1, by_sockets - 1]
+        );
         assert!(of(&["getpid"]).unwrap_err().to_string().contains("getpid"));
     }
 }

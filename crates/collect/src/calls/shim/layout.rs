@@ -80,21 +80,23 @@ const BUCKET_BITS: usize = 4;
 pub const BUCKETS: usize = (64 - BUCKET_BITS + 1) << BUCKET_BITS;
 
 /// What is counted of a call, each a number of eight bytes; then follow its buckets, which add up to
-/// how many calls there were.
+/// how many calls there were. What most calls count is in one line of the cache.
 pub const COUNTS: &[&str] = &[
-    "errors",
-    "bytes",
     "time_ns",
+    "bytes",
     "shortest_ns",
     "longest_ns",
-    "not_split",
     "socket_moves",
     "socket_sent",
     "socket_received",
+    "errors",
+    "not_split",
 ];
 
-/// Numbers of a call.
-pub const NUMBERS: usize = COUNTS.len() + BUCKETS;
+/// Numbers of a call: whole lines of the cache, the last of which has room left.
+pub const NUMBERS: usize = (COUNTS.len() + BUCKETS).next_multiple_of(LINE / 8);
+
+const LINE: usize = 64;
 
 /// Numbers of all calls of a stripe.
 pub const STRIPE_NUMBERS: usize = STRIPE_BYTES / 8;
@@ -106,22 +108,28 @@ pub const STRIPE_BYTES: usize = (CALLS.len() * NUMBERS * 8).next_multiple_of(PAG
 const PAGE: usize = 65_536;
 
 /// What the file begins with: nanoseconds for each 2^32 ticks of the processor's counter (0: the
-/// library asks the kernel's clock), the calls that are asked for as a bit set, whether what goes by
-/// sockets is asked for, and which stripes have been taken by a process for itself alone.
-pub const HEAD: &[(&str, usize)] =
-    &[("scale", 1), ("chosen", CHOSEN), ("sockets", 1), ("taken", STRIPES)];
+/// library asks the kernel's clock), the calls that are asked for as a bit set, those of them that are only where
+/// they are by a socket, whether what goes by sockets is asked for, and which stripes have been taken by a process
+/// for itself alone.
+pub const HEAD: &[(&str, usize)] = &[
+    ("scale", 1),
+    ("chosen", CHOSEN),
+    ("only_by_sockets", CHOSEN),
+    ("sockets", 1),
+    ("taken", STRIPES),
+];
 
 /// Numbers of a set of calls.
 pub const CHOSEN: usize = 2;
 
 const _: () = assert!(CALLS.len() <= CHOSEN * 64);
 
-/// The calls by which a server takes connections, receives and sends; through them it may do other
-/// things, too.
-pub const NETWORK: &[&str] = &[
-    "accept", "accept4", "read", "readv", "recvfrom", "recvmmsg", "recvmsg", "sendfile",
-    "sendmmsg", "sendmsg", "sendto", "splice", "write", "writev",
-];
+/// The calls by which a server takes connections, receives and sends.
+pub const NETWORK: &[&str] =
+    &["accept", "accept4", "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg", "sendto"];
+
+/// Those by which it does other things, too: they are of the network where they are by a socket.
+pub const NETWORK_BY_SOCKETS: &[&str] = &["read", "readv", "sendfile", "splice", "write", "writev"];
 
 /// Bytes of it: whole pages.
 pub const HEAD_BYTES: usize = PAGE;
@@ -151,7 +159,8 @@ pub fn c_header() -> String {
     for count in COUNTS {
         let _ = writeln!(text, "\tuint64_t {count};");
     }
-    let _ = writeln!(text, "\tuint64_t times[{BUCKETS}];\n}};");
+    let _ = writeln!(text, "\tuint64_t times[{BUCKETS}];");
+    let _ = writeln!(text, "}} __attribute__((aligned({LINE})));");
     let _ = writeln!(text, "struct stripe {{");
     let _ = writeln!(text, "\tstruct call_counts calls[N_CALLS];");
     let _ = writeln!(text, "}} __attribute__((aligned({PAGE})));");
