@@ -424,7 +424,8 @@ fn only_the_calls_that_are_asked_for_are_marked() {
     needs_root!();
     let scratch = Scratch::new();
     let file = scratch.path("work/file").display().to_string();
-    let options = ["-q", "--mechanism", "preload", "--only", "fsync,network,read", "-s", "sched,socket"];
+    let options =
+        ["-q", "--mechanism", "preload", "--only", "fsync,network,read", "-s", "sched,socket"];
     let (output, report) = calls(&scratch, &options, &[&workload("calls"), &file]);
     assert!(output.status.success(), "{output:?}");
     let said = scratch.text("truth");
