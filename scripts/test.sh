@@ -172,23 +172,22 @@ vm() {
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
 	mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$elsewhere")
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
-	# Those that attach to page faults, over and over, or to what opens files, stop a guest whose processors do not take
-	# turns: one of them executes an instruction for ever that the other has just written over. As that
-	# guest leaves a processor of this machine idle, the others have theirs beside it; one goes there so that both
-	# end together.
-	local in_turns libweigh beside status=0 patient='/((calls|libweigh|limits)[a-z_]*|network|files)-[0-9a-f]+$'
+	# A guest whose processors do not take turns can stand still: where programs are attached one of them executes an
+	# instruction for ever that the other has just written over. One whose processors do keeps one of this
+	# machine's busy, so there are two beside each other, with as much to do.
+	local first libweigh beside status=0 of_first='/((calls|libweigh|limits)[a-z_]*|network|files)-[0-9a-f]+$'
 	mapfile -t libweigh < <(printf '%s\n' "${all[@]}" | grep -E '/libweigh(_parts)?-[0-9a-f]+$')
-	mapfile -t in_turns < <(printf '%s\n' "${tests[@]}" | grep -E "$patient")
-	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE "$patient")
+	mapfile -t first < <(printf '%s\n' "${tests[@]}" | grep -E "$of_first")
+	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE "$of_first")
 	{
 		local status=0
 		# There is no Python in the guest.
-		tests/vm/suite.sh --in-turns --weigh "$weigh" "${in_turns[@]}" -- --skip the_library_changes_nothing_of_a_program \
+		tests/vm/suite.sh --in-turns --weigh "$weigh" "${first[@]}" -- --skip the_library_changes_nothing_of_a_program \
 			--skip slow_requests_are_told --skip requests_that_wait_for_the_device --skip what_marking_a_call_costs \
 			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
 			--skip python_finds_own_parts --skip nothing_is_attached_when_the_time --skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
 		exit $status
-	} >"$scratch/in_turns" 2>&1 &
+	} >"$scratch/first" 2>&1 &
 	beside=$!
 	# What is user space's, or told once more of the same programs of the kernel's: how much memory weigh takes,
 	# how it tells of files, who outlives whom; and what takes programs that the guest lacks (Python).
@@ -209,7 +208,7 @@ vm() {
 		accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \
 		parts_are_attached_when_they_are_wanted || status=1
 	wait "$beside" || status=1
-	cat "$scratch/in_turns"
+	cat "$scratch/first"
 	return $status
 }
 
