@@ -186,6 +186,10 @@ vm() {
 			--skip slow_requests_are_told --skip requests_that_wait_for_the_device --skip what_marking_a_call_costs \
 			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
 			--skip python_finds_own_parts --skip nothing_is_attached_when_the_time --skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
+		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
+		[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
+			accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \
+			parts_are_attached_when_they_are_wanted || status=1
 		exit $status
 	} >"$scratch/first" 2>&1 &
 	beside=$!
@@ -203,10 +207,6 @@ vm() {
 		skips+=(--skip "$name")
 	done
 	tests/vm/suite.sh --in-turns --weigh "$weigh" "${tests[@]}" -- "${skips[@]}" || status=1
-	# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
-	[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
-		accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \
-		parts_are_attached_when_they_are_wanted || status=1
 	wait "$beside" || status=1
 	cat "$scratch/first"
 	return $status
