@@ -5,6 +5,7 @@
 //! `schema::recording` and `schema::quality`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod calls;
 mod explain;

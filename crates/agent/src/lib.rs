@@ -10,6 +10,7 @@
 //! others, more programs than a user may have, and every message that is not understood. It has no
 //! thread of its own: whoever holds a [`Server`] polls it and lets it [`Server::handle`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod client;
 mod configured;

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{Server, Settings};
 use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
+use weigh_collect::notice;
 use weigh_collect::signals::SignalReader;
 use weigh_collect::spawn::SignalMask;
 use weigh_schema::call::Grouping;
@@ -43,7 +44,7 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     let settings = Settings { of_a_user: arguments.per_user, follows: true, ..Settings::default() };
     let mut server = Server::new(&arguments.socket, settings)?;
     server.leave_out(parts.left_out);
-    eprintln!("weigh: serves at {}", arguments.socket.display());
+    notice!("serves at {}", arguments.socket.display());
     for attached in calls.attached() {
         tell_what_is_missing(attached);
     }
@@ -88,7 +89,7 @@ fn make_folder(socket: &Path) -> anyhow::Result<()> {
 fn tell_what_is_missing(attached: &Attached) {
     let how = if attached.probes > 0 { "is seen in part" } else { "can not be seen" };
     for missing in &attached.missing {
-        eprintln!("weigh: {} {how}: {missing}", attached.subsystem);
+        notice!("{} {how}: {missing}", attached.subsystem);
     }
 }
 
@@ -97,8 +98,8 @@ const LONG: Duration = Duration::from_secs(1);
 
 fn tell_of_slow_functions(take: Duration) {
     if take >= LONG {
-        eprintln!(
-            "weigh: a part of the configuration takes {:.1} s to attach here, for it has so many functions; the first \
+        notice!(
+            "a part of the configuration takes {:.1} s to attach here, for it has so many functions; the first \
              program that wants it waits so long, and all others with it: fewer functions do better",
             take.as_secs_f64()
         );

@@ -1,7 +1,7 @@
 //! Where JSON goes: a file, standard output, or a descriptor that weigh was given.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -82,6 +82,9 @@ impl Destination {
 
     /// Writes it as JSON, as it comes: it is never in memory as a whole.
     pub fn write_json(self, what: &impl Serialize) -> anyhow::Result<()> {
+        if self.file.is_none() && std::io::stdout().is_terminal() {
+            return crate::show::print_json(&(serde_json::to_string_pretty(what)? + "\n"));
+        }
         let Destination { name, file, unfinished } = self;
         let mut out: BufWriter<Box<dyn Write>> = BufWriter::new(match file {
             None => Box::new(std::io::stdout()),
@@ -102,7 +105,7 @@ impl Destination {
     /// Writes the text.
     pub fn write(self, text: &str) -> anyhow::Result<()> {
         match self.file {
-            None => crate::show::print(text),
+            None => crate::show::print_json(text),
             Some(mut file) => {
                 let written = file.write_all(text.as_bytes());
                 written.with_context(|| format!("--json {}", self.name))?;

@@ -13,7 +13,7 @@ use weigh_show::darshan::{Began, Ranks, head, record};
 use weigh_show::workflow::{Workflow, dot, wfformat};
 
 use crate::arguments::{ExportArguments, ExportFormat};
-use crate::show::print;
+use crate::show::{print, print_columns, print_json};
 
 /// Pieces of so much text are written at once.
 const PIECE: usize = 64 * 1024;
@@ -36,7 +36,7 @@ pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
         ExportFormat::DarshanParser => darshan(&recording, &wanted)?,
         ExportFormat::Wfformat => {
             let workflow = workflow(&recording, found, &wanted)?;
-            print(&wfformat::render(recording.summary(), found, &workflow))?;
+            print_json(&wfformat::render(recording.summary(), found, &workflow))?;
         }
         ExportFormat::Dot => print(&dot::render(&workflow(&recording, found, &wanted)?))?,
     }
@@ -76,7 +76,7 @@ fn darshan(recording: &Recording, wanted: &Wanted) -> anyhow::Result<()> {
         is_something |= !lines.is_empty();
         text.push_str(&lines);
         if text.len() >= PIECE && failed.is_none() {
-            failed = print(&std::mem::take(&mut text)).err();
+            failed = print_columns(&std::mem::take(&mut text)).err();
         }
     })?;
     if !is_something {
@@ -84,7 +84,7 @@ fn darshan(recording: &Recording, wanted: &Wanted) -> anyhow::Result<()> {
     }
     match failed {
         Some(error) => Err(error),
-        None => print(&text),
+        None => print_columns(&text),
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
+use weigh_collect::message;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
 
@@ -78,6 +79,8 @@ impl Foreground {
             Ok(waiting) => waiting,
             Err(error) => return Ok(Err(error)),
         };
+        // What was said stands before what the command writes.
+        message::settle();
         arm(&waiting)?;
         let child = match waiting.go() {
             Ok(child) => Some(child),

@@ -1,8 +1,9 @@
 //! A table on the terminal while something is followed: drawn over itself.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
+use weigh_collect::message::{self, Frame};
 use weigh_show::Screen;
 
 use crate::show::{height, screen};
@@ -31,15 +32,15 @@ impl Live {
     pub fn draw(&mut self, render: impl FnOnce(Screen) -> String) {
         let began = Instant::now();
         let err = std::io::stderr();
-        if !err.is_terminal() {
+        // What was drawn last is not there yet where the terminal does not keep up.
+        if !err.is_terminal() || !message::is_idle() {
             return;
         }
         // What scrolls out of the terminal can not be drawn over.
         let room = height(&err).saturating_sub(1);
         let text = render(screen(&err, 80));
         let text: String = text.split_inclusive('\n').take(room).collect();
-        let mut out = err.lock();
-        let _ = write!(out, "{}{}", self.erasing(), text);
+        message::draw(Frame::Lines(self.lines), &text);
         self.lines = text.lines().count();
         // What it costs to draw is never more than a quarter of the time.
         self.next = began + PACE.max(began.elapsed() * 4);
@@ -47,14 +48,7 @@ impl Live {
 
     /// Takes it away: what follows is written in its place.
     pub fn clear(&mut self) {
-        eprint!("{}", self.erasing());
+        message::draw(Frame::Lines(self.lines), "");
         self.lines = 0;
-    }
-
-    fn erasing(&self) -> String {
-        match self.lines {
-            0 => String::new(),
-            lines => format!("\x1b[{lines}F\x1b[J"),
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! once, with what was being done.
 
 #![cfg_attr(test, allow(clippy::expect_used, clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod agent;
 mod arguments;
@@ -29,7 +30,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use weigh_collect::{message, notice};
 use weigh_schema::library::Followed;
+use weigh_schema::printable::is_unprintable;
 
 use arguments::{Arguments, GenerateArguments, Verb};
 
@@ -37,6 +40,8 @@ use arguments::{Arguments, GenerateArguments, Verb};
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
+    message::say_panics();
+    let _finish = message::Finish;
     if let Some(command) = run::is_helper(std::env::args_os()) {
         return run::be_helper(&command);
     }
@@ -85,7 +90,18 @@ fn generate(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn refused(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    // It repeats arguments as they are. Colours are for what steers no terminal without them.
+    let is_plain = |argument: OsString| !argument.to_string_lossy().contains(is_unprintable);
+    let text = |color: bool| match color && std::env::args_os().all(is_plain) {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    match error.use_stderr() {
+        true => message::show(&text(show::color(&std::io::stderr()))),
+        false => {
+            let _ = show::print(&text(show::color(&std::io::stdout())));
+        }
+    }
     ExitCode::from(if error.use_stderr() { FAILED } else { 0 })
 }
 
@@ -93,7 +109,7 @@ fn ended(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("weigh: {}", in_full(&error));
+            notice!("{}", in_full(&error));
             ExitCode::from(FAILED)
         }
     }

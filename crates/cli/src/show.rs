@@ -1,12 +1,14 @@
 //! `weigh show` and `weigh report`: a recording for people.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use weigh_collect::message;
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
+use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
 use weigh_schema::recording::files;
 use weigh_show::Screen;
 use weigh_show::io::Shown;
@@ -46,9 +48,34 @@ pub fn color(stream: &impl std::io::IsTerminal) -> bool {
         && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// Writes to standard output; that nobody reads on (`| head`) is no failure.
+/// Writes what people read to standard output; that nobody reads on (`| head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    write(&on_screen(text, Allowed::Colors))
+}
+
+/// Writes columns with tabs between them.
+pub fn print_columns(text: &str) -> anyhow::Result<()> {
+    write(&on_screen(text, Allowed::Tabs))
+}
+
+/// Writes a path, to read or to use.
+pub fn print_path(path: &Path) -> anyhow::Result<()> {
+    let line = format!("{}\n", path.display());
+    if std::io::stdout().is_terminal() { print(&line) } else { write(&line) }
+}
+
+/// Writes JSON. A terminal gets escapes, which mean the same, for what it would act on.
+pub fn print_json(json: &str) -> anyhow::Result<()> {
+    match std::io::stdout().is_terminal() {
+        true => write(&json_on_screen(json)),
+        false => write(json),
+    }
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    // What was said before stands before it.
+    message::settle();
+    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),
     }
@@ -69,7 +96,7 @@ pub fn tell(
     render: impl FnOnce(Screen) -> String,
 ) -> anyhow::Result<()> {
     if is_taken {
-        eprint!("{}", render(screen(&std::io::stderr(), wide)));
+        message::show(&render(screen(&std::io::stderr(), wide)));
         return Ok(());
     }
     print(&render(screen(&std::io::stdout(), wide)))
@@ -82,7 +109,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     }
     let recording = Recording::open(&arguments.recording)?;
     if arguments.json {
-        print(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;
+        print_json(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let screen = screen(&std::io::stdout(), 80);
@@ -135,7 +162,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;
     write_page(&recording, place)?;
-    print(&format!("{}\n", place.display()))?;
+    print_path(place)?;
     Ok(ExitCode::SUCCESS)
 }
 

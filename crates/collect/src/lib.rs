@@ -5,6 +5,7 @@
 //! `schema` and no other crate of weigh. What does not work says why: as an error, or as the
 //! status of a collector.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod apart;
 pub mod call_filter;
@@ -27,6 +28,7 @@ pub mod inspect;
 pub mod io;
 pub mod job;
 mod layout;
+pub mod message;
 mod optional;
 pub mod pages;
 mod perf;

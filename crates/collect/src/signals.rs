@@ -70,6 +70,23 @@ fn signal_of(number: i32) -> Option<Signal> {
     Signal::from_named_raw(number)
 }
 
+/// Does something with all signals blocked, as starting a thread that is to take none: it inherits the mask.
+pub fn with_all_blocked<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets are plain data, filled by the calls; the mask is this thread's.
+    let before = unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        (libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before) == 0).then_some(before)
+    };
+    let started = start();
+    if let Some(before) = before {
+        // SAFETY: the set was filled by the call above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    }
+    started
+}
+
 /// Whether weigh is the leader of its session.
 pub fn leads_session() -> bool {
     rustix::process::getsid(None).is_ok_and(|leader| leader == rustix::process::getpid())
@@ -108,6 +125,7 @@ pub fn stop_self() {
 /// Ends weigh by the signal that ended its command, so that who waits for it sees the same. No
 /// core of weigh itself is left. Returns only if the signal does not end a process.
 pub fn die_by(signal: i32) {
+    crate::message::finish();
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit and the set are plain data that live through the calls.
     unsafe {

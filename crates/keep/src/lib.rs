@@ -1,4 +1,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 //! Recordings on disk.
 //!
 //! A recording is a directory. While the job runs it holds a journal and nothing else, so that

@@ -17,6 +17,8 @@
 //!
 //! [`Event`]: weigh_schema::io::Event
 
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
+
 mod accounts;
 mod caller;
 mod error;

@@ -4,6 +4,7 @@
 //! Pure functions: bytes in, what they say out. Refuses what makes no sense with `None` or a reason, and never
 //! panics, for much of it is written by programs that may be hostile. `collect` and `agent` read the bytes.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod client;
 pub mod executable;

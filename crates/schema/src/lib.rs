@@ -12,11 +12,14 @@
 //!   side share.
 //! * [`configuration`] and [`configured`]: what users define, and how programs are told of it.
 //! * [`io`]: what is kept of each file and process.
+//! * [`printable`]: text from outside, made safe for a terminal.
 //! * [`record`]: what the kernel side tells of a job.
 //! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`trace`]: what a recording of events says of itself.
 //! * [`amount`]: the sizes and durations people write.
+
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod amount;
 pub mod announcement;
@@ -34,6 +37,7 @@ pub mod library;
 pub mod limit;
 mod metric;
 pub mod own;
+pub mod printable;
 pub mod quality;
 pub mod record;
 pub mod recording;
@@ -46,4 +50,5 @@ pub mod trace;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest, nearest_metrics};
+pub use printable::{Printable, ShellWords};
 pub use quality::{Mechanism, Number, Quality, Value};

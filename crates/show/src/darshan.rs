@@ -106,7 +106,7 @@ pub fn head(summary: &Summary, ranks: &Ranks) -> String {
     let wall = wall.unwrap_or(0.0);
     let ended = summary.job.ended.unwrap_or(started);
     let mut out = String::new();
-    let exe = shell_words(&summary.job.command).replace(['\n', '\r'], " ");
+    let exe = shell_words(&summary.job.command);
     let _ = writeln!(out, "# darshan log version: {VERSION}");
     let _ = writeln!(out, "# compression method: NONE");
     let _ = writeln!(out, "# exe: {exe}");
@@ -122,7 +122,7 @@ pub fn head(summary: &Summary, ranks: &Ranks) -> String {
     let _ = writeln!(out, "# metadata: lib_ver = weigh {}\n", summary.host.weigh);
     out.push_str(LEFT_OUT);
     for text in summary.io.iter().flat_map(|found| not_seen(found)) {
-        let _ = writeln!(out, "# not seen: {}", text.replace(['\n', '\r'], " "));
+        let _ = writeln!(out, "# not seen: {}", harmless(&text));
     }
     out + "\n" + COLUMNS
 }

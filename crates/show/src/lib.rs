@@ -14,6 +14,7 @@
 //! * [`workflow`][]: a recording as a workflow engine, a simulator of such, or Graphviz takes it.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod calls;
 pub mod darshan;

@@ -2,7 +2,9 @@
 //! could steer the terminal, colour only if asked.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use weigh_schema::ShellWords;
 use weigh_schema::amount::show_number_of;
+use weigh_schema::printable::printable;
 
 /// How a piece of text is meant to stand out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,23 +107,7 @@ impl Line {
 
 /// The text without control characters, which could move the cursor or worse.
 pub(crate) fn harmless(text: &str) -> String {
-    // U+2028 and the direction marks are format characters that terminals may act on.
-    let unsafe_char = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(unsafe_char) {
-        return text.to_string();
-    }
-    let mut out = String::new();
-    for c in text.chars() {
-        if unsafe_char(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    printable(text).into_owned()
 }
 
 /// The text, its end replaced by `…` if it is wider than `width` columns.
@@ -260,16 +246,7 @@ pub(crate) fn wrap(text: &str, width: usize, lines: usize) -> Vec<String> {
 
 /// A command as one would type it to a shell.
 pub(crate) fn shell_words(words: &[String]) -> String {
-    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    ShellWords(words).to_string()
 }
 
 #[cfg(test)]
@@ -338,12 +315,6 @@ mod tests {
     fn a_command_can_not_steer_the_terminal() {
         let line = Line::new().add("a\x1b[31mb\n\u{202e}", Paint::Plain).render(80, false);
         assert_eq!(line, "a\\u{1b}[31mb\\n\\u{202e}");
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        let words = ["sh", "-c", "echo 'x'", ""].map(String::from);
-        assert_eq!(shell_words(&words), r"sh -c 'echo '\''x'\''' ''");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
 //! [`synthesis`]: what looks at several records together. [`recorded`]: records that come from a file.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod assemble;
 pub mod btf;

@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_collect::clock::monotonic_ns;
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{Apart, FollowIo, Kept, Telling, Told, qualities};
+use weigh_collect::notice;
 use weigh_collect::remains::Remains;
 use weigh_schema::Quality;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
@@ -146,8 +147,8 @@ impl State {
         if let Some(remains) = &self.remains {
             remains.adopt();
         }
-        eprintln!(
-            "weigh: {why}. The job goes on; what it reads and writes from {:.1} s on is not told",
+        notice!(
+            "{why}. The job goes on; what it reads and writes from {:.1} s on is not told",
             now_ns as f64 * 1e-9
         );
         self.lost = Some((now_ns, why.to_string()));

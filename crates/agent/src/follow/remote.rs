@@ -18,6 +18,7 @@ use rustix::net::{
 };
 use weigh_collect::clock::Moment;
 use weigh_collect::follow::{Follow, FollowError, Hold, Wanted, signal_members};
+use weigh_collect::notice;
 use weigh_collect::remains::Remains;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
@@ -259,8 +260,8 @@ impl Told {
             true => "; limits on memory, processes and threads are not held any more",
             false => "",
         };
-        eprintln!(
-            "weigh: {why}. The job goes on; from {seconds:.1} s on it is only seen who is alive{limits}"
+        notice!(
+            "{why}. The job goes on; from {seconds:.1} s on it is only seen who is alive{limits}"
         );
         self.lost = Some((begun.elapsed_ns(), why.to_string()));
     }

@@ -5,6 +5,7 @@
 //! along has to do, and why is told.
 
 use weigh_collect::calls::{Border, BorderFunction, Borders};
+use weigh_collect::notice;
 use weigh_kernel::{Allowed, Analysis, AnalysisError, SubsystemBorder, Subsystems};
 use weigh_schema::call::ChosenBy;
 use weigh_schema::subsystem::Subsystem;
@@ -64,7 +65,7 @@ pub fn chosen(
     let question = Question { calls: calls.to_vec(), parts };
     match kernel::of_running(&question, false) {
         Ok(found) => {
-            found.notes.iter().for_each(|note| eprintln!("weigh: {note}"));
+            found.notes.iter().for_each(|note| notice!("{note}"));
             Ok(of_analysis(&found.analysis))
         }
         Err(

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use weigh_account::{Owners, Slowest, call_kinds};
 use weigh_agent::{LeftOut, Server};
 use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
+use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_keep::CallsWriter;
 use weigh_schema::Mechanism;
@@ -134,7 +135,7 @@ pub fn follow(
 fn tell_of_counters(counters: &[CounterState]) {
     for CounterState { name, unavailable } in counters {
         if let Some(why) = unavailable {
-            eprintln!("weigh: {name} unavailable: {why}");
+            notice!("{name} unavailable: {why}");
         }
     }
 }

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_collect::calls::{Counters, KernelCalls, Wanted};
+use weigh_collect::notice;
 use weigh_schema::call::CallsReport;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
@@ -54,7 +55,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     let followed = match followed {
         Ok(followed) => followed,
         Err(error) => {
-            eprintln!("weigh: {error}");
+            notice!("{error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
@@ -82,7 +83,7 @@ fn tell_all(
 ) -> anyhow::Result<()> {
     if !arguments.quiet {
         if arguments.mechanism == CallsMechanism::Auto && arguments.pid.is_none() {
-            eprintln!("{AUTO}");
+            notice!("{AUTO}");
         }
         // Standard output is the command's, or the JSON's.
         let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
@@ -97,7 +98,7 @@ fn tell_all(
 }
 
 /// What was chosen, why, and what each costs.
-const AUTO: &str = "weigh: by bpf, which misses no call, at a price for each call on \
+const AUTO: &str = "by bpf, which misses no call, at a price for each call on \
                     the machine; --mechanism preload costs others nothing, and sees functions of the \
                     C library in dynamic programs";
 

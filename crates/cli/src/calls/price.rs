@@ -56,8 +56,7 @@ pub fn be_caller() -> ExitCode {
     let took = wait().and_then(|_| seconds_of_a_call());
     match took {
         Ok(took) => {
-            println!("{took:e}");
-            let _ = std::io::stdout().flush();
+            let _ = writeln!(std::io::stdout(), "{took:e}");
             let _ = wait();
             ExitCode::SUCCESS
         }

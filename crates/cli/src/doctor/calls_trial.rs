@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
+use weigh_collect::notice;
 
 /// What says that this weigh is to make the calls.
 const CALLER: &str = "--make-calls-for-a-trial";
@@ -98,13 +99,12 @@ pub fn be_caller(place: &Path) -> ExitCode {
     let told = make_calls(place).and_then(|took| Ok(serde_json::to_string(&took)?));
     match told {
         Ok(told) => {
-            println!("{told}");
-            let _ = std::io::stdout().flush();
+            let _ = writeln!(std::io::stdout(), "{told}");
             let _ = std::io::stdin().read(&mut [0]);
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("weigh: {}", crate::in_full(&error));
+            notice!("{}", crate::in_full(&error));
             ExitCode::FAILURE
         }
     }

@@ -14,6 +14,7 @@ use weigh_schema::amount::show_amount;
 use super::calls_trial::{BLOCK, ROUNDS, Seen, Took, seen_by};
 use super::trial::Scratch;
 use crate::arguments::{DoctorIoArguments, IoMechanism};
+use crate::show::{print, print_json};
 
 /// A level of detail, by one mechanism.
 struct Way {
@@ -59,11 +60,10 @@ pub fn doctor(arguments: &DoctorIoArguments) -> anyhow::Result<ExitCode> {
     }
     let findings =
         Findings { block_bytes: BLOCK, rounds: ROUNDS, without: least(&without), ways: tried };
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&findings)? + "\n",
-        false => page(&findings),
-    };
-    crate::show::print(&text)?;
+    match arguments.json {
+        true => print_json(&(serde_json::to_string_pretty(&findings)? + "\n"))?,
+        false => print(&page(&findings))?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+use weigh_collect::notice;
 use weigh_kernel::{Allowed, Analysis, Evidence, Placed, Probe, SMALL, Source, SubsystemBorder};
 
 use serde::Serialize;
@@ -14,6 +15,7 @@ use weigh_schema::call::ProbeCost;
 
 use crate::arguments::KernelArguments;
 use crate::kernel::{self, Found, Question};
+use crate::show::{print, print_json};
 
 /// Makes the analysis, or takes the one that is kept, and prints it.
 pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {
@@ -22,19 +24,18 @@ pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {
         Some(image) => kernel::of_image(image, arguments.symbols.as_deref(), &question),
         None => kernel::of_running(&question, arguments.fresh),
     }?;
-    found.notes.iter().for_each(|note| eprintln!("weigh: {note}"));
+    found.notes.iter().for_each(|note| notice!("{note}"));
     let cost = match arguments.image {
         Some(_) => Err("an image is not a kernel that runs".to_string()),
         None => weigh_collect::calls::probe_cost(),
     };
-    let text = if arguments.json {
+    if arguments.json {
         let (probe_cost, why) = (cost.as_ref().ok().copied(), cost.err());
         let told = Told { analysis: &found.analysis, probe_cost, probe_cost_unavailable: why };
-        serde_json::to_string_pretty(&told)? + "\n"
+        print_json(&(serde_json::to_string_pretty(&told)? + "\n"))?;
     } else {
-        page(&found, arguments.probes, &cost)
-    };
-    crate::show::print(&text)?;
+        print(&page(&found, arguments.probes, &cost))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

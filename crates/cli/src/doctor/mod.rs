@@ -16,17 +16,18 @@ mod notes;
 mod table;
 mod trial;
 
-use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use serde::Serialize;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::following::{FOLLOWINGS, Following};
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{METRICS, Mechanism, Quality};
 
+use weigh_show::Screen;
+
 use crate::arguments::{DoctorArguments, DoctorSubject};
+use crate::show::{print, print_json, screen};
 pub use calls_trial::{be_caller, place_of_calls};
 use conditions::Condition;
 
@@ -101,17 +102,11 @@ pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         None => {}
     }
     let findings = find();
-    let mut out = std::io::stdout();
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&findings)? + "\n"
+    if arguments.json {
+        print_json(&(serde_json::to_string_pretty(&findings)? + "\n"))?;
     } else {
-        let width = if out.is_terminal() { crate::show::width(&out) } else { 80 };
-        table::render(&findings, width, crate::show::color(&out))
-    };
-    match out.write_all(text.as_bytes()) {
-        // Whoever read it has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        written => written.context("writing the findings")?,
+        let Screen { columns, color, .. } = screen(&std::io::stdout(), 80);
+        print(&table::render(&findings, columns, color))?;
     }
     Ok(match findings.run {
         Verdict::Exact => ExitCode::SUCCESS,

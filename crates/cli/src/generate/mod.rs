@@ -41,7 +41,7 @@ pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     written.extend(references(&directory.join("docs"))?);
     written.extend(sources(&directory.join("libweigh"))?);
     for path in written {
-        println!("{}", path.display());
+        crate::show::print_path(&path)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
+use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
 
 use super::gather::{Gather, LOOK};
@@ -120,8 +121,8 @@ impl Following<'_> {
         }
         self.is_warned = true;
         started.heed();
-        eprintln!(
-            "weigh: {living} threads of the job are left. Without weigh their reads and writes fail (ENOSYS): \
+        notice!(
+            "{living} threads of the job are left. Without weigh their reads and writes fail (ENOSYS): \
              Ctrl-C again ends weigh all the same; --no-seccomp does not have this."
         );
         false

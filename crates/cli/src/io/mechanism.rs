@@ -13,6 +13,7 @@ use weigh_collect::io::{
     Apart, BesideIo, BesideTracedIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
 };
 use weigh_collect::job::JobError;
+use weigh_collect::notice;
 use weigh_collect::preload::why_blind_in;
 use weigh_collect::ptrace::Stops;
 
@@ -82,8 +83,8 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Err(error) if arguments.command.is_empty() => Err(error.into()),
             Err(error) => {
                 let library = by_library(arguments).with_context(|| error.to_string())?;
-                eprintln!(
-                    "weigh: the kernel does not tell of reads and writes: {error}. By a library in the \
+                notice!(
+                    "the kernel does not tell of reads and writes: {error}. By a library in the \
                      programs instead (preload)."
                 );
                 Ok(library)
@@ -146,8 +147,8 @@ fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
 /// Says so if the library can not be in the command, and by which option it is seen.
 pub fn tell_if_blind(command: &OsStr, option: &str) {
     if let Some(why) = why_blind_in(command) {
-        eprintln!(
-            "weigh: the library can not be in {}: {why}. {option} preload+ptrace sees such programs, too; a call takes \
+        notice!(
+            "the library can not be in {}: {why}. {option} preload+ptrace sees such programs, too; a call takes \
              some 10 us more in them at least, and what that came to is told.",
             command.display()
         );

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
+use weigh_collect::notice;
 use weigh_schema::io::{FileUse, IoReport};
 use weigh_show::Screen;
 use weigh_show::io::Shown;
@@ -46,7 +47,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
     let followed = match follow::follow(arguments, live)? {
         Ok(followed) => followed,
         Err(error) => {
-            eprintln!("weigh: {error}");
+            notice!("{error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };

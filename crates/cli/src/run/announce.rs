@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use weigh_collect::clock::Moment;
+use weigh_collect::notice;
 use weigh_schema::announcement::{Announcement, Happening, SCHEMA};
 use weigh_schema::summary::Job;
 
@@ -79,7 +80,7 @@ impl Announcer {
             .and_then(|line| helper.orders.write_all((line + "\n").as_bytes()));
         if let Err(error) = written {
             helper.is_gone = true;
-            eprintln!("weigh: the command of --on-event is not run any more: {error}");
+            notice!("the command of --on-event is not run any more: {error}");
         }
     }
 

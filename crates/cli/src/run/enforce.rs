@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use weigh_account::Crossed;
 use weigh_collect::follow::Follow;
 use weigh_collect::inspect::{inspect, symbolize};
+use weigh_collect::notice;
 use weigh_collect::procfs;
 use weigh_schema::amount::show_amount;
 use weigh_schema::announcement::Happening;
@@ -19,7 +20,7 @@ use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
 use weigh_schema::quality::Value;
 use weigh_schema::summary::{LimitOutcome, Offender};
-use weigh_schema::{Group, metric};
+use weigh_schema::{Group, ShellWords, metric};
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -112,8 +113,8 @@ impl Enforcer {
     pub fn warn(&mut self, name: &str, observed: f64) {
         if let Some((outcome, unit)) = self.outcome(name) {
             let limit = outcome.limit;
-            eprintln!(
-                "weigh: warning: {name} is {}, more than 80 % of its limit of {}",
+            notice!(
+                "warning: {name} is {}, more than 80 % of its limit of {}",
                 show_amount(observed, unit),
                 show_amount(limit.as_f64(), unit)
             );
@@ -160,7 +161,7 @@ impl Enforcer {
     fn act(&mut self, name: &str, observed: f64, job: &mut dyn Follow) {
         let Some((outcome, unit)) = self.outcome(name) else { return };
         let by = outcome.offender.as_ref().map_or_else(String::new, |o| {
-            format!(" by {} (PID {})", weigh_account::shell_words(&o.command), o.pid)
+            format!(" by {} (PID {})", ShellWords(&o.command), o.pid)
         });
         let done = match self.on_limit {
             OnLimit::Kill => "; ending the job",
@@ -169,8 +170,8 @@ impl Enforcer {
                 "; the job is stopped. `kill -CONT` its processes to let it go on, or end it"
             }
         };
-        eprintln!(
-            "weigh: {name} has passed its limit of {} ({}){by}{done}",
+        notice!(
+            "{name} has passed its limit of {} ({}){by}{done}",
             show_amount(outcome.limit.as_f64(), unit),
             show_amount(observed, unit),
         );

@@ -8,6 +8,7 @@ use weigh_agent::{RemoteError, RemoteJob};
 use weigh_collect::follow::{Follow, Wanted};
 use weigh_collect::io::Telling;
 use weigh_collect::job::{JobError, KernelJob};
+use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
 use weigh_collect::ptrace::{Stops, TracedJob};
@@ -30,12 +31,12 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
         match open_way(settings, way, &why) {
             Ok(follower) => {
                 if !why.is_empty() {
-                    eprintln!("weigh: the kernel does not follow this job: {why}.");
+                    notice!("the kernel does not follow this job: {why}.");
                     for line in neither {
-                        eprintln!("weigh: {line}");
+                        notice!("{line}");
                     }
-                    eprintln!(
-                        "weigh: by {name} instead; what that leaves out is said beside each value, \
+                    notice!(
+                        "by {name} instead; what that leaves out is said beside each value, \
                          and by `weigh doctor`."
                     );
                 }

@@ -4,6 +4,8 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use weigh_collect::message::{self, Frame};
+use weigh_collect::notice;
 use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::announcement::Happening;
 use weigh_schema::event::JobReading;
@@ -35,9 +37,10 @@ pub struct Conclusion {
 /// Shows how a running job does, on a line that the next one overwrites.
 pub fn progress(before: Option<&JobReading>, now: &JobReading) {
     let err = std::io::stderr();
-    if err.is_terminal() {
+    // What is behind the times is not drawn: the terminal does not keep up.
+    if err.is_terminal() && message::is_idle() {
         let line = weigh_show::progress::line(before, now, width(&err).saturating_sub(1));
-        eprint!("\r\x1b[K{line}");
+        message::draw(Frame::Line, &line);
     }
 }
 
@@ -69,7 +72,7 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
     });
 
     if settings.arguments.progress && std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
+        message::draw(Frame::Line, "");
     }
     // Without a recording the summary has no other place than the terminal.
     if trouble.is_some() || !(settings.arguments.quiet || quiet) {
@@ -81,14 +84,14 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
             complete: trouble.is_none(),
             recording: Some(&place),
         };
-        eprint!("{}", table::render(&summary, style));
+        message::show(&table::render(&summary, style));
         match (&recording, &summary.io) {
             (Ok(Some(recording)), _) => match files_used(recording, false, screen) {
-                Ok(text) => eprint!("{text}"),
-                Err(error) => eprintln!("weigh: {error:#}"),
+                Ok(text) => message::show(&text),
+                Err(error) => notice!("{error:#}"),
             },
             (_, Some(found)) => {
-                eprint!("{}", weigh_show::io::render_without_rows(found, screen));
+                message::show(&weigh_show::io::render_without_rows(found, screen));
             }
             _ => {}
         }

@@ -21,11 +21,12 @@ use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::io::FollowIo;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, With, spawn_with};
+use weigh_collect::{message, notice};
 use weigh_keep::{Entry, RecordingWriter};
-use weigh_schema::Mechanism;
 use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::summary::{Exit, ExitKind, Summary};
+use weigh_schema::{Mechanism, Printable};
 
 use super::announce::Announcer;
 use super::collectors::{self, Findings};
@@ -147,6 +148,8 @@ impl Session {
         };
         let mut others =
             collectors::start(&self.settings, &waiting, group, &*self.job, mount, self.io.take());
+        // What was said stands before what the command writes.
+        message::settle();
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
             drop(waiting);
@@ -231,7 +234,7 @@ impl Session {
             given: findings.given,
             notes: &[],
         });
-        eprintln!("weigh: {error}");
+        notice!("{error}");
         Ok(Conclusion {
             settings: self.settings,
             announcer: self.announcer,
@@ -567,10 +570,13 @@ impl Running {
         }
         self.told_of_leftovers = true;
         let living = self.job.living();
-        let names: Vec<_> =
-            living.iter().take(3).map(|p| format!("{} (PID {})", p.name, p.pid)).collect();
-        eprintln!(
-            "weigh: the command has ended; waiting for {} of its descendants: {}{}. Ctrl-C stops waiting, not them (see --wait-for)",
+        let names: Vec<_> = living
+            .iter()
+            .take(3)
+            .map(|p| format!("{} (PID {})", Printable(&p.name), p.pid))
+            .collect();
+        notice!(
+            "the command has ended; waiting for {} of its descendants: {}{}. Ctrl-C stops waiting, not them (see --wait-for)",
             living.len(),
             names.join(", "),
             if living.len() > 3 { ", …" } else { "" }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use weigh_collect::notice;
 use weigh_trace::btf::Btf;
 use weigh_trace::executable::Function;
 use weigh_trace::near::nearest;
@@ -51,7 +52,7 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let near = nearest_of_all(&all, pattern);
-    eprintln!("weigh: nothing here is like '{pattern}'{near}");
+    notice!("nothing here is like '{pattern}'{near}");
     Ok(ExitCode::from(1))
 }
 

@@ -36,6 +36,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use rustix::process::geteuid;
 use weigh_collect::spawn::SpawnError;
+use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
 
 use control::Control;
@@ -48,7 +49,7 @@ use crate::arguments::{
 use crate::descriptors::Descriptors;
 use crate::destination::Destination;
 use crate::foreground;
-use crate::show::{self, print};
+use crate::show::{self, print_path};
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
@@ -79,7 +80,7 @@ pub fn report(file: &Path, page: Option<&Path>) -> anyhow::Result<ExitCode> {
     let wanted =
         TraceReadArguments { file, output, quiet, synthesis, ..TraceReadArguments::default() };
     let done = read::execute(&wanted)?;
-    print(&format!("{}\n", page.display()))?;
+    print_path(&page)?;
     Ok(done)
 }
 
@@ -156,11 +157,11 @@ fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
 
 fn tell_left_out(wished: &wishes::Wished) {
     for (event, refusal) in &wished.left_out {
-        eprintln!("weigh: {event} is left out: {refusal}");
+        notice!("{event} is left out: {refusal}");
     }
     for wish in wished.wishes.iter().filter(|wish| !wish.left_out.is_empty()) {
         let (event, fields) = (&wish.probe.name, wish.left_out.join(", "));
-        eprintln!("weigh: {event}: left out is what is not a user's to see: {fields}");
+        notice!("{event}: left out is what is not a user's to see: {fields}");
     }
 }
 
@@ -173,7 +174,7 @@ fn end(
     let followed = match followed {
         Ok(followed) => followed,
         Err(error) => {
-            eprintln!("weigh: {error}");
+            notice!("{error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
@@ -187,7 +188,7 @@ fn tell_all(
     json: Option<Destination>,
 ) -> anyhow::Result<()> {
     if !arguments.quiet {
-        eprint!("{}", totals.told());
+        message::show(&totals.told());
     }
     if let Some(found) = &totals.synthesis {
         if !arguments.quiet {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use weigh_collect::notice;
 use weigh_mount::Mounted;
 
 /// So long files that are still open after the end go unmentioned.
@@ -27,8 +28,8 @@ impl Leaving {
         if is_late && !self.is_told {
             self.is_told = true;
             clear();
-            eprintln!(
-                "weigh: {} is unmounted, but somebody has files of it open: they are served until they are closed, or weigh is interrupted",
+            notice!(
+                "{} is unmounted, but somebody has files of it open: they are served until they are closed, or weigh is interrupted",
                 at.display()
             );
         }

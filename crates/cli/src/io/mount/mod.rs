@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::file_flags::control;
+use weigh_collect::notice;
 use weigh_collect::spawn::SpawnError;
 use weigh_mount::{Detail, Mounted, Wish};
 
@@ -38,7 +39,7 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let (mounted, mut started) = match start(arguments)? {
         Ok(both) => both,
         Err(error) => {
-            eprintln!("weigh: {error}");
+            notice!("{error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };

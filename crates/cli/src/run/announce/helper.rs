@@ -16,6 +16,7 @@ use std::sync::mpsc::{TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use weigh_collect::notice;
 
 use super::{HELPER, Order};
 
@@ -49,13 +50,13 @@ pub fn be_helper(command: &OsString) -> ExitCode {
         for order in orders {
             if let Err(error) = carry_out(command, &order) {
                 let [(_, event), (_, name), ..] = order.variables.as_slice() else { continue };
-                eprintln!("weigh: the command of --on-event, for {event} {name}: {error}");
+                notice!("the command of --on-event, for {event} {name}: {error}");
             }
         }
     });
     let untold = untold.into_inner();
     if untold > 0 {
-        eprintln!("weigh: the command of --on-event was too slow: {untold} events were not told");
+        notice!("the command of --on-event was too slow: {untold} events were not told");
     }
     ExitCode::SUCCESS
 }

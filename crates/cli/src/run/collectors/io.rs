@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
 use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_WRITTEN, Telling, name};
+use weigh_collect::notice;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -120,7 +121,7 @@ pub(super) fn start(
         // Sums by file are better than neither.
         by_kernel().or_else(|error| {
             let Some(gather) = by_follower() else { return Err(error) };
-            eprintln!("weigh: {without}: {error}");
+            notice!("{without}: {error}");
             Ok(gather)
         })
     };
@@ -132,7 +133,7 @@ pub(super) fn start(
         }
         Err(error) => {
             let reason = format!("{error}{WITHOUT_ROOT}");
-            eprintln!("weigh: --io: nothing is told by file: {reason}");
+            notice!("--io: nothing is told by file: {reason}");
             Box::new(Absent {
                 name: NAME.to_string(),
                 mechanism,
@@ -227,7 +228,7 @@ impl JobCollector for Files {
     fn may_end(&mut self) -> bool {
         let Some(mount) = &mut self.mount else { return true };
         mount.may_end().unwrap_or_else(|error| {
-            eprintln!("weigh: {error}");
+            notice!("{error}");
             true
         })
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Answer, Ask, Conversation, Done, folder, name, pid_of};
 use crate::arguments::{TraceCtl, TraceCtlArguments, TraceCtlBuffer};
-use crate::show::print;
+use crate::show::{print, print_json};
 
 /// Asks.
 pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
@@ -42,10 +42,10 @@ pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
     })?;
     match answer {
         Answer::<Value>::Register(register) if is_json && is_buffers => {
-            print(&format!("{:#}\n", register["buffers"]))?;
+            print_json(&format!("{:#}\n", register["buffers"]))?;
         }
         Answer::Register(register) if is_buffers => print(&buffers(&register))?,
-        Answer::Register(register) if is_json => print(&format!("{register:#}\n"))?,
+        Answer::Register(register) if is_json => print_json(&format!("{register:#}\n"))?,
         Answer::Register(register) => print(&table(&register))?,
         Answer::Done(done) => print(&told(&done))?,
         Answer::Refused(why) => bail!("{why}"),

@@ -70,7 +70,7 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
         None => {}
     }
     if !arguments.quiet {
-        eprint!("{}", told(&read));
+        weigh_collect::message::show(&told(&read));
     }
     if let Some(found) = &read.totals.synthesis {
         if !arguments.quiet {

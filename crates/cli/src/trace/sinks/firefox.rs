@@ -17,6 +17,7 @@ use fxprof_processed_profile::{
     ReferenceTimestamp, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema, SamplingInterval,
     StackHandle, StringHandle, ThreadHandle, Timestamp,
 };
+use weigh_collect::notice;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::synthesis::derived::is_derived;
@@ -253,8 +254,8 @@ impl Sink for Firefox {
             return Err(anyhow::Error::new(error).context(failed));
         }
         if self.left_out > 0 {
-            eprintln!(
-                "weigh: {} holds the first {MOST} events; {} are left out",
+            notice!(
+                "{} holds the first {MOST} events; {} are left out",
                 self.path.display(),
                 self.left_out
             );

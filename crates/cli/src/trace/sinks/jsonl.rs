@@ -3,11 +3,12 @@
 //! When a line can not be written whole, what there is of it is cut off: the file ends with the last
 //! line that is whole.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::Context as _;
+use weigh_schema::printable::json_on_screen;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::value::Value;
@@ -41,7 +42,11 @@ impl Jsonl {
 }
 
 fn print(lines: &mut Vec<u8>) -> anyhow::Result<()> {
-    let written = io::stdout().write_all(lines);
+    let mut out = io::stdout();
+    let written = match out.is_terminal() {
+        true => out.write_all(json_on_screen(&String::from_utf8_lossy(lines)).as_bytes()),
+        false => out.write_all(lines),
+    };
     lines.clear();
     written.context("cannot write events to standard output")
 }

@@ -3,6 +3,8 @@
 use std::io::Write;
 
 use anyhow::Context as _;
+use weigh_collect::message;
+use weigh_schema::printable::{Allowed, on_screen};
 use weigh_trace::probe::{ID, Probe};
 use weigh_trace::record::Record;
 use weigh_trace::value::Value;
@@ -12,7 +14,7 @@ use crate::trace::counts::Totals;
 
 /// The terminal.
 pub struct Table {
-    to: Box<dyn Write>,
+    has_output: bool,
     lines: Vec<u8>,
     has_begun: bool,
 }
@@ -23,11 +25,7 @@ const CHUNK: usize = 64 * 1024;
 impl Table {
     /// On standard output, or on standard error where that is the command's.
     pub fn new(has_output: bool) -> Table {
-        let to: Box<dyn Write> = match has_output {
-            true => Box::new(std::io::stdout()),
-            false => Box::new(std::io::stderr()),
-        };
-        Table { to, lines: Vec::new(), has_begun: false }
+        Table { has_output, lines: Vec::new(), has_begun: false }
     }
 
     fn line(
@@ -73,12 +71,24 @@ impl Sink for Table {
     }
 
     fn end_batch(&mut self) -> anyhow::Result<()> {
-        let written = self.to.write_all(&self.lines).and_then(|()| self.to.flush());
-        self.lines.clear();
-        written.context("cannot write events to the terminal")
+        let lines = std::mem::take(&mut self.lines);
+        let text = String::from_utf8_lossy(&lines);
+        if !self.has_output {
+            // The command's end and signals for it do not wait for a reader; what it has not read in time is
+            // dropped and counted.
+            message::show_rows(&text);
+            return Ok(());
+        }
+        let mut out = std::io::stdout();
+        let written = out.write_all(on_screen(&text, Allowed::Lines).as_bytes());
+        written.and_then(|()| out.flush()).context("cannot write events to the terminal")
     }
 
     fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
-        self.end_batch()
+        self.end_batch()?;
+        if !self.has_output {
+            message::finish_rows();
+        }
+        Ok(())
     }
 }
