@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use weigh_collect::inherited;
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::files;
@@ -46,8 +47,17 @@ pub fn color(stream: &impl std::io::IsTerminal) -> bool {
         && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
+/// Refuses standard output that was closed when weigh was started: what is written there would be lost.
+pub fn check_output() -> anyhow::Result<()> {
+    if inherited::was_closed(1) {
+        bail!("cannot write to standard output: it is closed");
+    }
+    Ok(())
+}
+
 /// Writes to standard output; that nobody reads on (`| head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    check_output()?;
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),
