@@ -3,6 +3,8 @@
 //!
 //! Reads the signals sent to weigh and the changes of its child; emits the child's status.
 
+pub mod command;
+
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,18 +18,10 @@ use weigh_collect::message;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
 
-/// Signals that are passed on to the command.
-pub const FORWARDED: [i32; 7] = [1, 2, 3, 10, 12, 15, 28]; // HUP INT QUIT USR1 USR2 TERM WINCH
-/// A terminal is gone.
-pub const SIGHUP: i32 = 1;
-/// A child has ended or stopped.
-pub const SIGCHLD: i32 = 17;
 /// How a shell's job control stops a command.
 pub const JOB_CONTROL: [i32; 3] = [20, 21, 22]; // TSTP TTIN TTOU
 /// Signals end a wait: this is how long one takes at most, and says nothing to anybody.
 const PAUSE: Duration = Duration::from_secs(60);
-/// What ends weigh when there is no command that could be asked to end.
-const ENDING: [i32; 4] = [1, 2, 3, 15];
 
 /// Waits for the command, if there is one that has not ended, and says how it ended. What was measured until then is
 /// told before: a command that goes on when the time of `--for` is over may do so for days.
@@ -47,13 +41,18 @@ pub struct Started {
     interrupted: bool,
 }
 
+/// Blocks the signals that weigh takes for itself, and reads them from now on.
+pub fn take_signals(hears_of_children: bool) -> anyhow::Result<(SignalMask, SignalReader)> {
+    let taken = signals::taken(hears_of_children);
+    let mask = SignalMask::block(&taken).context("cannot block signals")?;
+    let signals = SignalReader::new(&taken).context("cannot read signals")?;
+    Ok((mask, signals))
+}
+
 impl Foreground {
     /// Takes charge of the signals.
     pub fn prepare() -> anyhow::Result<Foreground> {
-        let mut read = FORWARDED.to_vec();
-        read.push(SIGCHLD);
-        let mask = SignalMask::block(&read).context("cannot block signals")?;
-        let signals = SignalReader::new(&read).context("cannot read signals")?;
+        let (mask, signals) = take_signals(true)?;
         Ok(Foreground { mask, signals })
     }
 
@@ -86,6 +85,7 @@ impl Foreground {
             Ok(child) => Some(child),
             Err(error) => return Ok(Err(error)),
         };
+        child.iter().for_each(|(pid, _)| command::has_begun(*pid));
         Ok(Ok(Started { signals: self.signals, child, status: None, interrupted: false }))
     }
 
@@ -144,7 +144,10 @@ impl Started {
 
     fn changed(&mut self, status: ExitStatus) {
         match status.stopped_signal() {
-            None => self.status = Some(status),
+            None => {
+                command::has_ended(status);
+                self.status = Some(status);
+            }
             // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
             Some(signal) if JOB_CONTROL.contains(&signal) => signals::stop_self(),
             Some(_) => {}
@@ -152,21 +155,12 @@ impl Started {
     }
 
     fn pass_on(&mut self, received: Received, is_of_job: &dyn Fn(u32) -> bool) {
-        if received.signal == SIGCHLD {
-            return; // who has ended or stopped is asked afterwards
-        }
-        let Some((_, pidfd)) = self.child.as_ref().filter(|_| self.status.is_none()) else {
-            self.interrupted |= ENDING.contains(&received.signal);
-            return;
-        };
-        // The terminal has sent it to the command too. But that it is gone, a terminal tells the
-        // leader of the session alone: without weigh that would be the command.
-        let is_for_command = match received.by_kernel {
-            true => received.signal == SIGHUP && signals::leads_session(),
-            false => !is_of_job(received.sender),
-        };
-        if is_for_command {
-            let _ = signals::send(pidfd.as_fd(), received.signal);
+        match self.child.as_ref().filter(|_| self.status.is_none()) {
+            None => self.interrupted |= received.is_ending(),
+            Some((_, pidfd)) if received.is_for_command(is_of_job) => {
+                let _ = received.pass_on(pidfd.as_fd());
+            }
+            Some(_) => {}
         }
     }
 

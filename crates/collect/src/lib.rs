@@ -24,6 +24,7 @@ pub mod footprint;
 pub mod gpu;
 pub mod hardware;
 pub mod host;
+pub mod inherited;
 pub mod inspect;
 pub mod io;
 pub mod job;

@@ -16,7 +16,6 @@ use weigh_schema::call::{CallsReport, CounterState, REPORT, SubsystemState};
 
 use super::each::Each;
 use crate::arguments::CallsArguments;
-use crate::descriptors::Descriptors;
 use crate::foreground::{Foreground, Rest, Started};
 use crate::serving::{self, Place};
 
@@ -45,8 +44,6 @@ pub fn follow(
         (None, 0) => Telling::PLAIN,
         (None, _) => Telling::SLOWEST,
     };
-    // Where each function is a probe of its own it takes some.
-    let descriptors = Descriptors::raise();
     let mut calls = KernelCalls::open_with(wanted, telling, functions)?;
     if !arguments.quiet {
         tell_of_counters(calls.counters());
@@ -79,10 +76,7 @@ pub fn follow(
             foreground.stay()
         }
         None => {
-            let arm = |waiting: &Waiting| {
-                descriptors.give_back(waiting.pid())?;
-                Ok(calls.arm(waiting.pidfd())?)
-            };
+            let arm = |waiting: &Waiting| Ok(calls.arm(waiting.pidfd())?);
             match foreground.start(&arguments.command, &variables, arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),

@@ -40,7 +40,7 @@ use super::recorder::Recorder;
 use super::settings::Settings;
 use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
-use crate::foreground::{FORWARDED, JOB_CONTROL, SIGCHLD, SIGHUP};
+use crate::foreground::{JOB_CONTROL, command, take_signals};
 use crate::io::mount::recorded::Wanted;
 use crate::serving::Helper;
 
@@ -93,12 +93,7 @@ impl Session {
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
             limit.enforced_by = job.mechanism().to_string();
         }
-        let mut read = FORWARDED.to_vec();
-        if !job.waits_for_children() {
-            read.push(SIGCHLD);
-        }
-        let mask = SignalMask::block(&read).context("cannot block signals")?;
-        let signals = SignalReader::new(&read).context("cannot read signals")?;
+        let (mask, signals) = take_signals(!job.waits_for_children())?;
         Ok(Session { settings, announcer, job, io, writer, summary, mask, signals })
     }
 
@@ -120,14 +115,14 @@ impl Session {
         variables.extend(self.io.iter().flat_map(|io| io.variables()));
         let helper = Helper::prepare(self.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
-        let command = &self.settings.arguments.command;
+        let words = &self.settings.arguments.command;
         let group = collectors::make_group(&self.settings, &*self.job);
         let with = With {
             variables: &variables,
             filter: self.job.filter(),
             group: group.as_ref().ok().and_then(|group| group.descriptor()),
         };
-        let waiting = match spawn_with(command, &self.mask, &with) {
+        let waiting = match spawn_with(words, &self.mask, &with) {
             Ok(waiting) => waiting,
             Err(error) => return self.failed_to_start(error),
         };
@@ -161,6 +156,7 @@ impl Session {
             Ok(started) => started,
             Err(error) => return self.failed_to_start(error),
         };
+        command::has_begun(pid);
         let started = Timestamp::now();
         self.announcer.begins(started);
         let reading = self.job.glance();
@@ -356,24 +352,13 @@ impl Running {
     }
 
     fn signal(&mut self, received: Received) {
-        if received.signal == SIGCHLD {
-            return; // who has ended or stopped is asked below
-        }
         if self.main.status.is_some() {
             // The command is gone: this is for weigh, which waits for what was left over.
-            if [1, 2, 3, 15].contains(&received.signal) {
-                self.interrupted = true;
-            }
-            return;
-        }
-        // The terminal has sent it to the command too; so has a process of the job that signals
-        // its own process group.
-        let from_job = || self.job.living().iter().any(|p| p.pid == received.sender);
-        // But that it is gone, a terminal tells the leader of the session alone: without weigh that
-        // would be the command.
-        let to_leader = || received.signal == SIGHUP && signals::leads_session();
-        if if received.by_kernel { to_leader() } else { !from_job() } {
-            let _ = signals::send(self.main.pidfd.as_fd(), received.signal);
+            self.interrupted |= received.is_ending();
+        } else if received
+            .is_for_command(|sender| self.job.living().iter().any(|p| p.pid == sender))
+        {
+            let _ = received.pass_on(self.main.pidfd.as_fd());
         }
     }
 
@@ -399,6 +384,7 @@ impl Running {
     fn main_changed(&mut self, status: ExitStatus) {
         let by = status.stopped_signal();
         if by.is_none() {
+            command::has_ended(status);
             self.main.status = Some(status);
             self.main.ended = Some(Instant::now());
             if self.job.mechanism() != Mechanism::Bpf {

@@ -11,7 +11,6 @@ use super::control::Control;
 use super::counts::Totals;
 use super::running::Running;
 use crate::arguments::TraceArguments;
-use crate::descriptors::Descriptors;
 use crate::foreground::{Foreground, Rest, Started};
 
 /// How often records are taken in that no watermark tells of.
@@ -34,7 +33,6 @@ pub fn follow(
     arguments: &TraceArguments,
     mut stream: Box<dyn Running>,
     control: Control,
-    descriptors: &Descriptors,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
@@ -45,10 +43,7 @@ pub fn follow(
         }
         (None, true) => foreground.stay(),
         (None, false) => {
-            let arm = |waiting: &Waiting| {
-                descriptors.give_back(waiting.pid())?;
-                stream.arm(waiting.pidfd())
-            };
+            let arm = |waiting: &Waiting| stream.arm(waiting.pidfd());
             match foreground.start(&arguments.command, &[], arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),

@@ -7,6 +7,8 @@ use std::ptr::{null, null_mut};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
+use crate::signals;
+
 /// What is asked of each thread: to stop at births, execs and ends. Never that the job is killed
 /// when weigh is. Stops at other system calls are told from signals, where they are asked for.
 const OPTIONS: c_int = libc::PTRACE_O_TRACEFORK
@@ -291,11 +293,22 @@ fn interrupting_signal() -> c_int {
 
 /// Lets this thread be woken from [`wait`] by [`interrupt`], and by no other signal of weigh's.
 pub fn be_interruptible() -> libc::pthread_t {
-    extern "C" fn nothing(_: c_int) {}
-    // SAFETY: the structures are plain data; a handler that does nothing may run at any time.
+    extern "C" fn interrupted(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+        // SAFETY: the kernel gives the handler a whole structure; hand_to_reader may be called in one.
+        unsafe {
+            let is_own = (*info).si_code == libc::SI_TKILL
+                && (*info).si_pid().cast_unsigned() == std::process::id();
+            if !is_own {
+                signals::hand_to_reader(signal, info);
+            }
+        }
+    }
+    // SAFETY: the structures are plain data; the handler may run at any time.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as extern "C" fn(c_int) as usize;
+        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = interrupted;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO;
         libc::sigaction(interrupting_signal(), &action, null_mut());
         let mut all_but_this: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all_but_this);

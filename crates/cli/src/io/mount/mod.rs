@@ -32,6 +32,7 @@ use told::MountIo;
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let telling = &arguments.telling;
+    telling.status.apply();
     super::check_files(telling, arguments.calls.as_deref())?;
     let (json, live) = (super::open_json(telling)?, super::live(telling)?);
     let sinks = Sinks::open(telling, arguments.calls.as_deref())?;
