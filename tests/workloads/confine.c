@@ -8,6 +8,7 @@
  *   profile     a seccomp filter that refuses what the default profiles of container engines do
  *   no-ptrace   a seccomp filter that refuses ptrace, as those profiles do before Linux 4.8
  *   read-only=DIR  every mount is read-only, those of /tmp and /dev/shm too, but for DIR
+ *   shm=SIZE    a /dev/shm of so many bytes, as containers have
  *   hidepid     a /proc that shows nobody the processes of others
  *   no-proc     no /proc
  *   no-rights   no_new_privs
@@ -130,6 +131,15 @@ static void hidepid(void)
 	need(mount("proc", "/proc", "proc", 0, "hidepid=2") == 0, "a /proc with hidepid");
 }
 
+static void small_shm(const char *size)
+{
+	char options[64];
+
+	own_mounts();
+	snprintf(options, sizeof(options), "mode=1777,size=%s", size);
+	need(mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) == 0, "a /dev/shm");
+}
+
 static void no_proc(void)
 {
 	own_mounts();
@@ -153,6 +163,8 @@ static void do_one(const char *what)
 		refuse(ptrace_alone, 1);
 	else if (strncmp(what, "read-only=", 10) == 0)
 		read_only(what + 10);
+	else if (strncmp(what, "shm=", 4) == 0)
+		small_shm(what + 4);
 	else if (strcmp(what, "hidepid") == 0)
 		hidepid();
 	else if (strcmp(what, "no-proc") == 0)

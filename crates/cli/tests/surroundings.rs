@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::{PoisonError, RwLock};
 
 use support::measured::Measured;
-use support::run::Weigh;
-use support::{is_slow, workload, worth_the_time};
+use support::run::{Scratch, Weigh, set_surroundings};
+use support::{is_slow, weigh_for_everybody, workload, worth_the_time};
 use weigh_schema::Quality;
 
 /// Held to change what is the whole machine's; shared by whoever is not to notice.
@@ -95,6 +95,63 @@ fn where_nothing_can_be_written_but_the_recording() {
         let left: Vec<_> = left.flatten().map(|f| f.file_name()).collect();
         assert!(!left.iter().any(|f| f.to_string_lossy().starts_with("weigh-")), "{left:?}");
     }
+}
+
+/// Where the files are that programs share with weigh.
+const SHM: [&str; 4] = ["4k", "64k", "1m", "64m"];
+
+/// What keeps such files, as root and as an ordinary user.
+const SHARING: [(&str, &str); 6] = [
+    ("run -q --mechanism preload", ""),
+    ("run -q --mechanism preload", ",user"),
+    ("run -q --io", ",user"),
+    ("io -q --mechanism preload", ""),
+    ("io -q", ",user"),
+    ("calls -q --mechanism preload", ""),
+];
+
+/// Fills the file system before the loop goes round for the `$WHEN`th time.
+const FILLING: &str = "for ((i = 0; i < 20; i++)); do
+        [ $i = $WHEN ] && dd if=/dev/zero of=/dev/shm/all bs=64k count=2000 2>dd
+        /bin/true || echo $? >>harmed; cat dd >f$i 2>cat; [ $? -le 1 ] || echo $? >>harmed
+    done; exit 7";
+
+/// A page that is touched and finds no room is a SIGBUS, in every program of the job and in weigh.
+#[test]
+fn where_the_job_leaves_no_room_in_dev_shm() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let ways = SHM.iter().flat_map(|size| SHARING.iter().map(move |way| (size, way)));
+    for (round, (size, (way, user))) in ways.enumerate() {
+        let scratch = Scratch::new();
+        let mut command = Command::new(workload("confine"));
+        command.arg(format!("shm={size}{user}")).arg(weigh_for_everybody());
+        command.args(way.split(' ')).args(["--", "bash", "-c", FILLING]);
+        set_surroundings(&mut command, &scratch);
+        let output = command.env("WHEN", (round * 7 % 20).to_string()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way}{user}, {size}: {said}");
+        let harmed = scratch.text("work/harmed");
+        assert!(harmed.is_empty(), "{way}{user}, {size}: {harmed} {said}");
+    }
+}
+
+/// What finds no room is counted, and said beside the values.
+#[test]
+fn processes_without_room_in_dev_shm_are_said_to_be_so() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let script = "dd if=/dev/zero of=/dev/shm/all bs=64k count=2000 2>dd
+        mkfifo p; exec 3<>p
+        for ((i = 0; i < 600; i++)); do read -r <&3 & done
+        for ((i = 0; i < 600; i++)); do echo; done >&3; wait; exit 7";
+    let measured = Weigh::bash(script).within("shm=8m,user").options("--mechanism preload").end();
+    measured.check(measured.status.code() == Some(7), || "expected 7".to_string());
+    let total = measured.value("processes_total");
+    let reason = total.reason.as_deref().unwrap_or_default();
+    measured.check(reason.contains("no place in the shared file"), || format!("{total:?}"));
+    measured.check(total.quality != Quality::Exact, || format!("{total:?}"));
+    measured.is("io_written_bytes_total", 8 << 20);
 }
 
 #[test]

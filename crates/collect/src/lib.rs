@@ -41,6 +41,7 @@ pub mod remains;
 pub mod requirements;
 pub mod rusage;
 mod sentry;
+mod shared_map;
 pub mod signals;
 pub mod spawn;
 mod table;

@@ -99,7 +99,7 @@ pub fn follow(
     let server = Server::new(&shim.socket(), settings)?;
     // Who uses libweigh as well has accounts of his own, which the kernel side keeps apart.
     let helper = Helper::prepare(Mechanism::Bpf);
-    let mut variables = shim.variables();
+    let mut variables = shim.variables(&arguments.command[0]);
     variables.extend(helper.as_ref().map(Helper::variable));
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
@@ -137,7 +137,7 @@ pub fn follow(
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
         functions: None,
-        notes: notes(&calls, of_sockets, total(&cells), shim.not_split())?,
+        notes: notes(&calls, of_sockets, total(&cells), shim)?,
     };
     let rest = Box::new(move || {
         while !started.is_reaped() {
@@ -214,7 +214,7 @@ fn notes(
     calls: &KernelCalls,
     of_sockets: bool,
     seen: u64,
-    not_split: u64,
+    shim: &Shim,
 ) -> Result<Vec<String>, JobError> {
     let mut notes = vec![UNSEEN.to_string()];
     notes.extend(super::not_driven(calls));
@@ -231,9 +231,16 @@ fn notes(
         .collect();
     if !unheard.is_empty() {
         notes.push(format!(
-            "preload: the library was not in {}: static, of other rights, or started without \
-             LD_PRELOAD; none of their calls is in the table",
+            "preload: the library was not in {}: static, of other rights, with a sanitizer's runtime \
+             that must be the first library, or started without LD_PRELOAD; none of their calls is in the table",
             unheard.join(", ")
+        ));
+    }
+    let (not_split, refused) = (shim.not_split(), shim.refused());
+    if refused > 0 {
+        notes.push(format!(
+            "preload: {refused} calls are not in the table: the file that programs count in found no more room on \
+             its file system"
         ));
     }
     if not_split > 0 {

@@ -81,16 +81,33 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Err(error) if telling == Telling::Each => Err(error).context(ONLY_BPF),
             Err(error) if apart == Apart::Threads => Err(error).context(NO_THREADS),
             Err(error) if arguments.command.is_empty() => Err(error.into()),
-            Err(error) => {
-                let library = by_library(arguments).with_context(|| error.to_string())?;
-                notice!(
-                    "the kernel does not tell of reads and writes: {error}. By a library in the \
-                     programs instead (preload)."
-                );
-                Ok(library)
-            }
+            Err(error) => without_kernel(arguments, &error),
         },
     }
+}
+
+/// By a library; where there is no room for what its programs share, by a tracer.
+fn without_kernel(
+    arguments: &IoArguments,
+    error: &FollowError,
+) -> anyhow::Result<Box<dyn FollowIo>> {
+    let no_library = match by_library(arguments) {
+        Ok(library) => {
+            notice!(
+                "the kernel does not tell of reads and writes: {error}. By a library in the programs \
+                 instead (preload)."
+            );
+            return Ok(library);
+        }
+        Err(no_library) => no_library,
+    };
+    let traced = TracedIo::open(Stops::Filtered, Telling::Sums, arguments.by.apart())
+        .with_context(|| format!("{error}; {no_library}"))?;
+    notice!(
+        "the kernel does not tell of reads and writes: {error}. Nor does a library: {no_library}. By a tracer \
+         instead (ptrace), whose price is told."
+    );
+    Ok(Box::new(traced))
 }
 
 /// The kernel side alone sees everybody.

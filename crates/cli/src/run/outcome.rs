@@ -106,7 +106,7 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
     match written {
         Err(error) if settings.arguments.status.require_recording => return Err(error),
         // The command has run: its status is nothing that a full disk decides about.
-        Err(error) => eprintln!("weigh: {}", crate::in_full(&error)),
+        Err(error) => notice!("{}", crate::in_full(&error)),
         Ok(()) => {}
     }
     Ok(status(&summary, settings.arguments.preserve_status))

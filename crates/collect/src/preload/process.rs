@@ -1,14 +1,14 @@
 //! A slot of the shared file in plain words, and its return to those that are free.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
 use super::hidden::{Hidden, shown};
 use super::layout::{
-    FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_USAGE, Life, SLOTS, STATE_ENDED,
-    STATE_EXECED, STATE_REAPED, STATE_RUNNING, STATUS_KNOWN, Shared, Slot, UNTOLD,
+    FLAG_EXECED, FLAG_FILTERED, FLAG_GUEST, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_USAGE, Life, SLOTS,
+    STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, STATUS_KNOWN, Shared, Slot, UNTOLD,
 };
 use super::program;
 
@@ -104,6 +104,11 @@ impl Process {
         self
     }
 
+    /// Whether its memory is that of who made it.
+    pub fn is_guest(&self) -> bool {
+        self.flags & (FLAG_GUEST | FLAG_EXECED) == FLAG_GUEST
+    }
+
     /// Whether it said its last: memory, CPU time and I/O are its own words then.
     pub fn said_its_last(&self) -> bool {
         self.state == STATE_ENDED
@@ -183,7 +188,7 @@ pub fn why_blind(flags: u32) -> Option<&'static str> {
     let reasons = [
         (
             FLAG_OUT_OF_REACH,
-            "the library is out of its reach: another root directory, another mount",
+            "the library is out of its reach: another root directory, another mount, another user",
         ),
         (FLAG_FILTERED, "it has set itself a filter of system calls"),
     ];
@@ -211,7 +216,8 @@ fn command(slot: &Slot) -> Vec<String> {
 
 /// Slots that may hold something.
 pub fn used(shared: &Shared) -> usize {
-    (shared.head.used.load(Ordering::Acquire) as usize).min(SLOTS)
+    let of = |count: &AtomicU32| count.load(Ordering::Acquire) as usize;
+    of(&shared.head.used).min(of(&shared.head.room)).min(SLOTS)
 }
 
 /// Gives a slot back whose process was closed, for others to use it.
