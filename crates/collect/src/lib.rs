@@ -39,6 +39,7 @@ pub mod requirements;
 pub mod rusage;
 mod sentry;
 pub mod signals;
+mod spaces;
 pub mod spawn;
 mod table;
 pub mod trace;
