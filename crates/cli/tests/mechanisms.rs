@@ -431,3 +431,77 @@ fn a_static_program_is_a_blind_spot_that_is_named() {
     let reason = status.and_then(|status| status.reason.clone()).unwrap_or_default();
     measured.check(reason.contains("fill-static"), || format!("not named in '{reason}'"));
 }
+
+/// The two bounds that a reason states, if it does.
+fn bounds(reason: &str) -> Option<(f64, f64)> {
+    let part = reason.split_once("between ").or(reason.split_once("at least "))?.1;
+    let mut numbers = part.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+/// Children of clone(2) with CLONE_VM are processes without memory of their own.
+#[test]
+fn processes_of_one_address_space_hold_it_once() {
+    let hold = patience(1.0).as_millis();
+    for by in ["ptrace", "preload", "poll"] {
+        let line = format!("shared 6 120000000 vm {hold}");
+        let measured = followed(by, &line).options("--limit memory_peak_bytes=300MB").end();
+        measured.check(measured.status.code() == Some(0), || {
+            format!("{by}: ended for a limit that it did not pass")
+        });
+        let truth = measured.truth("own_rss_bytes");
+        for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+            measured.is_near(metric, truth, 0.01);
+            let reason = measured.value(metric).reason.clone().unwrap_or_default();
+            if let Some((low, high)) = bounds(&reason) {
+                let truth = truth as f64;
+                measured.check(low <= truth * 1.005 && truth * 0.995 <= high, || {
+                    format!("{by}: {metric} is {reason}")
+                });
+            }
+        }
+        if by == "ptrace" {
+            is_exact(&measured, "memory_peak_bytes");
+        }
+    }
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_has_memory() {
+    let hold = patience(1.0).as_millis();
+    for by in ["poll", "ptrace", "preload"] {
+        let measured = followed(by, &format!("fill 90000000 leader {hold}")).end();
+        let truth = measured.truth("peak_rss_bytes");
+        for metric in ["memory_peak_process_rss_bytes", "memory_peak_bytes"] {
+            measured.is_near(metric, truth, 0.01);
+        }
+        let row = &measured.processes()[0];
+        let of_row = row.metrics.get("memory_peak_process_rss_bytes").map(|size| size.as_f64());
+        measured.check(of_row.is_some_and(|size| size >= 90e6), || format!("{by}: {of_row:?}"));
+    }
+}
+
+/// One that was only seen as a zombie had memory, but nobody knows how much.
+#[test]
+fn no_row_has_a_memory_of_0() {
+    let line = "for i in {1..40}; do /bin/true; done";
+    for by in ["poll", "ptrace", "preload"] {
+        for row in script(by, line).measure().processes() {
+            let size = row.metrics.get("memory_peak_process_rss_bytes").map(|size| size.as_f64());
+            assert!(size.is_none_or(|size| size > 0.0), "{by}: {row:?}");
+        }
+    }
+}
+
+/// The kernel's own count says so for the whole machine.
+#[test]
+fn where_nobody_was_killed_for_want_of_memory_no_process_of_the_job_was() {
+    for by in ["ptrace", "preload", "poll"] {
+        let measured = followed(by, "fill 1000000").measure();
+        let value = measured.value("oom_kills_total");
+        let is_known = value.quality == Quality::Exact && value.number() == Some(0.0);
+        // Others may be killed meanwhile.
+        let is_told = value.quality == Quality::Unavailable && value.reason.is_some();
+        measured.check(is_known || is_told, || format!("{by}: {value:?}"));
+    }
+}

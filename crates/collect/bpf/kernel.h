@@ -110,9 +110,12 @@ struct task_delay_info {
 	__u64 blkio_delay, swapin_delay, freepages_delay;
 };
 
+struct mm_struct;
+
 struct signal_struct {
 	unsigned int flags;
 	int group_exit_code;
+	struct mm_struct *oom_mm; /* of a victim of the OOM killer */
 };
 
 struct ns_common {
@@ -162,6 +165,7 @@ typedef struct {
 struct mm_struct {
 	unsigned long total_vm, hiwater_vm;
 	unsigned long arg_start, arg_end;
+	atomic_long_t hugetlb_usage; /* with CONFIG_HUGETLB_PAGE; in pages of the usual size */
 };
 
 /* Since 6.2 (f1a7941243c1) a resident size is a counter spread over the CPUs. */

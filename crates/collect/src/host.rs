@@ -50,6 +50,12 @@ pub fn process_name(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
 }
 
+/// How many processes this machine's kernel has killed for want of memory since it was started, if it counts them.
+pub fn oom_kills() -> Option<u64> {
+    let text = procfs::read("/proc/vmstat").ok()?;
+    procfs::number_after(&text, b"oom_kill ")
+}
+
 /// The user this process runs as.
 pub fn current_user() -> String {
     user_name(rustix::process::getuid().as_raw())

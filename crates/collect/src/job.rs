@@ -204,10 +204,21 @@ impl KernelJob {
         let maps = &self.skeleton.maps;
         // Where one goes meanwhile, the kernel begins with the first again.
         let keys: BTreeSet<Vec<u8>> = maps.processes.keys().collect();
-        keys.iter()
-            .filter_map(|key| maps.processes.lookup(key, MapFlags::ANY).ok().flatten())
-            .filter_map(|value| weigh_parse::job::process(&value, started))
-            .collect()
+        keys.iter().filter_map(|key| self.process(key, started)).collect()
+    }
+
+    /// A process as it is now.
+    fn process(&self, key: &[u8], started: u64) -> Option<ProcessEnd> {
+        let maps = &self.skeleton.maps;
+        let value = maps.processes.lookup(key, MapFlags::ANY).ok().flatten()?;
+        let mut process = weigh_parse::job::process(&value, started)?;
+        let (mm, id) = weigh_parse::job::address_space(&value)?;
+        let memory = maps.memories.lookup(&mm.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        let memory: Option<types::memory> = memory.and_then(|value| layout::from_bytes(&value));
+        if let Some(memory) = memory.filter(|m| m.id == id && process.ended_ns.is_none()) {
+            layout::set_peaks(&mut process, key, &memory);
+        }
+        Some(process)
     }
 
     fn read_job(&self) -> JobReading {

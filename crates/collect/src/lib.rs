@@ -43,6 +43,7 @@ pub mod rusage;
 mod sentry;
 mod shared_map;
 pub mod signals;
+mod spaces;
 pub mod spawn;
 mod table;
 pub mod trace;

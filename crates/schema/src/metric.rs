@@ -291,13 +291,25 @@ metrics! {
 
     memory_peak_bytes: Peak Bytes in Memory, Formula::JobRule, series "memory_bytes";
         help "greatest memory held at one moment, shared pages counted once"
-        counts "The greatest sum, at one moment, of the resident memory of all processes of the job, memory that they share counted once. Followed at every update of the kernel's own counters (`kmem:rss_stat`). Pages can only be shared through a file, through shared memory, or by a fork; the kernel side keeps a lower bound without any of these besides an upper bound with all. Where the two meet within 1 % the value is exact. Where they do not, the pages are looked at (`/proc/PID/pagemap`) when a new peak is reached, and the reason gives the bounds. Until the first look the series shows the upper bound."
+        counts "The greatest sum, at one moment, of the resident memory of all processes of the job, memory that they share counted once. Followed at every update of the kernel's own counters (`kmem:rss_stat`). Pages can only be shared through a file, through shared memory, or by a fork; the kernel side keeps a lower bound without any of these besides an upper bound with all. Where the two meet within 1 % the value is exact. Where they do not, the pages are looked at (`/proc/PID/pagemap`) when a new peak is reached, and the reason gives the bounds; without such a look near the peak, what a fork inherited is counted once, and the value is `estimated`. Processes that use one address space (after vfork, or clone with CLONE_VM) hold it once. What no process maps is in no resident size and not in it: files in memory (memfd, tmpfs, /dev/shm) that are written and read without a mapping, and page cache; `memory_peak_cgroup_bytes` has them. Nor are huge pages of hugetlbfs: see `memory_peak_hugetlb_bytes`; where there were any the value is not exact."
+    memory_peak_anonymous_bytes: Gauge Bytes in Memory, Formula::JobRule;
+        help "anonymous memory in the peak"
+        counts "Of `memory_peak_bytes`, at the moment of the peak: heap, stacks and what else belongs to no file. With `memory_peak_shared_bytes` it is what the job cannot do without: the kernel can only swap it out. With fewer bytes (and no swap) the job would not have lived; how much more it needs depends on how often it comes back to its files. Exact where `memory_peak_bytes` is; else memory that was counted more than once is taken from what can be shared. Where the kernel does not follow the job, as it was at the look that found the greatest sum."
+    memory_peak_shared_bytes: Gauge Bytes in Memory, Formula::JobRule;
+        help "shared memory in the peak"
+        counts "Of `memory_peak_bytes`, at the moment of the peak: mapped pages of shared anonymous memory, System V segments, memfd and tmpfs. See `memory_peak_anonymous_bytes`."
+    memory_peak_file_bytes: Gauge Bytes in Memory, Formula::JobRule;
+        help "file pages in the peak, which the kernel can take back"
+        counts "Of `memory_peak_bytes`, at the moment of the peak: mapped pages of files on storage, programs and libraries included. The kernel can drop them, or write them back, and read them again when they are needed. See `memory_peak_anonymous_bytes`."
+    memory_peak_hugetlb_bytes: Peak Bytes in Memory, Formula::JobRule;
+        help "greatest sum of huge pages of hugetlbfs seen"
+        counts "The greatest sum seen of the huge pages of hugetlbfs (MAP_HUGETLB, SHM_HUGETLB, files of a hugetlbfs) that the job's address spaces have mapped; a page that several map counts for each. They are in no resident size, so in no other value but that of a control group's own controller. Looked at (`mm->hugetlb_usage`) when a resident size changes, at each sample and when a process ends; without BPF in `/proc/PID/status` now and then. Transparent huge pages are ordinary memory, and in `memory_peak_bytes`."
     memory_peak_rss_sum_bytes: Peak Bytes in Memory, Formula::JobRule, series "memory_rss_sum_bytes";
         help "greatest sum of resident sizes at one moment"
-        counts "The greatest sum, at one moment, of the resident sizes of all processes of the job; memory that n processes share is counted n times. Followed at every update of the kernel's own counters. On kernels from 6.2 on a counter is spread over the CPUs and an update is seen when a CPU's share passes its batch (max(32, 2 × CPUs) pages); it is then read exactly."
+        counts "The greatest sum, at one moment, of the resident sizes of all processes of the job; memory that n processes share is counted n times, but an address space that they share (vfork, CLONE_VM) once. Followed at every update of the kernel's own counters. On kernels from 6.2 on a counter is spread over the CPUs and an update is seen when a CPU's share passes its batch (max(32, 2 × CPUs) pages); it is then read exactly."
     memory_peak_process_rss_bytes: Peak Bytes in Memory, Formula::ProcessRule;
         help "greatest resident size of a single process"
-        counts "The greatest resident size (file, anonymous and shared memory pages) that any one process of the job reached."
+        counts "The greatest resident size (file, anonymous and shared memory pages) that any one process of the job reached, in whatever program. In the table of processes: that of the program that the process ended as; what it held before it executed that, such as the copy of the memory of who started it, is not in it, nor is memory that it only used as the guest of another process (after vfork, or clone with CLONE_VM): then it is null."
     memory_peak_cgroup_bytes: Peak Bytes in Memory, Formula::JobRule;
         help "greatest memory charged to the job's control group"
         counts "The peak that the memory controller recorded for a control group that holds the job and nothing else (`memory.peak`, or `memory.max_usage_in_bytes`); page cache and kernel memory included."
@@ -307,6 +319,10 @@ metrics! {
     memory_peak_swap_bytes: Peak Bytes in Memory, Formula::ProcessRule, series "memory_swap_bytes";
         help "greatest sum of swapped-out memory at one moment"
         counts "The greatest sum, at one moment, of the swap entries of all processes of the job, from the same counter updates."
+
+    oom_kills_total: Counter Count in Memory, Formula::JobRule;
+        help "processes killed for want of memory"
+        counts "Processes of the job that the kernel killed for want of memory, of the machine or of a control group, whether or not the job went on without them; the reason names them. Followed at each end: a process counts that had been chosen (`signal->oom_mm`) and died of SIGKILL. Without BPF: the count of the job's own control group (`--cgroup`), or none where the machine's own count (`oom_kill` in `/proc/vmstat`) has not changed meanwhile."
 
     io_read_bytes_total: Counter Bytes in Io, sum(&[ReadChars, SocketReadChars, UringReadChars, OtherReadChars], 1.0), series "io_read_bytes_total";
         help "bytes read by calls"

@@ -11,6 +11,7 @@ mod facts;
 mod follow;
 mod limits_file;
 mod looks;
+mod oom;
 mod opened;
 mod outcome;
 mod recorder;

@@ -117,15 +117,16 @@ impl Recorder {
     }
 
     /// A new peak of memory.
-    pub fn peak(&mut self, at_ns: u64, rss_sum: u64, floor: u64) {
-        let samples = self.series.peak_samples(rss_sum, floor);
+    pub fn peak(&mut self, at_ns: u64, rss_sum: u64, floor: u64, spaces: u64) {
+        let samples = self.series.peak_samples(rss_sum, floor, spaces);
         self.samples(at_ns, samples);
     }
 
     /// A look at shared pages.
     pub fn look(&mut self, look: SharedMemoryReading) {
         self.series.shared(&look);
-        self.samples(look.at_ns, self.series.peak_samples(look.rss_sum_bytes, look.union_bytes));
+        let samples = self.series.peak_samples(look.rss_sum_bytes, look.union_bytes, look.spaces);
+        self.samples(look.at_ns, samples);
         self.looks.push(look);
     }
 

@@ -34,6 +34,7 @@ use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
 use super::looks::{self, Looks};
+use super::oom::OomKills;
 use super::opened::Opened;
 use super::outcome::Conclusion;
 use super::recorder::Recorder;
@@ -152,6 +153,7 @@ impl Session {
             return Err(error.into());
         }
         others.iter_mut().for_each(|other| other.collector.begin());
+        let oom = OomKills::begin();
         let (pid, pidfd) = match waiting.go() {
             Ok(started) => started,
             Err(error) => return self.failed_to_start(error),
@@ -194,6 +196,7 @@ impl Session {
             snapshots,
             announcer: self.announcer,
             looks: Looks::new(memory_limit),
+            oom,
             opened: Opened::default(),
             begun: Instant::now(),
             last_tick: None,
@@ -262,6 +265,7 @@ struct Running {
     snapshots: Option<Snapshots>,
     announcer: Announcer,
     looks: Looks,
+    oom: OomKills,
     opened: Opened,
     watch: LimitWatch,
     enforcer: Enforcer,
@@ -459,13 +463,15 @@ impl Running {
                 Event::ProcessEnd(process) => {
                     let now = process.ended_ns.unwrap_or(0);
                     self.recorder.process(&process, now);
+                    self.oom.ended(&process);
                     self.opened.ended(process.pid, &mut *self.job, &mut self.recorder);
                     if self.is_concluding {
                         self.written.insert((process.pid, process.started_ns));
                     }
                 }
                 Event::Peak { at_ns, rss_sum, floor } => {
-                    self.recorder.peak(at_ns, rss_sum, floor);
+                    let spaces = self.job.glance().memory.spaces;
+                    self.recorder.peak(at_ns, rss_sum, floor, spaces);
                     if self.settings.wants(Collector::Pages) {
                         self.looks.peak(rss_sum, floor);
                     }

@@ -11,8 +11,8 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::calls::Findings;
 use super::guard::Guard;
-use super::peak::UpperBound;
-use super::process::{Process, Thread};
+use super::peak::{Held, UpperBound};
+use super::process::{Memory, Process, Thread};
 use crate::clock::Moment;
 
 /// A process that is not traced, and why.
@@ -33,7 +33,7 @@ pub struct Untraced {
 pub enum Birth {
     /// A thread.
     Thread,
-    /// A process that uses its parent's memory until its exec.
+    /// A process that uses its parent's memory, until its exec or for good.
     Sharing,
     /// A process with memory of its own; what it got from its parent: all, and the part that is
     /// neither a file's nor shared memory.
@@ -78,6 +78,8 @@ pub struct Job {
     pub calls: Findings,
     /// Whether CPU time had to be taken from clock ticks.
     pub cpu_by_ticks: bool,
+    /// Why processes with one address space may have been taken for several.
+    pub not_compared: Option<String>,
     /// Limits on how many there may be.
     pub guard: Guard,
     /// What weigh itself held when it made the process for the command.
@@ -110,6 +112,7 @@ impl Job {
             unseen_io: 0,
             calls: Findings::default(),
             cpu_by_ticks: false,
+            not_compared: None,
             guard: Guard::new(),
             inherited,
             upper: UpperBound::default(),
@@ -164,6 +167,9 @@ impl Job {
             parent.is_plain = false;
             child.ancestor = Some(process);
             child.uid = parent.uid;
+            if birth == Birth::Sharing {
+                child.space = parent.space;
+            }
         }
         self.processes.insert(pid, child);
         let population = &mut self.population;
@@ -184,13 +190,32 @@ impl Job {
             }
         }
         let at_ns = self.now_ns();
+        let new_space = self.new_id();
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let own_before = pid != self.main || process.execs > 0;
-        let held = if own_before { process.memory.held() } else { 0 };
+        let before = (process.space, process.memory);
+        let held = if own_before { before.1.held() } else { Held::default() };
+        if held.spaces > 0 {
+            self.single.0 = self.single.0.max(before.1.virtual_peak);
+            self.single.1 = self.single.1.max(before.1.swap_peak);
+        }
         self.upper.end(process.moment, held);
         process.moment = self.upper.begin();
-        process.executes(held, &command);
+        process.executes(held.bytes, new_space, &command);
+        self.hand_over(before.0, before.1);
         self.events.push_back(Event::Exec { pid, at_ns, command, cut });
+    }
+
+    /// A process is done with an address space. One that has only used it has it for its own now.
+    fn hand_over(&mut self, space: u64, memory: Memory) {
+        if memory.is_shared {
+            return;
+        }
+        let users = self.processes.values_mut().filter(|p| p.space == space && p.memory.is_shared);
+        let Some(heir) = users.min_by_key(|process| process.id) else { return };
+        heir.memory = memory;
+        self.upper.end(heir.moment, Held::default());
+        heir.moment = self.upper.begin();
     }
 
     /// A thread is no more; its last counters are those it was last given.
@@ -217,8 +242,9 @@ impl Job {
         let now_ns = self.now_ns();
         let Some(mut process) = self.processes.remove(&pid) else { return };
         let is_copy_of_weigh = pid == self.main && process.execs == 0;
-        let held = if is_copy_of_weigh { 0 } else { process.memory.held() };
+        let held = if is_copy_of_weigh { Held::default() } else { process.memory.held() };
         self.upper.end(process.moment, held);
+        self.hand_over(process.space, process.memory);
         let not_its_own = if pid == self.main {
             // weigh's own copy grows until it has become the command, by what it touches: by
             // libraries, a few MiB at most.
@@ -226,13 +252,13 @@ impl Job {
         } else {
             process.descendants_peak
         };
-        let (peak, missing) = process.peak(held, reach, not_its_own);
-        self.missing.end(process.missing, missing);
-        process.memory.resident_peak = peak;
-        self.process_peak = self.process_peak.max(peak);
+        let peak = process.peak(held.bytes, reach, not_its_own);
+        self.missing.end(process.missing, Held { bytes: peak.missing, ..Held::default() });
+        process.memory.resident_peak = peak.last;
+        self.process_peak = self.process_peak.max(peak.greatest);
         self.single.0 = self.single.0.max(process.memory.virtual_peak);
         self.single.1 = self.single.1.max(process.memory.swap_peak);
-        self.part_from_family(&process, peak);
+        self.part_from_family(&process, peak.greatest);
         self.forget(&mut process, now_ns);
         let end = process.row(Some(now_ns), status);
         self.events.push_back(Event::ProcessEnd(Box::new(end)));
@@ -253,8 +279,9 @@ impl Job {
             self.ended.set(counter, self.ended.get(counter) - by_ended_threads);
             process.counters.set(counter, by_ended_threads + seen.get(counter));
         }
-        self.upper.end(process.moment, 0);
-        self.missing.end(process.missing, 0);
+        self.upper.end(process.moment, Held::default());
+        self.missing.end(process.missing, Held::default());
+        self.hand_over(process.space, process.memory);
         self.part_from_family(&process, 0);
         self.forget(&mut process, now_ns);
         self.population.processes_total -= 1;
@@ -295,15 +322,15 @@ impl Job {
     }
 
     /// No sum of resident sizes was ever greater.
-    pub fn upper_bound(&self) -> u64 {
-        let held: HashMap<u64, u64> = self
+    pub fn upper_bound(&self) -> Held {
+        let held: HashMap<u64, Held> = self
             .processes
             .values()
             .filter(|p| p.pid != self.main || p.execs > 0)
             .map(|p| (p.moment, p.memory.held()))
             .collect();
         let of = |moment| held.get(&moment).copied().unwrap_or_default();
-        self.upper.with_living(of) + self.missing.with_living(|_| 0)
+        self.upper.with_living(of) + self.missing.with_living(|_| Held::default())
     }
 
     /// The greatest resident size that one process is known to have had.

@@ -262,17 +262,6 @@ pub fn take(tid: u32) -> Option<Ended> {
     })
 }
 
-/// Whether two processes use the same memory; none if the kernel does not say.
-pub fn share_memory(a: u32, b: u32) -> Option<bool> {
-    const KCMP_VM: c_long = 1;
-    // SAFETY: the call reads no memory of ours.
-    match unsafe { libc::syscall(libc::SYS_kcmp, a as c_long, b as c_long, KCMP_VM, 0, 0) } {
-        0 => Some(true),
-        1..=3 => Some(false),
-        _ => None,
-    }
-}
-
 /// No SIGCHLD for children that merely stop: a traced job does so all the time, and weigh asks the
 /// tracer. The job is not touched by it: an exec sets the handling of signals anew.
 pub fn hear_of_ends_only() {

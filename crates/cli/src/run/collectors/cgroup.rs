@@ -62,6 +62,7 @@ impl JobCollector for Group {
             Err(error) => Value::unavailable(unit, error.to_string()),
         };
         findings.given.insert(PEAK.to_string(), value);
+        findings.oom_kills = self.0.oom_kills();
         cgroup::status(self.0.remove().as_ref().copied())
     }
 }

@@ -87,6 +87,8 @@ pub struct Findings {
     pub notes: Vec<Note>,
     /// What was read and written.
     pub io: Option<Box<IoFound>>,
+    /// Processes that were killed for want of memory, by the count of the job's own control group.
+    pub oom_kills: Option<u64>,
 }
 
 impl Findings {

@@ -70,11 +70,17 @@ impl Running {
         }
         self.opened.finish(&mut *self.job, &mut self.recorder);
         findings.notes.extend(self.job.notes());
+        self.oom.finish(self.job.mechanism(), &mut findings);
         if self.settings.wants(Collector::Pages) {
             statuses.push(self.looks.status());
         }
         let memory = &reading.memory;
-        self.recorder.peak(memory.rss_sum_peak_at_ns, memory.rss_sum_peak, memory.floor_peak);
+        self.recorder.peak(
+            memory.rss_sum_peak_at_ns,
+            memory.rss_sum_peak,
+            memory.floor_peak,
+            memory.spaces_at_peak,
+        );
 
         let summary = &mut self.summary;
         summary.job.ended = Timestamp::from_nanosecond(self.recorder.epoch(ended_ns).into()).ok();
