@@ -143,13 +143,15 @@ pub fn file_use(
     let totals = totals(book, &row.numbers, moves_unseen);
     FileUse {
         name: book.name_of(file),
+        later_name: book.later_name(file).map(str::to_string),
         object: book.object_of(file, row.object),
         pid: who.pid,
         tid: told_tid(who),
         process: book.process_name(who.pid).to_string(),
         device: file.device,
         inode: file.inode,
-        is_deleted: row.is_deleted,
+        generation: Some(file.generation),
+        is_deleted: book.is_deleted(file).unwrap_or(row.is_deleted),
         sources: row.sources.mechanisms(),
         moved_quality: moved_quality(&totals.by_calls, moves_unseen),
         read_strides: strides(&row.directions[0]),

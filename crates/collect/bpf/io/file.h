@@ -185,6 +185,24 @@ static __always_inline void name_socket(struct io_told_name *name, struct file *
 	}
 }
 
+/* What a regular file is called now: its name and its folder, as one number. Of others it is the same each time. */
+static __always_inline __u64 name_mark(struct io_file *found)
+{
+	struct dentry *dentry, *folder;
+	struct file *file = found->file;
+	struct dentry___io *named;
+	__u64 mark;
+
+	if ((found->mode & S_IFMT) != S_IFREG)
+		return 1;
+	dentry = BPF_CORE_READ(file, f_path.dentry);
+	named = (void *)dentry;
+	mark = BPF_CORE_READ(named, d_name.hash_len);
+	folder = BPF_CORE_READ(dentry, d_parent);
+	named = (void *)folder;
+	return mark ^ BPF_CORE_READ(named, d_inode, i_ino) * 0x9e3779b97f4a7c15ULL;
+}
+
 static __noinline int tell_name(struct io_file *found)
 {
 	struct io_key key = {
@@ -198,9 +216,13 @@ static __noinline int tell_name(struct io_file *found)
 	struct vfsmount *mount;
 	struct climb climb;
 	__u32 zero = 0, length;
-	__u8 yes = 1;
+	__u64 mark, *told;
 
-	if (!file || bpf_map_lookup_elem(&named, &key))
+	if (!file)
+		return 0;
+	told = bpf_map_lookup_elem(&named, &key);
+	mark = name_mark(found);
+	if (told && *told == mark)
 		return 0;
 	name = bpf_map_lookup_elem(&name_scratch, &zero);
 	if (!name)
@@ -231,7 +253,7 @@ static __noinline int tell_name(struct io_file *found)
 		add(&tally.lost_names, 1);
 		return 0;
 	}
-	bpf_map_update_elem(&named, &key, &yes, BPF_ANY);
+	bpf_map_update_elem(&named, &key, &mark, BPF_ANY);
 	return 0;
 }
 

@@ -48,6 +48,12 @@ static __always_inline void maps_program(struct task_struct *task)
 	doubt_ahead(&file);
 }
 
+/* A process is called as its first thread is: others may have names of their own. */
+static __always_inline void name_process(struct io_process *process, struct task_struct *task)
+{
+	BPF_CORE_READ_STR_INTO(&process->name, task, group_leader, comm);
+}
+
 /* A thread more of its process, which may be new. */
 static __always_inline void enroll(struct task_struct *task, __u32 parent, bool is_apart)
 {
@@ -62,7 +68,7 @@ static __always_inline void enroll(struct task_struct *task, __u32 parent, bool 
 	}
 	fresh.is_apart = is_apart;
 	fresh.started = bpf_ktime_get_ns();
-	bpf_probe_read_kernel(fresh.name, sizeof(fresh.name), task->comm);
+	name_process(&fresh, task);
 	if (bpf_map_update_elem(&processes, &fresh.pid, &fresh, BPF_NOEXIST)) {
 		known = process_of(task->tgid);
 		if (known)
@@ -106,7 +112,7 @@ int BPF_PROG(member__exec, struct task_struct *task)
 	process = process_of(task->tgid);
 	if (process) {
 		process->is_apart = is_closed(task);
-		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+		name_process(process, task);
 	}
 	maps_program(task);
 	return 0;
@@ -192,7 +198,7 @@ int BPF_PROG(member__exit, struct task_struct *task)
 	}
 	if (is_last) {
 		process->ended = bpf_ktime_get_ns();
-		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+		name_process(process, task);
 		tell_process(process);
 	}
 	/* Its memory is given back later: what it has mapped may become dirty by that. */

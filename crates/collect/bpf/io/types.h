@@ -32,6 +32,16 @@ struct file___since_6_13 {
 struct inode___io {
 	unsigned int i_nlink;
 	__u32 i_rdev;
+	unsigned long long i_blocks;
+};
+
+struct qstr___io {
+	__u64 hash_len; /* of the name: a hash, and how long it is */
+};
+
+struct dentry___io {
+	struct inode *d_inode;
+	struct qstr___io d_name;
 };
 
 /* Nothing but a pointer: so an element of an array of pointers can be followed. */

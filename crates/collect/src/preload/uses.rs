@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weigh_schema::event::ProcessEnd;
-use weigh_schema::io::{Event, FileId, Numbers, Process, Tally, Transfer, Use};
+use weigh_schema::io::{Event, Field, FileId, Numbers, Process, Tally, Transfer, Use};
 
 use super::hidden::{Hidden, shown};
 use super::layout::{FLAG_AIO, FLAG_URING};
@@ -89,7 +89,8 @@ pub struct Uses {
     pace: Pace,
     began_ns: u64,
     arrived: Vec<Event>,
-    named: HashSet<FileId>,
+    /// What files were called last, and when who called them so began to use them.
+    named: HashMap<FileId, (u64, String)>,
     living: Vec<Process>,
     /// The slots of those, and of those that have just ended, and when their processes were started.
     owners: HashMap<usize, u64>,
@@ -112,7 +113,7 @@ impl Uses {
             ticks,
             began_ns: crate::clock::monotonic_ns(),
             arrived: Vec::new(),
-            named: HashSet::new(),
+            named: HashMap::new(),
             living: Vec::new(),
             owners: HashMap::new(),
             hidden: Hidden::default(),
@@ -239,7 +240,7 @@ impl Uses {
                 USE_DONE => self.hand_over(index),
                 USE_OPEN if gone.contains(&self.owner(index)) => self.hand_over(index),
                 USE_BEGUN if gone.contains(&self.owner(index)) => self.give_back(index),
-                USE_OPEN => self.tell_name(&self.read(index)),
+                USE_OPEN => self.tell_first_name(&self.read(index)),
                 _ => {}
             }
         }
@@ -252,8 +253,9 @@ impl Uses {
 
     fn hand_over(&mut self, index: usize) {
         let words = self.read(index);
-        self.tell_name(&words);
+        self.tell_first_name(&words);
         if let Some(used) = self.used_of(&words) {
+            self.tell_later_name(&words, used.numbers.get(Field::First));
             self.given.fold(&used.numbers);
             self.arrived.push(Event::Used(Box::new(used)));
         }
@@ -278,10 +280,25 @@ impl Uses {
         }
     }
 
-    fn tell_name(&mut self, words: &Words) {
-        if !self.named.contains(&words.file()) {
-            self.named.insert(words.file());
-            self.arrived.push(Event::Named(words.named()));
+    fn tell_first_name(&mut self, words: &Words) {
+        if !self.named.contains_key(&words.file()) {
+            let named = words.named();
+            self.named.insert(named.file, (0, named.name.clone()));
+            self.arrived.push(Event::Named(named));
+        }
+    }
+
+    /// Who began to use it later than others may know it by another name.
+    fn tell_later_name(&mut self, words: &Words, first_ns: u64) {
+        let named = words.named();
+        let Some((told_ns, told)) = self.named.get_mut(&named.file) else { return };
+        if *told_ns > first_ns {
+            return;
+        }
+        *told_ns = first_ns;
+        if *told != named.name {
+            told.clone_from(&named.name);
+            self.arrived.push(Event::Named(named));
         }
     }
 

@@ -117,6 +117,53 @@ pub fn at_call(tid: u32) -> Option<AtCall> {
     }
 }
 
+/// What became of the call in which a thread was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastCall {
+    /// It was not made, or would have been made again.
+    NotMade,
+    /// It was made: what came of it, or the number of the error.
+    Made(Result<u64, c_int>),
+}
+
+/// The same of a thread that is stopped at its end; none if its registers cannot be read.
+pub fn last_call(tid: u32) -> Option<LastCall> {
+    const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+    let not_begun = -i64::from(libc::ENOSYS);
+    Some(match register_of_result(tid)? {
+        value if value == not_begun || RESTARTS.contains(&value) => LastCall::NotMade,
+        error @ -4095..0 => LastCall::Made(Err(-error as c_int)),
+        value => LastCall::Made(Ok(value.cast_unsigned())),
+    })
+}
+
+/// The register in which a stopped thread's call leaves what it returns.
+#[cfg(target_arch = "x86_64")]
+fn register_of_result(tid: u32) -> Option<i64> {
+    // SAFETY: the kernel writes registers of this machine, those of a 32-bit program too; all of their bits are numbers.
+    unsafe {
+        let mut registers: libc::user_regs_struct = std::mem::zeroed();
+        let request = libc::PTRACE_GETREGS;
+        let got = libc::ptrace(request, tid as pid_t, 0, &raw mut registers);
+        (got >= 0).then_some(registers.rax.cast_signed())
+    }
+}
+
+/// The same; of a 32-bit program the registers are fewer, and others.
+#[cfg(not(target_arch = "x86_64"))]
+fn register_of_result(tid: u32) -> Option<i64> {
+    const NT_PRSTATUS: usize = 1;
+    // SAFETY: the kernel writes no more than the given length, into plain data; all of its bits are numbers.
+    unsafe {
+        let mut registers: libc::user_regs_struct = std::mem::zeroed();
+        let length = size_of_val(&registers);
+        let mut part = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: length };
+        let request = libc::PTRACE_GETREGSET;
+        let got = libc::ptrace(request, tid as pid_t, NT_PRSTATUS, &raw mut part);
+        (got >= 0 && part.iov_len == length).then_some(registers.regs[0].cast_signed())
+    }
+}
+
 /// Some bytes of a stopped thread's memory.
 pub fn read_memory<const N: usize>(tid: u32, address: u64) -> Option<[u8; N]> {
     let mut bytes = [0; N];

@@ -4,11 +4,13 @@
 //! synchronised, for a process of the job may serve it.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::net::{AddressFamily, SocketAddrAny, getpeername, getsockname, sockopt};
 use weigh_schema::io::{FileId, Object};
 
+use crate::io::last_look::birth;
 use crate::ptrace::calls::descriptor::{self, Name};
 
 /// How the kernel marks a path that leads nowhere any more.
@@ -48,27 +50,46 @@ pub fn referred(tid: u32, fd: i32) -> Result<Referred, Unknown> {
     }
     let name = Name::of("fd", tid, fd);
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::BTIME;
-    let stat = rustix::fs::statx(CWD, name.text(), flags, wanted).map_err(|error| match error {
+    let stat = rustix::fs::statx(CWD, name.text(), flags, WANTED).map_err(|error| match error {
         rustix::io::Errno::NOENT => Unknown::Nothing,
         _ => Unknown::Hidden,
     })?;
+    Ok(of_stat(&stat))
+}
+
+const WANTED: StatxFlags =
+    StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::NLINK).union(StatxFlags::BTIME);
+
+fn of_stat(stat: &Statx) -> Referred {
     let number = |major: u32, minor: u32| major << 20 | minor;
-    let is_born = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let seconds = stat.stx_btime.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
-    let born = seconds.wrapping_add(stat.stx_btime.tv_nsec.into());
     let object =
         Object::of_mode(stat.stx_mode.into(), number(stat.stx_rdev_major, stat.stx_rdev_minor));
-    Ok(Referred {
+    Referred {
         file: FileId {
             device: number(stat.stx_dev_major, stat.stx_dev_minor),
-            // Numbers of inodes are given again; two of the same number were not made at the same time.
-            generation: if is_born { born as u32 } else { 0 },
+            // Numbers of inodes are given again, perhaps within the tick that times are kept by: see `Counts::kept_apart`.
+            generation: birth(stat),
             inode: stat.stx_ino,
         },
         object,
         is_deleted: object == Object::Regular && stat.stx_nlink == 0,
-    })
+    }
+}
+
+/// What is behind a descriptor of weigh's own, and how many names it has.
+pub fn about(file: &OwnedFd) -> Option<(Referred, u32)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(file, c"", flags, WANTED).ok()?;
+    Some((of_stat(&stat), stat.stx_nlink))
+}
+
+/// How long a regular file is.
+pub fn size(tid: u32, fd: i32) -> Option<u64> {
+    let name = Name::of("fd", tid, fd);
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    let wanted = StatxFlags::TYPE | StatxFlags::SIZE;
+    let stat = rustix::fs::statx(CWD, name.text(), flags, wanted).ok()?;
+    (Object::of_mode(stat.stx_mode.into(), 0) == Object::Regular).then_some(stat.stx_size)
 }
 
 /// Where a descriptor's position is, and the flags that it was opened with.
