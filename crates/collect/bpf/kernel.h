@@ -205,6 +205,7 @@ struct task_struct {
 	struct task_delay_info *delays;
 	unsigned int __state;
 	unsigned in_iowait : 1;
+	__u64 start_time; /* by CLOCK_MONOTONIC */
 	struct signal_struct *signal;
 	struct task_struct *group_leader, *real_parent;
 	void *worker_private;
@@ -364,7 +365,11 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
-struct bpf_iter_meta;
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;

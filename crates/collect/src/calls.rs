@@ -16,6 +16,7 @@ mod placing;
 mod price;
 pub mod shim;
 mod standby;
+mod under_way;
 mod writes;
 
 use std::cell::RefCell;
@@ -127,6 +128,8 @@ pub struct KernelCalls {
     tells_all: bool,
     cost: Option<CallCost>,
     last_serial: u32,
+    /// When a process that ran already was taken in.
+    joined_ns: Option<u64>,
     placing: Placing,
 }
 
@@ -264,6 +267,7 @@ impl KernelCalls {
             tells_all: telling.later,
             cost: None,
             last_serial: 0,
+            joined_ns: None,
             placing,
         };
         calls.find_packet_counts();
@@ -330,6 +334,7 @@ impl KernelCalls {
     /// it makes.
     pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
         let before = self.tally().threads;
+        self.joined_ns = Some(crate::clock::monotonic_ns());
         join::process(&self.skeleton.progs.member__join, pid)
             .map_err(|error| bpf("joining a process")(error.into()))?;
         match self.tally().threads > before {

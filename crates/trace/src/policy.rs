@@ -71,7 +71,23 @@ pub const GRANTED: &[Granted] = &[
     ),
     granted(
         ("raw_syscalls", "sys_exit"),
-        &["ret", "regs->orig_ax", "regs->syscallno"],
+        // What the program has left there at the beginning of the call, and not what the call has put there.
+        &[
+            "ret",
+            "regs->orig_ax",
+            "regs->di",
+            "regs->si",
+            "regs->dx",
+            "regs->r10",
+            "regs->r8",
+            "regs->r9",
+            "regs->syscallno",
+            "regs->regs[1]",
+            "regs->regs[2]",
+            "regs->regs[3]",
+            "regs->regs[4]",
+            "regs->regs[5]",
+        ],
         &[],
         "a system call of the thread ends",
     ),
@@ -248,6 +264,10 @@ impl Places {
     fn grant(&self, field: &ProbeField) -> bool {
         match &field.content {
             Content::Number(source) => self.grant_number(source),
+            // The thread's own memory, where a number leads that may be read anyway.
+            Content::Text { source: TextSource::Place(place), is_user: true } => {
+                self.numbers.contains(place)
+            }
             Content::Text { source, is_user } => !is_user && self.grant_text(source),
             // The thread's own functions, which it could be asked for anyway.
             Content::Stack { is_user } => *is_user,

@@ -86,7 +86,9 @@ pub fn follow(
     let end = arguments.duration.map(|duration| began + duration);
     until_over(&mut started, &mut calls, &mut kept, server.as_mut(), end)?;
     let wall_seconds = began.elapsed().as_secs_f64();
+    let ended_ns = weigh_collect::clock::monotonic_ns();
     calls.detach();
+    let under_way = calls.under_way(ended_ns)?;
     calls.count_hits();
     kept.take_in_the_rest(&mut calls);
     let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
@@ -106,6 +108,7 @@ pub fn follow(
         counters: calls.counters().to_vec(),
         calls: call_kinds(&cells, &kept.owners, &name),
         slowest: kept.slowest.told(began_ns, &kept.owners, &name),
+        under_way,
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
         threads_total: tally.threads,
         storage_written_bytes_total: written.map(|written| written.total()),

@@ -113,7 +113,9 @@ pub fn follow(
     serving.until_over(&mut started, &mut calls, end)?;
     serving.shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
+    let ended_ns = weigh_collect::clock::monotonic_ns();
     let sums = serving.end(&mut calls);
+    let under_way = calls.under_way(ended_ns)?;
     let (tally, shim) = (calls.tally(), &serving.shim);
     let cells = shim.cells(&sums);
     let report = CallsReport {
@@ -128,6 +130,7 @@ pub fn follow(
         counters: Vec::new(),
         calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),
         slowest: Vec::new(),
+        under_way,
         calls_total: total(&cells),
         threads_total: tally.threads,
         storage_written_bytes_total: None,
