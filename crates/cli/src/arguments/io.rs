@@ -68,10 +68,14 @@ pub struct IoArguments {
     #[arg(long, value_enum, default_value_t = IoBy::Process)]
     pub by: IoBy,
 
-    /// By ptrace, stop at every call, not only at those that a filter in the job picks out: a filter stays in the
-    /// job, and if weigh is killed the calls that it picks out fail. Without it the job goes on unharmed. So it is
-    /// with --pid and --for.
-    #[arg(long)]
+    /// With --mechanism ptrace: let only reads, writes and their like stop, by a seccomp filter in the job. Nearly
+    /// halves the price, but the filter stays in the job: if weigh is killed, these calls fail there with ENOSYS.
+    /// Not with --pid and --for.
+    #[arg(long, conflicts_with_all = ["pid", "duration"])]
+    pub seccomp: bool,
+
+    /// As without --seccomp: no filter in the job. Older weighs put one there by themselves.
+    #[arg(long, hide = true, conflicts_with = "seccomp")]
     pub no_seccomp: bool,
 
     /// Stop following after this time [default: when the last thread has ended, or Ctrl-C]. A command goes on, and

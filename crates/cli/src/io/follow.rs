@@ -123,7 +123,7 @@ impl Following<'_> {
         started.heed();
         notice!(
             "{living} threads of the job are left. Without weigh their reads and writes fail (ENOSYS): \
-             Ctrl-C again ends weigh all the same; --no-seccomp does not have this."
+             Ctrl-C again ends weigh all the same; without --seccomp they go on."
         );
         false
     }

@@ -39,8 +39,8 @@ impl IoBy {
 pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
     let apart = arguments.by.apart();
-    if arguments.no_seccomp && arguments.mechanism != IoMechanism::Ptrace {
-        bail!("--no-seccomp is for --mechanism ptrace only: no other puts a filter into the job");
+    if arguments.seccomp && arguments.mechanism != IoMechanism::Ptrace {
+        bail!("--seccomp is for --mechanism ptrace only: no other puts a filter into the job");
     }
     if let Some(folder) = &arguments.mount {
         return by_file_system(arguments.mechanism, folder, telling, apart);
@@ -67,12 +67,7 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Ok(Box::new(both.context("--mechanism preload+ptrace does not work here")?))
         }
         IoMechanism::Ptrace => {
-            // A filter stays where it is when weigh goes: who is to outlive weigh gets none.
-            let outlives = arguments.pid.is_some() || arguments.duration.is_some();
-            let stops = match arguments.no_seccomp || outlives {
-                true => Stops::All,
-                false => Stops::Filtered,
-            };
+            let stops = stops(arguments.seccomp, arguments.telling.quiet);
             let traced = TracedIo::open(stops, telling, apart);
             Ok(Box::new(traced.context("--mechanism ptrace does not work here")?))
         }
@@ -84,6 +79,16 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Err(error) => without_kernel(arguments, &error),
         },
     }
+}
+
+/// What stops under a tracer. A filter in the job has its harm told: it outlives weigh.
+pub fn stops(is_filtered: bool, quiet: bool) -> Stops {
+    if is_filtered && !quiet {
+        notice!(
+            "--seccomp leaves a filter in the job: if weigh is killed, its opens, reads and writes fail (ENOSYS)"
+        );
+    }
+    if is_filtered { Stops::Filtered } else { Stops::All }
 }
 
 /// By a library; where there is no room for what its programs share, by a tracer.
@@ -101,7 +106,7 @@ fn without_kernel(
         }
         Err(no_library) => no_library,
     };
-    let traced = TracedIo::open(Stops::Filtered, Telling::Sums, arguments.by.apart())
+    let traced = TracedIo::open(Stops::All, Telling::Sums, arguments.by.apart())
         .with_context(|| format!("{error}; {no_library}"))?;
     notice!(
         "the kernel does not tell of reads and writes: {error}. Nor does a library: {no_library}. By a tracer \

@@ -11,13 +11,14 @@ use weigh_collect::job::{JobError, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
-use weigh_collect::ptrace::{Stops, TracedJob};
+use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 use weigh_schema::limit::OnLimit;
 
 use super::settings::{Settings, Way};
 use crate::arguments::Collector;
+use crate::io::mechanism::stops;
 
 /// The first that works; why the others do not is told.
 pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
@@ -75,11 +76,8 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         }
         Mechanism::Ptrace => {
             TracedJob::check()?;
-            let stops = match settings.arguments.seccomp {
-                true => Stops::Filtered,
-                false => Stops::All,
-            };
             let arguments = &settings.arguments;
+            let stops = stops(arguments.seccomp, arguments.quiet);
             let telling = if arguments.io_calls { Telling::Each } else { Telling::Sums };
             Box::new(match arguments.io {
                 true => TracedJob::that_counts(wanted, stops, telling, arguments.io_by.apart())?,
