@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_collect::{inherited, message};
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
@@ -64,6 +65,21 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Writes columns with tabs between them.
 pub fn print_columns(text: &str) -> anyhow::Result<()> {
     write(&on_screen(text, Allowed::Tabs))
+}
+
+/// Whether nobody can read standard output any more: the reader of a pipe has gone, or the terminal.
+pub fn is_output_gone() -> bool {
+    let out = std::io::stdout();
+    let mut fds = [PollFd::new(&out, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+        && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}
+
+/// Whether an error is that nobody reads on: whoever reads standard output may have read enough.
+pub fn is_enough(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Writes a path, to read or to use.
@@ -127,6 +143,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         color: screen.color,
         width: screen.columns,
         complete: recording.is_complete(),
+        is_running: recording.is_running(),
         recording: Some(&place),
     };
     let mut text = table::render(recording.summary(), style);

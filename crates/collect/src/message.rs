@@ -365,3 +365,32 @@ fn write_piece(piece: &[u8], how: Write) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_dropped_is_told_once_something_is_written() {
+        let mut state = State::new();
+        state.dropped = 2;
+        tell_what_is_missing(&mut state);
+        tell_what_is_missing(&mut state);
+        let expected = "weigh: 2 texts are missing above: standard error could not be written\n";
+        assert_eq!(state.take().as_deref(), Some(expected));
+        assert_eq!((state.take(), state.bytes), (None, 0));
+    }
+
+    #[test]
+    fn pieces_end_with_lines_where_they_can() {
+        let line = "x".repeat(1500) + "\n";
+        let text = line.repeat(3) + &"y".repeat(5000);
+        let mut rest = text.as_bytes();
+        let mut lengths = Vec::new();
+        while !rest.is_empty() {
+            lengths.push(piece_length(rest));
+            rest = &rest[piece_length(rest)..];
+        }
+        assert_eq!(lengths, [3002, 1501, 4096, 904]);
+    }
+}

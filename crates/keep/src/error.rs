@@ -1,9 +1,13 @@
 //! What can go wrong with a recording, each with the path it went wrong at.
+//!
+//! A recording may come from elsewhere: what an error quotes of it cannot steer a terminal.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
+use weigh_schema::Printable;
+use weigh_schema::printable::printable;
 
 /// Why a recording could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +16,7 @@ pub enum KeepError {
     /// The directory is taken.
     #[error(
         "{} already holds a recording ({found}); choose another directory or remove it",
-        path.display()
+        shown(path)
     )]
     AlreadyRecorded {
         /// The directory.
@@ -23,7 +27,7 @@ pub enum KeepError {
     /// Something is there that is no file, and would be gone.
     #[error(
         "{} is {found}, and no file: what is written there is made beside it, and takes its place when it is whole",
-        path.display()
+        shown(path)
     )]
     NoFile {
         /// What was asked for.
@@ -32,7 +36,7 @@ pub enum KeepError {
         found: &'static str,
     },
     /// A file or directory could not be created or written.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {source}", shown(path))]
     Write {
         /// The file or directory.
         path: PathBuf,
@@ -40,7 +44,7 @@ pub enum KeepError {
         source: io::Error,
     },
     /// A file or directory could not be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}", shown(path))]
     Read {
         /// The file or directory.
         path: PathBuf,
@@ -48,13 +52,16 @@ pub enum KeepError {
         source: io::Error,
     },
     /// There is no such directory.
-    #[error("there is no directory {}", path.display())]
+    #[error("there is no directory {}", shown(path))]
     NoSuchDirectory {
         /// What was asked for.
         path: PathBuf,
     },
     /// It is a file; a recording is a directory.
-    #[error("{} is not a directory; a recording is the directory that holds summary.json", path.display())]
+    #[error(
+        "{} is not a directory; a recording is the directory that holds summary.json",
+        shown(path)
+    )]
     NotADirectory {
         /// What was asked for.
         path: PathBuf,
@@ -62,7 +69,7 @@ pub enum KeepError {
     /// The directory holds no recording.
     #[error(
         "{} is not a recording: it holds neither {} nor {}",
-        path.display(),
+        shown(path),
         weigh_schema::recording::files::SUMMARY,
         weigh_schema::recording::files::JOURNAL
     )]
@@ -74,7 +81,7 @@ pub enum KeepError {
     #[error(
         "{} says nothing about its job: weigh was killed before it had written its first entry, \
          or its beginning is damaged ({lines} lines, {damaged} of them damaged)",
-        path.display()
+        shown(path)
     )]
     NoBeginning {
         /// The journal.
@@ -86,8 +93,9 @@ pub enum KeepError {
     },
     /// The recording was written in another version of the schema.
     #[error(
-        "{} has the schema '{found}'; this weigh reads '{}'",
-        path.display(),
+        "{} has the schema '{}'; this weigh reads '{}'",
+        shown(path),
+        Printable(found),
         weigh_schema::summary::SCHEMA
     )]
     UnknownSchema {
@@ -97,7 +105,7 @@ pub enum KeepError {
         found: String,
     },
     /// A file is not what it should be.
-    #[error("{} is damaged: {reason}", path.display())]
+    #[error("{} is damaged: {}", shown(path), Printable(reason))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -108,14 +116,14 @@ pub enum KeepError {
     #[error(
         "{} holds no calls: it is no Parquet file. `weigh calls --per-call FILE -- COMMAND` writes one that \
          does",
-        path.display()
+        shown(path)
     )]
     NoCalls {
         /// The file.
         path: PathBuf,
     },
     /// A name for a recording that cannot be the name of a directory.
-    #[error("'{id}' cannot name a recording: it must be a file name, without '/'")]
+    #[error("'{}' cannot name a recording: it must be a file name, without '/'", Printable(id))]
     BadId {
         /// What was asked for.
         id: String,
@@ -123,9 +131,14 @@ pub enum KeepError {
     /// Nobody says where recordings are to be kept.
     #[error(
         "no place to keep recordings: neither XDG_STATE_HOME nor HOME is set to an absolute path; \
-         choose a directory"
+         name a directory by -o DIR"
     )]
     NoStateDirectory,
+}
+
+/// A path as a terminal may have it: it may be that of a recording from elsewhere.
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
 }
 
 impl KeepError {

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::Deserialize;
+use weigh_schema::Printable;
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::{SCHEMA, Summary};
@@ -327,7 +328,7 @@ fn sentence(
     let mut text = match (running, summary.exit.is_some()) {
         (true, _) => "still being recorded".to_string(),
         (false, false) => {
-            "incomplete: weigh ended before the job did (it was killed, the machine went down, or the disk was full)"
+            "incomplete: it has no end (weigh was killed, the machine went down, or the disk was full)"
                 .to_string()
         }
         (false, true) => {
@@ -344,7 +345,10 @@ fn sentence(
     }
     if let Some((line, reason)) = &condition.first_damage {
         let damaged = condition.damaged;
-        text += &format!("; damaged lines passed over: {damaged} (first: line {line}, {reason})");
+        text += &format!(
+            "; damaged lines passed over: {damaged} (first: line {line}, {})",
+            Printable(reason)
+        );
     }
     text
 }

@@ -28,7 +28,8 @@ impl std::error::Error for AmountError {}
 const SIZE: &str = "a size: a number with an optional unit B, kB, MB, GB, TB, PB (powers of 1000) or KiB, MiB, GiB, TiB, PiB (powers of 1024)";
 const DURATION: &str =
     "a duration: numbers with units ns, us, ms, s, m, h or d, such as 90s, 250ms or 1h30m";
-const COUNT: &str = "a number, such as 1000 or 2.5";
+const NUMBER: &str = "a number, such as 1000 or 2.5";
+const COUNT: &str = "a whole number, such as 1000";
 
 /// How many of a hundred, rounded: 100 if it is all of it, and 0 if it is nothing, only.
 pub fn percent(part: u64, whole: u64) -> u64 {
@@ -106,12 +107,13 @@ pub fn parse_amount(text: &str, unit: Unit) -> Result<f64, AmountError> {
     match unit {
         Unit::Bytes => parse_size(text).map(|bytes| bytes as f64),
         Unit::Seconds => parse_duration(text).map(|d| d.as_secs_f64()),
-        Unit::Count | Unit::Cores | Unit::Ratio => text
-            .trim()
-            .parse::<f64>()
-            .ok()
-            .filter(|n| n.is_finite() && *n >= 0.0)
-            .ok_or_else(|| AmountError { text: text.to_string(), expected: COUNT }),
+        Unit::Count | Unit::Cores | Unit::Ratio => {
+            let expected = if unit == Unit::Count { COUNT } else { NUMBER };
+            let is_one =
+                |n: &f64| n.is_finite() && *n >= 0.0 && (unit != Unit::Count || n.fract() == 0.0);
+            let number = text.trim().parse::<f64>().ok().filter(is_one);
+            number.ok_or_else(|| AmountError { text: text.to_string(), expected })
+        }
     }
 }
 

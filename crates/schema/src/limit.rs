@@ -57,17 +57,15 @@ impl std::fmt::Display for LimitError {
             LimitError::UnknownMetric(name) => {
                 write!(f, "there is no metric '{name}'")?;
                 match nearest_metrics(name).as_slice() {
-                    [] => write!(f, "; `weigh run --help` and docs/metrics.md list them"),
+                    [] => write!(f, "; limits are on {}", limitable().join(", ")),
                     near => write!(f, "; did you mean {}?", near.join(" or ")),
                 }
             }
             LimitError::NotLimitable(name) => {
-                let allowed: Vec<_> =
-                    METRICS.iter().filter(|m| m.can_be_limited()).map(|m| m.name).collect();
+                let allowed = limitable().join(", ");
                 write!(
                     f,
-                    "'{name}' goes up and down, so it can not be limited; allowed are {}",
-                    allowed.join(", ")
+                    "'{name}' goes up and down, so it cannot be limited; allowed are {allowed}"
                 )
             }
             LimitError::BadAmount(name, error) => write!(f, "limit on {name}: {error}"),
@@ -79,6 +77,11 @@ impl std::fmt::Display for LimitError {
 }
 
 impl std::error::Error for LimitError {}
+
+/// The names of metrics that limits can be on.
+fn limitable() -> Vec<&'static str> {
+    METRICS.iter().filter(|metric| metric.can_be_limited()).map(|metric| metric.name).collect()
+}
 
 impl Limit {
     /// A limit on the named metric.
@@ -132,6 +135,13 @@ mod tests {
         assert!(refusal("memory_peek_bytes=1").contains("did you mean memory_peak_bytes"));
         assert!(refusal("cpu_cores_average=1").contains("wall_seconds"));
         assert!(refusal("wall_seconds=blue").contains("a duration"));
+        assert!(refusal("processes_peak=1.5").contains("'1.5' is not a whole number"));
+        assert_eq!("processes_peak=1e3".parse::<Limit>().expect("a limit").value, 1000.0);
+        let unlike = refusal("nosuch=1");
+        assert!(
+            unlike.contains("limits are on") && unlike.contains("memory_peak_bytes"),
+            "{unlike}"
+        );
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Style<'a> {
     pub width: usize,
     /// Whether the recording was finished; if not, the table says so.
     pub complete: bool,
+    /// Whether weigh is still writing it.
+    pub is_running: bool,
     /// Where the recording lies, if there is one.
     pub recording: Option<&'a str>,
 }
@@ -63,7 +65,11 @@ fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
         Tone::Open => Paint::Warn,
         Tone::Bad => Paint::Bad,
     };
-    let mut lines = paragraph("weigh", Paint::Bold, &outcome.words, paint, 7, width);
+    let words = match (style.is_running, summary.exit.is_some()) {
+        (true, false) => outcome.words.replacen("no end recorded", "still running", 1),
+        _ => outcome.words,
+    };
+    let mut lines = paragraph("weigh", Paint::Bold, &words, paint, 7, width);
 
     let command = shell_words(&summary.job.command);
     lines.push(Line::new().pad_to(7).add(command, Paint::Plain));
@@ -72,11 +78,12 @@ fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
     }
     if !style.complete {
         let text = match summary.exit {
+            None if style.is_running => "what follows is what has been recorded so far",
             Some(_) => {
                 "incomplete recording: not all of it could be written; what follows is what was seen"
             }
             None => {
-                "incomplete recording: weigh ended before the job did; what follows is what it had seen"
+                "incomplete recording: it has no end (weigh was killed, the machine went down, or the disk was full); what follows is what it had seen"
             }
         };
         lines.extend(paragraph("", Paint::Plain, text, Paint::Warn, 7, width));

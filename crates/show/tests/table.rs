@@ -17,6 +17,7 @@ const STYLE: Style = Style {
     color: false,
     width: 80,
     complete: true,
+    is_running: false,
     recording: Some("~/.local/state/weigh/20251121-190431-make-7f3a"),
 };
 
@@ -37,6 +38,10 @@ fn a_job_ended_by_a_limit() {
 fn a_recording_that_was_cut_short() {
     let style = Style { complete: false, recording: None, ..STYLE };
     check("tests/golden/table_cut_short.txt", &render(&sample::cut_short().summary, style));
+    let running = render(&sample::cut_short().summary, Style { is_running: true, ..style });
+    let words = "weigh  still running; 93.418 s of it were seen\n       make -j8 'CFLAGS=-O2 -g' all test\n       \
+                 what follows is what has been recorded so far\n\n";
+    assert!(running.starts_with(words), "{running}");
 }
 
 #[test]

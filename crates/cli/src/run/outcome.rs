@@ -82,6 +82,7 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
             color: screen.color,
             width: screen.columns,
             complete: trouble.is_none(),
+            is_running: false,
             recording: Some(&place),
         };
         message::show(&table::render(&summary, style));

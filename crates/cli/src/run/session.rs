@@ -70,7 +70,11 @@ impl Session {
         weigh_collect::requirements::check_proc()?;
         // Before orphans are adopted: the helper is to be nobody's child but the system's.
         let announcer = Announcer::start(settings.arguments.on_event.as_ref())?;
-        let writer = RecordingWriter::create(&settings.directory)?;
+        let writer = RecordingWriter::create(&settings.directory);
+        let writer = match settings.arguments.output {
+            Some(_) => writer?,
+            None => writer.context("no place to keep the recording; -o DIR names another")?,
+        };
         let opened = follow::open(&settings)
             .and_then(|mut job| Ok((collectors::open_io(&settings, &mut *job)?, job)));
         let (io, mut job) = match opened {

@@ -175,8 +175,15 @@ fn end(
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
+    let failed = match followed.failed {
+        Some(error) if session::writes_to_output(arguments) && show::is_enough(&error) => None,
+        other => other,
+    };
+    if arguments.command.is_empty() && failed.is_none() && session::is_gone(arguments) {
+        return Ok(ExitCode::SUCCESS);
+    }
     let told = tell_all(arguments, &followed.totals, json);
-    foreground::end_with(followed.rest, told.and(followed.failed.map_or(Ok(()), Err)))
+    foreground::end_with(followed.rest, told.and(failed.map_or(Ok(()), Err)))
 }
 
 fn tell_all(

@@ -43,6 +43,9 @@ pub trait Running: Talk {
         false
     }
 
+    /// Whether nothing more can be handed on: all that records go to has failed.
+    fn has_failed(&self) -> bool;
+
     /// Nothing is attached any more, and all that came was taken in.
     fn stop(&mut self);
 

@@ -1,6 +1,7 @@
 //! One run of weigh trace: what it follows begins, and what becomes of it until it ends.
 
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -12,6 +13,7 @@ use super::counts::Totals;
 use super::running::Running;
 use crate::arguments::TraceArguments;
 use crate::foreground::{Foreground, Rest, Started};
+use crate::show;
 
 /// How often records are taken in that no watermark tells of.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,7 +54,10 @@ pub fn follow(
     };
     let end = arguments.duration.map(|duration| began + duration);
     let mut control = control;
-    until_over(stream.as_mut(), &mut control, &mut started, end)?;
+    let is_useless = |stream: &dyn Running| {
+        arguments.command.is_empty() && (stream.has_failed() || is_gone(arguments))
+    };
+    until_over(stream.as_mut(), &mut control, &mut started, end, &is_useless)?;
     let ended = (Moment::now().ns(), began.elapsed().as_secs_f64());
     stream.stop();
     control.end(stream.as_ref());
@@ -62,11 +67,31 @@ pub fn follow(
     Ok(Ok(Followed { rest, totals, failed }))
 }
 
+/// Whether all records that are written go to standard output.
+pub fn writes_to_output(arguments: &TraceArguments) -> bool {
+    let is_output = |path: &PathBuf| path.as_os_str() == "-";
+    arguments.output.as_ref().is_none_or(is_output) && arguments.into.is_empty()
+}
+
+/// Whether nobody can read what all of it goes to.
+pub fn is_gone(arguments: &TraceArguments) -> bool {
+    goes_to_output_alone(arguments) && show::is_output_gone()
+}
+
+/// Whether standard output is all that has something of it.
+fn goes_to_output_alone(arguments: &TraceArguments) -> bool {
+    let synthesis = &arguments.synthesis;
+    writes_to_output(arguments)
+        && !synthesis.live
+        && synthesis.json.as_deref().is_none_or(|json| json == "-")
+}
+
 fn until_over(
     stream: &mut dyn Running,
     control: &mut Control,
     started: &mut Started,
     end: Option<Instant>,
+    is_useless: &dyn Fn(&dyn Running) -> bool,
 ) -> anyhow::Result<()> {
     let mut has_all = true;
     loop {
@@ -88,7 +113,7 @@ fn until_over(
             Some(living) => living == 0 && started.is_reaped(),
             None => started.status().is_some() || stream.is_over() && has_all,
         };
-        if has_ended || started.is_interrupted() || is_time {
+        if has_ended || started.is_interrupted() || is_time || is_useless(stream) {
             return Ok(());
         }
     }

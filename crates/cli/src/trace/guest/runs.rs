@@ -180,6 +180,10 @@ impl Running for Guest {
         self.is_over && !self.is_owner()
     }
 
+    fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     fn stop(&mut self) {
         if self.is_owner() && !self.is_over {
             let _ = self.ask_host(&HostAsk::Stop, &[]);

@@ -25,6 +25,7 @@ use super::threads::Threads;
 use super::way::Way;
 use crate::arguments::{TraceArguments, TraceReadArguments};
 use crate::destination::Destination;
+use crate::show::is_enough;
 use rows::Recording;
 
 /// What was read.
@@ -63,7 +64,7 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
     let read = hand_on(&recording, &asked, &filters, way)?;
     match read.failed {
         // Whoever reads standard output may have read enough.
-        Some(error) if is_enough(&error) && stream.output.is_none() => {
+        Some(error) if is_enough(&error) && super::session::writes_to_output(&stream) => {
             return Ok(ExitCode::SUCCESS);
         }
         Some(error) => return Err(error),
@@ -100,11 +101,6 @@ fn is_same(one: &Path, other: &Path) -> bool {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
     }
-}
-
-fn is_enough(error: &anyhow::Error) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// All records of a recording, through the way of those that have just come.

@@ -110,6 +110,10 @@ impl Running for Stream {
         Stream::draw(self);
     }
 
+    fn has_failed(&self) -> bool {
+        Stream::has_failed(self)
+    }
+
     fn stop(&mut self) {
         self.end();
     }

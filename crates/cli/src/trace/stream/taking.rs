@@ -32,6 +32,13 @@ impl Stream {
         is_all
     }
 
+    /// Whether there is no buffer left whose records can be written.
+    pub(super) fn has_failed(&self) -> bool {
+        let mut buffers = self.buffers.iter();
+        buffers.any(|held| held.failed.is_some())
+            && self.buffers.iter().all(|held| held.rings.is_none() || held.failed.is_some())
+    }
+
     /// A buffer whose file can not be written any more ends, and the others go on. When there is none left, nothing
     /// is made any more either.
     fn end_failed(&mut self) {
@@ -39,7 +46,7 @@ impl Stream {
         if !self.buffers.iter().any(has_failed) {
             return;
         }
-        if self.buffers.iter().all(|held| held.rings.is_none() || held.failed.is_some()) {
+        if self.has_failed() {
             self.kernel.detach_all();
             return;
         }
