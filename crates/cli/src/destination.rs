@@ -54,7 +54,9 @@ impl Destination {
     /// Opens it: a file, `-`, or `fd:N`.
     pub fn open(name: &str) -> anyhow::Result<Destination> {
         let file = match name.strip_prefix("fd:") {
-            None if name == "-" => crate::show::check_output().map(|()| None).context("--json -")?,
+            None if name == "-" => {
+                crate::show::check_output().map(|()| None).context("--json -")?
+            }
             None => Some(File::create(name).with_context(|| format!("--json {name}"))?),
             Some(number) => {
                 let Ok(number) = number.parse::<u32>() else {

@@ -13,6 +13,7 @@ mod canary;
 pub mod cgroup;
 pub mod clock;
 mod complaints;
+pub mod cpu_limit;
 pub mod delays;
 mod dirty;
 pub mod fanotify;

@@ -116,6 +116,8 @@ pub fn follow(
     let sums = serving.end(&mut calls);
     let (tally, shim) = (calls.tally(), &serving.shim);
     let cells = shim.cells(&sums);
+    let mut notes = notes(&calls, of_sockets, total(&cells), shim.not_split())?;
+    notes.extend(started.why_to_stop());
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -137,7 +139,7 @@ pub fn follow(
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
         functions: None,
-        notes: notes(&calls, of_sockets, total(&cells), shim.not_split())?,
+        notes,
     };
     let rest = Box::new(move || {
         while !started.is_reaped() {
@@ -172,7 +174,8 @@ impl Serving {
             let look = Instant::now() + LOOK;
             self.wait(started, calls, end.map_or(look, |end| end.min(look)))?;
             self.shim.keep_time();
-            let is_time = end.is_some_and(|end| Instant::now() >= end);
+            let is_time =
+                end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
             let is_over = calls.tally().living == 0 && started.is_reaped();
             if is_over || started.is_interrupted() || is_time {
                 return Ok(());

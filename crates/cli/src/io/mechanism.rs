@@ -67,7 +67,9 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         }
         IoMechanism::Ptrace => {
             // A filter stays where it is when weigh goes: who is to outlive weigh gets none.
-            let outlives = arguments.pid.is_some() || arguments.duration.is_some();
+            let outlives = arguments.pid.is_some()
+                || arguments.duration.is_some()
+                || weigh_collect::cpu_limit::limit().is_some();
             let stops = match arguments.no_seccomp || outlives {
                 true => Stops::All,
                 false => Stops::Filtered,
@@ -81,12 +83,23 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Err(error) if apart == Apart::Threads => Err(error).context(NO_THREADS),
             Err(error) if arguments.command.is_empty() => Err(error.into()),
             Err(error) => {
-                let library = by_library(arguments).with_context(|| error.to_string())?;
-                eprintln!(
-                    "weigh: the kernel does not tell of reads and writes: {error}. By a library in the \
-                     programs instead (preload)."
-                );
-                Ok(library)
+                let because = format!("the kernel does not tell of reads and writes: {error}");
+                match by_library(arguments) {
+                    Ok(library) => {
+                        eprintln!(
+                            "weigh: {because}. By a library in the programs instead (preload)."
+                        );
+                        Ok(library)
+                    }
+                    Err(library) => {
+                        let traced = TracedIo::open(Stops::All, telling, apart);
+                        let traced = traced.with_context(|| format!("{because}; {library:#}"))?;
+                        eprintln!(
+                            "weigh: {because}. Not by preload: {library:#}. By ptrace instead."
+                        );
+                        Ok(Box::new(traced))
+                    }
+                }
             }
         },
     }
