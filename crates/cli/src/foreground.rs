@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
-use weigh_collect::message;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
+use weigh_collect::{cpu_limit, message};
 
 /// How a shell's job control stops a command.
 pub const JOB_CONTROL: [i32; 3] = [20, 21, 22]; // TSTP TTIN TTOU
@@ -39,13 +39,16 @@ pub struct Started {
     child: Option<(Pid, OwnedFd)>,
     status: Option<ExitStatus>,
     interrupted: bool,
+    is_short_of_cpu: bool,
 }
 
-/// Blocks the signals that weigh takes for itself, and reads them from now on.
+/// Blocks the signals that weigh takes for itself, and reads them from now on: a notice that its own CPU time is nearly
+/// used up is among them.
 pub fn take_signals(hears_of_children: bool) -> anyhow::Result<(SignalMask, SignalReader)> {
     let taken = signals::taken(hears_of_children);
     let mask = SignalMask::block(&taken).context("cannot block signals")?;
     let signals = SignalReader::new(&taken).context("cannot read signals")?;
+    cpu_limit::give_notice();
     Ok((mask, signals))
 }
 
@@ -86,12 +89,24 @@ impl Foreground {
             Err(error) => return Ok(Err(error)),
         };
         child.iter().for_each(|(pid, _)| command::has_begun(*pid));
-        Ok(Ok(Started { signals: self.signals, child, status: None, interrupted: false }))
+        Ok(Ok(Started {
+            signals: self.signals,
+            child,
+            status: None,
+            interrupted: false,
+            is_short_of_cpu: false,
+        }))
     }
 
     /// Starts nothing: what is followed runs already.
     pub fn stay(self) -> Started {
-        Started { signals: self.signals, child: None, status: None, interrupted: false }
+        Started {
+            signals: self.signals,
+            child: None,
+            status: None,
+            interrupted: false,
+            is_short_of_cpu: false,
+        }
     }
 }
 
@@ -155,6 +170,10 @@ impl Started {
     }
 
     fn pass_on(&mut self, received: Received, is_of_job: &dyn Fn(u32) -> bool) {
+        if received.is_cpu_notice() && !self.is_short_of_cpu {
+            self.is_short_of_cpu = true;
+            eprintln!("weigh: {}; the command goes on", why_measuring_stopped());
+        }
         match self.child.as_ref().filter(|_| self.status.is_none()) {
             None => self.interrupted |= received.is_ending(),
             Some((_, pidfd)) if received.is_for_command(is_of_job) => {
@@ -193,10 +212,21 @@ impl Started {
         self.interrupted
     }
 
+    /// Why weigh has to stop measuring before its time, if it has to: what is left of its own CPU time is for the end.
+    pub fn why_to_stop(&self) -> Option<String> {
+        self.is_short_of_cpu.then(why_measuring_stopped)
+    }
+
     /// That has been seen to: asked from now on means asked once more.
     pub fn heed(&mut self) {
         self.interrupted = false;
     }
+}
+
+/// For people: that weigh lives under a limit that was meant for the command.
+pub fn why_measuring_stopped() -> String {
+    let seconds = cpu_limit::limit().unwrap_or_default().as_secs();
+    format!("measuring stopped: weigh's own CPU time came near its limit (ulimit -t {seconds})")
 }
 
 /// Waits for the command in any case, and ends like it if `told` is no error.

@@ -180,10 +180,16 @@ fn a_summary_that_can_not_be_written() {
     says(&refused(&scratch, &["--json", "/no/such/place"]), &["--json", "/no/such/place"]);
     says(&refused(&scratch, &["--json", "fd:77"]), &["--json", "77"]);
     says(&refused(&scratch, &["--json", "fd:x"]), &["--json", "fd:x", "fd:3"]);
-    // Found when it is full: the job is over, its recording is there, the status says so.
+    // Found when it is full: the job is over, its recording is there, and it is said; the status says so where that is
+    // asked for.
+    for (options, status) in [("", 0), ("--require-recording", 125)] {
+        let run = Weigh::run(["touch", "ran"]).options("--json /dev/full").options(options);
+        let measured = run.end();
+        measured.check(measured.status.code() == Some(status), || format!("expected {status}"));
+        measured.said("/dev/full");
+        measured.check(measured.recording().is_complete(), || "the recording is cut".to_string());
+    }
     let measured = Weigh::run(["touch", "ran"]).options("--json /dev/full").end();
-    measured.check(measured.status.code() == Some(125), || "expected 125".to_string());
-    measured.said("/dev/full");
     measured.check(measured.recording().is_complete(), || "the recording is cut".to_string());
     assert!(measured.scratch.path("work/ran").exists());
 }
@@ -234,7 +240,7 @@ fn a_disk_that_fills_while_the_job_runs() {
     let output = weigh(&scratch, &["run", "-q", "-o", &place, "--", "bash", "-c", script]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     // Without a recording the table is printed in spite of -q.
     says(&said, &["processes_total", "301", "No space left", &place, "no tables and no summary"]);
     assert!(!said.contains("is lost"), "{said}");
@@ -255,7 +261,7 @@ fn a_disk_that_fills_while_reads_and_writes_are_followed() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
     assert_eq!(scratch.text("work/written").len(), 9000 * 11, "{said}");
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     says(&said, &["written by 9", "No space left", &place, "no tables and no summary"]);
     let recording = Recording::open(Path::new(&place)).expect("what there was room for");
     assert!(!recording.is_complete());
@@ -270,7 +276,7 @@ fn a_disk_that_fills_while_reads_and_writes_are_followed() {
     let output = weigh(&scratch, &[&io[..], &["--", "bash", "-c", script]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     // The table is there in spite of -q, and so is all that there was room for.
     says(&said, &["written by 9", "No space left", &calls]);
     assert!(!Path::new(&calls).exists(), "{said}");
@@ -294,8 +300,10 @@ fn every_file_that_a_full_disk_does_not_take_is_named() {
     let disk = SmallDisk::new(&scratch, 65_536);
     fs::write(disk.path("filler"), vec![0; 65_536]).expect("it fits exactly");
     let (parquet, json) = (disk.path("files.parquet"), disk.path("io.json"));
-    let io = ["io", "-q", "--parquet", &parquet, "--json", &json, "--", "true"];
-    let output = weigh(&scratch, &io);
+    let io = ["io", "-q", "--parquet", &parquet, "--json", &json];
+    let output = weigh(&scratch, &[&io[..], &["--", "sh", "-c", "exit 3"]].concat());
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = weigh(&scratch, &[&io[..], &["--require-recording", "--", "true"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{said}");
     says(&said, &["seen by bpf", &format!("--json {json}: No space left")]);

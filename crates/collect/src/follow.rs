@@ -180,6 +180,11 @@ pub trait Follow {
         Ok(())
     }
 
+    /// Follows the job no longer, and stops nobody: what is known stays known, and children are still waited for.
+    fn let_go(&mut self) {
+        let _ = self.release();
+    }
+
     /// How the collectors on this side fare.
     fn statuses(&self) -> Vec<CollectorStatus>;
 

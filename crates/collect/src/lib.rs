@@ -14,6 +14,7 @@ mod canary;
 pub mod cgroup;
 pub mod clock;
 mod complaints;
+pub mod cpu_limit;
 pub mod delays;
 mod dirty;
 pub mod fanotify;

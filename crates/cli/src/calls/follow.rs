@@ -118,7 +118,11 @@ pub fn follow(
         missed_returns_total: calls.missed_returns(),
         missed_arrivals_total: calls.missed_arrivals(),
         functions: calls.functions().cloned(),
-        notes: unknown_later.into_iter().chain(super::not_driven(&calls)).collect(),
+        notes: unknown_later
+            .into_iter()
+            .chain(super::not_driven(&calls))
+            .chain(started.why_to_stop())
+            .collect(),
     };
     let rest = Box::new(move || {
         // Where its programs find weigh.
@@ -168,7 +172,8 @@ fn until_over(
         calls.adapt()?;
         started.attend(&|pid| calls.is_member(pid))?;
         kept.take_in(calls);
-        let is_time = end.is_some_and(|end| Instant::now() >= end);
+        let is_time =
+            end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
         let is_over = calls.tally().living == 0 && started.is_reaped();
         if is_over || started.is_interrupted() || is_time {
             return Ok(());

@@ -118,6 +118,8 @@ pub fn follow(
     let under_way = calls.under_way(ended_ns)?;
     let (tally, shim) = (calls.tally(), &serving.shim);
     let cells = shim.cells(&sums);
+    let mut notes = notes(&calls, of_sockets, total(&cells), shim)?;
+    notes.extend(started.why_to_stop());
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -140,7 +142,7 @@ pub fn follow(
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
         functions: None,
-        notes: notes(&calls, of_sockets, total(&cells), shim)?,
+        notes,
     };
     let rest = Box::new(move || {
         while !started.is_reaped() {
@@ -175,7 +177,8 @@ impl Serving {
             let look = Instant::now() + LOOK;
             self.wait(started, calls, end.map_or(look, |end| end.min(look)))?;
             self.shim.keep_time();
-            let is_time = end.is_some_and(|end| Instant::now() >= end);
+            let is_time =
+                end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
             let is_over = calls.tally().living == 0 && started.is_reaped();
             if is_over || started.is_interrupted() || is_time {
                 return Ok(());

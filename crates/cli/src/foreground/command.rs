@@ -50,6 +50,7 @@ pub fn has_begun(pid: Pid) {
 pub fn has_ended(status: ExitStatus) {
     if let Some(command) = &mut command().0 {
         command.status = Some(status);
+        weigh_collect::cpu_limit::end_in_time(status);
     }
 }
 

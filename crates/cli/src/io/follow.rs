@@ -92,7 +92,8 @@ impl Following<'_> {
             }
             self.take_in();
             self.draw()?;
-            let is_time = end.is_some_and(|end| Instant::now() >= end);
+            let is_time =
+                end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
             let is_over = self.gather.io.tally().living == 0 && started.is_reaped();
             if is_over || is_time || started.is_interrupted() && self.may_leave(started) {
                 return Ok(());
@@ -174,6 +175,7 @@ impl Following<'_> {
         }
         let sinks = &mut self.sinks;
         self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
+        run.grounds.notes.extend(started.why_to_stop());
         if let Some(live) = &mut self.live {
             live.clear();
         }

@@ -67,7 +67,9 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Ok(Box::new(both.context("--mechanism preload+ptrace does not work here")?))
         }
         IoMechanism::Ptrace => {
-            let stops = stops(arguments.seccomp, arguments.telling.quiet);
+            // A filter stays where it is when weigh goes, as it does before it meets a limit of its CPU time.
+            let is_filtered = arguments.seccomp && weigh_collect::cpu_limit::limit().is_none();
+            let stops = stops(is_filtered, arguments.telling.quiet);
             let traced = TracedIo::open(stops, telling, apart);
             Ok(Box::new(traced.context("--mechanism ptrace does not work here")?))
         }

@@ -5,6 +5,7 @@
 
 mod conclusion;
 mod moments;
+mod rest;
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -28,6 +29,7 @@ use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::{Mechanism, Printable};
 
+use self::rest::Rest;
 use super::announce::Announcer;
 use super::collectors::{self, Findings};
 use super::enforce::Enforcer;
@@ -206,6 +208,8 @@ impl Session {
             last_tick: None,
             told_of_leftovers: false,
             interrupted: false,
+            is_short_of_cpu: false,
+            rest: Rest::default(),
             is_concluding: false,
             written: HashSet::new(),
             settings: self.settings,
@@ -277,6 +281,9 @@ struct Running {
     last_tick: Option<JobReading>,
     told_of_leftovers: bool,
     interrupted: bool,
+    /// Weigh's own CPU time is nearly used up.
+    is_short_of_cpu: bool,
+    rest: Rest,
     is_concluding: bool,
     /// Processes whose end was told of while what remained was read.
     written: HashSet<(u32, u64)>,
@@ -303,6 +310,10 @@ impl Running {
                 self.signal(signal);
             }
             self.reap()?;
+            if self.is_short_of_cpu && self.may_rest() {
+                self.rest()?;
+                return self.conclude();
+            }
             if let Some(helper) = &mut self.helper {
                 helper.serve_if_asked();
             }
@@ -360,6 +371,7 @@ impl Running {
     }
 
     fn signal(&mut self, received: Received) {
+        self.is_short_of_cpu |= received.is_cpu_notice();
         if self.main.status.is_some() {
             // The command is gone: this is for weigh, which waits for what was left over.
             self.interrupted |= received.is_ending();

@@ -107,7 +107,8 @@ fn until_over(
         has_all = stream.take_in();
         control.tell(stream);
         stream.draw();
-        let is_time = end.is_some_and(|end| Instant::now() >= end);
+        let is_time =
+            end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
         let has_ended = match stream.living() {
             // The kernel side knows of the last end before the command's parent, weigh, does.
             Some(living) => living == 0 && started.is_reaped(),

@@ -312,6 +312,18 @@ impl Running {
     }
 }
 
+/// Weigh in one of [`super::WAYS`], with what it found in the folder; the command is still to come.
+pub fn by(way: &[&str], scratch: &Scratch) -> Command {
+    let mut command = Command::new(weigh_binary());
+    command.args(way).arg("-q");
+    match way[0] {
+        "run" => command.arg("-o").arg(scratch.path("recording")),
+        "trace" => command.arg("-o").arg(scratch.path("events.jsonl")),
+        _ => command.arg("--json").arg(scratch.path("found.json")),
+    };
+    command
+}
+
 /// Runs a command bare, with the folder and the mark of a run; gives standard output.
 #[track_caller]
 pub fn bare(scratch: &Scratch, command: &[&str]) -> Vec<u8> {

@@ -111,7 +111,7 @@ impl Serving<'_> {
                 end.filter(|_| self.counted.is_none()).map_or(look, |e| e.min(look)),
             )?;
             let is_time = end.is_some_and(|end| Instant::now() >= end);
-            if is_time {
+            if is_time || started.why_to_stop().is_some() {
                 self.stop_counting();
             }
             let is_over = match has_command {

@@ -9,7 +9,6 @@ use weigh_schema::summary::{Exit, ExitKind};
 
 use super::Running;
 use crate::arguments::Collector;
-use crate::run::collectors::Findings;
 use crate::run::outcome::Conclusion;
 use crate::run::snapshots::Snapshots;
 
@@ -62,9 +61,10 @@ impl Running {
         let more = self.sample_others();
         self.recorder.tick(&last, more);
         self.remaining(reading.at_ns);
-        let mut findings = Findings::default();
+        let mut findings = std::mem::take(&mut self.rest.findings);
         let wall_seconds = ended_ns as f64 * 1e-9;
         let mut statuses = self.job.statuses();
+        statuses.append(&mut self.rest.statuses);
         for other in self.others.drain(..) {
             statuses.push(other.collector.finish(&mut findings, &mut self.recorder));
         }
@@ -93,6 +93,7 @@ impl Running {
             given: findings.given,
             notes: &findings.notes,
         });
+        self.rest.qualify(&mut summary.metrics);
         if let Some(snapshots) = self.snapshots {
             let (taken, status) = snapshots.finish();
             summary.snapshots = taken;
