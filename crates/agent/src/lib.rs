@@ -11,13 +11,16 @@
 //! thread of its own: whoever holds a [`Server`] polls it and lets it [`Server::handle`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod access;
 mod client;
 mod configured;
 mod files;
 mod follow;
 mod looks;
 mod pace;
+mod places;
 mod process;
+mod rounds;
 mod server;
 mod timer;
 mod wants;
@@ -28,6 +31,7 @@ pub use files::RemoteIo;
 pub use follow::{
     Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
+pub use places::{PROGRAMS, Places};
 pub use process::{Peer, Refusal, command_of, may_ask, may_follow};
 pub use server::{Server, ServerError, Settings, is_served, listen_at, turn_all_away};
 pub use writes::RemoteWrites;
