@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
-use weigh_collect::{cpu_limit, message};
+use weigh_collect::{cpu_limit, message, notice};
 
 /// How a shell's job control stops a command.
 pub const JOB_CONTROL: [i32; 3] = [20, 21, 22]; // TSTP TTIN TTOU
@@ -172,7 +172,7 @@ impl Started {
     fn pass_on(&mut self, received: Received, is_of_job: &dyn Fn(u32) -> bool) {
         if received.is_cpu_notice() && !self.is_short_of_cpu {
             self.is_short_of_cpu = true;
-            eprintln!("weigh: {}; the command goes on", why_measuring_stopped());
+            notice!("{}; the command goes on", why_measuring_stopped());
         }
         match self.child.as_ref().filter(|_| self.status.is_none()) {
             None => self.interrupted |= received.is_ending(),

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
-use weigh_agent::{Server, Settings, is_served, listen_at, turn_all_away};
+use weigh_agent::{Places, Server, Settings, is_served, listen_at, turn_all_away};
 use weigh_collect::apart::start_itself;
 use weigh_collect::calls::{Counters, Functions, KernelCalls, Telling, Wanted};
 use weigh_schema::Mechanism;
@@ -33,7 +33,8 @@ const PROGRAMS: usize = 4096;
 
 /// Whom to serve, who is of one command.
 pub fn settings() -> Settings {
-    Settings { programs: PROGRAMS, of_a_user: PROGRAMS, ..Settings::default() }
+    let places = Places { of_users: 2 * PROGRAMS, of_a_user: PROGRAMS, of_root: PROGRAMS };
+    Settings { programs: places, copies: places, ..Settings::default() }
 }
 
 /// A place of one command's own; taken away when it is dropped.

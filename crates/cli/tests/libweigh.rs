@@ -3,6 +3,9 @@
 
 mod support;
 
+#[path = "agent/crossed.rs"]
+mod crossed;
+
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};

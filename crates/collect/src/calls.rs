@@ -11,6 +11,7 @@ mod counting;
 mod functions;
 pub(crate) mod join;
 mod layout;
+mod looking;
 mod names;
 mod placing;
 mod price;
@@ -49,6 +50,7 @@ use standby::Standby;
 pub use attaching::ANYTHING;
 pub use counting::Counters;
 pub use functions::{Border, BorderFunction, Borders, Functions, function_probes, probe_cost};
+pub use looking::ThreadCredentials;
 pub use names::{STORES, name};
 pub use writes::FollowWrites;
 

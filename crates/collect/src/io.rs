@@ -25,7 +25,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 
 use crate::calls::join;
-use crate::job::{JobError, bpf, forever};
+use crate::job::{JobError, Owner, bpf, forever};
 use crate::optional::Offers;
 use crate::preload::LibraryFiles;
 use crate::table::{READING, each_entry};
@@ -77,7 +77,7 @@ enum Whose {
     /// A command or a process, and what they start.
     Job,
     /// The same, of a user without rights.
-    Owner(u32),
+    Owner(Owner),
     /// Everybody, on one file system.
     Everybody { device: u32 },
     /// A command with a library in its programs that counts, too: what it does not answer for.
@@ -120,7 +120,7 @@ impl KernelIo {
 
     /// The same for a user who has no rights of his own: of processes that have gained rights he
     /// is told sums, and of all others' files their names as far as these processes see them.
-    pub fn open_as(telling: Telling, apart: Apart, owner: u32) -> Result<KernelIo, JobError> {
+    pub fn open_as(telling: Telling, apart: Apart, owner: Owner) -> Result<KernelIo, JobError> {
         KernelIo::open_for(telling, apart, Whose::Owner(owner))
     }
 
@@ -153,7 +153,10 @@ impl KernelIo {
             constants.by_thread = apart == Apart::Threads;
             match whose {
                 Whose::Job => {}
-                Whose::Owner(owner) => (constants.has_owner, constants.owner) = (1, owner),
+                Whose::Owner(owner) => {
+                    constants.has_owner = 1;
+                    (constants.owner, constants.owner_group) = (owner.uid, owner.gid);
+                }
                 Whose::Everybody { device } => constants.only_device = device,
                 Whose::Beside(files) => {
                     constants.has_marks = true;

@@ -135,6 +135,15 @@ fn run_iterator(link: &Link) -> Result<(), JobError> {
     Ok(())
 }
 
+/// A user without rights, for whom a job is followed: as it was when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
 impl KernelJob {
     /// Loads and attaches the programs. Nothing is followed until it is armed. `may_end` says
     /// whether a limit may have to be enforced: only then is there what keeps forks from beginning.
@@ -149,7 +158,7 @@ impl KernelJob {
     pub fn open_for(
         wanted: Wanted,
         may_end: bool,
-        owner: Option<u32>,
+        owner: Option<Owner>,
     ) -> Result<KernelJob, JobError> {
         requirements::check()?;
         let may_end = may_end && owner.is_none();
@@ -161,7 +170,8 @@ impl KernelJob {
             constants.page_bytes = rustix::param::page_size() as u32;
             constants.cpus = requirements::possible_cpus();
             constants.has_owner = owner.is_some().into();
-            constants.owner = owner.unwrap_or(0);
+            constants.owner = owner.map_or(0, |owner| owner.uid);
+            constants.owner_group = owner.map_or(0, |owner| owner.gid);
         }
         let needs_call = !offers.function("bpf_send_signal_task");
         open.progs.on_call.set_autoload(may_end && needs_call && offers.tracepoint("sys_enter"));

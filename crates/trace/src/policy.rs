@@ -150,6 +150,11 @@ pub const MOST_RING_BYTES: usize = 64 << 20;
 /// What would help whoever is refused.
 const HELP: &str = "root, or who has CAP_BPF and CAP_PERFMON, may follow it without the agent";
 
+/// Whether a user may follow what an event names, by its name alone: nothing is opened or looked up for that.
+pub fn may_follow(event: &Event) -> Result<(), Refusal> {
+    find(event).map(drop)
+}
+
 /// Holds an event to what its owner may see: returns what is left of it, its probe, and what was left out. What was
 /// not asked for by name (the fields of a set, all arguments) may be left out; all else is refused.
 pub fn confine(

@@ -141,7 +141,7 @@ impl Server {
         }
         let telling = if each { Telling::Each } else { Telling::Sums };
         let apart = if threads { Apart::Threads } else { Apart::Processes };
-        let kernel = match KernelIo::open_as(telling, apart, peer.uid) {
+        let kernel = match KernelIo::open_as(telling, apart, peer.owner()) {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Err(error.to_string())),
         };

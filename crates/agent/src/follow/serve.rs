@@ -47,7 +47,7 @@ pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<(Peer
     let mut arguments = arguments.into_iter().skip(1);
     arguments.next().filter(|first| first == SESSION)?;
     let mut number = || arguments.next()?.to_str()?.parse().ok();
-    let peer = Peer { pid: number()?, uid: number()? };
+    let peer = Peer { pid: number()?, uid: number()?, gid: number()? };
     Some((peer, Followed::numbered(number()?.into())?))
 }
 
@@ -157,7 +157,7 @@ impl Session {
             }
             // Before the command is made: then the user's weigh can still do without the agent.
             process::may_ask(self.user.peer).map_err(|refusal| refusal.to_string())?;
-            let job = KernelJob::open_for(wanted.into(), true, Some(self.user.peer.uid));
+            let job = KernelJob::open_for(wanted.into(), true, Some(self.user.peer.owner()));
             self.job = Some(job.map_err(|error| error.to_string())?);
             return Ok(Tell::Done);
         }

@@ -10,30 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use weigh_schema::library::{Followed, STREAMS_OF_A_USER};
+use weigh_schema::library::Followed;
 
 use super::serve::SESSION;
+use crate::places;
 use crate::process::Peer;
-
-/// Each costs every process of the machine a little, at each fork, exec and page fault, and some 30 MiB.
-const OF_ALL: usize = 32;
-const OF_A_USER: usize = 8;
-/// Each of these costs every system call of the machine two looks, and up to 100 MiB.
-const FILES_OF_ALL: usize = 8;
-const FILES_OF_A_USER: usize = 2;
-/// Each of these costs every page that becomes dirty, and every request to a device, and up to 100 MiB.
-const WRITES_OF_ALL: usize = 8;
-const WRITES_OF_A_USER: usize = 2;
-
-/// How many a user may have, and all.
-fn room(what: Followed) -> (usize, usize) {
-    match what {
-        Followed::Job => (OF_A_USER, OF_ALL),
-        Followed::Files => (FILES_OF_A_USER, FILES_OF_ALL),
-        Followed::Events => (STREAMS_OF_A_USER, OF_ALL),
-        Followed::Writes => (WRITES_OF_A_USER, WRITES_OF_ALL),
-    }
-}
 
 /// What follows jobs.
 #[derive(Default)]
@@ -45,17 +26,15 @@ pub struct Sessions {
 struct Session {
     process: Child,
     pidfd: OwnedFd,
-    uid: u32,
+    user: u32,
     what: Followed,
 }
 
 impl Sessions {
     /// Whether a user may have one more.
-    pub fn has_room(&self, uid: u32, what: Followed) -> bool {
-        let alike = || self.running.values().filter(|session| session.what == what);
-        let of_user = alike().filter(|session| session.uid == uid).count();
-        let (for_user, for_all) = room(what);
-        alike().count() < for_all && of_user < for_user
+    pub fn has_room(&self, user: u32, what: Followed) -> bool {
+        let alike = self.running.values().filter(|session| session.what == what);
+        places::sessions(what).has_room(user, alike.map(|session| session.user))
     }
 
     /// Starts one. Gives its key, a descriptor that tells of its end, and the user's end of the
@@ -63,13 +42,14 @@ impl Sessions {
     pub fn start(
         &mut self,
         peer: Peer,
+        user: u32,
         what: Followed,
         process: BorrowedFd<'_>,
     ) -> io::Result<(u64, BorrowedFd<'_>, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut child = Command::new("/proc/self/exe")
             .arg(SESSION)
-            .args([peer.pid, peer.uid, what as u32].map(|number| number.to_string()))
+            .args([peer.pid, peer.uid, peer.gid, what as u32].map(|number| number.to_string()))
             .stdin(Stdio::from(OwnedFd::from(ours)))
             .stdout(Stdio::from(process.try_clone_to_owned()?))
             .spawn()?;
@@ -84,7 +64,7 @@ impl Sessions {
         };
         self.last_key += 1;
         let key = self.last_key;
-        let session = Session { process: child, pidfd, uid: peer.uid, what };
+        let session = Session { process: child, pidfd, user, what };
         let session = self.running.entry(key).or_insert(session);
         Ok((key, session.pidfd.as_fd(), theirs.into()))
     }

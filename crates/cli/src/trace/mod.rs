@@ -34,7 +34,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
@@ -102,7 +102,7 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     let agent = hosted::agent()?;
     let checker = match &agent {
         None => wishes::Checker::new(arguments)?,
-        Some(_) => wishes::Checker::of_user(arguments, geteuid().as_raw())?,
+        Some(_) => wishes::Checker::of_user(arguments, (geteuid().as_raw(), getegid().as_raw()))?,
     };
     let mut wished = wishes::check(&checker, arguments)?;
     let names: Vec<&str> = wished.wishes.iter().map(|wish| wish.probe.name.as_str()).collect();

@@ -204,6 +204,12 @@ impl Asked {
         self.answer()
     }
 
+    /// Says a line, to which there is no answer.
+    pub fn say_last(&mut self, line: &str) {
+        let to = self.to.as_mut().expect("input");
+        to.write_all(format!("{line}\n").as_bytes()).expect("it listens");
+    }
+
     /// Reason, calls, bytes.
     pub fn numbers(&mut self) -> (u64, u64, u64) {
         let line = self.ask();

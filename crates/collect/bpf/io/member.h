@@ -12,29 +12,6 @@
 
 #define MAX_DESCRIPTORS (1 << 20)
 
-#define DUMPABLE_BITS 3
-#define DUMPABLE_BY_USER 1
-
-/* As prctl(2) has it: not so is a program that may be executed and not read. */
-static __always_inline bool is_dumpable(struct task_struct *task)
-{
-	struct mm_struct___since_6_18 *newer = (void *)task->mm;
-	struct mm_struct___before_6_18 *older = (void *)newer;
-	unsigned long flags = 0;
-
-	if (bpf_core_field_exists(newer->flags))
-		bpf_core_read(&flags, sizeof(flags), &newer->flags);
-	else
-		bpf_core_read(&flags, sizeof(flags), &older->flags);
-	return (flags & DUMPABLE_BITS) == DUMPABLE_BY_USER;
-}
-
-/* Whether the owner may not look at what it does. */
-static __always_inline bool is_closed(struct task_struct *task)
-{
-	return has_owner && (has_gained_rights(task) || !is_dumpable(task));
-}
-
 /* What a program is made of is mapped without a call. */
 static __always_inline void maps_program(struct task_struct *task)
 {
@@ -111,7 +88,7 @@ int BPF_PROG(member__exec, struct task_struct *task)
 	forget_mark(window);
 	process = process_of(task->tgid);
 	if (process) {
-		process->is_apart = is_closed(task);
+		process->is_apart = has_gained_rights(task);
 		name_process(process, task);
 	}
 	maps_program(task);
@@ -142,7 +119,7 @@ int member__join(struct bpf_iter__task *ctx)
 	if (window->stage == STAGE_MEMBER)
 		return 0;
 	window->stage = STAGE_MEMBER;
-	enroll(task, 0, is_closed(task));
+	enroll(task, 0, has_gained_rights(task));
 	return 0;
 }
 

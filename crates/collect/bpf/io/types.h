@@ -44,29 +44,12 @@ struct dentry___io {
 	struct qstr___io d_name;
 };
 
-/* Nothing but a pointer: so an element of an array of pointers can be followed. */
-struct hlist_head {
-	struct hlist_node *first;
-};
-
 struct fs_struct___io {
 	struct path root;
 };
 
 struct task_struct___io {
 	struct fs_struct___io *fs;
-};
-
-struct mm_struct___before_6_18 {
-	unsigned long flags;
-};
-
-typedef struct {
-	unsigned long __mm_flags[1];
-} mm_flags_t;
-
-struct mm_struct___since_6_18 {
-	mm_flags_t flags;
 };
 
 struct mm_struct___io {

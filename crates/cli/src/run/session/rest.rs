@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use weigh_collect::notice;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
@@ -34,7 +35,7 @@ impl Running {
     /// Lets go of the job, and waits for the command.
     pub(super) fn rest(&mut self) -> anyhow::Result<()> {
         let because = why_measuring_stopped();
-        eprintln!("weigh: {because}; the command goes on");
+        notice!("{because}; the command goes on");
         let at = self.begun.elapsed().as_secs_f64();
         self.rest.because = Some(format!("{because}, {at:.1} s after the start"));
         self.tick()?;

@@ -104,7 +104,7 @@ impl Host {
                 HostAnswer::Done
             }
             HostAsk::Join { pid } => {
-                may_follow(pid, peer.uid)?;
+                may_follow(peer, pid)?;
                 stream.join(pid)?;
                 HostAnswer::Done
             }
@@ -149,7 +149,7 @@ impl Host {
             wake: wanted.wake,
             ..TraceArguments::default()
         };
-        let checker = Checker::of_user(&arguments, self.peer.uid)?;
+        let checker = Checker::of_user(&arguments, (self.peer.uid, self.peer.gid))?;
         let mut wishes: Vec<Wish> = Vec::new();
         for event in &wanted.events {
             let wish = checker.check_one(&event.text, event.is_of_set)?;
