@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
 
@@ -101,6 +102,14 @@ impl LimitWatch {
             .min()
             .unwrap_or(longest)
             .clamp(shortest, longest)
+    }
+
+    /// Whether one that is used, not waited for, was half used up at the last look.
+    pub fn is_near(&self) -> bool {
+        self.watched.iter().any(|w| {
+            let is_half = w.last.is_some_and(|(value, _)| value > w.limit.value / 2.0);
+            is_half && !w.crossed && w.limit.metric.group != Group::Time
+        })
     }
 
     /// The limits and marks that a kernel side can look after: (metric, limit, mark).

@@ -115,6 +115,7 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
                 _ => "looked at in /proc now and then",
             },
         ),
+        "storage_written_bytes_total" => written_to_storage(metric, measured),
         "memory_peak_virtual_bytes" if measured.source == Mechanism::Bpf => qualified(
             metric,
             measured,
@@ -185,6 +186,26 @@ fn part(metric: &Metric, measured: &Measured<'_>, of: fn(&MemoryParts) -> u64) -
         source: measured.source,
         quality,
         reason,
+    }
+}
+
+/// What was thrown away before it was written may be the job's, or what others had made dirty before: the
+/// kernel charges it to who deletes.
+fn written_to_storage(metric: &Metric, measured: &Measured<'_>) -> Value {
+    let counters = &measured.reading.counters;
+    let written = counters.get(Counter::StorageWritten);
+    let cancelled = counters.get(Counter::StorageCancelled);
+    let reason = format!(
+        "made dirty by the job; of dirty pages it threw away {cancelled} bytes before they were written, its own or \
+         others', so between {} and {written} reach storage (--written follows each page)",
+        written.saturating_sub(cancelled)
+    );
+    Value {
+        value: Some(metric.unit.number(written as f64)),
+        unit: metric.unit,
+        source: measured.source,
+        quality: if cancelled > 0 && written > 0 { Quality::Estimated } else { Quality::Exact },
+        reason: (cancelled > 0 && written > 0).then_some(reason),
     }
 }
 
@@ -273,11 +294,26 @@ mod tests {
         let mut reading = JobReading::default();
         reading.counters.set(Counter::ReadChars, 1_000_003);
         reading.counters.set(Counter::SocketReadChars, 20);
-        reading.counters.set(Counter::StorageWritten, 8192);
-        reading.counters.set(Counter::StorageCancelled, 4096);
         let metrics = metrics(&measured(&reading, &[]));
         assert_eq!(metrics["io_read_bytes_total"].value, Some(Number::Whole(1_000_023)));
-        assert_eq!(metrics["storage_written_bytes_total"].value, Some(Number::Whole(4096)));
+    }
+
+    #[test]
+    fn what_is_thrown_away_unwritten_may_be_another_programs() {
+        let mut reading = JobReading::default();
+        let name = "storage_written_bytes_total";
+        reading.counters.set(Counter::StorageWritten, 8192);
+        let value = &metrics(&measured(&reading, &[]))[name];
+        assert_eq!((value.value, value.quality), (Some(Number::Whole(8192)), Quality::Exact));
+        // All that was there before the job was thrown away.
+        reading.counters.set(Counter::StorageCancelled, 40_960);
+        let value = &metrics(&measured(&reading, &[]))[name];
+        assert_eq!((value.value, value.quality), (Some(Number::Whole(8192)), Quality::Estimated));
+        let reason = value.reason.as_deref().unwrap();
+        assert!(reason.contains("between 0 and 8192"), "{reason}");
+        reading.counters.set(Counter::StorageWritten, 0);
+        let value = &metrics(&measured(&reading, &[]))[name];
+        assert_eq!((value.value, value.quality), (Some(Number::Whole(0)), Quality::Exact));
     }
 
     #[test]

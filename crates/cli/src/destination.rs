@@ -86,6 +86,11 @@ impl Destination {
         self.file.is_none()
     }
 
+    /// What is known of the file, if it is one.
+    pub fn metadata(&self) -> Option<std::fs::Metadata> {
+        self.file.as_ref()?.metadata().ok()
+    }
+
     /// Writes it as JSON, as it comes: it is never in memory as a whole.
     pub fn write_json(self, what: &impl Serialize) -> anyhow::Result<()> {
         if self.file.is_none() && std::io::stdout().is_terminal() {

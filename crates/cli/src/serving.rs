@@ -103,6 +103,11 @@ impl Helper {
         self.place.variable()
     }
 
+    /// The folder that was made for it.
+    pub fn folder(&self) -> &Path {
+        &self.place.folder
+    }
+
     /// Is readable when a program has come, and nobody serves it yet.
     pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(|listener| listener.as_fd())

@@ -86,6 +86,7 @@ struct task_counters {
 struct thread {
 	enum stage stage;
 	__u32 job;
+	__u64 sockets; /* calls of its process on sockets, when a limit of I/O was checked last */
 	__u64 inside; /* bit set of probed functions it has entered and not left */
 	struct task_counters seen; /* what is already in the process's and the job's counters */
 };

@@ -31,7 +31,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -337,6 +337,10 @@ impl Follow for PreloadedJob {
         let mut place = self.place.folder.file.clone().into_os_string();
         place.push(":0.0");
         vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
+    }
+
+    fn own_folders(&self) -> Vec<PathBuf> {
+        vec![self.place.folder.path.clone()]
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -120,6 +120,12 @@ pub struct LimitOutcome {
     pub exceeded: bool,
     /// The value when it was found to be crossed, or the last one.
     pub observed: Option<Number>,
+    /// By how much the value can have passed the limit before anybody acted, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overshoot: Option<String>,
+    /// The same in the metric's unit, where there is such a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overshoot_at_most: Option<Number>,
     /// Seconds from the start until it was crossed.
     pub at_seconds: Option<f64>,
     /// The process that crossed it, and what it was doing.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::process::Signal;
 use weigh_collect::follow::Follow;
-use weigh_collect::job::KernelJob;
+use weigh_collect::job::{Enforced, KernelJob};
 use weigh_schema::event::Event;
 
 use weigh_schema::library::Followed;
@@ -157,7 +157,8 @@ impl Session {
             }
             // Before the command is made: then the user's weigh can still do without the agent.
             process::may_ask(self.user.peer).map_err(|refusal| refusal.to_string())?;
-            let job = KernelJob::open_for(wanted.into(), true, Some(self.user.peer.owner()));
+            let owner = Some(self.user.peer.owner());
+            let job = KernelJob::open_for(wanted.into(), Enforced::default(), owner);
             self.job = Some(job.map_err(|error| error.to_string())?);
             return Ok(Tell::Done);
         }

@@ -42,6 +42,8 @@ pub fn provisional(
                 enforced_by: "interval".to_string(),
                 exceeded: false,
                 observed: None,
+                overshoot: None,
+                overshoot_at_most: None,
                 at_seconds: None,
                 offender: None,
             })

@@ -7,14 +7,15 @@ use anyhow::Context as _;
 use weigh_agent::{RemoteError, RemoteJob};
 use weigh_collect::follow::{Follow, Wanted};
 use weigh_collect::io::Telling;
-use weigh_collect::job::{JobError, KernelJob};
+use weigh_collect::job::{Enforced, JobError, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
 use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
-use weigh_schema::limit::OnLimit;
+use weigh_schema::limit::{Limit, OnLimit};
+use weigh_schema::record::Limited;
 
 use super::settings::{Settings, Way};
 use crate::arguments::Collector;
@@ -67,13 +68,10 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         files: settings.wants(Collector::Files),
     };
     Ok(match way.following.mechanism {
-        Mechanism::Bpf => {
-            let may_end = !settings.limits.is_empty() && settings.on_limit != OnLimit::Warn;
-            match KernelJob::open(wanted, may_end) {
-                Ok(job) => Box::new(job),
-                Err(error) => through_agent(wanted, error)?,
-            }
-        }
+        Mechanism::Bpf => match KernelJob::open(wanted, enforced(settings)) {
+            Ok(job) => Box::new(job),
+            Err(error) => through_agent(wanted, error)?,
+        },
         Mechanism::Ptrace => {
             TracedJob::check()?;
             let arguments = &settings.arguments;
@@ -98,6 +96,17 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         }
         _ => Box::new(PolledJob::open(why)),
     })
+}
+
+/// Which of the limits stop or end the job.
+fn enforced(settings: &Settings) -> Enforced {
+    let of_calls =
+        |limit: &Limit| Limited::of_metric(limit.metric.name).is_some_and(Limited::is_of_calls);
+    let may_end = settings.on_limit != OnLimit::Warn;
+    Enforced {
+        any: may_end && !settings.limits.is_empty(),
+        of_calls: may_end && settings.limits.iter().any(of_calls),
+    }
 }
 
 /// Who has no rights asks the agent, if there is one.

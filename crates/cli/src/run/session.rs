@@ -4,6 +4,7 @@
 //! next tick, and for ticks; for nothing else.
 
 mod conclusion;
+mod limits;
 mod moments;
 mod rest;
 
@@ -26,6 +27,7 @@ use weigh_collect::{message, notice};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
 use weigh_schema::limit::{Limit, OnLimit};
+use weigh_schema::quality::Quality;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::{Mechanism, Printable};
 
@@ -46,6 +48,7 @@ use crate::arguments::{Collector, WaitFor};
 use crate::foreground::{JOB_CONTROL, command, take_signals};
 use crate::io::mount::recorded::Wanted;
 use crate::serving::Helper;
+use limits::{LimitLooks, is_of_calls, tell_price_of_calls};
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
 const WAIT_PER_LOOK: u32 = 4;
@@ -100,6 +103,7 @@ impl Session {
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
             limit.enforced_by = job.mechanism().to_string();
         }
+        tell_price_of_calls(&taken);
         let (mask, signals) = take_signals(!job.waits_for_children())?;
         Ok(Session { settings, announcer, job, io, writer, summary, mask, signals })
     }
@@ -148,8 +152,17 @@ impl Session {
                 return Err(error.into());
             }
         };
-        let mut others =
-            collectors::start(&self.settings, &waiting, group, &*self.job, mount, self.io.take());
+        let mut own_folders = self.job.own_folders();
+        own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
+        let mut others = collectors::start(
+            &self.settings,
+            &waiting,
+            group,
+            &*self.job,
+            mount,
+            self.io.take(),
+            &own_folders,
+        );
         // What was said stands before what the command writes.
         message::settle();
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
@@ -175,7 +188,7 @@ impl Session {
             .summary
             .limits
             .iter()
-            .filter(|l| l.enforced_by == Mechanism::Bpf.to_string())
+            .filter(|l| l.enforced_by == Mechanism::Bpf.to_string() && !is_of_calls(&l.metric))
             .map(|l| l.metric.clone())
             .collect();
         let watched = self
@@ -186,8 +199,8 @@ impl Session {
         let is_memory = |l: &&Limit| l.metric.name == "memory_peak_bytes";
         let memory_limit = self.settings.limits.iter().find(is_memory).map(|l| l.value as u64);
         let with_uses = others.iter().any(|other| other.collector.tells_of_files());
-        let running = Running {
-            watch: LimitWatch::new(watched.cloned()),
+        let mut running = Running {
+            limits: LimitLooks::new(LimitWatch::new(watched.cloned())),
             enforcer: Enforcer::new(
                 std::mem::take(&mut self.summary.limits),
                 self.settings.on_limit,
@@ -215,6 +228,7 @@ impl Session {
             settings: self.settings,
             summary: self.summary,
         };
+        running.note_unknown();
         running.follow()
     }
 
@@ -275,7 +289,7 @@ struct Running {
     looks: Looks,
     oom: OomKills,
     opened: Opened,
-    watch: LimitWatch,
+    limits: LimitLooks,
     enforcer: Enforcer,
     begun: Instant,
     last_tick: Option<JobReading>,
@@ -296,7 +310,7 @@ impl Running {
         let mut next_look = self.begun;
         loop {
             let mut until = next_tick;
-            if !self.watch.is_empty() {
+            if !self.limits.watch.is_empty() {
                 until = until.min(next_look);
             }
             let snapshots = self.snapshots.as_ref().and_then(Snapshots::next);
@@ -325,9 +339,9 @@ impl Running {
             self.look_at_pages();
             self.take_snapshots(Snapshots::look_if_due)?;
             let now = Instant::now();
-            if !self.watch.is_empty() && now >= next_look {
+            if !self.limits.watch.is_empty() && now >= next_look {
                 self.look_at_limits()?;
-                let next = self.watch.next_look().max(now.elapsed() * WAIT_PER_LOOK);
+                let next = self.limits.watch.next_look().max(now.elapsed() * WAIT_PER_LOOK);
                 next_look = Instant::now() + next;
             }
             self.enforcer.pursue(&mut *self.job)?;
@@ -481,6 +495,9 @@ impl Running {
                     self.recorder.process(&process, now);
                     self.oom.ended(&process);
                     self.opened.ended(process.pid, &mut *self.job, &mut self.recorder);
+                    if !self.limits.watch.is_empty() {
+                        self.limits.usage.ended(&process);
+                    }
                     if self.is_concluding {
                         self.written.insert((process.pid, process.started_ns));
                     }
@@ -516,27 +533,21 @@ impl Running {
         }
     }
 
-    fn look_at_limits(&mut self) -> anyhow::Result<()> {
-        let reading = self.job.read()?;
-        // Who was caught at the very point is known better than by the look.
-        self.events();
-        let wall = reading.at_ns as f64 * 1e-9;
-        let others = &self.others;
-        let known = |name: &str| others.iter().find_map(|other| other.collector.value(name));
-        for crossed in self.watch.look(&reading, wall, &known) {
-            if crossed.fully {
-                self.enforcer.found(&crossed, reading.at_ns, &mut *self.job);
-            } else {
-                self.enforcer.warn(crossed.metric, crossed.observed);
-            }
-        }
-        Ok(())
-    }
-
     fn sample_others(&mut self) -> Vec<(&'static str, f64)> {
         let living = || self.job.living().iter().map(|p| p.pid).collect();
         let others = self.others.iter_mut().map(|other| &mut other.collector);
         others.flat_map(|other| other.samples(&living)).collect()
+    }
+
+    /// What the follower does not know, or a collector knows better, is nothing in what is recorded of
+    /// its readings: not 0.
+    fn note_unknown(&mut self) {
+        let notes = self.job.notes();
+        let by_note = notes.iter().filter(|note| note.quality == Quality::Unavailable);
+        let by_note = by_note.filter_map(|note| Some(weigh_schema::metric(&note.metric)?.name));
+        let by_others =
+            self.others.iter().flat_map(|other| other.collector.takes_over().iter().copied());
+        self.recorder.set_unknown(by_note.chain(by_others).collect());
     }
 
     fn tick(&mut self) -> anyhow::Result<()> {
@@ -544,6 +555,7 @@ impl Running {
         if let Some(ended) = self.job.ended_ns() {
             reading.at_ns = reading.at_ns.min(ended);
         }
+        self.note_unknown();
         let more = self.sample_others();
         for other in &mut self.others {
             other.collector.record(&mut self.recorder);

@@ -46,6 +46,8 @@ pub fn running() -> Summary {
             enforced_by: "bpf".into(),
             exceeded: false,
             observed: None,
+            overshoot: None,
+            overshoot_at_most: None,
             at_seconds: None,
             offender: Some(Offender { pid: 7, ..Offender::default() }),
         }],
