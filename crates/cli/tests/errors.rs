@@ -401,7 +401,7 @@ fn killed(moment: Moment) -> Option<(Scratch, Recording)> {
     let output = weigh(scratch, &["show", &place.display().to_string()]);
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
-    says(&said, &["This recording is incomplete", "it was killed"]);
+    says(&said, &["This recording is incomplete", "weigh was killed"]);
     Some((running.scratch, recording))
 }
 

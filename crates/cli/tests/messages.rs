@@ -194,7 +194,10 @@ fn notices_come_before_the_command() {
 fn a_slow_reader_gets_all() {
     let scratch = Scratch::new();
     let (reader, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
-    rustix::pipe::fcntl_setpipe_size(&to, 4096).expect("a small pipe");
+    // Full but for a few bytes: what weigh shows does not fit.
+    let size = rustix::pipe::fcntl_setpipe_size(&to, 4096).expect("a small pipe");
+    let filled = vec![b'x'; size - 100];
+    rustix::io::write(&to, &filled).expect("it has room");
     let mut child = start(&scratch, None, "run --mechanism ptrace -o R", "exit 3", to);
     let (mut reader, mut read) = (File::from(reader), Vec::new());
     let mut piece = [0; 700];
@@ -207,7 +210,7 @@ fn a_slow_reader_gets_all() {
     let recording = scratch.path("recording").display().to_string();
     let shown = String::from_utf8(weigh(&scratch, &["show", &recording]).stdout).expect("text");
     let read = String::from_utf8(read).expect("text");
-    assert!(shown.len() > 4096 && read.ends_with(&shown), "read:\n{read}\nshown:\n{shown}");
+    assert!(shown.len() > 1000 && read.ends_with(&shown), "read:\n{read}\nshown:\n{shown}");
 }
 
 /// An argument that would turn the terminal red, wipe it, forge a line, and turn the direction of writing.
