@@ -297,6 +297,25 @@ fn limits() {
     }
 }
 
+/// Weigh's own part of the file is cut with it: weigh goes on, and so do its limits.
+#[test]
+fn a_job_that_cuts_the_shared_file_is_held_to_its_limits() {
+    let line = "exec python3 -c 'import os, time
+os.truncate(os.environ[\"WEIGH_PRELOAD\"].rsplit(\":\", 1)[0], 0)
+held = []
+while True: held.append(bytearray(1000000)); time.sleep(.002)'";
+    let measured =
+        script("preload", line).options("--limit memory_peak_bytes=100MB --grace 500ms").end();
+    measured.check(measured.status.code() == Some(124), || "expected 124".to_string());
+    let outcome = &measured.summary().limits[0];
+    measured.check(outcome.exceeded, || format!("{outcome:?}"));
+    let total = measured.value("processes_total");
+    let reason = total.reason.as_deref().unwrap_or_default();
+    measured.check(reason.contains("cut the shared file short"), || format!("{total:?}"));
+    let left = measured.scratch.survivors();
+    measured.check(left.is_empty(), || format!("alive: {left:?}"));
+}
+
 #[test]
 fn what_is_not_known_is_not_zero() {
     for by in ["ptrace", "preload --level 2", "poll"] {

@@ -5,12 +5,15 @@
 #[allow(dead_code)] // the other tests use the rest
 mod preloaded;
 
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use preloaded::{Job, Run, run, workload};
+use weigh_collect::follow::Follow as _;
 use weigh_collect::preload::Level::{self, Calls, Files, Processes};
+use weigh_collect::preload::PreloadedJob;
 
 #[test]
 #[ignore = "one job, run by the other tests"]
@@ -301,6 +304,41 @@ fn a_shared_file_that_was_cut() {
     }
 }
 
+/// They end a program with what they have found. ThreadSanitizer's runtime calls functions of the library before it
+/// can bear that.
+#[test]
+fn sanitizers_find_nothing_in_the_library() {
+    let (folder, _) = program();
+    let job = PreloadedJob::open(Files, "true".as_ref(), folder.path()).unwrap();
+    let place = job.variables().into_iter().find(|(name, _)| name == "WEIGH_PRELOAD").unwrap().1;
+    let file = place.to_str().and_then(|place| place.rsplit_once(':')).unwrap().0;
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preloaded/together.c");
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/preload");
+    let parts = std::fs::read_dir(library).unwrap().map(|entry| entry.unwrap().path());
+    let parts: Vec<_> = parts.filter(|path| path.extension().is_some_and(|e| e == "c")).collect();
+    for sanitizer in ["address", "undefined"] {
+        let path = folder.path().join(sanitizer);
+        let mut cc = Command::new("cc");
+        cc.args(["-g", "-O1", "-std=gnu17", "-pthread", "-rdynamic", "-DLEVEL=4"]);
+        // Two beginnings of what is loaded, of which one is the library's.
+        cc.args(["-ftls-model=initial-exec", "-Wl,-z,muldefs", "-I", env!("OUT_DIR")]);
+        cc.arg(format!("-fsanitize={sanitizer}")).arg("-fno-sanitize-recover=all");
+        cc.arg("-o").args([&path, &tests]).args(&parts);
+        let made = cc.output().unwrap();
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "its runtime comes with the compiler: {said}");
+        let run =
+            Command::new(&path).current_dir(folder.path()).env("WEIGH_PRELOAD", &place).output();
+        let run = run.unwrap();
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success() && said.is_empty(), "{sanitizer}: {} {said}", run.status);
+        let mut slots = Vec::new();
+        std::fs::File::open(&file).unwrap().take(1 << 20).read_to_end(&mut slots).unwrap();
+        let path = path.as_os_str().as_bytes();
+        assert!(slots.windows(path.len()).any(|part| part == path), "{sanitizer}: it was idle");
+    }
+}
+
 /// Their runtimes end them where they are not the first library.
 #[test]
 fn programs_with_sanitizers() {
@@ -322,8 +360,10 @@ fn programs_with_sanitizers() {
         let variables = vec![("RUNTIME", runtime.trim()), ("ASAN_OPTIONS", "detect_leaks=0")];
         let command = vec!["sh", "-c", &script];
         let job = Run { level: Calls, command, variables, as_nobody: false }.run();
-        assert!(job.rows.iter().all(|row| row["status"] == "0"), "{sanitizer}: {job:?}");
-        assert_eq!(job.value("processes_total"), 4, "{sanitizer}: {job:?}");
+        // One that looks for leaks makes a process for that, of whose end nobody is told.
+        let went_well = |status: &str| ["0", "none"].contains(&status);
+        assert!(job.rows.iter().all(|row| went_well(&row["status"])), "{sanitizer}: {job:?}");
+        assert!(job.value("processes_total") >= 4, "{sanitizer}: {job:?}");
         let said = &job.notes["processes_total"];
         let named = format!("{path} (its sanitizer's runtime must be the first library)");
         assert!(said.1.contains(&named), "{said:?}");

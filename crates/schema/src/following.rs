@@ -94,7 +94,7 @@ pub const FOLLOWINGS: &[Following] = &[
         unasked: Level::Interposition,
         by_file: Some(Level::Interposition),
         sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
-        loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs behind a seccomp filter of their own: each is named and looked at in /proc instead; the last moments of killed ones",
+        loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs that run as another user, programs behind a seccomp filter of their own, programs with a sanitizer whose runtime must be the first library: each is named and looked at in /proc instead; the last moments of killed ones",
         needs: "no rights; programs that use the GNU C library",
         limits: "on memory, processes and threads as by poll (past a limit of 100 MB, one process that grows by 1 MB a millisecond came to 105 MB, four to 112 MB; to 126 MB where weigh is an ordinary user); past a limit on processes none makes another until weigh has looked, for 2 s at most: a fork bomb of programs that the library is in comes to twice its limit at most. On the rest at the next look",
     },
