@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
+mod activity;
 mod client;
 mod configured;
 mod files;
@@ -26,6 +27,7 @@ mod timer;
 mod wants;
 mod writes;
 
+pub use activity::Notes;
 pub use configured::LeftOut;
 pub use files::RemoteIo;
 pub use follow::{

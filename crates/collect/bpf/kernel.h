@@ -406,7 +406,11 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
-struct bpf_iter_meta;
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
@@ -415,6 +419,7 @@ struct bpf_iter__task {
 
 struct bpf_map {
 	__u32 id;
+	char name[16];
 };
 
 struct bpf_array {

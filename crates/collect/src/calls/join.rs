@@ -1,7 +1,7 @@
 //! Has the kernel side take in the threads of one process, or one thread, or all: by an iterator over just
 //! these tasks, for a thread that is not its process's first has no descriptor before 6.9.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use libbpf_rs::ProgramMut;
@@ -25,6 +25,23 @@ pub(super) fn thread(program: &ProgramMut<'_>, tid: u32) -> io::Result<()> {
 }
 
 fn run(program: &ProgramMut<'_>, task: sys::bpf_iter_link_info__bindgen_ty_3) -> io::Result<()> {
+    let mut iterator = iterator(program, task)?;
+    // It runs while it is read, and has nothing to say.
+    io::copy(&mut iterator, &mut io::sink()).map(drop)
+}
+
+/// Runs a program that is not about threads, and has what it says.
+pub(super) fn say(program: &ProgramMut<'_>) -> io::Result<Vec<u8>> {
+    let all = sys::bpf_iter_link_info__bindgen_ty_3 { tid: 0, pid: 0, pid_fd: 0 };
+    let mut said = Vec::new();
+    iterator(program, all)?.read_to_end(&mut said)?;
+    Ok(said)
+}
+
+fn iterator(
+    program: &ProgramMut<'_>,
+    task: sys::bpf_iter_link_info__bindgen_ty_3,
+) -> io::Result<std::fs::File> {
     let mut which = sys::bpf_iter_link_info { task };
     let options = sys::bpf_link_create_opts {
         sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
@@ -39,9 +56,7 @@ fn run(program: &ProgramMut<'_>, task: sys::bpf_iter_link_info__bindgen_ty_3) ->
     let link = descriptor(link)?;
     // SAFETY: the link is open.
     let iterator = descriptor(unsafe { sys::bpf_iter_create(link.as_raw_fd()) })?;
-    let mut iterator = std::fs::File::from(iterator);
-    // It runs while it is read, and has nothing to say.
-    io::copy(&mut iterator, &mut io::sink()).map(drop)
+    Ok(iterator.into())
 }
 
 /// What a call of libbpf has made, or why it has not.
