@@ -13,6 +13,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod access;
+mod activity;
 mod client;
 mod configured;
 mod files;
@@ -27,6 +28,7 @@ mod timer;
 mod wants;
 mod writes;
 
+pub use activity::Notes;
 pub use configured::LeftOut;
 pub use files::RemoteIo;
 pub use follow::{

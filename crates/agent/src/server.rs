@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 use rustix::fs::{Mode, chmod, unlink};
@@ -90,6 +90,9 @@ pub struct Server {
     last_ticket: u64,
     settings: Settings,
     pace: Pace,
+    /// Pages of programs that have left, and whose place they take as long as anybody keeps them.
+    left: BTreeMap<u32, u32>,
+    looked_at_left: Instant,
     /// The accounts of those who have left, by token.
     sums: BTreeMap<u64, Account>,
     sessions: Sessions,
@@ -105,6 +108,8 @@ const GRACE: u64 = u64::MAX - 2;
 const KERNEL: u64 = u64::MAX - 3;
 /// More events do not wait at once: each client has two.
 const MOST_EVENTS: usize = 2048;
+/// It is looked no more often for pages that programs keep that have left.
+const PAUSE_OF_LEFT: Duration = Duration::from_millis(20);
 /// So many programs' accounts are looked through before others are served.
 const LOOKS_AT_ONCE: usize = 4;
 /// With this bit it is one who follows a job.
@@ -141,6 +146,8 @@ impl Server {
             last_ticket: 0,
             settings,
             pace: Pace::default(),
+            left: BTreeMap::new(),
+            looked_at_left: Instant::now(),
             sums: BTreeMap::new(),
             sessions: Sessions::default(),
             hears_kernel: false,
@@ -231,11 +238,7 @@ impl Server {
             // It has ended.
             Err(_) => return,
         };
-        if !self
-            .settings
-            .programs
-            .has_room(client.user, self.clients.values().map(|other| other.user))
-        {
+        if !self.has_room(client.user, calls) {
             let _ = client.answer(Reason::TooMany, 0, 0, None);
             return;
         }
@@ -248,6 +251,22 @@ impl Server {
         }
     }
 
+    /// Whether there is a place for one more program of a user's.
+    fn has_room(&mut self, user: u32, calls: &KernelCalls) -> bool {
+        let has_room = |server: &Server| {
+            let holders = server.clients.values().map(|client| client.user);
+            server.settings.programs.has_room(user, holders.chain(server.left.values().copied()))
+        };
+        if has_room(self) || self.left.is_empty() || self.looked_at_left.elapsed() < PAUSE_OF_LEFT {
+            return has_room(self);
+        }
+        if let Ok(living) = calls.living_pages() {
+            self.left.retain(|page, _| living.contains(page));
+        }
+        self.looked_at_left = Instant::now();
+        has_room(self)
+    }
+
     fn drop_client(&mut self, key: u64, calls: &mut KernelCalls) {
         let Some(client) = self.clients.remove(&key) else { return };
         for other in self.clients.values_mut() {
@@ -255,6 +274,7 @@ impl Server {
         }
         if let Some((page, serial)) = &client.page {
             calls.expel(*serial);
+            self.left.extend(page.number().map(|number| (number, client.user)));
             if self.settings.adds_up {
                 add_up(&mut self.sums, page);
             }
@@ -487,7 +507,8 @@ impl Server {
         if !self.settings.follows {
             return client.answer(Reason::NotPermitted, 0, 0, None);
         }
-        if !self.sessions.has_room(user, what) || !self.pace.allows(user, Instant::now()) {
+        let has_room = self.sessions.has_room(user, what) || self.sessions.make_room(user, what);
+        if !has_room || !self.pace.allows(user, Instant::now()) {
             return client.answer(Reason::TooMany, 0, 0, None);
         }
         match self.sessions.start(client.peer, user, what, client.process()) {

@@ -5,6 +5,8 @@ mod support;
 
 #[path = "agent/crossed.rs"]
 mod crossed;
+#[path = "agent/flood.rs"]
+mod flood;
 
 use std::path::Path;
 use std::process::{Child, Command};

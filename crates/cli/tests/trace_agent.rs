@@ -123,7 +123,7 @@ fn what_would_tell_of_others_is_refused_with_the_reason() {
         (&["-e", "raw:sys_enter{arg0}"], "addresses as often as not"),
         (&["-e", "raw_syscalls:sys_enter{counter(cpu-clock)}"], "is not a user's to see"),
         (&["-e", "user:libc.so.6:malloc"], "every process of the machine"),
-        (&["-e", "raw_syscalls:sys_enter{id}", "--buffer", "128MiB"], "64 MiB at most"),
+        (&["-e", "raw_syscalls:sys_enter{id}", "--buffer", "128MiB"], "32 MiB at most"),
     ];
     for (words, reason) in cases {
         let output = run(&agent, &scratch, &[words, &["--", "touch", "ran"]].concat());

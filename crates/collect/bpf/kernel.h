@@ -424,6 +424,7 @@ struct bpf_iter__task {
 
 struct bpf_map {
 	__u32 id;
+	char name[16];
 };
 
 struct bpf_array {

@@ -145,7 +145,7 @@ pub const GRANTED: &[Granted] = &[
 /// Probes of a stream, those that were removed counted as well.
 pub const MOST_PROBES: usize = 16;
 /// Bytes of all rings of a stream.
-pub const MOST_RING_BYTES: usize = 64 << 20;
+pub const MOST_RING_BYTES: usize = 32 << 20;
 
 /// What would help whoever is refused.
 const HELP: &str = "root, or who has CAP_BPF and CAP_PERFMON, may follow it without the agent";

@@ -39,7 +39,9 @@ impl Server {
                 continue;
             }
             let Some((ask, with)) = wire::receive(&self.user.stream, MOST_ASKED)? else { break };
-            if let Err(why) = self.answer(ask, with)? {
+            let answered = self.answer(ask, with)?;
+            self.user.notes.note(self.is_begun);
+            if let Err(why) = answered {
                 wire::send(&self.user.stream, &Tell::Refused(why), None)?;
             }
         }

@@ -22,6 +22,7 @@ use weigh_schema::event::Event;
 use weigh_schema::library::Followed;
 
 use super::wire::{self, Ask, Glimpse, MOST_ASKED, Tell, VERSION};
+use crate::activity::Notes;
 use crate::process::{self, Peer};
 use crate::{files, writes};
 
@@ -63,7 +64,7 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let user = User { stream, process, peer, wake };
+        let user = User { stream, process, peer, wake, notes: Notes::inherited() };
         match what {
             Followed::Job => {
                 Session { user, job: None, events: VecDeque::new(), is_armed: false }.serve()
@@ -91,6 +92,8 @@ pub struct User {
     pub peer: Peer,
     /// Wakes his weigh.
     pub wake: OwnedFd,
+    /// Where it is noted what is done for him.
+    pub notes: Notes,
 }
 
 struct Session {
@@ -111,6 +114,7 @@ impl Session {
             let opens = matches!(ask, Ask::Open { .. });
             let told = self.answer(ask, with).unwrap_or_else(Tell::Refused);
             let wake = (opens && told == Tell::Done).then(|| self.user.wake.as_fd());
+            self.user.notes.note(self.is_armed);
             wire::send(&self.user.stream, &told, wake)?;
         }
         Ok(())

@@ -9,10 +9,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
+use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_schema::library::Followed;
 
 use super::serve::SESSION;
+use crate::activity::Activity;
 use crate::places;
 use crate::process::Peer;
 
@@ -28,7 +30,13 @@ struct Session {
     pidfd: OwnedFd,
     user: u32,
     what: Followed,
+    activity: Activity,
+    /// The session's own end of the stream, for a last word.
+    stream: OwnedFd,
 }
+
+/// What the program of a session is told that has made room.
+const MADE_ROOM: &str = "it was idle, and another user had need of the place";
 
 impl Sessions {
     /// Whether a user may have one more.
@@ -47,12 +55,17 @@ impl Sessions {
         process: BorrowedFd<'_>,
     ) -> io::Result<(u64, BorrowedFd<'_>, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mut child = Command::new("/proc/self/exe")
+        let stream = OwnedFd::from(ours.try_clone()?);
+        let activity = Activity::new()?;
+        let child = Command::new("/proc/self/exe")
             .arg(SESSION)
             .args([peer.pid, peer.uid, peer.gid, what as u32].map(|number| number.to_string()))
+            .arg(activity.number().to_string())
             .stdin(Stdio::from(OwnedFd::from(ours)))
             .stdout(Stdio::from(process.try_clone_to_owned()?))
-            .spawn()?;
+            .spawn();
+        activity.keep()?;
+        let mut child = child?;
         let pid = Pid::from_raw(child.id() as i32).ok_or(io::ErrorKind::NotFound)?;
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
@@ -64,14 +77,47 @@ impl Sessions {
         };
         self.last_key += 1;
         let key = self.last_key;
-        let session = Session { process: child, pidfd, user, what };
+        let session = Session { process: child, pidfd, user, what, activity, stream };
         let session = self.running.entry(key).or_insert(session);
         Ok((key, session.pidfd.as_fd(), theirs.into()))
+    }
+
+    /// Makes room for a user's by ending another user's: the one that has been idle for longest, if one is.
+    pub fn make_room(&mut self, user: u32, what: Followed) -> bool {
+        let has_room = |without: u64| {
+            let others = self.running.iter().filter(|(key, _)| **key != without);
+            let alike = others.filter(|(_, session)| session.what == what);
+            places::sessions(what).has_room(user, alike.map(|(_, session)| session.user))
+        };
+        let of_others = self.running.iter().filter(|(_, s)| s.what == what && s.user != user);
+        let idle = of_others.filter_map(|(key, s)| Some((s.activity.idle_since()?, *key)));
+        let mut idle: Vec<(u64, u64)> = idle.filter(|(_, key)| has_room(*key)).collect();
+        idle.sort_unstable();
+        let Some((_, key)) = idle.first() else { return false };
+        if let Some(session) = self.running.remove(key) {
+            session.say_why();
+        }
+        true
     }
 
     /// One has ended, or is to.
     pub fn end(&mut self, key: u64) {
         self.running.remove(&key);
+    }
+}
+
+impl Session {
+    /// Whoever asks next finds it as the answer.
+    fn say_why(&self) {
+        let refused = match self.what {
+            Followed::Events => format!("{{\"refused\":\"{MADE_ROOM}\"}}\n").into_bytes(),
+            _ => {
+                let body = format!("{{\"Refused\":\"{MADE_ROOM}\"}}");
+                [&(body.len() as u32).to_le_bytes()[..], body.as_bytes()].concat()
+            }
+        };
+        // Its program may have gone.
+        let _ = send(&self.stream, &refused, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
 

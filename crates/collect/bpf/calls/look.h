@@ -192,4 +192,24 @@ int member__look(void *context)
 	return 0;
 }
 
+/* The pages that there are, by what the kernel knows them by. */
+SEC("iter/bpf_map")
+int member__pages(struct bpf_iter__bpf_map *ctx)
+{
+	static const char page[] = "weigh_page";
+	struct bpf_map *map = ctx->map;
+	char name[sizeof(page)] = {};
+	__u32 number;
+
+	if (!map)
+		return 0;
+	bpf_probe_read_kernel(name, sizeof(name), map->name);
+	for (int i = 0; i < sizeof(page); i++)
+		if (name[i] != page[i])
+			return 0;
+	number = map->id;
+	bpf_seq_write(ctx->meta->seq, &number, sizeof(number));
+	return 0;
+}
+
 #endif

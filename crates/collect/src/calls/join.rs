@@ -18,8 +18,8 @@ pub(crate) fn all(program: &ProgramMut<'_>) -> io::Result<()> {
     process(program, 0)
 }
 
-/// The same; what the program says of them.
-pub(super) fn said_of_all(program: &ProgramMut<'_>) -> io::Result<Vec<u8>> {
+/// The same, or a program that is not about threads; what it writes.
+pub(super) fn read_all(program: &ProgramMut<'_>) -> io::Result<Vec<u8>> {
     run(program, sys::bpf_iter_link_info__bindgen_ty_3 { tid: 0, pid: 0, pid_fd: 0 })
 }
 

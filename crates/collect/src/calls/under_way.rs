@@ -30,7 +30,7 @@ struct Thread {
 impl KernelCalls {
     /// Which calls are under way; `now_ns` is when they were followed last, by CLOCK_MONOTONIC.
     pub fn under_way(&self, now_ns: u64) -> Result<Vec<UnderWay>, JobError> {
-        let said = join::said_of_all(&self.skeleton.progs.member__under_way)
+        let said = join::read_all(&self.skeleton.progs.member__under_way)
             .map_err(|error| bpf("reading calls under way")(error.into()))?;
         let rows = said.chunks_exact(size_of::<types::under_way>()).filter_map(thread);
         let mut calls: Vec<UnderWay> =
