@@ -58,6 +58,8 @@ pub struct Job {
     pub process_peak: u64,
     /// The greatest sizes of single processes: virtual, swapped out.
     pub single: (u64, u64),
+    /// The most that one of them was seen to hold in huge pages of hugetlbfs.
+    pub single_hugetlb: u64,
     /// When the last process ended, if none is left.
     pub ended_ns: Option<u64>,
     /// What is to be told.
@@ -102,6 +104,7 @@ impl Job {
             population: Population::default(),
             process_peak: 0,
             single: (0, 0),
+            single_hugetlb: 0,
             ended_ns: None,
             events: VecDeque::new(),
             changes: VecDeque::new(),
@@ -198,6 +201,7 @@ impl Job {
         if held.spaces > 0 {
             self.single.0 = self.single.0.max(before.1.virtual_peak);
             self.single.1 = self.single.1.max(before.1.swap_peak);
+            self.single_hugetlb = self.single_hugetlb.max(before.1.hugetlb_peak);
         }
         self.upper.end(process.moment, held);
         process.moment = self.upper.begin();
@@ -258,6 +262,7 @@ impl Job {
         self.process_peak = self.process_peak.max(peak.greatest);
         self.single.0 = self.single.0.max(process.memory.virtual_peak);
         self.single.1 = self.single.1.max(process.memory.swap_peak);
+        self.single_hugetlb = self.single_hugetlb.max(process.memory.hugetlb_peak);
         self.part_from_family(&process, peak.greatest);
         self.forget(&mut process, now_ns);
         let end = process.row(Some(now_ns), status);
