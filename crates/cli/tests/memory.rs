@@ -406,3 +406,24 @@ fn a_child_that_is_killed_for_want_of_memory_is_told_of() {
     let value = measured.value("oom_kills_total");
     measured.check(value.quality == Quality::Unavailable, || format!("{value:?}"));
 }
+
+/// A file in memory that is only written and read is in no resident size; the job's own group has it.
+#[test]
+fn files_in_memory_that_nobody_maps_are_named_beside_the_peak() {
+    needs_root!();
+    let hold = support::patience(0.5).as_millis();
+    let line = format!("fill 50000000 memfd {hold}");
+    let measured = Weigh::workload(&line).options("--cgroup --interval 50ms").measure();
+    if measured.value("memory_peak_cgroup_bytes").quality == Quality::Unavailable {
+        eprintln!("no memory controller here");
+        return;
+    }
+    measured.is_between("memory_peak_bytes", 0.0, 10e6);
+    let filled = measured.truth("filled_bytes");
+    let reason = measured.value("memory_peak_bytes").reason.clone().unwrap_or_default();
+    let mut numbers = reason.split_ascii_whitespace().filter_map(|word| word.parse::<u64>().ok());
+    let held = numbers.next_back();
+    measured.check(held.is_some_and(|held| held.abs_diff(filled) < filled / 50), || {
+        format!("{filled} bytes were written; {reason}")
+    });
+}

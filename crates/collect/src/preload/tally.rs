@@ -212,7 +212,8 @@ impl Tally {
         self.rss_peak_bytes = self.rss_peak_bytes.max(row.rss_peak_bytes);
         let held = Held { from_ns: process.started_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes };
         self.peak.add(held);
-        self.events.push_back(Event::ProcessEnd(Box::new(row.clone())));
+        let told = process::last_program(&row, &process, seen.as_ref());
+        self.events.push_back(Event::ProcessEnd(Box::new(told)));
         row
     }
 
@@ -426,6 +427,7 @@ mod tests {
             rss_peak_bytes: 0,
             virtual_peak_bytes: 0,
             swap_peak_bytes: 0,
+            own_peaks: (0, 0),
             own_reads: (0, 0),
             counters: CounterValues::default(),
         }

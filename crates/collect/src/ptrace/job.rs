@@ -350,3 +350,61 @@ impl Job {
         self.processes.values().map(|process| process.row(None, None)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESIDENT: u64 = 100 << 20;
+
+    /// One that has executed a program, holds memory, and has children that use it.
+    fn with_guests(guests: std::ops::Range<u32>) -> Job {
+        let mut job = Job::new(1, 0);
+        job.born(1, 0, Birth::Own(0, 0));
+        job.execs(1, 1, vec!["program".to_owned()], false);
+        for guest in guests {
+            job.born(guest, 1, Birth::Sharing);
+        }
+        for process in job.processes.values_mut() {
+            process.memory.resident_peak = RESIDENT;
+            process.memory.resident = RESIDENT;
+        }
+        job
+    }
+
+    fn upper(job: &Job) -> (u64, u64) {
+        let upper = job.upper_bound();
+        (upper.bytes, upper.spaces)
+    }
+
+    #[test]
+    fn an_address_space_counts_once_for_all_who_use_it() {
+        let mut job = with_guests(2..6);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        (2..6).for_each(|pid| job.process_ends(pid, Some(0), None));
+        job.process_ends(1, Some(0), None);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        let rows: Vec<u64> = job
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::ProcessEnd(row) => Some(row.rss_peak_bytes),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(rows, [0, 0, 0, 0, RESIDENT]);
+    }
+
+    #[test]
+    fn it_outlives_the_one_that_it_was_made_for() {
+        let mut job = with_guests(2..4);
+        job.process_ends(1, Some(0), None);
+        assert!(!job.processes[&2].memory.is_shared && job.processes[&3].memory.is_shared);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        // The next one executes a program: what it leaves is the last one's.
+        job.execs(2, 2, vec!["another".to_owned()], false);
+        assert!(!job.processes[&3].memory.is_shared);
+        job.process_ends(3, Some(0), None);
+        assert_eq!(upper(&job).0, RESIDENT);
+    }
+}
