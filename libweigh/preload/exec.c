@@ -35,6 +35,8 @@ static void before_exec(struct slot *slot, const char *path, uint32_t blind)
 	/* A child by vfork has its parent's memory. */
 	if (slot == self) {
 		look_at_memory(slot);
+		/* The program that comes has memory of its own. */
+		slot->own_rss_peak = slot->own_virtual_peak = 0;
 		IO(io_before_exec();)
 	}
 	name_program(slot, path, blind);

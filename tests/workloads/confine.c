@@ -39,6 +39,7 @@ static const int refused[] = {
 	SYS_umount2, SYS_unshare, SYS_setns, SYS_pivot_root, SYS_userfaultfd, SYS_io_uring_setup,
 	SYS_io_uring_enter, SYS_io_uring_register, SYS_fanotify_init, SYS_open_by_handle_at,
 	SYS_move_mount, SYS_open_tree, SYS_fsopen, SYS_acct, SYS_quotactl, SYS_syslog,
+	SYS_kcmp,
 };
 
 /* Refuses these calls, and clone3 as a kernel does that does not know it: a filter can not look at

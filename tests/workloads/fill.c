@@ -1,6 +1,7 @@
 /* fill BYTES [exit|_exit|kill|free]
  * fill BYTES leader HOLD_MS
  * fill BYTES hugetlb
+ * fill BYTES memfd HOLD_MS
  * fill BYTES parts FILE
  *
  * Maps BYTES of private anonymous memory, writes to each page once, and ends at once: by exit(0)
@@ -9,6 +10,7 @@
  * leader: the first thread ends, then a second one fills, and holds for HOLD_MS.
  * hugetlb: it is memory of huge pages of hugetlbfs, which the machine must have set aside; status 3 if
  * it has not.
+ * memfd: it is a file in memory that is written and never mapped, and held for HOLD_MS.
  * parts: BYTES of private anonymous memory, half as much that is shared anonymous, and a quarter of FILE,
  * which is made, read through a mapping, and deleted.
  *
@@ -78,6 +80,21 @@ static int fill_huge_pages(uint64_t bytes)
 	return 0;
 }
 
+static int fill_unmapped(uint64_t bytes, uint64_t hold_ms)
+{
+	static char page[4096];
+	int file = memfd_create("unmapped", MFD_CLOEXEC);
+
+	for (uint64_t done = 0; done < bytes; done += sizeof page)
+		if (write(file, page, sizeof page) != sizeof page)
+			die("memfd");
+	truth("filled_bytes", bytes);
+	truth("peak_rss_bytes", mapped_bytes("\nRss:"));
+	truth_tell();
+	sleep_us(hold_ms * 1000);
+	return 0;
+}
+
 static int fill_parts(uint64_t bytes, const char *path)
 {
 	int file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
@@ -105,13 +122,15 @@ static int fill_parts(uint64_t bytes, const char *path)
 int main(int argc, char **argv)
 {
 	if (argc < 2 || argc > 4)
-		die("usage: fill BYTES [exit|_exit|kill|free|leader HOLD_MS|hugetlb|parts FILE]");
+		die("usage: fill BYTES [exit|_exit|kill|free|leader HOLD_MS|hugetlb|memfd HOLD_MS|parts FILE]");
 	uint64_t bytes = number(argv[1], "BYTES");
 	const char *how = argc > 2 ? argv[2] : "exit";
 	if (!strcmp(how, "leader") && argc == 4)
 		fill_as_second_thread(bytes, number(argv[3], "HOLD_MS"));
 	if (!strcmp(how, "hugetlb"))
 		return fill_huge_pages(bytes);
+	if (!strcmp(how, "memfd") && argc == 4)
+		return fill_unmapped(whole_pages(bytes), number(argv[3], "HOLD_MS"));
 	if (!strcmp(how, "parts") && argc == 4)
 		return fill_parts(bytes, argv[3]);
 	if (strcmp(how, "exit") && strcmp(how, "_exit") && strcmp(how, "kill") && strcmp(how, "free"))

@@ -524,3 +524,21 @@ fn where_nobody_was_killed_for_want_of_memory_no_process_of_the_job_was() {
         measured.check(is_known || is_told, || format!("{by}: {value:?}"));
     }
 }
+
+/// What a big program starts has memory of its own, as little as it needs.
+#[test]
+fn what_a_big_program_starts_is_as_small_as_it_is() {
+    // Seen between its fork and its exec only, a process is the copy that it was: not by looks.
+    for (by, how) in [("preload", "forkexec"), ("preload", "spawn"), ("poll", "spawn")] {
+        let measured = followed(by, &format!("shared 7 200000000 {how}")).measure();
+        let sizes = |name: &str| -> Vec<f64> {
+            let rows = measured.processes();
+            let sizes = rows.iter().filter_map(|row| row.metrics.get(name));
+            sizes.map(|size| size.as_f64()).filter(|size| *size >= 1e8).collect()
+        };
+        for metric in ["memory_peak_process_rss_bytes", "memory_peak_virtual_bytes"] {
+            let large = sizes(metric);
+            measured.check(large.len() == 1, || format!("{by}, {how}: {metric} {large:?}"));
+        }
+    }
+}

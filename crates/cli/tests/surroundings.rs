@@ -64,6 +64,21 @@ fn in_containers_and_behind_their_profiles() {
     measured.said("user namespace, as in a rootless container");
 }
 
+/// Profiles of containers forbid kcmp(2), by which address spaces are compared.
+#[test]
+fn where_no_address_spaces_are_compared_the_call_that_made_them_tells() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let measured = Weigh::workload("shared 6 60000000 vm 100")
+        .within("user,profile")
+        .options("--mechanism ptrace")
+        .end();
+    assert!(measured.status.success(), "{}", measured.everything());
+    measured.is_near("memory_peak_bytes", measured.truth("own_rss_bytes"), 0.01);
+    let value = measured.value("memory_peak_bytes");
+    measured.check(value.quality == Quality::Exact, || format!("{value:?}"));
+}
+
 #[test]
 fn where_ptrace_is_forbidden_the_library_stands_in() {
     needs_root!();

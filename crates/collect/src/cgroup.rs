@@ -234,6 +234,11 @@ impl JobCgroup {
         }
     }
 
+    /// Shared memory and files in memory that are charged to the group now, mapped or not, if the kernel counts them.
+    pub fn shared_bytes(&self) -> Option<u64> {
+        procfs::number_after(&fs::read(self.path.join("memory.stat")).ok()?, b"shmem ")
+    }
+
     /// How many of its processes the kernel has killed for want of memory, if it counts them.
     pub fn oom_kills(&self) -> Option<u64> {
         let name = if self.is_v2 { "memory.events" } else { "memory.oom_control" };

@@ -47,6 +47,7 @@ pub mod signals;
 mod spaces;
 pub mod spawn;
 mod table;
+pub mod throttling;
 pub mod trace;
 pub mod tracefs;
 mod waited_io;

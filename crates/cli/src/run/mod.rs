@@ -6,6 +6,7 @@
 
 mod announce;
 mod collectors;
+mod cpu_wait;
 mod enforce;
 mod facts;
 mod follow;

@@ -34,6 +34,7 @@ use weigh_schema::{Mechanism, Printable};
 use self::rest::Rest;
 use super::announce::Announcer;
 use super::collectors::{self, Findings};
+use super::cpu_wait::CpuWait;
 use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
@@ -172,7 +173,7 @@ impl Session {
             return Err(error.into());
         }
         others.iter_mut().for_each(|other| other.collector.begin());
-        let oom = OomKills::begin();
+        let (oom, cpu_wait) = (OomKills::begin(), CpuWait::begin(number));
         let (pid, pidfd) = match waiting.go() {
             Ok(started) => started,
             Err(error) => return self.failed_to_start(error),
@@ -216,6 +217,7 @@ impl Session {
             announcer: self.announcer,
             looks: Looks::new(memory_limit),
             oom,
+            cpu_wait,
             opened: Opened::default(),
             begun: Instant::now(),
             last_tick: None,
@@ -288,6 +290,7 @@ struct Running {
     announcer: Announcer,
     looks: Looks,
     oom: OomKills,
+    cpu_wait: CpuWait,
     opened: Opened,
     limits: LimitLooks,
     enforcer: Enforcer,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0016;
+pub const MAGIC: u64 = 0x7765_6967_6831_0017;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
 pub const SLOTS: usize = 65_536;
@@ -29,7 +29,7 @@ pub const PATH_BYTES: usize = 292;
 const SLOT_BYTES: usize = 1024;
 
 /// Room for the arguments of a process, each ended by a NUL byte: what the others leave.
-pub const COMMAND_BYTES: usize = SLOT_BYTES - 368 - 8 * Counter::COUNT;
+pub const COMMAND_BYTES: usize = SLOT_BYTES - 384 - 8 * Counter::COUNT;
 
 macro_rules! rust_type {
     (number32) => {
@@ -156,6 +156,10 @@ shared! {
         virtual_peak: number64,
         /// The most it had swapped out when it was looked at.
         swap_peak: number64,
+        /// The greatest resident size of the last program that it has told of.
+        own_rss_peak: number64,
+        /// The greatest virtual size of the same.
+        own_virtual_peak: number64,
         /// Bytes that the library itself has read there.
         own_bytes: number64,
         /// The calls it needed for that.

@@ -37,6 +37,8 @@ pub struct Process {
     pub rss_peak_bytes: u64,
     pub virtual_peak_bytes: u64,
     pub swap_peak_bytes: u64,
+    /// Resident and virtual, of the last program that it has told of; 0 if it told of none.
+    pub own_peaks: (u64, u64),
     /// What the library itself has read there: bytes and calls.
     pub own_reads: (u64, u64),
     pub counters: CounterValues,
@@ -69,6 +71,7 @@ impl Process {
             rss_peak_bytes: number(&slot.rss_peak),
             virtual_peak_bytes: number(&slot.virtual_peak),
             swap_peak_bytes: number(&slot.swap_peak),
+            own_peaks: (number(&slot.own_rss_peak), number(&slot.own_virtual_peak)),
             own_reads: (number(&slot.own_bytes), number(&slot.own_calls)),
             counters: CounterValues(std::array::from_fn(|i| number(&slot.counters[i]))),
         })
@@ -180,6 +183,17 @@ impl Process {
             },
             swap_peak_bytes: seen_or(self.swap_peak_bytes, |s| s.swap_peak_bytes),
         }
+    }
+}
+
+/// A row with the memory of the program that the process ended as: what it held before is in the job's sums alone.
+pub fn last_program(row: &ProcessEnd, process: &Process, seen: Option<&ProcessEnd>) -> ProcessEnd {
+    let or_seen =
+        |own: u64, of: fn(&ProcessEnd) -> u64| if own > 0 { own } else { seen.map_or(0, of) };
+    ProcessEnd {
+        rss_peak_bytes: or_seen(process.own_peaks.0, |seen| seen.rss_peak_bytes),
+        virtual_peak_bytes: or_seen(process.own_peaks.1, |seen| seen.virtual_peak_bytes),
+        ..row.clone()
     }
 }
 

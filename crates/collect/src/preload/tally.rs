@@ -214,7 +214,8 @@ impl Tally {
         if from_ns < ended_ns {
             self.peak.add(Held { from_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes });
         }
-        self.events.push_back(Event::ProcessEnd(Box::new(row.clone())));
+        let told = process::last_program(&row, &process, seen.as_ref());
+        self.events.push_back(Event::ProcessEnd(Box::new(told)));
         row
     }
 
@@ -447,6 +448,7 @@ mod tests {
             rss_peak_bytes: 0,
             virtual_peak_bytes: 0,
             swap_peak_bytes: 0,
+            own_peaks: (0, 0),
             own_reads: (0, 0),
             counters: CounterValues::default(),
         }

@@ -58,6 +58,8 @@ pub struct Job {
     pub process_peak: u64,
     /// The greatest sizes of single processes: virtual, swapped out.
     pub single: (u64, u64),
+    /// The most that one of them was seen to hold in huge pages of hugetlbfs.
+    pub single_hugetlb: u64,
     /// When the last process ended, if none is left.
     pub ended_ns: Option<u64>,
     /// What is to be told.
@@ -102,6 +104,7 @@ impl Job {
             population: Population::default(),
             process_peak: 0,
             single: (0, 0),
+            single_hugetlb: 0,
             ended_ns: None,
             events: VecDeque::new(),
             changes: VecDeque::new(),
@@ -198,6 +201,7 @@ impl Job {
         if held.spaces > 0 {
             self.single.0 = self.single.0.max(before.1.virtual_peak);
             self.single.1 = self.single.1.max(before.1.swap_peak);
+            self.single_hugetlb = self.single_hugetlb.max(before.1.hugetlb_peak);
         }
         self.upper.end(process.moment, held);
         process.moment = self.upper.begin();
@@ -258,6 +262,7 @@ impl Job {
         self.process_peak = self.process_peak.max(peak.greatest);
         self.single.0 = self.single.0.max(process.memory.virtual_peak);
         self.single.1 = self.single.1.max(process.memory.swap_peak);
+        self.single_hugetlb = self.single_hugetlb.max(process.memory.hugetlb_peak);
         self.part_from_family(&process, peak.greatest);
         self.forget(&mut process, now_ns);
         let end = process.row(Some(now_ns), status);
@@ -343,5 +348,63 @@ impl Job {
     /// The rows of the living.
     pub fn living(&self) -> Vec<ProcessEnd> {
         self.processes.values().map(|process| process.row(None, None)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESIDENT: u64 = 100 << 20;
+
+    /// One that has executed a program, holds memory, and has children that use it.
+    fn with_guests(guests: std::ops::Range<u32>) -> Job {
+        let mut job = Job::new(1, 0);
+        job.born(1, 0, Birth::Own(0, 0));
+        job.execs(1, 1, vec!["program".to_owned()], false);
+        for guest in guests {
+            job.born(guest, 1, Birth::Sharing);
+        }
+        for process in job.processes.values_mut() {
+            process.memory.resident_peak = RESIDENT;
+            process.memory.resident = RESIDENT;
+        }
+        job
+    }
+
+    fn upper(job: &Job) -> (u64, u64) {
+        let upper = job.upper_bound();
+        (upper.bytes, upper.spaces)
+    }
+
+    #[test]
+    fn an_address_space_counts_once_for_all_who_use_it() {
+        let mut job = with_guests(2..6);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        (2..6).for_each(|pid| job.process_ends(pid, Some(0), None));
+        job.process_ends(1, Some(0), None);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        let rows: Vec<u64> = job
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::ProcessEnd(row) => Some(row.rss_peak_bytes),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(rows, [0, 0, 0, 0, RESIDENT]);
+    }
+
+    #[test]
+    fn it_outlives_the_one_that_it_was_made_for() {
+        let mut job = with_guests(2..4);
+        job.process_ends(1, Some(0), None);
+        assert!(!job.processes[&2].memory.is_shared && job.processes[&3].memory.is_shared);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        // The next one executes a program: what it leaves is the last one's.
+        job.execs(2, 2, vec!["another".to_owned()], false);
+        assert!(!job.processes[&3].memory.is_shared);
+        job.process_ends(3, Some(0), None);
+        assert_eq!(upper(&job).0, RESIDENT);
     }
 }

@@ -90,6 +90,8 @@ pub struct Memory {
     pub shared: u64,
     /// Huge pages of hugetlbfs.
     pub hugetlb: u64,
+    /// The most that was seen of that.
+    pub hugetlb_peak: u64,
     /// Whether it is another process's memory.
     pub is_shared: bool,
 }
@@ -116,6 +118,7 @@ impl Memory {
         self.anonymous = status.anonymous_bytes.unwrap_or_default();
         self.shared = status.shared_bytes.unwrap_or_default();
         self.hugetlb = status.hugetlb_bytes.unwrap_or_default();
+        self.hugetlb_peak = self.hugetlb_peak.max(self.hugetlb);
         self.size = status.virtual_bytes.unwrap_or_default();
         self.virtual_peak =
             self.virtual_peak.max(self.size).max(status.virtual_peak_bytes.unwrap_or_default());

@@ -72,6 +72,7 @@ impl TracedJob {
         memory.process_peak = job.process_peak();
         memory.virtual_peak = memory.virtual_peak.max(job.single.0);
         memory.swap_peak = memory.swap_peak.max(job.single.1);
+        memory.hugetlb_peak = memory.hugetlb_peak.max(job.single_hugetlb);
         memory.floor_peak = memory.floor_peak.max(memory.process_peak);
         let upper = job.upper_bound();
         if upper.bytes > memory.rss_sum_peak {

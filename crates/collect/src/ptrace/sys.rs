@@ -232,6 +232,44 @@ pub fn message(tid: u32) -> Option<u32> {
     (result == 0).then_some(value as u32)
 }
 
+/// The number of the system call that a stopped thread is in, and its first argument; none of 32-bit programs.
+fn call_under_way(tid: u32) -> Option<(c_long, u64)> {
+    const NT_PRSTATUS: usize = 1;
+    // SAFETY: the structure is plain data; the request writes no more than the given length into it, and says how much.
+    let (registers, length) = unsafe {
+        let mut registers: libc::user_regs_struct = std::mem::zeroed();
+        let size = size_of_val(&registers);
+        let mut to = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size };
+        let request = libc::PTRACE_GETREGSET;
+        if libc::ptrace(request as _, tid as pid_t, NT_PRSTATUS as *mut c_void, &raw mut to) != 0 {
+            return None;
+        }
+        (registers, to.iov_len)
+    };
+    if length != size_of_val(&registers) {
+        return None;
+    }
+    #[cfg(target_arch = "x86_64")]
+    return Some((registers.orig_rax as c_long, registers.rdi));
+    #[cfg(target_arch = "aarch64")]
+    return Some((registers.regs[8] as c_long, registers.regs[0]));
+}
+
+/// The flags of the call by which a thread makes another process, at the event that tells of it; none if they are not
+/// known.
+pub fn clone_flags(tid: u32) -> Option<u64> {
+    let (number, first) = call_under_way(tid)?;
+    match number {
+        libc::SYS_clone => Some(first),
+        libc::SYS_clone3 => read_memory::<8>(tid, first).map(u64::from_ne_bytes),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_fork => Some(0),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_vfork => Some((libc::CLONE_VM | libc::CLONE_VFORK) as u64),
+        _ => None,
+    }
+}
+
 /// Waits until a child or a traced thread changes, and leaves the change where it is: a stop is
 /// gone once the thread goes on, and what has ended can be looked at before it is reaped.
 pub fn wait() -> io::Result<Change> {

@@ -90,7 +90,9 @@ impl Running {
         }
         self.opened.finish(&mut *self.job, &mut self.recorder);
         findings.notes.extend(self.job.notes());
-        self.oom.finish(self.job.mechanism(), &mut findings);
+        let mechanism = self.job.mechanism();
+        self.oom.finish(mechanism, &mut findings);
+        self.cpu_wait.finish(mechanism, &reading, self.summary.host.cpus, &mut findings);
         if self.settings.wants(Collector::Pages) {
             statuses.push(self.looks.status());
         }
