@@ -255,6 +255,8 @@ static void name_use(struct io_use *use, int fd)
 		*end++ = digits[--n];
 	*end = 0;
 	long length = RAW(readlinkat, AT_FDCWD, link, path, sizeof path);
+	if (length == -ENAMETOOLONG)
+		length = stpcpy(path, "(its path is longer than 4095 bytes)") - path;
 	if (length <= 0)
 		return;
 	size_t kept = (size_t)length < sizeof use->name ? (size_t)length : sizeof use->name;
