@@ -281,6 +281,8 @@ static void name_use(struct io_use *use, int fd)
 		*end++ = digits[--n];
 	*end = 0;
 	long length = path ? RAW(readlinkat, AT_FDCWD, link, path, PATH_MAX) : 0;
+	if (length == -ENAMETOOLONG)
+		length = stpcpy(path, "(its path is longer than 4095 bytes)") - path;
 	if (length > 0) {
 		size_t kept = (size_t)length < sizeof use->name ? (size_t)length : sizeof use->name;
 		memcpy(use->name, path + length - kept, kept);

@@ -236,6 +236,16 @@ pub fn end_with(rest: Rest, told: anyhow::Result<()>) -> anyhow::Result<ExitCode
     Ok(status?.map_or(ExitCode::SUCCESS, end_like))
 }
 
+/// There is nothing to follow of a process that has ended: nobody would ever say that it does.
+pub fn must_run(pid: u32) -> anyhow::Result<()> {
+    if weigh_collect::host::has_ended(pid) {
+        anyhow::bail!(
+            "--pid {pid}: process {pid} has ended: it is a zombie, which its parent has not waited for"
+        );
+    }
+    Ok(())
+}
+
 /// How weigh ends when the command has ended so: by the same signal, or with the same code.
 pub fn end_like(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal() {

@@ -268,3 +268,102 @@ fn a_workflow_tells_files_apart_that_had_one_name() {
     let ids: Vec<_> = opens.map(|line| line.split('\t').take(3).collect::<Vec<_>>()).collect();
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
 }
+
+/// Nobody ever says of it that it ends.
+#[test]
+fn a_process_that_has_ended_is_not_waited_for() {
+    let mut child = std::process::Command::new("true").spawn().expect("it starts");
+    let pid = child.id().to_string();
+    support::wait_until("it has ended", 20.0, || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+        stat.contains(") Z ")
+    });
+    let scratch = Scratch::new();
+    let ways: [&[&str]; 4] = [
+        &["io", "--mechanism", "ptrace"],
+        &["io", "--mechanism", "bpf"],
+        &["calls"],
+        &["trace", "-e", "sched:sched_switch"],
+    ];
+    for way in ways.iter().filter(|way| is_root() || way.contains(&"ptrace")) {
+        let output = weigh(&scratch, &[*way, &["--pid", &pid][..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{way:?}: {said}");
+        assert!(said.contains("it is a zombie"), "{way:?}: {said}");
+    }
+    child.wait().expect("it has ended");
+}
+
+#[test]
+fn sockets_have_the_names_of_both_ends() {
+    const SCRIPT: &str = "
+import os, socket
+for name in ('socket', '\\0weigh-%d' % os.getpid()):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(name)
+    listener.listen()
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(name)
+    server = listener.accept()[0]
+    client.send(b'hello')
+    server.recv(5)
+print(os.getpid())";
+    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
+    {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["python3", "-c", SCRIPT]);
+        let names: Vec<&str> = (report["files"].as_array().expect("files").iter())
+            .filter(|file| file["object"] == "socket")
+            .map(|file| file["name"].as_str().expect("a name"))
+            .collect();
+        let is_there = |start: &str| names.iter().any(|name| name.starts_with(start));
+        for start in ["unix socket [", "unix -> socket [", "unix @weigh-", "unix -> @weigh-"] {
+            assert!(is_there(start), "{mechanism}: {start}: {names:?}");
+        }
+    }
+}
+
+/// Paths that the kernel does not say in one piece.
+#[test]
+fn a_path_that_is_too_long_is_told_so() {
+    const SCRIPT: &str = "
+import os
+for _ in range(40):
+    os.mkdir('n' * 200)
+    os.chdir('n' * 200)
+file = os.open('deep', os.O_CREAT | os.O_WRONLY)
+os.write(file, b'12345')
+os.close(file)";
+    for (mechanism, user) in mechanisms() {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["python3", "-c", SCRIPT]);
+        let files = report["files"].as_array().expect("files");
+        let deep = files.iter().find(|file| file["written_bytes"] == 5).expect("it was written");
+        let name = deep["name"].as_str().expect("a name");
+        assert!(
+            name.starts_with("(its path is longer than") || name.starts_with('…'),
+            "{mechanism}: {name}"
+        );
+    }
+}
+
+/// What is stored into a hole was not read; with `--mount` what others read elsewhere is not told.
+#[test]
+fn a_hole_is_not_read() {
+    needs_root!();
+    const SCRIPT: &str = "
+import mmap, os
+file = os.open('sparse', os.O_CREAT | os.O_RDWR)
+os.ftruncate(file, 1 << 20)
+memory = mmap.mmap(file, 1 << 20)
+for at in range(0, 1 << 20, 4096):
+    memory[at] = 1";
+    let scratch = Scratch::new();
+    let report = report(&scratch, ("bpf", None), &[], &["python3", "-c", SCRIPT]);
+    let row = row(&report, &text(&scratch.path("work/sparse")));
+    let mapped = &row["by_kind"]["mapped"];
+    assert_eq!(mapped["read_bytes"].as_u64().unwrap_or(0), 0, "{row}");
+    if finds_by_inode(&scratch.path("work")) {
+        assert_eq!(mapped["written_bytes"], 1 << 20, "{row}");
+    }
+}

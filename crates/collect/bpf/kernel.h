@@ -80,6 +80,7 @@ enum bpf_map_type {
 #define MM_SHMEMPAGES 3
 #define NR_MM_COUNTERS 4
 
+#define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
 #define IPPROTO_TCP 6

@@ -16,7 +16,7 @@ use weigh_schema::call::{CallsReport, CounterState, REPORT, SubsystemState};
 
 use super::each::Each;
 use crate::arguments::CallsArguments;
-use crate::foreground::{Foreground, Rest, Started};
+use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::serving::{self, Place};
 
 /// How often single calls are taken in, unless there are many.
@@ -72,6 +72,7 @@ pub fn follow(
     let began_ns = weigh_collect::clock::monotonic_ns();
     let mut started = match arguments.pid {
         Some(pid) => {
+            must_run(pid)?;
             calls.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }

@@ -14,7 +14,7 @@ use super::gather::{Gather, LOOK};
 use super::mechanism;
 use super::sinks::Sinks;
 use crate::arguments::IoArguments;
-use crate::foreground::{Foreground, Rest, Started};
+use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::live::Live;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
@@ -43,6 +43,7 @@ pub fn follow(
     let began = Instant::now();
     let mut started = match arguments.pid {
         Some(pid) => {
+            must_run(pid)?;
             gather.io.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }

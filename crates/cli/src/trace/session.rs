@@ -12,7 +12,7 @@ use super::control::Control;
 use super::counts::Totals;
 use super::running::Running;
 use crate::arguments::TraceArguments;
-use crate::foreground::{Foreground, Rest, Started};
+use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::show;
 
 /// How often records are taken in that no watermark tells of.
@@ -40,6 +40,7 @@ pub fn follow(
     let began = Instant::now();
     let mut started = match (arguments.pid, arguments.command.is_empty()) {
         (Some(pid), _) => {
+            must_run(pid)?;
             stream.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }

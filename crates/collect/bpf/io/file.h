@@ -165,6 +165,41 @@ static long one_name(__u32 index, struct climb *climb)
 	return is_alone;
 }
 
+/* A Unix socket's name, a path or one that begins with a zero; how long it is. */
+static __always_inline __u16 name_unix(struct unix_sock *sock, char *to)
+{
+	struct unix_address *address = BPF_CORE_READ(sock, addr);
+	__u32 bytes;
+
+	if (!address)
+		return 0;
+	bytes = BPF_CORE_READ(address, len) - sizeof(__u16);
+	barrier_var(bytes);
+	if (bytes > UNIX_BYTES)
+		return 0;
+	if (bpf_probe_read_kernel(to, bytes,
+				  (void *)address + bpf_core_field_offset(struct unix_address, name) +
+					  sizeof(__u16)))
+		return 0;
+	return bytes;
+}
+
+/* Its own name, and that of the one at the other end. */
+static __noinline int name_unix_socket(struct io_told_name *name, struct sock *sock)
+{
+	struct unix_sock *own = (void *)sock, *other;
+
+	__builtin_memset(name->path, 0, 2 * UNIX_BYTES);
+	if (!bpf_core_type_exists(struct unix_sock))
+		return 0;
+	name->local_port = name_unix(own, name->path);
+	other = (void *)BPF_CORE_READ(own, peer);
+	if (other)
+		name->remote_port = name_unix(other, name->path + UNIX_BYTES);
+	name->length = 2 * UNIX_BYTES;
+	return 0;
+}
+
 static __always_inline void name_socket(struct io_told_name *name, struct file *file)
 {
 	struct socket *socket = BPF_CORE_READ(file, private_data);
@@ -173,6 +208,10 @@ static __always_inline void name_socket(struct io_told_name *name, struct file *
 	if (!sock)
 		return;
 	name->family = BPF_CORE_READ(sock, __sk_common.skc_family);
+	if (name->family == AF_UNIX) {
+		name_unix_socket(name, sock);
+		return;
+	}
 	name->protocol = BPF_CORE_READ(sock, sk_protocol);
 	name->local_port = BPF_CORE_READ(sock, __sk_common.skc_num);
 	name->remote_port = __builtin_bswap16(BPF_CORE_READ(sock, __sk_common.skc_dport));

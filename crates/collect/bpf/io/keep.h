@@ -18,6 +18,7 @@
 #define LIBRARY_FILES 3
 #define PATH_BYTES 4096
 #define NAME_BYTES 256
+#define UNIX_BYTES 108 /* the longest name of a Unix socket */
 
 enum io_stage {
 	STAGE_NONE,
@@ -250,6 +251,7 @@ struct io_told_name {
 	__u32 rdev, length;
 	__u32 is_complete; /* whether the root was reached */
 	__u32 family, protocol;
+	/* Of a Unix socket: how long the names are that stand where a path would, one behind the other's room. */
 	__u16 local_port, remote_port;
 	__u8 local[16], remote[16];
 	char path[PATH_BYTES + NAME_BYTES];

@@ -44,6 +44,20 @@ struct dentry___io {
 	struct qstr___io d_name;
 };
 
+struct sockaddr_un {
+	unsigned short sun_family;
+};
+
+struct unix_address {
+	int len; /* with the family, before the name */
+	struct sockaddr_un name[0];
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
+};
+
 struct fs_struct___io {
 	struct path root;
 };

@@ -7,14 +7,20 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
-use rustix::net::{AddressFamily, SocketAddrAny, getpeername, getsockname, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, getpeername, getsockname, sockopt,
+};
 use weigh_schema::io::{FileId, Object};
 
 use crate::io::last_look::birth;
+use crate::io::unix_names;
 use crate::ptrace::calls::descriptor::{self, Name};
 
 /// How the kernel marks a path that leads nowhere any more.
 const DELETED: &str = " (deleted)";
+
+/// What is called so has a path, and the kernel does not say it in one piece.
+const TOO_LONG: &str = "(its path is longer than 4095 bytes)";
 
 /// What a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +140,8 @@ pub fn name(pid: u32, tid: u32, fd: i32, referred: &Referred) -> String {
         }
         Object::Anonymous => "anonymous inode".to_string(),
         object => {
-            let path = descriptor::path(tid, fd).unwrap_or_default();
+            let too_long = || format!("{TOO_LONG} [{inode}]").into_bytes();
+            let path = descriptor::path(tid, fd).unwrap_or_else(too_long);
             let path = String::from_utf8_lossy(&path);
             match object {
                 Object::Regular => path.strip_suffix(DELETED).unwrap_or(&path).to_string(),
@@ -144,12 +151,28 @@ pub fn name(pid: u32, tid: u32, fd: i32, referred: &Referred) -> String {
     }
 }
 
+/// A Unix socket's name, if it has one.
+fn unix_name(address: SocketAddrAny) -> Option<String> {
+    let address = SocketAddrUnix::try_from(address).ok()?;
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match address.abstract_name() {
+        // It has none.
+        Some([]) => None,
+        Some(abstract_name) => Some(format!("@{}", name(abstract_name))),
+        None => address.path().map(|path| name(path.to_bytes())),
+    }
+}
+
 /// Who speaks with whom. For this the socket is weigh's too, for a moment; the thread is stopped
 /// meanwhile.
 fn addresses(pid: u32, fd: i32) -> Option<String> {
     let socket = descriptor::copy_of(pid, fd).ok()?;
     let protocol = match sockopt::socket_domain(&socket).ok()? {
-        AddressFamily::UNIX => return Some("unix socket".to_string()),
+        AddressFamily::UNIX => {
+            let local = getsockname(&socket).ok().and_then(unix_name);
+            let remote = getpeername(&socket).ok().flatten().and_then(unix_name);
+            return Some(unix_names(local, remote));
+        }
         AddressFamily::INET | AddressFamily::INET6 => sockopt::socket_protocol(&socket).ok()??,
         _ => return None,
     };
