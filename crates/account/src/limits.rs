@@ -104,11 +104,13 @@ impl LimitWatch {
             .clamp(shortest, longest)
     }
 
-    /// Whether one that is used, not waited for, was half used up at the last look.
+    /// Whether one on what processes use up was half used at the last look. What they hold is known at any
+    /// moment.
     pub fn is_near(&self) -> bool {
+        const HELD: [Group; 4] = [Group::Time, Group::Memory, Group::Processes, Group::Gpu];
         self.watched.iter().any(|w| {
             let is_half = w.last.is_some_and(|(value, _)| value > w.limit.value / 2.0);
-            is_half && !w.crossed && w.limit.metric.group != Group::Time
+            is_half && !w.crossed && !HELD.contains(&w.limit.metric.group)
         })
     }
 
@@ -136,6 +138,26 @@ mod tests {
         assert_eq!(look(9.5), []);
         assert!(look(10.5)[0].fully);
         assert_eq!(look(11.0), []);
+    }
+
+    #[test]
+    fn what_is_used_up_is_near_from_half_of_it_until_it_is_crossed() {
+        let near = |text: &str, counter, values: &[u64]| -> Vec<bool> {
+            let mut watch = watch(text);
+            let mut look = |value: &u64| {
+                let mut reading = JobReading::default();
+                reading.counters.set(counter, *value);
+                reading.memory.floor_peak = *value;
+                watch.look(&reading, 1.0, &|_| None);
+                watch.is_near()
+            };
+            values.iter().map(&mut look).collect()
+        };
+        use weigh_schema::Counter::WriteChars;
+        let used = near("io_written_bytes_total=100", WriteChars, &[10, 50, 51, 100, 101]);
+        assert_eq!(used, [false, false, true, true, false]);
+        let held = near("memory_peak_bytes=100", WriteChars, &[60, 100]);
+        assert_eq!(held, [false, false]);
     }
 
     #[test]

@@ -88,14 +88,24 @@ impl Enforcer {
         }
     }
 
-    /// A reading was found past a limit, which is laid to that process.
+    /// A reading was found past a limit. `offender` finds the process that it is laid to, while the job
+    /// stands still if it is to be stopped or ended anyway: to look closely takes time.
     pub fn found(
         &mut self,
         crossed: &Crossed,
         at_ns: u64,
-        offender: Option<Offender>,
         job: &mut dyn Follow,
+        offender: impl FnOnce(&dyn Follow) -> Option<Offender>,
     ) {
+        if !self.is_new(crossed) {
+            return;
+        }
+        let is_anybodys = metric(crossed.metric)
+            .is_some_and(|metric| !matches!(metric.group, Group::Time | Group::Gpu));
+        if is_anybodys && self.on_limit != OnLimit::Warn && matches!(self.stage, Stage::Quiet) {
+            job.signal(None, &[SIGSTOP]);
+        }
+        let offender = offender(job);
         if self.record(crossed.metric, crossed.observed, at_ns, offender) {
             self.is_found_by_look(crossed.metric);
             self.act(crossed.metric, crossed.observed, job);

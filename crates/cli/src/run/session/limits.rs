@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use weigh_account::LimitWatch;
+use weigh_collect::follow::Follow;
 use weigh_collect::notice;
 use weigh_schema::record::Limited;
 
@@ -51,8 +52,9 @@ impl Running {
         self.limits.looked();
         for crossed in found {
             if crossed.fully {
-                let offender = self.limits.usage.greatest(crossed.metric, &*self.job);
-                self.enforcer.found(&crossed, reading.at_ns, offender, &mut *self.job);
+                let usage = &self.limits.usage;
+                let offender = |job: &dyn Follow| usage.greatest(crossed.metric, job);
+                self.enforcer.found(&crossed, reading.at_ns, &mut *self.job, offender);
             } else {
                 self.enforcer.warn(crossed.metric, crossed.observed);
             }
