@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refused(&error),
     };
+    weigh_collect::delays::restore_abandoned();
     let outcome = match arguments.verb {
         Verb::Run(run) => run::execute(*run),
         Verb::Calls(calls) => calls::execute(&calls),
