@@ -322,7 +322,11 @@ int weigh_trace_intact(weigh_trace *t);
 /* WEIGH_MEASURED while the stream runs, WEIGH_GONE when it has ended. */
 enum weigh_reason weigh_trace_why(const weigh_trace *t);
 
-/* Readable (poll, epoll) when the reader is waked, and when the stream has ended. weigh_trace_next() clears it. */
+/*
+ * Readable (poll, epoll) when the reader is waked, and when the stream has ended. weigh_trace_next() clears it. It is a
+ * descriptor of epoll(7): the kernel sends no SIGIO for those, and F_SETFL with O_ASYNC changes nothing, without an
+ * error. Who wants a signal has a thread poll it.
+ */
 int weigh_trace_fd(const weigh_trace *t);
 
 /*

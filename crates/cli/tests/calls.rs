@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
@@ -641,4 +643,28 @@ fn the_return_from_a_signals_handler_has_not_failed() {
     let (_, report) = calls(&scratch, &[], &["sh", "-c", script]);
     assert!(number(&report, "rt_sigreturn", "calls_total") >= 3, "{report}");
     assert_eq!(number(&report, "rt_sigreturn", "errors_total"), 0, "{report}");
+}
+
+#[test]
+fn words_that_are_no_text_are_kept_byte_by_byte() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let json = |name: &str| scratch.path(name).display().to_string();
+    let ways: [(&str, &[&str], &str); 3] = [
+        ("calls.json", &["calls", "-q", "--json"], "/"),
+        ("io.json", &["io", "-q", "--json"], "/"),
+        ("run.json", &["run", "-q", "-o", "recording", "--json"], "/job/"),
+    ];
+    for (name, words, place) in ways {
+        for (word, expected) in [(&b"\xff\xfe"[..], Some("//4=")), (b"text", None)] {
+            let mut command = Command::new(weigh_binary());
+            set_surroundings(&mut command, &scratch);
+            command.args(words).arg(json(name)).args(["--", "true"]).arg(OsStr::from_bytes(word));
+            assert!(command.output().expect("it starts").status.success(), "{words:?}");
+            let report: Value = serde_json::from_str(&scratch.text(name)).expect("JSON");
+            let found = report.pointer(&format!("{place}command_base64"));
+            assert_eq!(found.and_then(|all| all[1].as_str()), expected, "{name}");
+            let _ = std::fs::remove_dir_all(scratch.path("work/recording"));
+        }
+    }
 }

@@ -6,10 +6,11 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use support::measured::Measured;
+use support::mortal::Mortal;
 use support::run::{Scratch, Weigh, weigh};
 use support::{patience, processes, wait_until, workload, worth_the_time};
 use weigh_keep::Recording;
@@ -477,4 +478,65 @@ fn mechanisms_and_levels_that_do_not_go_together() {
     says(&refused(&scratch, &["--level", "4"]), &["'4'", "1, 2 or 3"]);
     says(&refused(&scratch, &["--mechanism", "poll", "--level", "3"]), &["poll", "level 3", "bpf"]);
     says(&refused(&scratch, &["--mechanism", "bpf", "--level", "1"]), &["bpf", "level 1", "poll"]);
+}
+
+/// Processes that were started with this word in their environment.
+fn marked(word: &str) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_marked = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == word.as_bytes())
+    };
+    pids.filter(is_marked).collect()
+}
+
+#[test]
+fn what_is_killed_at_any_moment_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let temporary = scratch.path("temporary");
+    fs::create_dir(&temporary).expect("a folder");
+    let word = format!("KILLED_AT_ANY_MOMENT={}", std::process::id());
+    let (name, value) = word.split_once('=').expect("two parts");
+    let start = |words: &[&str]| {
+        let mut command = Command::new(support::weigh_binary());
+        command.args(words).args(["--", "sleep", "0.5"]).env(name, value);
+        command.env("TMPDIR", &temporary).env("HOME", &temporary).current_dir(&temporary);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Mortal::of(command.spawn())
+    };
+    // Each is killed at moments that are so many milliseconds apart.
+    let mut ways: Vec<(u64, Vec<&str>)> = vec![(11, vec!["io", "-q", "--mechanism", "ptrace"])];
+    if support::is_root() {
+        ways.push((60, vec!["run", "-q", "--delays", "-o", "recording"]));
+        ways.push((60, vec!["calls", "-q"]));
+    }
+    let is_on = || fs::read_to_string("/proc/sys/kernel/task_delayacct").unwrap_or_default();
+    let before = is_on();
+    for round in 0..12u64 {
+        for (apart, way) in &ways {
+            let mut weigh = start(way);
+            std::thread::sleep(Duration::from_millis(round * apart));
+            weigh.kill().and_then(|()| weigh.wait()).expect("it is there");
+            let _ = fs::remove_dir_all(temporary.join("recording"));
+        }
+    }
+    let places = || {
+        let names = fs::read_dir(&temporary).expect("a folder").flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("weigh-")).count()
+    };
+    if support::is_root() && places() == 0 {
+        let mut weigh = start(&["calls", "-q", "--for", "60s"]);
+        wait_until("it has a place for programs with libweigh", 60.0, || places() > 0);
+        weigh.kill().and_then(|()| weigh.wait()).expect("it is there");
+        assert!(places() > 0, "nobody has taken it away");
+    }
+    // The jobs end by themselves.
+    wait_until("no process is left", 20.0, || marked(&word).is_empty());
+    let mut last = start(&["run", "-q", "-o", "recording"]);
+    let status = last.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+    assert_eq!(places(), 0);
+    assert_eq!(is_on(), before, "kernel.task_delayacct");
 }

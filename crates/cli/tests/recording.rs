@@ -5,10 +5,13 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
 
 use serde_json::Value as Json;
 use support::measured::Measured;
 use support::run::{Weigh, weigh};
+use support::trace::succeeds;
 use support::workload;
 use weigh_keep::Recording;
 use weigh_schema::recording::{SampleRow, files};
@@ -433,5 +436,92 @@ fn the_shape_of_the_summary() {
     }
     for path in declared.keys().filter(|path| !may_be_missing.contains(path.as_str())) {
         assert!(found.contains_key(path), "{path} is missing; found:\n{}", describe());
+    }
+}
+
+/// A number that follows from the one before, the same in each run.
+fn next(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize
+}
+
+/// Damages a recording's files: a bit, an end that is missing, a stretch of noise, one in place of another.
+fn damage(files: &[(PathBuf, Vec<u8>)], state: &mut u64) -> String {
+    let (path, bytes) = &files[next(state) % files.len()];
+    let mut damaged = bytes.clone();
+    // What a file says of itself stands at its end: there a bit changes most.
+    let stretch = if next(state).is_multiple_of(2) { bytes.len() } else { bytes.len().min(2048) };
+    let at = bytes.len() - 1 - next(state) % stretch;
+    let how = match next(state) % 6 {
+        0..3 => {
+            let bit = next(state) % 8;
+            damaged[at] ^= 1 << bit;
+            format!("bit {bit} of byte {at}")
+        }
+        3 => {
+            damaged.truncate(at);
+            format!("cut at {at}")
+        }
+        4 => {
+            let end = damaged.len().min(at + 1 + next(state) % 64);
+            damaged[at..end].fill_with(|| next(state) as u8);
+            format!("noise from {at} to {end}")
+        }
+        _ => {
+            let (other, bytes) = &files[next(state) % files.len()];
+            damaged.clone_from(bytes);
+            format!("{} in its place", other.display())
+        }
+    };
+    fs::write(path, damaged).expect("it can be written");
+    format!("{}: {how}", path.display())
+}
+
+#[track_caller]
+fn is_told_plainly(damage: &str, words: &[&str], output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let status = output.status;
+    let is_ended = status.code().is_some_and(|code| code != 101 && code != 134);
+    assert!(is_ended && !said.contains("panicked"), "{damage}: {words:?}: {status}: {said}");
+    let is_raw = |c: char| c.is_control() && c != '\n';
+    assert!(!said.contains(is_raw), "{damage}: {words:?}: {said:?}");
+}
+
+#[test]
+fn a_damaged_recording_is_refused_or_read_and_nothing_worse() {
+    let job = Weigh::bash("for i in 1 2 3; do /bin/true; done; head -c 5000 /dev/zero >written");
+    let measured = job.options("--interval 20ms --io").measure();
+    let scratch = &measured.scratch;
+    let (recording, events) = (scratch.path("recording"), scratch.path("events.parquet"));
+    let page = scratch.path("page.html").display().to_string();
+    let root = support::is_root();
+    if root {
+        let event = "sched:sched_process_exec{file=str(bprm->filename), old_pid, stack(3)}";
+        let path = events.display().to_string();
+        let words = ["trace", "-q", "-e", event, "-o", &path, "--", "sh", "-c", "/bin/true; :"];
+        succeeds(&weigh(scratch, &words));
+    }
+    let of_recording = fs::read_dir(&recording).expect("a folder").flatten().map(|e| e.path());
+    let paths = of_recording.chain(root.then(|| events.clone()));
+    let mut files: Vec<_> = paths.map(|p| (p.clone(), fs::read(p).expect("a file"))).collect();
+    files.sort();
+    let (place, events) = (recording.display().to_string(), events.display().to_string());
+    let verbs: [&[&str]; 4] = [
+        &["show", &place],
+        &["report", &place, "-o", &page],
+        &["export", "--format", "wfformat", &place],
+        &["trace", "read", &events, "--rate", "by event"],
+    ];
+    let mut state = 19;
+    for _ in 0..support::amount(48) {
+        let damage = damage(&files, &mut state);
+        let is_of_trace = damage.starts_with(&events);
+        let verbs = verbs.iter().filter(|words| (words[0] == "trace") == is_of_trace);
+        for words in verbs {
+            is_told_plainly(&damage, words, &weigh(scratch, words));
+        }
+        for (path, bytes) in &files {
+            fs::write(path, bytes).expect("it can be written");
+        }
     }
 }

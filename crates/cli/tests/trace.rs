@@ -330,6 +330,14 @@ fn functions_can_be_probed() -> bool {
 }
 
 #[test]
+fn functions_are_listed_with_a_word_where_none_can_be_followed() {
+    let output = weigh(&Scratch::new(), &["trace", "list", "fn:vfs_write"]);
+    let said = succeeds(&output);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("fn:vfs_write("), "{said}");
+    assert_eq!(said.contains("can be followed here"), !functions_can_be_probed(), "{said}");
+}
+
+#[test]
 fn a_function_is_followed_as_it_is_called_and_as_it_returns() {
     needs_root!();
     if !functions_can_be_probed() {

@@ -270,6 +270,9 @@ pub struct CallsReport {
     pub schema: String,
     /// What was followed: the command, or nothing if it ran already.
     pub command: Vec<String>,
+    /// Its words as Base64, where one of them is no UTF-8: there `command` has U+FFFD for what is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// The process that was followed from the time it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,

@@ -46,6 +46,9 @@ pub struct Job {
     pub id: String,
     /// The command and its arguments.
     pub command: Vec<String>,
+    /// Its words as Base64, where one of them is no UTF-8: there `command` has U+FFFD for what is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// The working directory.
     pub cwd: String,
     /// What kind of job it is, in the user's words.

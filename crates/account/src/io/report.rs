@@ -18,6 +18,8 @@ use super::{advice, flow};
 pub struct Run {
     /// The command.
     pub command: Vec<String>,
+    /// The same, where it is no text.
+    pub command_base64: Vec<String>,
     /// Or the process that was followed.
     pub pid: Option<u32>,
     /// Or where the file system is mounted that everybody was followed on.
@@ -91,6 +93,7 @@ pub fn report<'a>(
         files: Files::of(book, call),
         processes: processes(book, run.mount.is_some()),
         command: run.command.clone(),
+        command_base64: run.command_base64.clone(),
         pid: run.pid,
         mount: run.mount.clone(),
     }

@@ -123,6 +123,7 @@ pub fn follow(
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command_base64: weigh_schema::base64::of_words(&arguments.command),
         pid: None,
         wall_seconds,
         grouping: Grouping::Call,

@@ -154,6 +154,7 @@ impl Following<'_> {
         let words = self.arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
+            command_base64: weigh_schema::base64::of_words(&self.arguments.command),
             pid: self.arguments.pid,
             mount: self.arguments.mount.as_ref().map(|folder| folder.display().to_string()),
             wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),

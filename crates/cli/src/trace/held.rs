@@ -175,14 +175,23 @@ impl Held {
     pub fn prepare(&self, kernel: &KernelTrace, state: &State, wake: u64) {
         let Some(rings) = &self.rings else { return };
         rings.assign(kernel, state, self.number);
-        let wake = match self.asked.delivery {
+        kernel.set_word(state.watermark(self.number), self.own_wake(rings, wake));
+    }
+
+    /// When to wake weigh for its own sake; who reads along may want it earlier.
+    fn own_wake(&self, rings: &Rings, wake: u64) -> u64 {
+        match self.asked.delivery {
             Some(Delivery::Each) => 0,
             Some(Delivery::Bytes(bytes)) => bytes,
             Some(Delivery::Records(records)) => records,
             Some(Delivery::Time(_)) => rings.watermark(),
             None => wake.min(rings.watermark()),
-        };
-        kernel.set_word(state.watermark(self.number), wake);
+        }
+    }
+
+    /// The same; 0 when it was removed.
+    pub fn wake(&self, wake: u64) -> u64 {
+        self.rings.as_ref().map_or(0, |rings| self.own_wake(rings, wake))
     }
 
     /// Another predicate; whether programs have to be made for it.

@@ -414,7 +414,7 @@ impl Stream {
     }
 
     fn register(&self) -> Register {
-        let first = self.buffers.iter().find_map(|held| Some((held.number, held.rings.as_ref()?)));
+        let first = self.buffers.iter().find_map(|held| Some((held, held.rings.as_ref()?)));
         let layout = first.map(|(_, rings)| rings.reader.layout());
         let probes = self.traced.iter().enumerate().map(|(id, traced)| Registered {
             id,
@@ -432,8 +432,7 @@ impl Stream {
             output: self.output.clone(),
             rings: layout.map_or(0, |layout| layout.rings),
             ring_bytes: layout.map_or(0, |layout| layout.bytes),
-            wake_bytes: first
-                .map_or(0, |(number, _)| self.kernel.word(self.state.watermark(number))),
+            wake_bytes: first.map_or(0, |(held, _)| held.wake(self.usual_wake)),
             taken: self.taken(),
             lost_threads: self.kernel.lost_threads(),
             probes: probes.collect(),

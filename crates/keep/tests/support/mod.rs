@@ -27,6 +27,7 @@ pub fn running() -> Summary {
         job: Job {
             id: "20261121T203900-7".into(),
             command: vec!["sh".into(), "-c".into(), "a 'b'\n\"c\"\\ ü\u{0}".into()],
+            command_base64: Vec::new(),
             cwd: "/".into(),
             category: None,
             labels: BTreeMap::from([(String::new(), "empty".to_string())]),

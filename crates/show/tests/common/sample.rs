@@ -187,6 +187,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
         job: Job {
             id: "20251121-190431-make-7f3a".to_string(),
             command: ["make", "-j8", "CFLAGS=-O2 -g", "all", "test"].map(String::from).to_vec(),
+            command_base64: Vec::new(),
             cwd: "/srv/build/server".to_string(),
             category: Some("nightly".to_string()),
             labels: [("branch", "main"), ("commit", "4be1c07")]

@@ -169,6 +169,7 @@ impl Serving<'_> {
         let words = self.arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
+            command_base64: weigh_schema::base64::of_words(&self.arguments.command),
             pid: None,
             mount: None,
             wall_seconds: self.counted.unwrap_or_else(|| self.began.elapsed()).as_secs_f64(),

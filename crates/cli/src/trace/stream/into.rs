@@ -284,7 +284,7 @@ impl Stream {
                 delivery: match held.asked.delivery {
                     Some(delivery) => delivery.to_string(),
                     None => {
-                        format!("{} bytes", self.kernel.word(self.state.watermark(held.number)))
+                        format!("{} bytes", held.wake(self.usual_wake))
                     }
                 },
                 output: held.asked.output.as_ref().map(|path| path.display().to_string()),
