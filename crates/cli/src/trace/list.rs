@@ -53,7 +53,7 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
         if pattern.starts_with("fn:")
             && let Err(why) = function_probes()
         {
-            eprintln!("weigh: {why}: none of these can be followed here");
+            notice!("{why}: none of these can be followed here");
         }
         return Ok(ExitCode::SUCCESS);
     }
