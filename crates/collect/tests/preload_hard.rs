@@ -300,6 +300,7 @@ fn a_shared_file_that_was_cut() {
         let said = &job.notes["processes_total"];
         assert_eq!(said.0, "sampled", "{job:?}");
         assert!(said.1.contains("cut the shared file short"), "{said:?}");
+        assert_eq!(job.notes["memory_peak_bytes"].0, "sampled", "{job:?}");
         assert!(job.statuses.contains("cut the shared file short"), "{}", job.statuses);
     }
 }
