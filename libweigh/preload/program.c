@@ -4,7 +4,7 @@
  * Reads the first bytes of the file, of a script's interpreter instead. Where the dynamic loader
  * is another one than that the library is for, LD_PRELOAD would make it complain on the program's
  * standard error, or fail: then the variable must not be there. So it is where a sanitizer's runtime must
- * come first, and where the program runs as a user who can not open the shared file.
+ * come first, and where the program runs as a user that cannot open the shared file.
  */
 #include "shim.h"
 #include "sanitized.h"

@@ -53,6 +53,10 @@ fn forks_execs_deaths_and_too_many_tokens_confuse_nothing() {
 #[test]
 fn sanitizers_find_nothing() {
     needs_root!();
+    if std::env::var_os("WEIGH_LIBWEIGH").is_some() {
+        eprintln!("no compiler here: the programs were made elsewhere");
+        return;
+    }
     let agent = Agent::start(&[]);
     let storage = agent.storage();
     let socket = agent.folder.path().join("socket");

@@ -312,6 +312,8 @@ while True: held.append(bytearray(1000000)); time.sleep(.002)'";
     let total = measured.value("processes_total");
     let reason = total.reason.as_deref().unwrap_or_default();
     measured.check(reason.contains("cut the shared file short"), || format!("{total:?}"));
+    let peak = measured.value("memory_peak_bytes");
+    measured.check(peak.quality == Quality::Sampled, || format!("{peak:?}"));
     let left = measured.scratch.survivors();
     measured.check(left.is_empty(), || format!("alive: {left:?}"));
 }

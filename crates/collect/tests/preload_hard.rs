@@ -275,14 +275,14 @@ fn another_user() {
     }
     let (_folder, program) = program();
     let job = came_through(&program, &["setuid"]);
-    // Whoever could write the shared file as that user could harm root's programs: they are looked at from outside.
+    // A process of that user could harm root's programs by the shared file: they are looked at from outside.
     assert!(job.value("processes_total") >= 3, "{job:?}");
     assert!(job.named("true").iter().all(|row| row["uid"] == "65534"), "{job:?}");
     let said = &job.notes["processes_total"];
     assert!(said.1.contains("/bin/true (the library is out of its reach"), "{said:?}");
 }
 
-/// More than the shared file has room for at the beginning: whoever finds none left makes some.
+/// More than the shared file has room for at the beginning: a process that finds none left makes some.
 #[test]
 fn many_at_once() {
     let (_folder, program) = program();
@@ -300,6 +300,7 @@ fn a_shared_file_that_was_cut() {
         let said = &job.notes["processes_total"];
         assert_eq!(said.0, "sampled", "{job:?}");
         assert!(said.1.contains("cut the shared file short"), "{said:?}");
+        assert_eq!(job.notes["memory_peak_bytes"].0, "sampled", "{job:?}");
         assert!(job.statuses.contains("cut the shared file short"), "{}", job.statuses);
     }
 }

@@ -123,7 +123,7 @@ fn add(set: &mut [u64; CHOSEN], number: usize) {
     set[number / 64] |= 1 << (number % 64);
 }
 
-/// Why the library can not be in a command; none if it can, as far as is known, or is just kept out of it.
+/// Why the library cannot be in a command; none if it can, as far as is known, or is just kept out of it.
 pub fn why_not(command: &OsStr) -> Option<&'static str> {
     why_blind_in(command).filter(|_| !is_kept_out_of(command))
 }
@@ -196,7 +196,7 @@ impl Shim {
         head_at(name).map_or(&[], |at| &head[at..])
     }
 
-    /// Stripes that can not be read, for the file was cut, are zeros.
+    /// Stripes that cannot be read, for the file was cut, are zeros.
     fn stripes(&self) -> impl Iterator<Item = Stripe> + '_ {
         (0..STRIPES).map(|stripe| {
             let mut bytes = vec![0; STRIPE_BYTES];

@@ -19,7 +19,7 @@ pub const SLOTS: usize = 65_536;
 /// Opens of files that weigh may be behind.
 pub const RECORDS: usize = 8_192;
 
-/// Slots, and records, for which whoever finds no room left in the file makes some: whole pages.
+/// Slots, and records, for which a process makes room where it finds none left in the file: whole pages.
 pub const ROOM_STEP: usize = 64;
 
 /// Room for a path in a record; a longer one takes several, one behind the other.
@@ -310,7 +310,7 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_NESTED = 131072;
     /// A sanitizer's runtime must be the first library in the program that it executes.
     FLAG_SANITIZED = 262144;
-    /// It has the memory of who made it, until it executes a program.
+    /// It has the memory of its parent, until it executes a program.
     FLAG_GUEST = 524288;
 }
 

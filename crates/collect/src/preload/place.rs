@@ -1,7 +1,7 @@
 //! Where the library and the shared file are while a job runs, and the file as weigh sees it.
 //!
 //! Emits a folder that only this run knows of, with both in it; both are gone when weigh lets go. Only the user
-//! that weigh runs as can open the file: whoever can write it can harm every program that maps it.
+//! that weigh runs as can open the file: a process that writes it can harm every program that maps it.
 //! What a weigh left that was killed is removed once nobody can have a use for it (`leftovers`).
 //! Refuses folders from which nothing may be executed: the loader would complain on the standard
 //! error of every program of the job; and those on a file system without room for what a job begins with.
@@ -49,7 +49,7 @@ pub struct SharedFile {
     /// How long it is.
     pub bytes: usize,
     /// The parts that there must be room for before any program comes, where programs can make more room, and
-    /// where they can not.
+    /// where they cannot.
     pub begins_with: fn(can_grow: bool) -> Vec<Range<usize>>,
 }
 
@@ -235,7 +235,7 @@ impl Place {
         (self.head.room.load(Ordering::Acquire) as usize).min(SLOTS)
     }
 
-    /// Makes room for slots before they are taken. Where there is none, who finds none is counted.
+    /// Makes room for slots before they are taken. A process that finds none is counted.
     pub fn keep_ahead(&self) {
         let (used, room) = (super::process::used(self), self.room());
         let more = (room + self.ahead).min(SLOTS);

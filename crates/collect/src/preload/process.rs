@@ -107,7 +107,7 @@ impl Process {
         self
     }
 
-    /// Whether its memory is that of who made it.
+    /// Whether its memory is that of its parent.
     pub fn is_guest(&self) -> bool {
         self.flags & (FLAG_GUEST | FLAG_EXECED) == FLAG_GUEST
     }

@@ -18,7 +18,7 @@ pub const SUFFIX: &str = ".io";
 /// were done with. The first one is the rest.
 pub const USES: usize = 32_768;
 
-/// Uses, and processes, for which whoever finds no room left in the file makes some: whole pages.
+/// Uses, and processes, for which a process makes room where it finds none left in the file: whole pages.
 pub const ROOM_STEP: usize = 32;
 
 /// The same as of the first shared file.
