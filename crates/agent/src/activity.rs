@@ -43,6 +43,12 @@ impl Activity {
         Ok(fcntl_setfd(&self.0, FdFlags::CLOEXEC)?)
     }
 
+    /// As if the last request had come then.
+    #[cfg(test)]
+    pub fn idle_from(&self, at_ns: u64) {
+        note(&self.0, at_ns).unwrap();
+    }
+
     /// Since when it is idle, if it is, on the clock of the machine.
     pub fn idle_since(&self) -> Option<u64> {
         let mut bytes = [0; 8];

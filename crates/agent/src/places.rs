@@ -32,7 +32,7 @@ impl Places {
 }
 
 /// Of programs with libweigh: each has a page.
-pub const PROGRAMS: Places = Places { of_users: 576, of_a_user: 256, of_root: 64 };
+pub const PROGRAMS: Places = Places { of_users: 512, of_a_user: 256, of_root: 64 };
 /// Programs whose accounts others read: each has a copy of its page.
 pub const COPIES: Places = Places { of_users: 48, of_a_user: 24, of_root: 16 };
 
@@ -40,10 +40,10 @@ pub const COPIES: Places = Places { of_users: 48, of_a_user: 24, of_root: 16 };
 /// fault; files every system call; writes every page that becomes dirty.
 pub fn sessions(what: Followed) -> Places {
     match what {
-        Followed::Job => Places { of_users: 24, of_a_user: 8, of_root: 4 },
-        Followed::Files => Places { of_users: 6, of_a_user: 2, of_root: 2 },
+        Followed::Job => Places { of_users: 24, of_a_user: 8, of_root: 8 },
+        Followed::Files => Places { of_users: 5, of_a_user: 2, of_root: 2 },
         Followed::Events => Places { of_users: 8, of_a_user: STREAMS_OF_A_USER, of_root: 2 },
-        Followed::Writes => Places { of_users: 3, of_a_user: 2, of_root: 1 },
+        Followed::Writes => Places { of_users: 3, of_a_user: 2, of_root: 2 },
     }
 }
 
@@ -79,6 +79,24 @@ mod tests {
             Followed::ALL.iter().map(|what| all(sessions(*what)) * session(*what)).sum();
         let sum = AGENT + all(PROGRAMS) * PAGE + all(COPIES) * COPY + sessions;
         assert!(sum < limit, "{sum} MiB of {limit}");
+    }
+
+    #[test]
+    fn the_reference_has_them() {
+        let reference = include_str!("../../../docs/threat-model.md");
+        let kinds = [
+            ("programs with libweigh", PROGRAMS),
+            ("programs whose accounts others read", COPIES),
+            ("jobs", sessions(Followed::Job)),
+            ("jobs whose files are followed", sessions(Followed::Files)),
+            ("jobs whose writes to devices are followed", sessions(Followed::Writes)),
+            ("streams of `weigh trace`", sessions(Followed::Events)),
+        ];
+        for (kind, Places { of_users, of_a_user, of_root }) in kinds {
+            let option = if kind == "programs with libweigh" { " (`--per-user`)" } else { "" };
+            let line = format!("| {kind} | {of_users} | {of_a_user}{option} | {of_root} |");
+            assert!(reference.contains(&line), "docs/threat-model.md lacks: {line}");
+        }
     }
 
     #[test]

@@ -39,6 +39,6 @@ mod tests {
         let mut served: Vec<u64> = (0..250).flat_map(|_| rounds.choose(&flood)).collect();
         served.sort_unstable();
         assert_eq!(served, (0..250).collect::<Vec<u64>>());
-        assert_eq!(rounds.choose(&[]), [0_u64; 0]);
+        assert!(rounds.choose(&[]).is_empty());
     }
 }

@@ -127,3 +127,42 @@ impl Drop for Session {
         let _ = self.process.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    /// The test's own binary stands in for weigh: it ends at once, and its place is taken as long as nobody says so.
+    fn start(sessions: &mut Sessions, user: u32) -> (u64, UnixStream) {
+        let pid = std::process::id();
+        let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+        let peer = Peer { pid, uid: user, gid: user };
+        let (key, _, theirs) =
+            sessions.start(peer, user, Followed::Files, own.as_fd()).expect("a session");
+        (key, theirs.into())
+    }
+
+    #[test]
+    fn who_is_idle_for_longest_makes_room_for_another_user_and_is_told() {
+        let mut sessions = Sessions::default();
+        let held = [7, 7, 8, 8, 9].map(|user| {
+            assert!(sessions.has_room(user, Followed::Files), "{user}");
+            start(&mut sessions, user)
+        });
+        assert!(!sessions.has_room(10, Followed::Files));
+        assert!(!sessions.make_room(10, Followed::Files), "nobody is idle");
+        for (place, at_ns) in [(0, 2_000), (2, 1_000), (4, 3_000)] {
+            sessions.running[&held[place].0].activity.idle_from(at_ns);
+        }
+        // Of another kind, and for itself, nobody ends.
+        assert!(!sessions.make_room(10, Followed::Job));
+        assert!(!sessions.make_room(7, Followed::Files) && sessions.running.len() == 5);
+        assert!(sessions.make_room(10, Followed::Files));
+        assert!(!sessions.running.contains_key(&held[2].0) && sessions.running.len() == 4);
+        let mut said = String::new();
+        (&held[2].1).read_to_string(&mut said).unwrap();
+        assert!(said.ends_with(&format!("{{\"Refused\":\"{MADE_ROOM}\"}}")), "{said}");
+    }
+}
