@@ -346,24 +346,3 @@ os.close(file)";
         );
     }
 }
-
-/// What is stored into a hole was not read; with `--mount` what others read elsewhere is not told.
-#[test]
-fn a_hole_is_not_read() {
-    needs_root!();
-    const SCRIPT: &str = "
-import mmap, os
-file = os.open('sparse', os.O_CREAT | os.O_RDWR)
-os.ftruncate(file, 1 << 20)
-memory = mmap.mmap(file, 1 << 20)
-for at in range(0, 1 << 20, 4096):
-    memory[at] = 1";
-    let scratch = Scratch::new();
-    let report = report(&scratch, ("bpf", None), &[], &["python3", "-c", SCRIPT]);
-    let row = row(&report, &text(&scratch.path("work/sparse")));
-    let mapped = &row["by_kind"]["mapped"];
-    assert_eq!(mapped["read_bytes"].as_u64().unwrap_or(0), 0, "{row}");
-    if finds_by_inode(&scratch.path("work")) {
-        assert_eq!(mapped["written_bytes"], 1 << 20, "{row}");
-    }
-}

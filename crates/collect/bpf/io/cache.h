@@ -230,17 +230,6 @@ static __noinline int comes_to_be_written(struct pages *pages)
 }
 
 /*
- * Whether there is nothing in the file that could be read: all of it is a hole, and who stores into it reads nothing.
- * Where some of it has blocks it is not known what a page is. A file of a page may lie in its inode.
- */
-static __always_inline bool is_all_hole(struct inode *inode)
-{
-	struct inode___io *about = (void *)inode;
-
-	return !BPF_CORE_READ(about, i_blocks) && BPF_CORE_READ(inode, i_size) > 1 << PAGE_SHIFT;
-}
-
-/*
  * True if it came in for the call that is open, of a file that this names. What is done is described in the
  * window, which has room for it until the call ends, and the stack has not.
  */
@@ -261,8 +250,6 @@ static __noinline int count_pages(struct pages *pages, struct io_window *window,
 	if (whose != OF_MAPPING && wrote)
 		return false;
 	window->fills += whose != OF_MAPPING;
-	if (whose == OF_MAPPING && !wrote && is_all_hole(pages->inode))
-		return false;
 	name_by_program(file, task);
 	if (any_stacked)
 		inherit_above(file);

@@ -32,7 +32,6 @@ struct file___since_6_13 {
 struct inode___io {
 	unsigned int i_nlink;
 	__u32 i_rdev;
-	unsigned long long i_blocks;
 };
 
 struct qstr___io {
