@@ -458,6 +458,33 @@ fn a_value_past_its_limit_is_never_within_it() {
     }
 }
 
+/// A limit on what nobody knows is none, and its user is told.
+#[test]
+fn a_limit_that_cannot_be_held_is_named() {
+    needs_root!();
+    for (options, metric, at_once) in [
+        ("--mechanism poll", "net_sent_bytes_total", true),
+        ("--without footprint", "disk_growth_peak_bytes", true),
+        ("", "mmap_read_bytes_total", false),
+    ] {
+        let run = Weigh::bash("read -r line").options(&format!("{options} --limit {metric}=10"));
+        let fifo = run.scratch().path("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
+        let writer = std::fs::File::options().read(true).write(true).open(&fifo).expect("a FIFO");
+        let mut running = run.stdin(&fifo).start();
+        let words = format!("the limit on {metric} is not held");
+        if at_once {
+            running.wait_for(&words);
+        }
+        std::io::Write::write_all(&mut &writer, b"go on\n").expect("written");
+        let measured = running.end();
+        measured.said(&words);
+        measured.check(measured.stderr.matches(&words).count() == 1, || "it is said twice".into());
+        let outcome = &measured.summary().limits[0];
+        measured.check(!outcome.exceeded && outcome.observed.is_none(), || format!("{outcome:?}"));
+    }
+}
+
 /// Whoever has used most since the last look, by every mechanism.
 #[test]
 fn whoever_used_most_is_named() {

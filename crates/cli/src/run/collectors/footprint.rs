@@ -17,7 +17,7 @@ use super::{Findings, JobCollector, Kind, Recorder, Start};
 use crate::arguments::Collector;
 
 /// How long the command waits for the first scan, which finds what was there before.
-const FIRST_SCAN: Duration = Duration::from_millis(10);
+const FIRST_SCAN: Duration = Duration::from_millis(5);
 
 /// What a last scan may cost at the end of a job.
 const LAST_SCAN: Duration = Duration::from_millis(50);
@@ -115,7 +115,7 @@ fn value_of(peak: &Peak, name: &str) -> Option<u64> {
 /// What the values rest on.
 fn scans(report: &FootprintReport, peak: &Peak) -> String {
     let mut reason = format!(
-        "greatest of {} scans, {:.0} ms apart at most; what comes and goes between two is not seen",
+        "greatest of {} scans, up to {:.0} ms apart",
         peak.scans,
         (peak.apart.as_secs_f64() * 1e3).ceil()
     );
@@ -131,6 +131,8 @@ fn scans(report: &FootprintReport, peak: &Peak) -> String {
 
 fn growth(before: &Baseline, scans: &str) -> String {
     match before.is_before {
+        // As of the number of files.
+        true if before.bytes == 0 => scans.to_owned(),
         true => format!("beyond the {} bytes that were there before; {scans}", before.bytes),
         false => format!(
             "beyond {} bytes of files that are older than the command, scanned while it ran already; {scans}",

@@ -62,6 +62,11 @@ pub trait JobCollector {
         &[]
     }
 
+    /// Why it will never know its metrics, if that is so.
+    fn refusal(&self) -> Option<&str> {
+        None
+    }
+
     /// When it has to be attended to, if ticks are too seldom for it.
     fn next(&self) -> Option<Instant> {
         None
@@ -126,6 +131,10 @@ struct Absent {
 }
 
 impl JobCollector for Absent {
+    fn refusal(&self) -> Option<&str> {
+        Some(&self.reason)
+    }
+
     fn takes_over(&self) -> &[&'static str] {
         self.metrics
     }

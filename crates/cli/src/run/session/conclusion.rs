@@ -129,6 +129,7 @@ impl Running {
         }
         summary.io = findings.io;
         summary.collectors = statuses;
+        self.limits.tell_of_rest(&self.settings.limits, &summary.metrics);
         let held = held_to(&self.settings.limits, &summary.metrics, &reading);
         self.enforcer.compare_at_end(&crossed(&self.settings.limits, &held), ended_ns);
         for happening in self.enforcer.happened() {
