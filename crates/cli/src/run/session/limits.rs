@@ -112,7 +112,7 @@ impl LimitLooks {
 }
 
 fn tell_unheld(metric: &str, why: &str) {
-    eprintln!("weigh: the limit on {metric} is not held, for its value is not known: {why}");
+    notice!("the limit on {metric} is not held, for its value is not known: {why}");
 }
 
 /// Whether a limit is checked at the end of each system call, if the kernel side checks it. What is moved without a
