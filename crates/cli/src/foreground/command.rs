@@ -90,3 +90,27 @@ fn wait_for(pid: Pid) -> Option<ExitStatus> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The one test here that has a command: there is one in a process.
+    #[test]
+    fn its_status_is_weighs_in_spite_of_an_error() {
+        assert!(status_in_spite_of_error().is_none(), "no command has begun");
+        let begin = |script| {
+            let child = std::process::Command::new("sh").args(["-c", script]).spawn();
+            has_begun(Pid::from_child(&child.expect("sh")));
+        };
+        begin("sleep 0.2; exit 7");
+        let code = status_in_spite_of_error().expect("it is waited for");
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(7)));
+        begin("exit 7");
+        has_ended(ExitStatus::from_raw(5 << 8));
+        let code = status_in_spite_of_error().expect("it is known");
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(5)));
+        require_recording(true);
+        assert!(status_in_spite_of_error().is_none(), "125 was asked for");
+    }
+}
