@@ -115,6 +115,9 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
                 _ => "looked at in /proc now and then",
             },
         ),
+        "oom_kills_total" if measured.source != Mechanism::Bpf => {
+            Value::unavailable(metric.unit, "without BPF it is told at the end of the job")
+        }
         "memory_peak_virtual_bytes" if measured.source == Mechanism::Bpf => qualified(
             metric,
             measured,
