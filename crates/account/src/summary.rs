@@ -116,6 +116,9 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
             },
         ),
         "storage_written_bytes_total" => written_to_storage(metric, measured),
+        "oom_kills_total" if measured.source != Mechanism::Bpf => {
+            Value::unavailable(metric.unit, "without BPF it is told at the end of the job")
+        }
         "memory_peak_virtual_bytes" if measured.source == Mechanism::Bpf => qualified(
             metric,
             measured,

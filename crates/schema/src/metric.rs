@@ -407,16 +407,16 @@ metrics! {
     delay_cpu_seconds: Counter Seconds in Waiting, sum(&[RunDelay], NANOSECOND);
         help "time runnable without a CPU"
         counts "Time that threads were ready to run and waited for a CPU (`task->sched_info.run_delay`), summed over threads. What a CPU quota of the job's own control group kept from them is in it: see `delay_cpu_throttled_seconds`."
-    delay_cpu_throttled_seconds: Counter Seconds in Waiting, Formula::JobRule;
+    delay_cpu_throttled_seconds: Gauge Seconds in Waiting, Formula::JobRule;
         help "time runnable while a CPU quota was used up"
         counts "The part of `delay_cpu_seconds` for which a CPU quota of the control groups that the command began in was used up: on an otherwise idle machine all of it. The kernel counts (`cpu.stat`: `throttled_usec`, in version 1 `throttled_time`) for how long each CPU was kept from a group, not how many threads waited there: so it is `estimated`, and the reason states the interval; what else runs in the same group is in it. Exactly 0 where no group that can be seen was throttled."
-    delay_cpu_own_seconds: Counter Seconds in Waiting, SCHEDULER;
+    delay_cpu_own_seconds: Gauge Seconds in Waiting, SCHEDULER;
         help "time runnable while the job's own threads had the CPU"
         counts "The part of `delay_cpu_seconds` for which threads of the job itself had the CPU."
-    delay_cpu_others_seconds: Counter Seconds in Waiting, SCHEDULER;
+    delay_cpu_others_seconds: Gauge Seconds in Waiting, SCHEDULER;
         help "time runnable while others had the CPU"
         counts "The part of `delay_cpu_seconds` for which threads that are not of the job had the CPU. With `delay_cpu_throttled_seconds` and `delay_cpu_own_seconds` it adds up to `delay_cpu_seconds`."
-    delay_cpu_stolen_seconds: Counter Seconds in Waiting, Formula::JobRule;
+    delay_cpu_stolen_seconds: Gauge Seconds in Waiting, Formula::JobRule;
         help "time that the host kept from this virtual machine"
         counts "Time for which the host of this virtual machine ran something else on a CPU that the machine wanted (`steal` in `/proc/stat`), of all CPUs, while the job ran: what the job may have lost is at most that. It is in no other delay: the machine does not know that it waits."
     delay_block_seconds: Counter Seconds in Waiting, sum(&[BlockDelay], NANOSECOND);

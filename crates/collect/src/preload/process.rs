@@ -186,8 +186,12 @@ impl Process {
     }
 }
 
-/// A row with the memory of the program that the process ended as: what it held before is in the job's sums alone.
+/// A row with the memory of the program that the process ended as: what it held before is in the job's sums alone, and
+/// what was its parent's is in its parent's row.
 pub fn last_program(row: &ProcessEnd, process: &Process, seen: Option<&ProcessEnd>) -> ProcessEnd {
+    if process.is_guest() {
+        return ProcessEnd { rss_peak_bytes: 0, virtual_peak_bytes: 0, ..row.clone() };
+    }
     let or_seen =
         |own: u64, of: fn(&ProcessEnd) -> u64| if own > 0 { own } else { seen.map_or(0, of) };
     ProcessEnd {
