@@ -170,7 +170,7 @@ impl Enforcer {
                 "; the job is stopped. `kill -CONT` its processes to let it go on, or end it"
             }
         };
-        notice!(
+        let said = format!(
             "{name} has passed its limit of {} ({}){by}{done}",
             show_amount(outcome.limit.as_f64(), unit),
             show_amount(observed, unit),
@@ -193,6 +193,8 @@ impl Enforcer {
             }
             _ => {}
         }
+        // After the signals: they wait for nothing.
+        notice!("{said}");
     }
 
     /// TERM for all; if there is one who holds what the others may need, he goes first.
