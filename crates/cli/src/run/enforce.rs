@@ -197,7 +197,6 @@ impl Enforcer {
                 "; the job is stopped. `kill -CONT` its processes to let it go on, or end it"
             }
         };
-        self.tell_of_crossing(name, observed, done);
         let Some((outcome, _)) = self.outcome(name) else { return };
         let offender = outcome.offender.as_ref().map(|o| o.pid);
         match (self.on_limit, &self.stage) {
@@ -215,6 +214,8 @@ impl Enforcer {
             }
             _ => {}
         }
+        // After the signals: they wait for nothing.
+        self.tell_of_crossing(name, observed, done);
     }
 
     /// TERM for all; if there is one who holds what the others may need, he goes first.
