@@ -251,7 +251,8 @@ fn holds(test: &Test, long: i64, wide: u64) -> bool {
 #[test]
 fn numbers_of_64_bits_are_compared_as_they_are() {
     let edges = [0, 1, i64::MAX as u64, 1 << 63, u64::MAX];
-    let compares: [(&str, fn(&i128, &i128) -> bool); 4] =
+    type Compare = fn(&i128, &i128) -> bool;
+    let compares: [(&str, Compare); 4] =
         [("<", i128::lt), ("<=", i128::le), (">", i128::gt), (">=", i128::ge)];
     for (mark, compare) in compares {
         for constant in edges {
