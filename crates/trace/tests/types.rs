@@ -146,7 +146,7 @@ fn paths_are_followed_to_the_bit() {
     assert_eq!((&low.hops[..], low.bytes), (&[typed(24)][..], 1));
     assert_eq!(place("n").slot, 8);
     assert_eq!(place("arg1").slot, 8);
-    assert_eq!(place("o[1].color").end, End::Loaded { hop: typed(72), bits: None });
+    assert_eq!(place("o[1].color").end, End::Loaded { hop: typed(88), bits: None });
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn types_of_a_module_go_on_where_those_of_the_kernel_end() {
     let word = |at: usize| u32::from_le_bytes(kernel[at..at + 4].try_into().unwrap());
     let before = word(20);
     let kernel = Arc::new(Btf::new(kernel).unwrap());
-    let (outer, int) = (10, 1);
+    let (outer, int) = (12, 1);
     assert_eq!((kernel.name(outer), kernel.name(int)), ("outer", "int"));
     let last = kernel.functions().map(|(id, _)| id).max().unwrap();
     let mut types = Types { before, count: last, ..Types::default() };
