@@ -6,7 +6,7 @@
 //! with the reason, where the rights are missing; is not there where a job is followed without the
 //! kernel all the same, for the helper would be taken for the job's.
 
-mod abandoned;
+pub mod abandoned;
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};

@@ -4,13 +4,15 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value as Json;
 use support::measured::Measured;
-use support::run::{Weigh, weigh};
+use support::run::{Scratch, Weigh, set_surroundings, weigh};
 use support::trace::succeeds;
 use support::workload;
 use weigh_keep::Recording;
@@ -522,6 +524,30 @@ fn a_damaged_recording_is_refused_or_read_and_nothing_worse() {
         }
         for (path, bytes) in &files {
             fs::write(path, bytes).expect("it can be written");
+        }
+    }
+}
+
+#[test]
+fn words_that_are_no_text_are_kept_byte_by_byte() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let json = |name: &str| scratch.path(name).display().to_string();
+    let ways: [(&str, &[&str], &str); 3] = [
+        ("calls.json", &["calls", "-q", "--json"], "/"),
+        ("io.json", &["io", "-q", "--json"], "/"),
+        ("run.json", &["run", "-q", "-o", "recording", "--json"], "/job/"),
+    ];
+    for (name, words, place) in ways {
+        for (word, expected) in [(&b"\xff\xfe"[..], Some("//4=")), (b"text", None)] {
+            let mut command = Command::new(support::weigh_binary());
+            set_surroundings(&mut command, &scratch);
+            command.args(words).arg(json(name)).args(["--", "true"]).arg(OsStr::from_bytes(word));
+            assert!(command.output().expect("it starts").status.success(), "{words:?}");
+            let report: Json = serde_json::from_str(&scratch.text(name)).expect("JSON");
+            let found = report.pointer(&format!("{place}command_base64"));
+            assert_eq!(found.and_then(|all| all[1].as_str()), expected, "{name}");
+            let _ = std::fs::remove_dir_all(scratch.path("work/recording"));
         }
     }
 }

@@ -146,7 +146,7 @@ fn paths_are_followed_to_the_bit() {
     assert_eq!((&low.hops[..], low.bytes), (&[typed(24)][..], 1));
     assert_eq!(place("n").slot, 8);
     assert_eq!(place("arg1").slot, 8);
-    assert_eq!(place("o[1].color").end, End::Loaded { hop: typed(72), bits: None });
+    assert_eq!(place("o[1].color").end, End::Loaded { hop: typed(88), bits: None });
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn types_of_a_module_go_on_where_those_of_the_kernel_end() {
     let word = |at: usize| u32::from_le_bytes(kernel[at..at + 4].try_into().unwrap());
     let before = word(20);
     let kernel = Arc::new(Btf::new(kernel).unwrap());
-    let (outer, int) = (10, 1);
+    let (outer, int) = (12, 1);
     assert_eq!((kernel.name(outer), kernel.name(int)), ("outer", "int"));
     let last = kernel.functions().map(|(id, _)| id).max().unwrap();
     let mut types = Types { before, count: last, ..Types::default() };
@@ -251,7 +251,8 @@ fn holds(test: &Test, long: i64, wide: u64) -> bool {
 #[test]
 fn numbers_of_64_bits_are_compared_as_they_are() {
     let edges = [0, 1, i64::MAX as u64, 1 << 63, u64::MAX];
-    let compares: [(&str, fn(&i128, &i128) -> bool); 4] =
+    type Compare = fn(&i128, &i128) -> bool;
+    let compares: [(&str, Compare); 4] =
         [("<", i128::lt), ("<=", i128::le), (">", i128::gt), (">=", i128::ge)];
     for (mark, compare) in compares {
         for constant in edges {

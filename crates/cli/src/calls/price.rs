@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use weigh_agent::Server;
 use weigh_collect::calls::shim::{CallSet, Shim};
 use weigh_collect::calls::{ANYTHING, KernelCalls};
@@ -52,6 +53,8 @@ pub fn is_caller(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> boo
 /// Makes them when it is told to, tells, and stays until nobody holds the other end of standard input: as long as
 /// it is followed, others' calls are seen to be none of its own.
 pub fn be_caller() -> ExitCode {
+    // Whatever becomes of who has started it.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let wait = || std::io::stdin().read(&mut [0]);
     let took = wait().and_then(|_| seconds_of_a_call());
     match took {

@@ -53,8 +53,8 @@ pub fn doctor(arguments: &DoctorIoArguments) -> anyhow::Result<ExitCode> {
     let place = Scratch::new()?;
     let mut without = Vec::new();
     let mut tried = Vec::new();
-    for way in ways(&place.0) {
-        let seen = seen_by(&way.options, &place.0);
+    for way in ways(&place.path) {
+        let seen = seen_by(&way.options, &place.path);
         without.extend(seen.iter().map(|seen| seen.without));
         tried.push(told(way, seen));
     }

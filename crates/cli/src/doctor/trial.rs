@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use weigh_schema::summary::Summary;
 
+use crate::serving::abandoned;
+
 /// Long enough for a few samples and a scan of the disk footprint.
 const JOB: [&str; 2] = ["sleep", "0.2"];
 
@@ -40,18 +42,18 @@ pub fn of_mechanism(name: &str) -> anyhow::Result<Trial> {
 fn trial(options: &[&str], job: &[&str]) -> anyhow::Result<Trial> {
     let place = Scratch::new()?;
     let program = std::env::current_exe().context("where this program is")?;
-    let summary = place.0.join("summary");
-    let said = place.0.join("said");
+    let summary = place.path.join("summary");
+    let said = place.path.join("said");
     let said_file = std::fs::File::create(&said).context("a scratch file")?;
     let mut child = Command::new(&program)
         .args(["run", "--quiet", "--interval", "50ms", "--output"])
-        .arg(place.0.join("recording"))
+        .arg(place.path.join("recording"))
         .arg("--json")
         .arg(&summary)
         .args(options)
         .arg("--")
         .args(job)
-        .current_dir(&place.0)
+        .current_dir(&place.path)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(said_file)
@@ -89,22 +91,31 @@ pub(super) fn words(said: &Path) -> Vec<String> {
     if own.is_empty() { lines.iter().map(ToString::to_string).collect() } else { own }
 }
 
-/// A directory that is removed with all that is in it.
-pub(super) struct Scratch(pub std::path::PathBuf);
+/// A directory that is removed with all that is in it, and held until then.
+pub(super) struct Scratch {
+    /// Where it is.
+    pub path: std::path::PathBuf,
+    _held: std::os::fd::OwnedFd,
+}
+
+/// How the names of such directories begin.
+const PREFIX: &str = "weigh-doctor-";
 
 impl Scratch {
     pub(super) fn new() -> anyhow::Result<Scratch> {
-        let name = format!("weigh-doctor-{}", std::process::id());
+        abandoned::sweep_whole(&std::env::temp_dir(), PREFIX);
+        let name = format!("{PREFIX}{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         // Not `create_dir_all`: what somebody else has laid there is not ours to use.
         std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Scratch(path))
+        let held = abandoned::hold(&path).with_context(|| format!("{} is gone", path.display()))?;
+        Ok(Scratch { path, _held: held })
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What can not be removed lies in the system's directory for such things.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,8 +1,8 @@
 //! Folders that a weigh has left behind that was killed: each holds a socket that nobody listens at any more.
 //!
 //! A folder is held by a shared lock on itself, as long as a weigh lives that serves there. Removed is what nobody
-//! holds, of the same user, with sockets in it that refuse a connection and nothing else. Never told by a process's
-//! number, and no link is followed.
+//! holds, of the same user, with sockets in it that refuse a connection and nothing else; of folders that weigh alone
+//! writes into, all that is in them. Never told by a process's number, and no link is followed.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -34,6 +34,28 @@ pub fn sweep(parent: &Path) {
     }
 }
 
+/// Removes what is left in `parent` of folders whose names begin so, with all that is in them.
+pub fn sweep_whole(parent: &Path, prefix: &str) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.as_bytes().starts_with(prefix.as_bytes())
+            && let Ok(_held) = take_over(CWD, entry.path().as_os_str())
+        {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// A folder of this user's that nobody holds; whoever makes one waits for this, and finds it removed.
+fn take_over(at: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let folder = open(at, name)?;
+    if fstat(&folder)?.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(rustix::io::Errno::PERM);
+    }
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder)
+}
+
 /// `weigh-PID-` and eight hexadecimal digits.
 fn is_name(name: &OsStr) -> bool {
     let parts = || {
@@ -50,12 +72,7 @@ fn open(at: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
 }
 
 fn remove(parent: BorrowedFd<'_>, path: &Path, name: &OsStr) -> rustix::io::Result<()> {
-    let folder = open(parent, name)?;
-    if fstat(&folder)?.st_uid != rustix::process::geteuid().as_raw() {
-        return Ok(());
-    }
-    // Whoever makes a folder waits for this, and finds it removed.
-    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    let folder = take_over(parent, name)?;
     let mut sockets = Vec::new();
     for entry in Dir::read_from(&folder)?.flatten() {
         let entry = entry.file_name().to_owned();
@@ -120,6 +137,21 @@ mod tests {
         drop(held);
         sweep(parent.path());
         assert!(!at(stays[0]).exists(), "its weigh has gone");
+    }
+
+    #[test]
+    fn a_whole_folder_goes_when_nobody_holds_it() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (left, other) = (parent.path().join("weigh-doctor-1"), parent.path().join("other-1"));
+        for folder in [&left, &other] {
+            std::fs::create_dir_all(folder.join("recording")).expect("a folder");
+        }
+        let held = hold(&left);
+        sweep_whole(parent.path(), "weigh-doctor-");
+        assert!(left.exists());
+        drop(held);
+        sweep_whole(parent.path(), "weigh-doctor-");
+        assert!(!left.exists() && other.exists());
     }
 
     #[test]
