@@ -59,6 +59,8 @@ impl SharedFile {
         name.push(self.suffix);
         let file =
             File::options().read(true).write(true).create_new(true).mode(0o600).open(name)?;
+        // Whatever the job's mask of permissions is.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.set_len(self.bytes as u64)?;
         let map = SharedMap::new(file, self.bytes)?;
         for part in (self.begins_with)(map.can_grow()) {
