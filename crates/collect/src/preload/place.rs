@@ -190,9 +190,8 @@ fn first_records(can_grow: bool) -> usize {
 }
 
 fn begins_with(can_grow: bool) -> Vec<Range<usize>> {
-    let mut parts = vec![0..size_of::<Head>()];
-    parts.extend(parts_of_slots(0, AHEAD[usize::from(!can_grow)]));
-    parts
+    let slots = parts_of_slots(0, AHEAD[usize::from(!can_grow)]);
+    std::iter::once(0..size_of::<Head>()).chain(slots).collect()
 }
 
 fn begins_with_records(can_grow: bool) -> Vec<Range<usize>> {
