@@ -334,7 +334,7 @@ fn sanitizers_find_nothing_in_the_library() {
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert!(run.status.success() && said.is_empty(), "{sanitizer}: {} {said}", run.status);
         let mut slots = Vec::new();
-        std::fs::File::open(&file).unwrap().take(1 << 20).read_to_end(&mut slots).unwrap();
+        std::fs::File::open(file).unwrap().take(1 << 20).read_to_end(&mut slots).unwrap();
         let path = path.as_os_str().as_bytes();
         assert!(slots.windows(path.len()).any(|part| part == path), "{sanitizer}: it was idle");
     }

@@ -48,7 +48,7 @@ const FILE: SharedFile = SharedFile { suffix: "", bytes: BYTES, begins_with };
 
 /// All of it where programs can make no room in it.
 fn begins_with(can_grow: bool) -> Vec<Range<usize>> {
-    vec![0..if can_grow { HEAD_NUMBERS * 8 } else { BYTES }]
+    std::iter::once(0..if can_grow { HEAD_NUMBERS * 8 } else { BYTES }).collect()
 }
 
 /// Numbers at the beginning that mean something.

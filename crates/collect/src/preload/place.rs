@@ -59,6 +59,8 @@ impl SharedFile {
         name.push(self.suffix);
         let file =
             File::options().read(true).write(true).create_new(true).mode(0o600).open(name)?;
+        // Whatever the job's mask of permissions is.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.set_len(self.bytes as u64)?;
         let map = SharedMap::new(file, self.bytes)?;
         for part in (self.begins_with)(map.can_grow()) {
@@ -188,9 +190,8 @@ fn first_records(can_grow: bool) -> usize {
 }
 
 fn begins_with(can_grow: bool) -> Vec<Range<usize>> {
-    let mut parts = vec![0..size_of::<Head>()];
-    parts.extend(parts_of_slots(0, AHEAD[usize::from(!can_grow)]));
-    parts
+    let slots = parts_of_slots(0, AHEAD[usize::from(!can_grow)]);
+    std::iter::once(0..size_of::<Head>()).chain(slots).collect()
 }
 
 fn begins_with_records(can_grow: bool) -> Vec<Range<usize>> {
