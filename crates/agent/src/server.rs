@@ -20,7 +20,7 @@ use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
 use crate::client::{Client, Received, turn_away};
-use crate::configured::{self, LeftOut};
+use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
 use crate::looks::Looks;
 use crate::pace::Pace;
@@ -99,6 +99,7 @@ pub struct Server {
     /// Whether it hears of what the kernel side notices.
     hears_kernel: bool,
     left_out: LeftOut,
+    configured_file: ConfiguredFile,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
@@ -152,6 +153,7 @@ impl Server {
             sessions: Sessions::default(),
             hears_kernel: false,
             left_out: LeftOut::default(),
+            configured_file: ConfiguredFile::default(),
         })
     }
 
@@ -348,12 +350,12 @@ impl Server {
     }
 
     /// Tells what the configuration has made of the parts of the kernel.
-    fn configured(&self, key: u64, calls: &KernelCalls) -> io::Result<()> {
+    fn configured(&mut self, key: u64, calls: &KernelCalls) -> io::Result<()> {
         let Some(client) = self.clients.get(&key) else { return Ok(()) };
         if client.page.is_none() {
             return client.answer(Reason::NotUnderstood, 0, 0, None);
         }
-        match configured::file(calls, &self.left_out) {
+        match self.configured_file.open(calls, &self.left_out) {
             Ok(file) => client.answer(Reason::Measured, 0, 0, Some(file.as_fd())),
             Err(_) => client.answer(Reason::NoMemory, 0, 0, None),
         }
