@@ -226,8 +226,8 @@ int weigh_dispatch(weigh *w,
 		   void *data);
 
 /*
- * The accounts of another process, to be read only: of one whose /proc/PID/fd the reader may open (the same user
- * and group, or CAP_SYS_PTRACE). They are a copy that the agent renews every 20 ms. NULL, and `reason`
+ * The accounts of another process, to be read only: of one whose links in /proc/PID/fd the reader may read (the
+ * same user and group, or CAP_SYS_PTRACE). They are a copy that the agent renews every 20 ms. NULL, and `reason`
  * if it is not NULL, if that is not so, if that process does not use libweigh, or, WEIGH_TOO_MANY_PEERS, if this one
  * has 64 open. They
  * stay readable, as they were last, when the process or the agent has ended.

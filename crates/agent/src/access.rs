@@ -1,7 +1,7 @@
 //! Whether one process may look at another: one rule, for all that the agent tells.
 //!
-//! It is ptrace(2)'s for `PTRACE_MODE_READ_FSCREDS`, without Yama: what the kernel asks of who opens
-//! `/proc/PID/fd`. Reads numbers, of the kernel side ([`ThreadCredentials`]) or of `/proc`; decides, and looks
+//! It is ptrace(2)'s for `PTRACE_MODE_READ_FSCREDS`, without Yama: what the kernel asks of who reads a link
+//! in `/proc/PID/fd`. Reads numbers, of the kernel side ([`ThreadCredentials`]) or of `/proc`; decides, and looks
 //! nothing up.
 
 use weigh_collect::calls::ThreadCredentials;

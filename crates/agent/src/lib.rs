@@ -18,6 +18,7 @@ mod client;
 mod configured;
 mod files;
 mod follow;
+mod listener;
 mod looks;
 mod pace;
 mod places;
@@ -34,7 +35,8 @@ pub use files::RemoteIo;
 pub use follow::{
     Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
+pub use listener::{ServerError, is_served, listen_at, turn_all_away};
 pub use places::{PROGRAMS, Places};
 pub use process::{Peer, Refusal, command_of, may_ask, may_follow};
-pub use server::{Server, ServerError, Settings, is_served, listen_at, turn_all_away};
+pub use server::{Server, Settings};
 pub use writes::RemoteWrites;

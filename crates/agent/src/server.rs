@@ -7,11 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
-use rustix::fs::{Mode, chmod, unlink};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    socket_with,
-};
+use rustix::fs::unlink;
+use rustix::net::{SocketFlags, accept_with};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
 use weigh_collect::job::JobError;
@@ -20,8 +17,9 @@ use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
 use crate::client::{Client, Received, turn_away};
-use crate::configured::{self, LeftOut};
+use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
+use crate::listener::{ServerError, listen_at, spare};
 use crate::looks::Looks;
 use crate::pace::Pace;
 use crate::places::{COPIES, PROGRAMS, Places};
@@ -46,28 +44,6 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings { programs: PROGRAMS, copies: COPIES, adds_up: false, follows: false }
     }
-}
-
-/// What keeps a server from being.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// Somebody serves there.
-    #[error("{0}: somebody serves there already")]
-    Taken(PathBuf),
-    /// The place is no place for a socket.
-    #[error("{0}: there is a file that is no socket")]
-    NoSocket(PathBuf),
-    /// Nobody can connect there.
-    #[error("{path}: {error}")]
-    Socket {
-        /// The place.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// The kernel refuses.
-    #[error("{0}")]
-    System(#[from] io::Error),
 }
 
 /// Serves programs with libweigh at a socket.
@@ -99,6 +75,7 @@ pub struct Server {
     /// Whether it hears of what the kernel side notices.
     hears_kernel: bool,
     left_out: LeftOut,
+    configured_file: ConfiguredFile,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
@@ -152,6 +129,7 @@ impl Server {
             sessions: Sessions::default(),
             hears_kernel: false,
             left_out: LeftOut::default(),
+            configured_file: ConfiguredFile::default(),
         })
     }
 
@@ -348,12 +326,12 @@ impl Server {
     }
 
     /// Tells what the configuration has made of the parts of the kernel.
-    fn configured(&self, key: u64, calls: &KernelCalls) -> io::Result<()> {
+    fn configured(&mut self, key: u64, calls: &KernelCalls) -> io::Result<()> {
         let Some(client) = self.clients.get(&key) else { return Ok(()) };
         if client.page.is_none() {
             return client.answer(Reason::NotUnderstood, 0, 0, None);
         }
-        match configured::file(calls, &self.left_out) {
+        match self.configured_file.open(calls, &self.left_out) {
             Ok(file) => client.answer(Reason::Measured, 0, 0, Some(file.as_fd())),
             Err(_) => client.answer(Reason::NoMemory, 0, 0, None),
         }
@@ -584,64 +562,7 @@ fn add_up(sums: &mut BTreeMap<u64, Account>, page: &Page) {
     }
 }
 
-/// A socket at a place, for [`Server::at`].
-pub fn listen_at(path: &Path) -> Result<OwnedFd, ServerError> {
-    let at = |error: rustix::io::Errno| ServerError::Socket {
-        path: path.to_owned(),
-        error: error.into(),
-    };
-    let address = SocketAddrUnix::new(path).map_err(at)?;
-    make_room(path, &address)?;
-    let listener = new_socket()?;
-    bind(&listener, &address).map_err(at)?;
-    chmod(path, Mode::from_raw_mode(0o666)).map_err(at)?;
-    listen(&listener, 128).map_err(at)?;
-    Ok(listener)
-}
-
-/// Whether somebody serves at a place.
-pub fn is_served(path: &Path) -> bool {
-    let reached = || {
-        let address = SocketAddrUnix::new(path)?;
-        connect(&new_socket().map_err(|_| rustix::io::Errno::MFILE)?, &address)
-    };
-    reached().is_ok()
-}
-
-/// Turns away, with the reason, whoever waits at a socket.
-pub fn turn_all_away(listener: &OwnedFd, reason: Reason) {
-    while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-        turn_away(&connection, reason);
-    }
-}
-
-fn new_socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
-}
-
-/// Takes away what a server that was killed has left.
-fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), ServerError> {
-    use std::os::unix::fs::FileTypeExt as _;
-    let Ok(about) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !about.file_type().is_socket() {
-        return Err(ServerError::NoSocket(path.to_owned()));
-    }
-    match connect(&new_socket()?, address) {
-        Err(rustix::io::Errno::CONNREFUSED) => {
-            unlink(path).map_err(io::Error::from)?;
-            Ok(())
-        }
-        _ => Err(ServerError::Taken(path.to_owned())),
-    }
-}
-
 fn watch(epoll: &OwnedFd, what: BorrowedFd<'_>, key: u64) -> io::Result<()> {
     let data = epoll::EventData::new_u64(key);
     Ok(epoll::add(epoll, what, data, epoll::EventFlags::IN)?)
-}
-
-/// A descriptor that is given up to turn somebody away when there is no other.
-fn spare() -> Option<OwnedFd> {
-    new_socket().ok()
 }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Output, Stdio};
 
 use support::library::{Agent, NOBODY};
@@ -144,6 +146,42 @@ fn what_would_tell_of_others_is_refused_with_the_reason() {
     let alone = alone.env("WEIGH_SOCKET", "/nowhere").output().expect("setpriv starts");
     let said = String::from_utf8_lossy(&alone.stderr);
     assert!(said.contains("CAP_BPF") && said.contains("weigh agent"), "{said}");
+}
+
+/// What the agent answers who asks it for a stream of one event.
+fn answer(stream: &mut BufReader<UnixStream>, event: &str) -> String {
+    let event = serde_json::json!({"text": event, "more": [], "is_of_set": false});
+    let open = serde_json::json!({"open": {
+        "version": 1, "events": [event], "filters": [], "sampling": null, "follows": true,
+        "buffer": null, "total_order": false, "per_cpu": false, "wake": null,
+    }});
+    stream.get_mut().write_all(format!("{open}\n").as_bytes()).expect("it is taken");
+    let mut answer = String::new();
+    stream.read_line(&mut answer).expect("an answer");
+    answer
+}
+
+/// The user's own weigh would not ask for them; a hostile one does, and the agent may be root's.
+#[test]
+fn the_agent_opens_no_file_that_a_user_names() {
+    needs_root!();
+    let (agent, scratch) = (Agent::start(&[]), Scratch::new());
+    let place = |name: &str| scratch.path("work").join(name).display().to_string();
+    std::fs::copy(workload("spin"), place("present")).expect("a copy");
+    std::os::unix::fs::symlink("/dev/zero", place("devices")).expect("a link");
+    let pipe = std::process::Command::new("mkfifo").arg(place("fifos-1")).status();
+    assert!(pipe.expect("mkfifo runs").success());
+    let socket = agent.folder.path().join("socket");
+    let mut stream = BufReader::new(weigh_agent::stream(&socket).expect("the agent serves"));
+    let names = ["present", "presend", "devices", "fifos-1", "nowhere"];
+    for (form, what) in [("user:", ":main"), ("user:", ":mein"), ("usdt:", ":a:b")] {
+        let answers = names.map(|name| {
+            let said = answer(&mut stream, &format!("{form}{}{what}", place(name)));
+            assert!(said.contains("refused") && said.contains("does not follow it"), "{said}");
+            said.replace(name, "NAME")
+        });
+        assert!(answers.iter().all(|said| *said == answers[0]), "{answers:#?}");
+    }
 }
 
 #[test]

@@ -28,9 +28,9 @@ const PLAIN: (u32, u32, u32, bool) = (0, 0, 0o755, false);
 const KINDS: [Kind; 8] = [
     Kind { name: "plain", way: "stay", file: PLAIN, may: true },
     Kind { name: "other user", way: "become", file: (0, 0, 0o4755, false), may: false },
-    Kind { name: "set-user-ID", way: "stay", file: (0, 0, 0o4755, false), may: false },
-    Kind { name: "set-group-ID", way: "stay", file: (0, 61_112, 0o2755, false), may: false },
-    Kind { name: "file capabilities", way: "stay", file: (0, 0, 0o755, true), may: false },
+    Kind { name: "set-user-ID", way: "open", file: (0, 0, 0o4755, false), may: false },
+    Kind { name: "set-group-ID", way: "open", file: (0, 61_112, 0o2755, false), may: false },
+    Kind { name: "file capabilities", way: "open", file: (0, 0, 0o755, true), may: false },
     Kind { name: "not dumpable", way: "close", file: PLAIN, may: false },
     Kind { name: "other user namespace", way: "apart", file: PLAIN, may: true },
     Kind { name: "ended, and its PID taken again", way: "end", file: PLAIN, may: true },

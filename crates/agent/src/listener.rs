@@ -1,0 +1,93 @@
+//! The socket that a server listens at: made at a place that is free, and taken away.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, chmod, unlink};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+use weigh_schema::library::Reason;
+
+use crate::client::turn_away;
+
+/// What keeps a server from being.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Somebody serves there.
+    #[error("{0}: somebody serves there already")]
+    Taken(PathBuf),
+    /// The place is no place for a socket.
+    #[error("{0}: there is a file that is no socket")]
+    NoSocket(PathBuf),
+    /// Nobody can connect there.
+    #[error("{path}: {error}")]
+    Socket {
+        /// The place.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The kernel refuses.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// A socket at a place, for [`crate::Server::at`].
+pub fn listen_at(path: &Path) -> Result<OwnedFd, ServerError> {
+    let at = |error: rustix::io::Errno| ServerError::Socket {
+        path: path.to_owned(),
+        error: error.into(),
+    };
+    let address = SocketAddrUnix::new(path).map_err(at)?;
+    make_room(path, &address)?;
+    let listener = new_socket()?;
+    bind(&listener, &address).map_err(at)?;
+    chmod(path, Mode::from_raw_mode(0o666)).map_err(at)?;
+    listen(&listener, 128).map_err(at)?;
+    Ok(listener)
+}
+
+/// Whether somebody serves at a place.
+pub fn is_served(path: &Path) -> bool {
+    let reached = || {
+        let address = SocketAddrUnix::new(path)?;
+        connect(&new_socket().map_err(|_| rustix::io::Errno::MFILE)?, &address)
+    };
+    reached().is_ok()
+}
+
+/// Turns away, with the reason, whoever waits at a socket.
+pub fn turn_all_away(listener: &OwnedFd, reason: Reason) {
+    while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        turn_away(&connection, reason);
+    }
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Takes away what a server that was killed has left.
+fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), ServerError> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let Ok(about) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !about.file_type().is_socket() {
+        return Err(ServerError::NoSocket(path.to_owned()));
+    }
+    match connect(&new_socket()?, address) {
+        Err(rustix::io::Errno::CONNREFUSED) => {
+            unlink(path).map_err(io::Error::from)?;
+            Ok(())
+        }
+        _ => Err(ServerError::Taken(path.to_owned())),
+    }
+}
+
+/// A descriptor that is given up to turn somebody away when there is no other.
+pub fn spare() -> Option<OwnedFd> {
+    new_socket().ok()
+}
