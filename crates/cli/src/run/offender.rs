@@ -5,6 +5,7 @@
 //! what no process uses (the time), and where none has used anything.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use weigh_account::job_value;
 use weigh_collect::follow::Follow;
@@ -13,6 +14,11 @@ use weigh_collect::procfs;
 use weigh_schema::event::{JobReading, ProcessEnd};
 use weigh_schema::summary::Offender;
 use weigh_schema::{Counter, CounterValues, Group, metric};
+
+/// A look at all processes that took t is followed by no other for so many t.
+const PAUSE_PER_LOOK: u32 = 20;
+/// Processes that have ended are remembered, at most.
+const ENDED_MOST: usize = 4096;
 
 /// A process, whatever its number is given to later.
 type Identity = (u32, u64);
@@ -24,11 +30,16 @@ pub struct UsageWatch {
     ended: Vec<ProcessEnd>,
     /// Those that had ended at the last look.
     ended_before: Vec<ProcessEnd>,
+    /// When the last look was over, and how long it took.
+    last: Option<(Instant, Duration)>,
 }
 
 impl UsageWatch {
     /// A process has ended since the last look.
     pub fn ended(&mut self, process: &ProcessEnd) {
+        if self.ended.len() >= ENDED_MOST {
+            self.ended.drain(..ENDED_MOST / 2);
+        }
         self.ended.push(process.clone());
     }
 
@@ -37,10 +48,15 @@ impl UsageWatch {
         self.ended.clear();
     }
 
-    /// This is the last look from now on.
+    /// This is the last look from now on, unless looks at so many processes would keep limits waiting.
     pub fn remember(&mut self, job: &dyn Follow) {
+        if self.last.is_some_and(|(at, took)| at.elapsed() < took * PAUSE_PER_LOOK) {
+            return;
+        }
+        let began = Instant::now();
         self.before = job.living().iter().map(|p| (identity(p), use_of(p))).collect();
         self.ended_before = std::mem::take(&mut self.ended);
+        self.last = Some((Instant::now(), began.elapsed()));
     }
 
     /// The process that has used most of a metric since the last look.
