@@ -3,7 +3,7 @@
 #   make run     installs what is missing, builds, and measures a real program
 #   make test    the same, and then every test
 #
-# The others: build, package, check, bench, test-vm, fuzz, docs, clean.
+# The others: build, package, check, bench, test-vm, torture, fuzz, docs, clean.
 
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 WEIGH := $(CARGO_TARGET_DIR)/release/weigh
 BUNDLE := dashboard/dist/report.js.sha256
 
-.PHONY: run test build package check bench test-vm fuzz docs clean workloads dependencies test-dependencies
+.PHONY: run test build package check bench test-vm torture fuzz docs clean workloads dependencies test-dependencies
 .DEFAULT_GOAL := build
 
 run: build
@@ -51,6 +51,12 @@ bench: build workloads
 # The same binary on Debian's stock 6.1 kernel, in QEMU.
 test-vm: test-dependencies build workloads
 	@scripts/test.sh vm
+
+# What weigh must never do to a job, tried N times for each verb and mechanism (WAY=run-bpf for one): kills at random
+# moments, odd surroundings, full disks and memory. Goes on where the last call ended.
+torture: build workloads
+	tests/torture/torture.py $(WEIGH) --number $(or $(N),1000) $(if $(WAY),--way $(WAY)) \
+		--state $(CARGO_TARGET_DIR)/torture.json
 
 # Every parser of outside text, each for FUZZ_SECONDS.
 fuzz: test-dependencies

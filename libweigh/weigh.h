@@ -226,8 +226,8 @@ int weigh_dispatch(weigh *w,
 		   void *data);
 
 /*
- * The accounts of another process, to be read only: of the same user, or of any if the reader has
- * CAP_PERFMON or CAP_SYS_PTRACE. They are a copy that the agent renews every 20 ms. NULL, and `reason`
+ * The accounts of another process, to be read only: of one whose /proc/PID/fd the reader may open (the same user
+ * and group, or CAP_SYS_PTRACE). They are a copy that the agent renews every 20 ms. NULL, and `reason`
  * if it is not NULL, if that is not so, if that process does not use libweigh, or, WEIGH_TOO_MANY_PEERS, if this one
  * has 64 open. They
  * stay readable, as they were last, when the process or the agent has ended.
@@ -322,7 +322,11 @@ int weigh_trace_intact(weigh_trace *t);
 /* WEIGH_MEASURED while the stream runs, WEIGH_GONE when it has ended. */
 enum weigh_reason weigh_trace_why(const weigh_trace *t);
 
-/* Readable (poll, epoll) when the reader is waked, and when the stream has ended. weigh_trace_next() clears it. */
+/*
+ * Readable (poll, epoll) when the reader is waked, and when the stream has ended. weigh_trace_next() clears it. It is a
+ * descriptor of epoll(7): the kernel sends no SIGIO for those, and F_SETFL with O_ASYNC changes nothing, without an
+ * error. Who wants a signal has a thread poll it.
+ */
 int weigh_trace_fd(const weigh_trace *t);
 
 /*

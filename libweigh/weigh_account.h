@@ -240,7 +240,7 @@ enum weigh_reason {
 	WEIGH_MEASURED = 0,
 	/* no agent of weigh answers */
 	WEIGH_NO_SERVER = 1,
-	/* the agent of weigh has ended, or has dropped this program */
+	/* the agent of weigh, or the stream that was read, has ended, or has dropped this program */
 	WEIGH_GONE = 2,
 	/* the agent and libweigh are of different versions of weigh */
 	WEIGH_OTHER_VERSION = 3,

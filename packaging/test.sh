@@ -65,9 +65,15 @@ check "tarball: a program is built with libweigh" uses_library "$tar_root" lib
 check "libweigh needs no library but glibc" same libc.so.6 "$(libraries "$tar_root/lib/libweigh.so.0")"
 check "libweigh shows its own functions and no others" same "" "$(nm -D --defined-only "$tar_root/lib/libweigh.so.0" |
 	awk '$3 !~ /^weigh_[a-z_]*@@WEIGH_0$/ && $3 != "WEIGH_0@@WEIGH_0" && $3 != "WEIGH_0"')"
-! command -v systemd-analyze >/dev/null || check "systemd understands the agent's unit" bash -c \
+check "systemd understands the agent's unit" bash -c \
 	"cp '$tar_root/lib/systemd/system/weigh-agent.service' '$scratch/' && sed -i 's|^ExecStart=weigh|ExecStart=$tar_root/bin/weigh|; /^Documentation/d' '$scratch/weigh-agent.service' &&
 	! systemd-analyze verify --man=no '$scratch/weigh-agent.service' 2>&1 | grep weigh-agent"
+is_confined() {
+	local exposure
+	exposure=$(systemd-analyze security --offline=true --no-pager "$1" | sed -n 's/.*Overall exposure level for [^:]*: \([0-9.]*\) .*/\1/p')
+	echo "exposure: $exposure" && [[ -n $exposure ]] && awk "BEGIN { exit !($exposure <= 1.5) }"
+}
+check "the agent's unit is confined: its exposure is 1.5 at most" is_confined "$here/weigh-agent.service"
 check "the version is Cargo.toml's" same "$version-1" "$(field Version)"
 check "what it depends on is what its symbols ask for" same "libc6 (>= $(glibc_least "$packed" "$tar_root/lib/libweigh.so.0")), libgcc-s1" "$(field Depends)"
 # Debian's own tool, where it is there; it adds versions that every release had for long.

@@ -51,6 +51,7 @@ check_test() {
 	have c++ || want g++
 	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv
 	have setpriv || want util-linux
+	have systemd-analyze || want systemd
 	# Programs of 32 bits, for the tests that count in such. Not gcc-multilib, which cross compilers exclude.
 	if [[ $(uname -m) == x86_64 ]] && have cc && ! has_short_words; then
 		want libc6-dev-i386

@@ -13,6 +13,8 @@
 # The tests are built in the dev profile, which checks arithmetic; what is run besides them, in a
 # browser, as another user and in the virtual machine, is the release build that users have.
 set -uo pipefail
+# What a script's background or nohup has ignored stays ignored for all that is started from there; bash cannot undo it.
+[[ -n ${WEIGH_TESTS_SIGNALS:-} ]] || WEIGH_TESTS_SIGNALS=default exec env --default-signal bash "${BASH_SOURCE[0]}" "$@"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$HOME/.cargo/bin:$PATH"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
@@ -35,7 +37,7 @@ most_again=8
 # Most tests of the binary need root: they are run by sudo if need be, but nothing is built by it.
 if ((EUID)) && [[ ${only[*]} != list ]]; then
 	if sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo -v; }; then
-		export "CARGO_TARGET_$(uname -m | tr '[:lower:]' '[:upper:]')_UNKNOWN_LINUX_GNU_RUNNER=sudo -E env PATH=$PATH"
+		export "CARGO_TARGET_$(uname -m | tr '[:lower:]' '[:upper:]')_UNKNOWN_LINUX_GNU_RUNNER=sudo -E env --default-signal PATH=$PATH"
 	else
 		echo "neither root nor sudo: tests that need root are left out"
 		export WEIGH_TESTS_UNPRIVILEGED=1
@@ -228,6 +230,7 @@ layer rust cargo cargo_tests "--skip $hard --skip $outrun" cargo test --locked -
 layer outrun cargo cargo_tests "$outrun" env WEIGH_BIN="$weigh" cargo test --locked --workspace --test limits
 beside hard_cases cargo_tests "$hard" cargo test --locked --workspace --test hard_cases
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
+layer torture lines tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-10}"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 ended hard_cases cargo

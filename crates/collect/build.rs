@@ -127,6 +127,8 @@ fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item 
     let compiler = compiler();
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+        // It is in threads whose stacks are as small as may be.
+        .args(["-Wframe-larger-than=1536", "-Wvla", "-Walloca"])
         .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
         // The loader maps each segment, and protects it once more if it is to be read-only after it
         // has been filled: each time in each program of the job. So there are two only, and nothing
@@ -162,7 +164,7 @@ fn compiler() -> std::ffi::OsString {
 }
 
 /// The parts of the library for calls, and those of libweigh that it has a use for.
-const CALLS: &[&str] = &["span", "stripe", "sockets", "transfers", "files", "waits"];
+const CALLS: &[&str] = &["span", "stripe", "sockets", "transfers", "files", "waits", "exec"];
 const LIBWEIGH_PARTS: &[&str] =
     &["accounts", "configured", "counting", "interval", "parts", "process", "talk", "threads"];
 

@@ -244,6 +244,7 @@ export interface IoPage {
 export interface Job {
   id: string;
   command: string[];
+  command_base64?: string[];
   cwd: string;
   category: string | null;
   labels: Record<string, string>;

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use weigh_keep::{KeepError, StreamKind, StreamReader};
 use weigh_parse::{client, executable, fanotify, job, offender, procfs};
 use weigh_schema::amount;
 use weigh_schema::event::Event;
@@ -16,8 +17,7 @@ use weigh_schema::{METRICS, Unit};
 use weigh_show::report::{self, FileColumns};
 use weigh_show::table::{self, Style};
 
-// `weigh` is a program, not a library, and `weigh-keep` takes minutes to build for the sake of
-// Parquet: the files with their parsers are taken in as they are.
+// `weigh` is a program, not a library: the files with its parsers are taken in as they are.
 #[allow(dead_code, missing_docs, clippy::all)]
 #[path = "../../crates/keep/src/journal.rs"]
 mod journal;
@@ -310,6 +310,39 @@ pub fn journal_line(data: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
+}
+
+/// A Parquet file: as the recording of `weigh trace`, and as the tables of calls and of files. Whatever stands in it,
+/// it is read or refused.
+pub fn parquet_file(data: &[u8]) {
+    let path = std::env::temp_dir().join(format!("weigh-fuzz-{}.parquet", std::process::id()));
+    std::fs::write(&path, data).unwrap();
+    let is_told = |error: KeepError| assert!(!error.to_string().contains(char::is_control));
+    match StreamReader::open(&path) {
+        Ok(file) => {
+            let kinds = [
+                StreamKind::Time,
+                StreamKind::Signed,
+                StreamKind::Unsigned,
+                StreamKind::Text,
+                StreamKind::Bytes,
+                StreamKind::Texts,
+            ];
+            for name in ["time", "event", "cpu", "stack", "filename"] {
+                for column in kinds.into_iter().filter_map(|kind| file.column(name, kind).ok()) {
+                    let read = file.each_batch(&[column], |batch| {
+                        assert!(batch.rows > 0 && batch.columns.len() == 1);
+                        Ok::<_, KeepError>(())
+                    });
+                    read.unwrap_or_else(is_told);
+                }
+            }
+        }
+        Err(error) => is_told(error),
+    }
+    weigh_keep::each_call(&path, |_| {}).map(drop).unwrap_or_else(is_told);
+    weigh_keep::each_io_call(&path, |_| {}).map(drop).unwrap_or_else(is_told);
+    std::fs::remove_file(&path).unwrap();
 }
 
 /// `summary.json`, and what is made of it for people.

@@ -39,6 +39,7 @@ enum has { HAS_NONE, HAS_SHARED, HAS_OWN };
 struct of_process {
 	_Atomic uint32_t has; /* enum has: the stripe */
 	_Atomic uint32_t is_opened; /* libweigh is this process's */
+	_Atomic uint64_t ready; /* calls that the stripe has room for, a bit each */
 	_Atomic uint32_t numbers[N_CALLS]; /* of the calls' accounts, + 1: the library gives none back */
 };
 

@@ -132,7 +132,8 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	}
 	slot->uid = RAW(getuid);
 	slot->local_pid = local;
-	__atomic_fetch_and((uint32_t *)&slot->flags, ~FLAG_EXECED, __ATOMIC_RELAXED);
+	__atomic_fetch_and((uint32_t *)&slot->flags, ~(FLAG_EXECED | FLAG_GUEST),
+			   __ATOMIC_RELAXED);
 	/* The loader has read this library's head, for which the kernel charges the process. */
 	slot->own_bytes += LOADER_READS;
 	slot->own_calls++;

@@ -65,10 +65,14 @@ static void wait_for_room(void)
 	}
 }
 
-/* A child by vfork has its parent's memory. */
+bool is_guest(void)
+{
+	return (uint32_t)RAW(getpid) != known.local_pid;
+}
+
 static uint32_t pid_of_caller(void)
 {
-	return (uint32_t)RAW(getpid) == known.local_pid ? known.pid : outer_pid();
+	return is_guest() ? outer_pid() : known.pid;
 }
 
 struct slot *expect_child(struct expected *child)
@@ -140,6 +144,12 @@ void enter_child(struct slot *slot)
 	begin_in(slot, outer_pid());
 }
 
+/* Whether it has its parent's memory still, of whom the library knows. */
+static bool shares_memory(uint32_t local)
+{
+	return !RAW(kcmp, local, known.local_pid, 1 /* KCMP_VM */, 0, 0);
+}
+
 static struct slot *slot_of_caller(bool just_made)
 {
 	if (!known.pid)
@@ -155,6 +165,8 @@ static struct slot *slot_of_caller(bool just_made)
 	inherit(slot, known.pid);
 	slot->started_ns = just_made ? now_ns() : started_by_kernel_ns(slot);
 	slot->local_pid = local;
+	if (!just_made && shares_memory(local))
+		flag(slot, FLAG_GUEST);
 	begin_in(slot, pid);
 	return slot;
 }

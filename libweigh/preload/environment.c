@@ -27,10 +27,13 @@ static char *append(char *at, const char *text, size_t length)
 	return at + length;
 }
 
+/* What stands in the shared file ends somewhere, whatever others write there. */
+#define LENGTH(text) strnlen(text, sizeof(text) - 1)
+
 /* The libraries of `list` but ours, each with a colon before it. */
 static char *append_others(char *at, const char *list)
 {
-	size_t ours = strlen(shared_head->library);
+	size_t ours = LENGTH(shared_head->library);
 
 	while (*list) {
 		size_t part = strcspn(list, ": ");
@@ -76,7 +79,7 @@ char **environment_of(char *const *given, const struct slot *slot, bool loads, v
 	char *libraries = text, *end = append(text, LIBRARIES, strlen(LIBRARIES));
 	char *value = end;
 	if (loads)
-		end = append(end, shared_head->library, strlen(shared_head->library));
+		end = append(end, shared_head->library, LENGTH(shared_head->library));
 	end = append_others(end, list);
 	if (!loads && *value == ':') /* the first one's colon */
 		memmove(value, value + 1, strlen(value));
@@ -85,7 +88,7 @@ char **environment_of(char *const *given, const struct slot *slot, bool loads, v
 	if (loads) {
 		char *place = *next++ = end + 1;
 		end = append(place, PLACE, strlen(PLACE));
-		end = append(end, shared_head->file, strlen(shared_head->file));
+		end = append(end, shared_head->file, LENGTH(shared_head->file));
 		end = append(end, ":", 1);
 		end = append_number(end, slot ? index_of(slot) : SLOTS);
 		end = append(end, ".", 1);
@@ -93,4 +96,33 @@ char **environment_of(char *const *given, const struct slot *slot, bool loads, v
 	}
 	*next = NULL;
 	return made;
+}
+
+/* A child by vfork leaves what it has made there for the next one: nobody else would give it back. */
+static __thread struct room of_guests;
+
+static struct room room_for(size_t bytes, bool guest)
+{
+	if (guest && bytes <= of_guests.bytes)
+		return of_guests;
+	struct room room = { borrow(bytes), bytes };
+	if (guest && room.at) {
+		bring_back(of_guests.at, of_guests.bytes);
+		of_guests = room;
+	}
+	return room;
+}
+
+char *const *environment_for(char *const *given, const struct slot *slot, bool loads, struct room *room)
+{
+	bool guest = is_guest();
+	struct room made = room_for(environment_bytes(given), guest);
+
+	*room = guest ? (struct room){ 0 } : made;
+	return made.at ? environment_of(given, slot, loads, made.at) : (char **)given;
+}
+
+void drop_environment(const struct room *room)
+{
+	bring_back(room->at, room->bytes);
 }

@@ -35,6 +35,8 @@ static void before_exec(struct slot *slot, const char *path, uint32_t blind)
 	/* A child by vfork has its parent's memory. */
 	if (slot == self) {
 		look_at_memory(slot);
+		/* The program that comes has memory of its own. */
+		slot->own_rss_peak = slot->own_virtual_peak = 0;
 		IO(io_before_exec();)
 	}
 	name_program(slot, path, blind);
@@ -52,17 +54,22 @@ static void exec_failed(struct slot *slot, uint32_t blind)
 	({                                                                \
 		struct slot *slot = mine_at_exec(), *reader = slot;       \
 		char *const *env = (given);                               \
+		struct room room = { 0 };                                 \
 		uint32_t blind = 0;                                       \
 		if (slot) {                                               \
 			int before = errno;                               \
-			blind = why | (slot->flags & FLAG_FILTERED);       \
-			env = ENVIRONMENT(env, slot, can_load(blind));    \
+			blind = why | why_blind_by(env) |                 \
+				(slot->flags & FLAG_FILTERED);            \
+			env = environment_for(env, slot, can_load(blind), &room); \
 			before_exec(slot, path, blind);                   \
 			errno = before;                                   \
 		} else if (is_filtered) {                                 \
-			env = ENVIRONMENT(env, NULL, false);              \
+			env = FILTERED_ENVIRONMENT(env);                  \
 		}                                                         \
 		int result = call;                                        \
+		int after = errno;                                        \
+		drop_environment(&room);                                  \
+		errno = after;                                            \
 		if (slot)                                                 \
 			exec_failed(slot, blind);                         \
 		result;                                                   \
@@ -110,7 +117,7 @@ EXPORT int execveat(int directory, const char *path, char *const argv[], char *c
 		       real_execveat()(directory, path, argv, env, flags));
 }
 
-/* The arguments up to the null pointer, in an array on the stack. */
+/* The arguments up to the null pointer, in an array on the stack: the C library does so, too. */
 #define ARGUMENTS(first)                                                       \
 	va_list list;                                                          \
 	size_t count = 1;                                                      \
@@ -154,17 +161,19 @@ EXPORT int execle(const char *path, const char *first, ...)
 	struct expected made;                                                                      \
 	struct slot *slot = expect_child(&made), *reader = mine();                                 \
 	char *const *env = envp;                                                                   \
+	struct room room = { 0 };                                                                  \
 	pid_t child = 0;                                                                           \
 	int before = errno;                                                                        \
 	if (slot) {                                                                                \
-		uint32_t blind = why;                                                              \
+		uint32_t blind = why | why_blind_by(envp);                                         \
 		name_program(slot, path, blind);                                                   \
-		env = ENVIRONMENT(envp, slot, can_load(blind));                                    \
+		env = environment_for(envp, slot, can_load(blind), &room);                         \
 		errno = before;                                                                    \
 	} else if (is_filtered) {                                                                  \
-		env = ENVIRONMENT(envp, NULL, false);                                              \
+		env = FILTERED_ENVIRONMENT(envp);                                                  \
 	}                                                                                          \
 	int error = call()(&child, path, actions, attributes, argv, env);                          \
+	drop_environment(&room);                                                                   \
 	if (pid && !error)                                                                         \
 		*pid = child;                                                                      \
 	child_made(&made, error ? -1 : child, STATE_EXECED);                                       \

@@ -49,6 +49,13 @@ enum io_deed { IO_DID_SEEK, IO_DID_METADATA, IO_DID_SYNC, IO_DID_TRUNCATE, IO_DI
 void io_moved(int fd, ssize_t n, uint32_t what, uint64_t from, uint64_t began);
 /* The same of several calls at once, of `n` bytes together; the time is told elsewhere if began is 0. */
 void io_moved_many(int fd, ssize_t n, uint64_t calls, uint32_t what, uint64_t from, uint64_t began);
+/*
+ * Before a write at an offset, with its RWF_ flags: where the file ends, if the kernel will put it there; negative if
+ * it goes to its offset, or to the file's own position.
+ */
+int64_t io_end_before(int fd, int64_t at, int how);
+/* After it. */
+void io_wrote_at(int fd, ssize_t n, uint32_t what, uint64_t from, int64_t end, uint64_t began);
 /* From one descriptor to another, after the call. */
 void io_copied_bytes(int in, const int64_t *in_at, int out, const int64_t *out_at, ssize_t n,
 		     uint32_t call, uint64_t began);

@@ -31,6 +31,18 @@
 		IO_MOVED(fd, n, kind, wrote, place, from, call);                               \
 		return n;                                                                      \
 	}
+/* A write at an offset: with O_APPEND, or RWF_ flags (`how`), the kernel puts it elsewhere. */
+#define WRITES_AT(name, kind, how, call, calls, parameters, ...)                               \
+	REAL(ssize_t, name, UNPACK parameters)                                                 \
+	EXPORT ssize_t name(UNPACK parameters)                                                 \
+	{                                                                                      \
+		const int64_t end = io_end_before(fd, at, how);                                \
+		IO_BEGIN(calls);                                                               \
+		ssize_t n = real_##name()(__VA_ARGS__);                                        \
+                                                                                               \
+		io_wrote_at(fd, n, IO_WHAT(kind, 1, BY_SIGN, SYS_##call), at, end, io_began);  \
+		return n;                                                                      \
+	}
 #define OF(direction_data) (int fd, direction_data *data, size_t size, off64_t at)
 #define PARTS (int fd, const struct iovec *parts, int number, off64_t at)
 #define PARTS_2 (int fd, const struct iovec *parts, int number, off64_t at, int flags)
@@ -49,26 +61,20 @@ MOVES(__pread_chk, IO_POSITIONED, false, AT, at, pread64, KIND(PREAD),
       (int fd, void *data, size_t size, off64_t at, size_t room), fd, data, size, at, room)
 MOVES(__pread64_chk, IO_POSITIONED, false, AT, at, pread64, KIND(PREAD),
       (int fd, void *data, size_t size, off64_t at, size_t room), fd, data, size, at, room)
-MOVES(pwrite, IO_POSITIONED, true, AT, at, pwrite64, KIND(PWRITE),
-      OF(const void), fd, data, size, at)
-MOVES(pwrite64, IO_POSITIONED, true, AT, at, pwrite64, KIND(PWRITE),
-      OF(const void), fd, data, size, at)
+WRITES_AT(pwrite, IO_POSITIONED, 0, pwrite64, KIND(PWRITE), OF(const void), fd, data, size, at)
+WRITES_AT(pwrite64, IO_POSITIONED, 0, pwrite64, KIND(PWRITE), OF(const void), fd, data, size, at)
 MOVES(preadv, IO_VECTORED, false, AT, at, preadv, READS,
       PARTS, fd, parts, number, at)
 MOVES(preadv64, IO_VECTORED, false, AT, at, preadv, READS,
       PARTS, fd, parts, number, at)
-MOVES(pwritev, IO_VECTORED, true, AT, at, pwritev, WRITES,
-      PARTS, fd, parts, number, at)
-MOVES(pwritev64, IO_VECTORED, true, AT, at, pwritev, WRITES,
-      PARTS, fd, parts, number, at)
+WRITES_AT(pwritev, IO_VECTORED, 0, pwritev, WRITES, PARTS, fd, parts, number, at)
+WRITES_AT(pwritev64, IO_VECTORED, 0, pwritev, WRITES, PARTS, fd, parts, number, at)
 MOVES(preadv2, IO_VECTORED, false, BY_SIGN, at, preadv2, READS,
       PARTS_2, fd, parts, number, at, flags)
 MOVES(preadv64v2, IO_VECTORED, false, BY_SIGN, at, preadv2, READS,
       PARTS_2, fd, parts, number, at, flags)
-MOVES(pwritev2, IO_VECTORED, true, BY_SIGN, at, pwritev2, WRITES,
-      PARTS_2, fd, parts, number, at, flags)
-MOVES(pwritev64v2, IO_VECTORED, true, BY_SIGN, at, pwritev2, WRITES,
-      PARTS_2, fd, parts, number, at, flags)
+WRITES_AT(pwritev2, IO_VECTORED, flags, pwritev2, WRITES, PARTS_2, fd, parts, number, at, flags)
+WRITES_AT(pwritev64v2, IO_VECTORED, flags, pwritev2, WRITES, PARTS_2, fd, parts, number, at, flags)
 
 REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned)
 EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at, size_t size,

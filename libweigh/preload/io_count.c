@@ -296,6 +296,58 @@ void io_moved(int fd, ssize_t n, uint32_t what, uint64_t from, uint64_t began)
 	io_unlock(&use->lock);
 }
 
+/* Of newer kernels than some C libraries know. */
+enum { APPEND = 0x10, NO_APPEND = 0x20 };
+
+/* The open file's flags: asked for where somebody else may have changed them. */
+static int flags_of(int fd)
+{
+	const struct descriptor *known_as = io_is_known(fd) ? io_descriptor(fd, false) : NULL;
+
+	if (LIKELY(known_as && known_as->epoch == io_epoch && !known_as->twin &&
+		   !(known_as->flags & (IO_SHARED | IO_MANY))))
+		return known_as->flags;
+	long flags = RAW(fcntl, fd, F_GETFL);
+	return flags < 0 ? 0 : flags;
+}
+
+/* Of a regular file; negative for all others, for they do not grow by what is written. */
+static int64_t size_of(int fd)
+{
+	struct stat about;
+
+	return !RAW(fstat, fd, &about) && S_ISREG(about.st_mode) ? about.st_size : -1;
+}
+
+int64_t io_end_before(int fd, int64_t at, int how)
+{
+	if (!io_is_on || !known.pid)
+		return -1;
+	if (at < 0) {
+		/* It moves the file's own position, by the flags to where nobody here expects it. */
+		struct descriptor *descriptor = how & APPEND ? io_descriptor(fd, false) : NULL;
+		if (descriptor)
+			descriptor->position = -1;
+		return -1;
+	}
+	if (!(how & APPEND) && (how & NO_APPEND || !(flags_of(fd) & O_APPEND)))
+		return -1;
+	return size_of(fd);
+}
+
+/* Where others have written at the same time its place is not known. */
+void io_wrote_at(int fd, ssize_t n, uint32_t what, uint64_t from, int64_t end, uint64_t began)
+{
+	const uint32_t place = 3 << 5;
+
+	if (end >= 0 && n > 0) {
+		from = end;
+		if (size_of(fd) - n != end)
+			what &= ~place;
+	}
+	io_moved(fd, n, what, from, began);
+}
+
 static uint32_t place_of(const int64_t *at)
 {
 	return at ? IO_AT_OFFSET : IO_AT_POSITION;

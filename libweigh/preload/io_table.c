@@ -7,6 +7,7 @@
  */
 #include "io_table.h"
 
+#include <linux/limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -43,16 +44,35 @@ bool io_lock_slowly(uint64_t *lock)
 	return false;
 }
 
-/* A child by vfork has its parent's memory, and descriptors of its own: they are not the parent's. */
-static bool is_guest(void)
+/* A child by vfork has descriptors of its own: they are not the parent's. */
+static bool are_others(void)
 {
-	return !io_is_on || !known.pid || (uint32_t)RAW(getpid) != known.local_pid;
+	return !io_is_on || !known.pid || is_guest();
 }
 
-static void introduce(void)
+/* Makes room for so many at a place; weigh makes some ahead. */
+static bool found_room(uint64_t *bound, uint64_t index, uint64_t most, const void *first, size_t size)
+{
+	uint64_t room = __atomic_load_n(bound, __ATOMIC_ACQUIRE);
+
+	while (index >= room) {
+		if (room > most - USE_STEP ||
+		    !make_room((const char *)first + room * size, USE_STEP * size))
+			return false;
+		if (__atomic_compare_exchange_n(bound, &room, room + USE_STEP, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			room += USE_STEP;
+	}
+	return true;
+}
+
+/* Whether the file has room for this process's numbers. */
+static bool introduce(void)
 {
 	self_index = index_of(self);
 	io_self = &uses_file->processes[self_index].at;
+	return found_room(&uses_file->head.process_room, self_index, SLOTS, uses_file->processes,
+			sizeof *uses_file->processes);
 }
 
 static bool has_room(void)
@@ -138,7 +158,11 @@ void io_begin(const char *path)
 	io_is_by_counter = file->head.is_by_counter;
 	io_is_marked = file->head.is_marked;
 	uses_file = file;
-	introduce();
+	if (!introduce()) {
+		io_is_on = true;
+		io_stop();
+		return;
+	}
 	count_start();
 	io_see_streams();
 	io_is_on = true;
@@ -159,10 +183,10 @@ void io_become_child(void)
 	io_life++;
 	io_epoch++;
 	table_lock = 0;
-	if (known.pid && pid_of(self->life) == known.pid)
-		introduce();
-	else
+	if (!known.pid || pid_of(self->life) != known.pid)
 		io_is_on = false;
+	else if (!introduce())
+		io_stop();
 }
 
 struct descriptor *io_descriptor(int fd, bool makes_room)
@@ -221,7 +245,7 @@ static struct io_use *claim_use(void)
 	uint64_t free = uses_file->head.free, used;
 	struct io_use *use;
 
-	while ((uint32_t)free) {
+	while ((uint32_t)free && (uint32_t)free < USES) {
 		use = &uses_file->uses[(uint32_t)free];
 		if (__atomic_compare_exchange_n(&uses_file->head.free, &free,
 						((free >> 32) + 1) << 32 | use->next_free, true,
@@ -230,7 +254,8 @@ static struct io_use *claim_use(void)
 	}
 	used = uses_file->head.used;
 	do {
-		if (used >= USES)
+		if (used >= USES ||
+		    !found_room(&uses_file->head.room, used, USES, uses_file->uses, sizeof *use))
 			return NULL;
 	} while (!__atomic_compare_exchange_n(&uses_file->head.used, &used, used + 1, true,
 					      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
@@ -246,7 +271,8 @@ claimed:
 /* As the kernel has it after /proc/self/fd: a path, or what the object is. */
 static void name_use(struct io_use *use, int fd)
 {
-	char link[32] = "/proc/self/fd/", *end = link + strlen(link), path[4096], digits[10];
+	char link[32] = "/proc/self/fd/", *end = link + strlen(link), digits[10];
+	char *path = borrow(PATH_MAX);
 	int n = 0;
 
 	for (unsigned left = fd; n == 0 || left; left /= 10)
@@ -254,12 +280,15 @@ static void name_use(struct io_use *use, int fd)
 	while (n)
 		*end++ = digits[--n];
 	*end = 0;
-	long length = RAW(readlinkat, AT_FDCWD, link, path, sizeof path);
-	if (length <= 0)
-		return;
-	size_t kept = (size_t)length < sizeof use->name ? (size_t)length : sizeof use->name;
-	memcpy(use->name, path + length - kept, kept);
-	use->name_bytes = length;
+	long length = path ? RAW(readlinkat, AT_FDCWD, link, path, PATH_MAX) : 0;
+	if (length == -ENAMETOOLONG)
+		length = stpcpy(path, "(its path is longer than 4095 bytes)") - path;
+	if (length > 0) {
+		size_t kept = (size_t)length < sizeof use->name ? (size_t)length : sizeof use->name;
+		memcpy(use->name, path + length - kept, kept);
+		use->name_bytes = length;
+	}
+	bring_back(path, PATH_MAX);
 }
 
 static bool is_of(const struct io_use *use, const struct statx *about)
@@ -300,7 +329,7 @@ static struct io_use *take_use(int fd)
 		return NULL;
 	uint32_t *bucket = bucket_of((uint64_t)about.stx_dev_major << 20 | about.stx_dev_minor,
 				     about.stx_ino);
-	for (uint64_t at = *bucket; at && !use; at = uses_file->uses[at].next_in_bucket)
+	for (uint64_t at = *bucket; at && at < USES && !use; at = uses_file->uses[at].next_in_bucket)
 		if (is_of(&uses_file->uses[at], &about))
 			use = &uses_file->uses[at];
 	if (!use && (use = begin_use(&about, fd))) {
@@ -325,9 +354,9 @@ static void leave_use(struct io_use *use)
 			*bucket = use->next_in_bucket;
 		} else {
 			uint64_t at = *bucket;
-			while (at && uses_file->uses[at].next_in_bucket != index)
+			while (at && at < USES && uses_file->uses[at].next_in_bucket != index)
 				at = uses_file->uses[at].next_in_bucket;
-			if (at)
+			if (at && at < USES)
 				uses_file->uses[at].next_in_bucket = use->next_in_bucket;
 		}
 		/* Who is counting in it finishes first, unless he was killed, or interrupted by us. */
@@ -346,7 +375,7 @@ struct io_use *io_use_of(struct descriptor *descriptor, int fd)
 
 	if (LIKELY(descriptor->use && descriptor->life == io_life))
 		return descriptor->use;
-	if (is_guest())
+	if (are_others())
 		return NULL;
 	use = take_use(fd);
 	if (!use)
@@ -386,7 +415,7 @@ void io_opened(int fd, int flags, uint32_t call, uint64_t began)
 	struct io_use *use;
 	uint64_t ended = io_now();
 
-	if (is_guest())
+	if (are_others())
 		return;
 	if (!began || began > ended)
 		began = ended;
@@ -429,7 +458,7 @@ bool io_closes(int fd)
 
 	bool is_counted = false;
 
-	if (!use || descriptor->life != io_life || is_guest())
+	if (!use || descriptor->life != io_life || are_others())
 		return false;
 	if (use->descriptors == 1 && S_ISREG(use->mode) && !RAW(fstat, fd, &about))
 		use->links = about.st_nlink;
@@ -459,13 +488,13 @@ void io_made(int fd)
 {
 	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
 
-	if (descriptor && !is_guest())
+	if (descriptor && !are_others())
 		forget(descriptor, fd);
 }
 
 void io_closes_from(unsigned from, unsigned last)
 {
-	if (!io_is_on || is_guest())
+	if (!io_is_on || are_others())
 		return;
 	if (last >= IO_DESCRIPTORS)
 		last = IO_DESCRIPTORS - 1;
@@ -481,7 +510,7 @@ void io_copied(int fd, int copy)
 {
 	struct descriptor *one, *other;
 
-	if (!io_is_on || fd == copy || is_guest())
+	if (!io_is_on || fd == copy || are_others())
 		return;
 	one = io_descriptor(fd, false);
 	other = io_descriptor(copy, true);

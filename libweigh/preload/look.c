@@ -81,10 +81,14 @@ bool look_at_memory(struct slot *slot)
 		text[kept + got] = 0;
 		if (!kept)
 			take_name(slot, text);
-		if (number_behind(text, "\nVmPeak:", &size))
-			raise_to(&slot->virtual_peak, size * 1024 - own_space());
-		if (number_behind(text, "\nVmHWM:", &resident))
+		if (number_behind(text, "\nVmPeak:", &size)) {
+			slot->own_virtual_peak = size * 1024 - own_space();
+			raise_to(&slot->virtual_peak, slot->own_virtual_peak);
+		}
+		if (number_behind(text, "\nVmHWM:", &resident)) {
+			slot->own_rss_peak = resident * 1024;
 			raise_to(&slot->rss_peak, resident * 1024);
+		}
 		if ((done = number_behind(text, "\nVmSwap:", &swap)))
 			raise_to(&slot->swap_peak, swap * 1024);
 		size_t held = kept + got;

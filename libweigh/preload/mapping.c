@@ -52,6 +52,37 @@ struct shared *whole(void)
 	return all;
 }
 
+void *borrow(size_t bytes)
+{
+	long at = RAW(mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return at < 0 && at > -4096 ? NULL : (void *)at;
+}
+
+void bring_back(void *at, size_t bytes)
+{
+	if (at)
+		RAW(munmap, at, bytes);
+}
+
+/* Linux 5.14: it fails where a touch would be a SIGBUS. */
+enum { POPULATE_WRITE = 23 };
+
+/*
+ * What was made room for is the file's: it is not to stand in the program's own account of memory for
+ * longer than this takes.
+ */
+bool make_room(const void *at, size_t bytes)
+{
+	uintptr_t from = (uintptr_t)at & -page_size;
+	size_t size = ((uintptr_t)at + bytes - from + page_size - 1) & -page_size;
+
+	if (RAW(madvise, from, size, POPULATE_WRITE))
+		return false;
+	RAW(madvise, from, size, MADV_DONTNEED);
+	return true;
+}
+
 uint64_t own_space(void)
 {
 	return (shared_head ? page_size : 0) + (own_slot ? page_size : 0) +
@@ -86,7 +117,7 @@ bool map_file(const char *path, uint32_t index)
 	struct head *head = NULL;
 	if (!RAW(fstat, fd, &about) && about.st_size == sizeof(struct shared))
 		head = map_page(fd, 0);
-	if (head && head->magic == MAGIC && index < SLOTS) {
+	if (head && head->magic == MAGIC && index < SLOTS && index < head->room) {
 		off_t at = offsetof(struct shared, slots) + index * sizeof(struct slot);
 		char *page = map_page(fd, at & -page_size);
 		if (page) {

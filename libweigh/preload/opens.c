@@ -33,6 +33,21 @@ REAL(FILE *, freopen, const char *, const char *, FILE *)
 REAL(FILE *, freopen64, const char *, const char *, FILE *)
 REAL(DIR *, opendir, const char *)
 
+/* Whether the file has room for the records up to one; they are taken one after the other, round and round. */
+static bool has_room(struct shared *all, uint64_t end)
+{
+	uint32_t room = shared_head->record_room;
+
+	while (room < end && room < RECORDS) {
+		if (room > RECORDS - ROOM_STEP ||
+		    !make_room(&all->records[room], ROOM_STEP * sizeof *all->records))
+			return false;
+		if (atomic_compare_exchange_strong(&shared_head->record_room, &room, room + ROOM_STEP))
+			room += ROOM_STEP;
+	}
+	return true;
+}
+
 static void tell(const char *path, size_t length)
 {
 	struct shared *all = whole();
@@ -41,7 +56,8 @@ static void tell(const char *path, size_t length)
 	uint32_t parts = length ? (length - 1) / room + 1 : 1;
 
 	do {
-		if (!all || head + parts - shared_head->records_tail > RECORDS) {
+		if (!all || head + parts - shared_head->records_tail > RECORDS ||
+		    !has_room(all, head + parts)) {
 			shared_head->records_lost++;
 			return;
 		}
@@ -57,6 +73,8 @@ static void tell(const char *path, size_t length)
 		record->complete = head + 1;
 	}
 }
+
+enum { SHORT_PATH = 512 };
 
 /* The path behind a descriptor; the kernel tells none that is longer than this. */
 static long path_of(int fd, char *path, size_t room)
@@ -74,10 +92,44 @@ static long path_of(int fd, char *path, size_t room)
 	return RAW(readlinkat, AT_FDCWD, name, path, room);
 }
 
+/* Longer than the kernel tells: the beginning is missing, and it says so. */
+static long cut_path(const char *path, char *found, size_t room)
+{
+	static const char cut[] = "…/";
+	size_t begin = sizeof cut - 1, given = path ? strnlen(path, room - begin) : 0;
+
+	memcpy(found, cut, begin);
+	memcpy(found + begin, path, given);
+	return begin + given;
+}
+
+/* Stacks may be small, and paths long. */
+static void tell_long(const char *path, int fd)
+{
+	char *found = borrow(PATH_MAX);
+
+	if (!found) {
+		shared_head->records_lost++;
+		return;
+	}
+	long length = path_of(fd, found, PATH_MAX);
+	tell(found, length > 0 ? length : cut_path(path, found, PATH_MAX));
+	bring_back(found, PATH_MAX);
+}
+
+static void tell_found(const char *path, int fd)
+{
+	char found[SHORT_PATH];
+	long length = path_of(fd, found, sizeof found);
+
+	if (length > 0 && length < (long)sizeof found)
+		tell(found, length);
+	else
+		tell_long(path, fd);
+}
+
 void opened(int directory, const char *path, int fd)
 {
-	char found[PATH_MAX];
-
 	(void)directory;
 	if (fd < 0)
 		return;
@@ -89,16 +141,7 @@ void opened(int directory, const char *path, int fd)
 		tell(path, strlen(path));
 		return;
 	}
-	long length = path_of(fd, found, sizeof found);
-	if (length <= 0) {
-		/* Longer than the kernel tells: the beginning is missing, and it says so. */
-		static const char cut[] = "…/";
-		size_t begin = sizeof cut - 1, given = path ? strnlen(path, sizeof found - begin) : 0;
-		memcpy(found, cut, begin);
-		memcpy(found + begin, path, given);
-		length = begin + given;
-	}
-	tell(found, length);
+	tell_found(path, fd);
 }
 
 void after_open_call(long number, long a, long b, long result)

@@ -161,11 +161,17 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 	return real_pthread_create()(thread, attributes, function, argument);
 }
 
-/* The first function of a process by clone(2): its slot carries what it is to call. */
+/* What a process by clone(2) is to call. It lies on its own stack: others write to its slot. */
+struct beginning {
+	clone_function function;
+	void *argument;
+	struct slot *slot;
+} __attribute__((aligned(16)));
+
 static int begin_clone(void *place)
 {
-	struct slot *slot = place;
-	clone_function function = (clone_function)(uintptr_t)slot->start_function;
+	struct beginning *beginning = place;
+	struct slot *slot = beginning->slot;
 
 	enter_child(slot);
 	if (slot->flags & FLAG_OWN_MEMORY) {
@@ -174,7 +180,7 @@ static int begin_clone(void *place)
 		known.local_pid = slot->local_pid;
 		IO(io_become_child();)
 	}
-	int status = function((void *)(uintptr_t)slot->start_argument);
+	int status = beginning->function(beginning->argument);
 	say_last(slot, (status & 0xff) << 8);
 	return status;
 }
@@ -189,14 +195,14 @@ EXPORT int clone(clone_function function, void *stack, int flags, void *argument
 	pid_t *child_tid = va_arg(list, pid_t *);
 	va_end(list);
 	struct slot *parent = flags & CLONE_THREAD ? NULL : mine();
-	struct slot *slot = parent && function ? claim(STATE_CLAIMED) : NULL;
+	struct slot *slot = parent && function && stack ? claim(STATE_CLAIMED) : NULL;
 	if (!slot)
 		return real_clone()(function, stack, flags, argument, parent_tid, tls, child_tid);
-	slot->start_function = (uintptr_t)function;
-	slot->start_argument = (uintptr_t)argument;
-	slot->flags = flags & CLONE_VM ? 0 : FLAG_OWN_MEMORY;
+	struct beginning *beginning = (struct beginning *)((uintptr_t)stack & -16ul) - 1;
+	*beginning = (struct beginning){ function, argument, slot };
+	slot->flags = flags & CLONE_VM ? FLAG_GUEST : FLAG_OWN_MEMORY;
 	inherit(slot, pid_of(parent->life));
-	int pid = real_clone()(begin_clone, stack, flags, slot, parent_tid, tls, child_tid);
+	int pid = real_clone()(begin_clone, beginning, flags, beginning, parent_tid, tls, child_tid);
 	if (pid < 0)
 		give_back(slot);
 	return pid;

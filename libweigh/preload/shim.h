@@ -34,6 +34,11 @@ struct shared *whole(void);
 /* Where the slot lies that the program was given at its start; a null pointer where there is none. */
 extern struct slot *own_slot;
 bool map_file(const char *path, uint32_t index);
+/* Has the file system make room for a part of a shared file that is mapped; false where it has none. */
+bool make_room(const void *at, size_t bytes);
+/* Memory for a moment, for stacks may be small: a null pointer where there is none. */
+void *borrow(size_t bytes);
+void bring_back(void *at, size_t bytes);
 /* Bytes of address space that the shared file takes. */
 uint64_t own_space(void);
 uint32_t index_of(const struct slot *slot);
@@ -129,6 +134,8 @@ struct slot *slot_of(uint32_t pid, uint64_t *life);
 
 /* children.c */
 uint32_t outer_pid(void);
+/* A child by vfork has its parent's memory, in which its parent goes on. */
+bool is_guest(void);
 /* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
 struct slot *mine_at_exec(void);
@@ -175,6 +182,8 @@ uint64_t started_by_kernel_ns(struct slot *slot);
 /* program.c: FLAG_… that say why the library will not be in a program, or 0. `reader` is charged
    with what is read for it. */
 uint32_t why_blind(struct slot *reader, int directory, const char *path);
+/* The same, by the environment that the program is given. */
+uint32_t why_blind_by(char *const *given);
 uint32_t why_blind_in_path(struct slot *reader, const char *file);
 /* Whether the loader would find the library when the program is executed. */
 bool can_load(uint32_t blind);

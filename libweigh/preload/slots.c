@@ -103,7 +103,26 @@ static struct slot *made_ready(struct shared *all, uint32_t index, uint32_t stat
 	return slot;
 }
 
-/* Takes a slot out of the list of free ones, else a new one; none if all are taken. */
+/* Whether the file has room for the slot; weigh makes some ahead, and here it is made where that is used up. */
+static bool has_room(struct shared *all, uint32_t index)
+{
+	uint32_t room = shared_head->room;
+
+	while (index >= room) {
+		if (room > SLOTS - ROOM_STEP ||
+		    !make_room(&all->slots[room], ROOM_STEP * sizeof *all->slots) ||
+		    !make_room((void *)&all->pids[room], ROOM_STEP * sizeof *all->pids))
+			return false;
+		if (atomic_compare_exchange_strong(&shared_head->room, &room, room + ROOM_STEP))
+			room += ROOM_STEP;
+	}
+	return true;
+}
+
+/*
+ * Takes a slot out of the list of free ones, else a new one; none if all are taken, or the file has no room
+ * for more.
+ */
 struct slot *claim(uint32_t state)
 {
 	struct shared *all = whole();
@@ -113,7 +132,7 @@ struct slot *claim(uint32_t state)
 		shared_head->refused = 1;
 		return NULL;
 	}
-	while ((uint32_t)free) {
+	while ((uint32_t)free && (uint32_t)free <= SLOTS) {
 		struct slot *slot = &all->slots[(uint32_t)free - 1];
 		uint64_t next = ((free >> 32) + 1) << 32 | slot->next_free;
 
@@ -121,12 +140,12 @@ struct slot *claim(uint32_t state)
 			return made_ready(all, slot - all->slots, state);
 	}
 	uint32_t used = shared_head->used;
-	while (used < SLOTS && !atomic_compare_exchange_weak(&shared_head->used, &used, used + 1))
-		;
-	if (used >= SLOTS) {
-		shared_head->refused = 1;
-		return NULL;
-	}
+	do {
+		if (used >= SLOTS || !has_room(all, used)) {
+			shared_head->refused = 1;
+			return NULL;
+		}
+	} while (!atomic_compare_exchange_weak(&shared_head->used, &used, used + 1));
 	return made_ready(all, used, state);
 }
 
@@ -151,6 +170,8 @@ struct slot *slot_of(uint32_t pid, uint64_t *life)
 
 	if (!all)
 		return NULL;
+	if (used > SLOTS)
+		used = SLOTS;
 	const uint64_t *pids = (const uint64_t *)all->pids;
 	for (uint32_t i = 0; i < used; i++) {
 		if (LIKELY((uint32_t)pids[i] != pid))

@@ -88,7 +88,7 @@ struct process {
 
 /* It begins with zeros in a child: the process it was copied from is not this one. */
 enum mark { MARK_NONE, MARK_READY, MARK_BUSY };
-extern _Atomic uint32_t *weigh_mark;
+extern _Atomic uint32_t *_Atomic weigh_mark;
 extern struct process weigh_process;
 extern struct weigh weigh_handles[MAX_SLOTS];
 /* The parts of a configuration that have names, and those that the present agent means something else by. */
@@ -96,7 +96,9 @@ extern _Atomic uint64_t weigh_own_parts, weigh_hidden_parts;
 
 static inline bool is_ours(void)
 {
-	return weigh_mark && atomic_load_explicit(weigh_mark, memory_order_acquire) == MARK_READY;
+	_Atomic uint32_t *mark = atomic_load_explicit(&weigh_mark, memory_order_acquire);
+
+	return mark && atomic_load_explicit(mark, memory_order_acquire) == MARK_READY;
 }
 
 static inline uint64_t clock_now(void)

@@ -104,7 +104,7 @@ struct weigh_configured {
 #define WEIGH_REASON_TEXTS \
 	[0] = "it is measured", \
 	[1] = "no agent of weigh answers", \
-	[2] = "the agent of weigh has ended, or has dropped this program", \
+	[2] = "the agent of weigh, or the stream that was read, has ended, or has dropped this program", \
 	[3] = "the agent and libweigh are of different versions of weigh", \
 	[4] = "the process belongs to another user", \
 	[5] = "as many programs are measured, or have just come, as the agent allows a user, or all of them", \

@@ -19,7 +19,7 @@ void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weig
 {
 	uint64_t lacking = wanted & KNOWN & ~attached(reason);
 
-	if (lacking & ~account->unmeasured)
+	if (lacking & ~load(&account->unmeasured))
 		__atomic_fetch_or(&account->unmeasured, lacking, __ATOMIC_RELAXED);
 }
 
@@ -28,7 +28,7 @@ void weigh_note_wanted(struct weigh_account *account, uint64_t wanted)
 {
 	WEIGH_U64 *place = wanted_of(account);
 
-	if (wanted & KNOWN & ~*place)
+	if (wanted & KNOWN & ~load(place))
 		__atomic_fetch_or(place, wanted & KNOWN, __ATOMIC_RELAXED);
 }
 

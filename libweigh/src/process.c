@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-_Atomic uint32_t *weigh_mark;
+_Atomic uint32_t *_Atomic weigh_mark;
 struct process weigh_process = { .socket = -1, .told_by = -1 };
 
 #define SECOND 1000000000ULL
@@ -112,18 +112,19 @@ bool weigh_prepare(void)
 	if (is_ours())
 		return true;
 	pthread_once(&marked, make_mark);
-	if (!weigh_mark)
+	_Atomic uint32_t *mark = weigh_mark;
+	if (!mark)
 		return false;
 	for (;;) {
 		none = MARK_NONE;
-		if (atomic_compare_exchange_strong(weigh_mark, &none, MARK_BUSY))
+		if (atomic_compare_exchange_strong(mark, &none, MARK_BUSY))
 			break;
 		if (none == MARK_READY)
 			return true;
 		sched_yield();
 	}
 	started = start();
-	atomic_store(weigh_mark, started ? MARK_READY : MARK_NONE);
+	atomic_store(mark, started ? MARK_READY : MARK_NONE);
 	return started;
 }
 

@@ -8,6 +8,7 @@
  *   profile     a seccomp filter that refuses what the default profiles of container engines do
  *   no-ptrace   a seccomp filter that refuses ptrace, as those profiles do before Linux 4.8
  *   read-only=DIR  every mount is read-only, those of /tmp and /dev/shm too, but for DIR
+ *   shm=SIZE    a /dev/shm of so many bytes, as containers have
  *   hidepid     a /proc that shows nobody the processes of others
  *   no-proc     no /proc
  *   no-rights   no_new_privs
@@ -38,6 +39,7 @@ static const int refused[] = {
 	SYS_umount2, SYS_unshare, SYS_setns, SYS_pivot_root, SYS_userfaultfd, SYS_io_uring_setup,
 	SYS_io_uring_enter, SYS_io_uring_register, SYS_fanotify_init, SYS_open_by_handle_at,
 	SYS_move_mount, SYS_open_tree, SYS_fsopen, SYS_acct, SYS_quotactl, SYS_syslog,
+	SYS_kcmp,
 };
 
 /* Refuses these calls, and clone3 as a kernel does that does not know it: a filter can not look at
@@ -130,6 +132,15 @@ static void hidepid(void)
 	need(mount("proc", "/proc", "proc", 0, "hidepid=2") == 0, "a /proc with hidepid");
 }
 
+static void small_shm(const char *size)
+{
+	char options[64];
+
+	own_mounts();
+	snprintf(options, sizeof(options), "mode=1777,size=%s", size);
+	need(mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) == 0, "a /dev/shm");
+}
+
 static void no_proc(void)
 {
 	own_mounts();
@@ -153,6 +164,8 @@ static void do_one(const char *what)
 		refuse(ptrace_alone, 1);
 	else if (strncmp(what, "read-only=", 10) == 0)
 		read_only(what + 10);
+	else if (strncmp(what, "shm=", 4) == 0)
+		small_shm(what + 4);
 	else if (strcmp(what, "hidepid") == 0)
 		hidepid();
 	else if (strcmp(what, "no-proc") == 0)

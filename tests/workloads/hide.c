@@ -155,6 +155,8 @@ static void copied_root(void)
 	if (chroot(name) || chdir("/"))
 		die("chroot %s", name);
 	pid_t child = checked_fork();
+	/* By the link: the program may lie in a folder that is hidden now. */
+	self = "/proc/self/exe";
 	if (child == 0)
 		work_anew(environ);
 	work();

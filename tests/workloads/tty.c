@@ -1,24 +1,27 @@
 /* tty
  *
- * Says on stdout, as key=value lines, what a program finds when it starts: whether the standard
- * streams are terminals, the window size, process group, foreground, session, dispositions of
- * signals (those ignored), blocked signals, umask, nice, working directory, arguments, parent, and
- * the open file descriptors with what they are. Two runs of it, one bare and one measured, must
- * say the same but for PIDs. */
+ * Says as key=value lines what a program finds when it starts: whether the standard streams are
+ * terminals, the window size, process group, foreground, session, dispositions of signals (those
+ * ignored), blocked signals, umask, nice, limits, running interval timers, working directory,
+ * arguments, parent, and the open file descriptors with what they are. Two runs of it, one bare and
+ * one measured, must say the same but for PIDs. By one write(2) to stdout, or to the file that
+ * TTY_FILE names. Ends with the status that TTY_STATUS says (default 0). */
 #include "common.h"
 
 #include <dirent.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <termios.h>
 
 static void signals(const char *key, bool (*is)(int))
 {
 	printf("%s=", key);
-	for (int s = 1, first = 1; s < SIGRTMIN; s++)
+	for (int s = 1, first = 1; s <= SIGRTMAX; s++)
 		if (is(s)) {
-			printf("%s%s", first ? "" : ",", sigabbrev_np(s) ? sigabbrev_np(s) : "?");
+			const char *name = sigabbrev_np(s);
+			name ? printf("%s%s", first ? "" : ",", name) : printf("%sRT%d", first ? "" : ",", s);
 			first = 0;
 		}
 	printf("\n");
@@ -54,9 +57,37 @@ static void open_files(void)
 	closedir(directory);
 }
 
+static void limits(void)
+{
+	struct rlimit limit;
+	for (int resource = 0; resource < RLIM_NLIMITS; resource++)
+		if (getrlimit(resource, &limit) == 0)
+			printf("limit%d=%jd:%jd\n", resource, (intmax_t)limit.rlim_cur, (intmax_t)limit.rlim_max);
+}
+
+static void timers(void)
+{
+	struct itimerval timer;
+	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
+		if (getitimer(which, &timer) == 0)
+			printf("timer%d=%d every %jd\n", which, timer.it_value.tv_sec || timer.it_value.tv_usec,
+			       (intmax_t)timer.it_interval.tv_sec);
+}
+
+static void say(const char *text, size_t length)
+{
+	const char *file = getenv("TTY_FILE");
+	int to = file ? open(file, O_WRONLY | O_CREAT | O_TRUNC, 0666) : STDOUT_FILENO;
+	if (to < 0 || write(to, text, length) != (ssize_t)length)
+		die("%s", file ? file : "stdout");
+}
+
 int main(int argc, char **argv)
 {
 	struct winsize size;
+	char *text;
+	size_t length;
+	FILE *said = stdout = open_memstream(&text, &length);
 	char directory[4096];
 	mode_t mask = umask(0);
 	for (int fd = 0; fd < 3; fd++)
@@ -73,10 +104,15 @@ int main(int argc, char **argv)
 	signals("ignored", is_ignored);
 	signals("blocked", is_blocked);
 	printf("umask=%04o\nnice=%d\n", mask, getpriority(PRIO_PROCESS, 0));
+	limits();
+	timers();
 	printf("cwd=%s\n", getcwd(directory, sizeof directory) ? directory : "?");
 	for (int i = 0; i < argc; i++)
 		printf("arg%d=%s\n", i, argv[i]);
 	printf("pid=%d\nparent=%d\ngroup=%d\nsession=%d\n", getpid(), getppid(), getpgrp(), getsid(0));
 	open_files();
-	return 0;
+	if (!said || fclose(said))
+		die("memory");
+	say(text, length);
+	return getenv("TTY_STATUS") ? number(getenv("TTY_STATUS"), "TTY_STATUS") : 0;
 }

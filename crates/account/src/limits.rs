@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
 
@@ -103,6 +104,16 @@ impl LimitWatch {
             .clamp(shortest, longest)
     }
 
+    /// Whether one on what processes use up was half used at the last look. What they hold is known at any
+    /// moment.
+    pub fn is_near(&self) -> bool {
+        const HELD: [Group; 4] = [Group::Time, Group::Memory, Group::Processes, Group::Gpu];
+        self.watched.iter().any(|w| {
+            let is_half = w.last.is_some_and(|(value, _)| value > w.limit.value / 2.0);
+            is_half && !w.crossed && !HELD.contains(&w.limit.metric.group)
+        })
+    }
+
     /// The limits and marks that a kernel side can look after: (metric, limit, mark).
     pub fn marks(limits: &[Limit]) -> Vec<(&'static str, f64, f64)> {
         limits.iter().map(|l| (l.metric.name, l.value, l.value * WARN_AT)).collect()
@@ -127,6 +138,26 @@ mod tests {
         assert_eq!(look(9.5), []);
         assert!(look(10.5)[0].fully);
         assert_eq!(look(11.0), []);
+    }
+
+    #[test]
+    fn what_is_used_up_is_near_from_half_of_it_until_it_is_crossed() {
+        let near = |text: &str, counter, values: &[u64]| -> Vec<bool> {
+            let mut watch = watch(text);
+            let mut look = |value: &u64| {
+                let mut reading = JobReading::default();
+                reading.counters.set(counter, *value);
+                reading.memory.floor_peak = *value;
+                watch.look(&reading, 1.0, &|_| None);
+                watch.is_near()
+            };
+            values.iter().map(&mut look).collect()
+        };
+        use weigh_schema::Counter::WriteChars;
+        let used = near("io_written_bytes_total=100", WriteChars, &[10, 50, 51, 100, 101]);
+        assert_eq!(used, [false, false, true, true, false]);
+        let held = near("memory_peak_bytes=100", WriteChars, &[60, 100]);
+        assert_eq!(held, [false, false]);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use weigh_schema::{Formula, METRICS};
 pub struct Series {
     last: Option<JobReading>,
     cores_peak: Option<f64>,
-    shared_part: Option<f64>,
+    /// Which part of the sum is not shared, and among how many address spaces that was seen.
+    shared_part: Option<(f64, u64)>,
 }
 
 /// Rates over less time than this say more about the clock tick than about the job.
@@ -32,7 +33,7 @@ impl Series {
         }
         let memory = &reading.memory;
         samples.extend([
-            ("memory_bytes", self.memory_now(memory.rss_sum, memory.floor)),
+            ("memory_bytes", self.memory_now(memory.rss_sum, memory.floor, memory.spaces)),
             ("memory_rss_sum_bytes", memory.rss_sum as f64),
             ("memory_virtual_bytes", memory.virtual_size as f64),
             ("memory_swap_bytes", memory.swap as f64),
@@ -59,10 +60,11 @@ impl Series {
         }
     }
 
-    /// The samples of a new memory peak: (sum, memory with sharing counted once).
-    pub fn peak_samples(&self, rss_sum: u64, floor: u64) -> Vec<(&'static str, f64)> {
+    /// The samples of a new memory peak: the sum, its lower bound with sharing counted once, and of how many address
+    /// spaces.
+    pub fn peak_samples(&self, rss_sum: u64, floor: u64, spaces: u64) -> Vec<(&'static str, f64)> {
         vec![
-            ("memory_bytes", self.memory_now(rss_sum, floor)),
+            ("memory_bytes", self.memory_now(rss_sum, floor, spaces)),
             ("memory_rss_sum_bytes", rss_sum as f64),
         ]
     }
@@ -70,13 +72,17 @@ impl Series {
     /// Takes note of which part of the sum is not shared, for the samples that follow.
     pub fn shared(&mut self, look: &SharedMemoryReading) {
         if look.rss_sum_bytes > 0 {
-            self.shared_part = Some(look.union_bytes as f64 / look.rss_sum_bytes as f64);
+            let part = look.union_bytes as f64 / look.rss_sum_bytes as f64;
+            self.shared_part = Some((part, look.spaces));
         }
     }
 
-    fn memory_now(&self, rss_sum: u64, floor: u64) -> f64 {
+    /// Memory with sharing counted once. A look at fewer address spaces says nothing of what these have in common.
+    fn memory_now(&self, rss_sum: u64, floor: u64, spaces: u64) -> f64 {
         let sum = rss_sum as f64;
-        (sum * self.shared_part.unwrap_or(1.0)).clamp((floor as f64).min(sum), sum)
+        let telling = self.shared_part.filter(|(_, seen)| *seen >= spaces.max(2));
+        let part = telling.map_or(0.0, |(part, _)| part);
+        (sum * part).clamp((floor as f64).min(sum), sum)
     }
 
     /// The greatest rate between two readings, if there were two far enough apart.
@@ -112,6 +118,24 @@ mod tests {
         assert!(busy.contains(&("cpu_cores", 1.5)));
         series.samples(&reading(3_000_000_000, 2_000_000_000));
         assert_eq!(series.cores_peak(), Some(1.5));
+    }
+
+    #[test]
+    fn memory_that_may_be_shared_counts_once_until_a_look_tells() {
+        let mut series = Series::default();
+        let memory = |samples: Vec<(&str, f64)>| samples[0].1;
+        assert_eq!(memory(series.peak_samples(840, 421, 2)), 421.0);
+        let look = |union_bytes, rss_sum_bytes, spaces| SharedMemoryReading {
+            at_ns: 1,
+            union_bytes,
+            rss_sum_bytes,
+            spaces,
+        };
+        series.shared(&look(420, 420, 1));
+        assert_eq!(memory(series.peak_samples(840, 421, 2)), 421.0);
+        series.shared(&look(630, 840, 2));
+        assert_eq!(memory(series.peak_samples(840, 421, 2)), 630.0);
+        assert_eq!(memory(series.peak_samples(1260, 421, 3)), 421.0);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::event::{JobReading, Note, SharedMemoryReading};
+use weigh_schema::event::{JobReading, MemoryParts, Note, SharedMemoryReading};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Counter, CounterValues, Formula, METRICS, Metric};
 
-use crate::memory::estimate_peak;
+use crate::memory::{MemoryEstimate, estimate_peak, parts_of_peak};
 
 /// All that was measured.
 pub struct Measured<'a> {
@@ -59,6 +59,8 @@ pub fn job_value(metric: &Metric, reading: &JobReading, wall_seconds: f64) -> Op
         "memory_peak_process_rss_bytes" => Some(memory.process_peak as f64),
         "memory_peak_virtual_bytes" => Some(memory.virtual_peak as f64),
         "memory_peak_swap_bytes" => Some(memory.swap_peak as f64),
+        "memory_peak_hugetlb_bytes" => Some(memory.hugetlb_peak as f64),
+        "oom_kills_total" => Some(reading.counters.get(Counter::OomKills) as f64),
         "processes_total" => Some(reading.population.processes_total as f64),
         "processes_peak" => Some(reading.population.processes_peak as f64),
         "threads_peak" => Some(reading.population.threads_peak as f64),
@@ -94,13 +96,26 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
     match metric.name {
         "wall_seconds" => exact(measured.wall_seconds, Mechanism::Clock),
         "memory_peak_bytes" => {
-            let peak = estimate_peak(&measured.reading.memory, measured.looks);
+            let peak = whole_peak(measured);
             Value {
                 quality: peak.quality,
                 reason: peak.reason,
                 ..exact(peak.bytes, measured.source)
             }
         }
+        "memory_peak_anonymous_bytes" => part(metric, measured, |parts| parts.anonymous),
+        "memory_peak_shared_bytes" => part(metric, measured, |parts| parts.shared),
+        "memory_peak_file_bytes" => part(metric, measured, |parts| parts.file),
+        "memory_peak_hugetlb_bytes" => qualified(
+            metric,
+            measured,
+            Quality::Sampled,
+            match measured.source {
+                Mechanism::Bpf => "looked at when a resident size changed, at samples, at each end",
+                _ => "looked at in /proc now and then",
+            },
+        ),
+        "storage_written_bytes_total" => written_to_storage(metric, measured),
         "memory_peak_virtual_bytes" if measured.source == Mechanism::Bpf => qualified(
             metric,
             measured,
@@ -125,6 +140,72 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
             Some(value) => exact(value, measured.source),
             None => Value::unavailable(metric.unit, "no collector for it was active"),
         },
+    }
+}
+
+/// The peak; huge pages of hugetlbfs, which are in no resident size, make it inexact.
+fn whole_peak(measured: &Measured<'_>) -> MemoryEstimate {
+    let memory = &measured.reading.memory;
+    let mut peak = estimate_peak(memory, measured.looks);
+    if memory.hugetlb_peak > 0 {
+        let without = format!(
+            "without huge pages of hugetlbfs, of which up to {} bytes were held",
+            memory.hugetlb_peak
+        );
+        peak.reason = Some(peak.reason.map_or(without.clone(), |why| format!("{why}; {without}")));
+        peak.quality = match peak.quality {
+            Quality::Exact => Quality::Estimated,
+            other => other,
+        };
+    }
+    peak
+}
+
+/// A part of the peak.
+fn part(metric: &Metric, measured: &Measured<'_>, of: fn(&MemoryParts) -> u64) -> Value {
+    let memory = &measured.reading.memory;
+    let Some(parts) = memory.parts_at_peak.filter(|_| memory.rss_sum_peak > 0) else {
+        return Value::unavailable(metric.unit, "no look at /proc found memory");
+    };
+    let peak = estimate_peak(memory, measured.looks);
+    let (quality, reason) = match (measured.source, peak.quality) {
+        (Mechanism::Bpf, Quality::Exact) => (Quality::Exact, None),
+        (Mechanism::Bpf, _) => (
+            Quality::Estimated,
+            Some("what was counted more than once is taken from what can be shared".to_owned()),
+        ),
+        _ => {
+            let sum = parts.anonymous + parts.shared + parts.file;
+            let reason = format!("as it was at the look that found the greatest sum, {sum} bytes");
+            (Quality::Sampled, Some(reason))
+        }
+    };
+    Value {
+        value: Some(metric.unit.number(of(&parts_of_peak(&parts, peak.bytes)) as f64)),
+        unit: metric.unit,
+        source: measured.source,
+        quality,
+        reason,
+    }
+}
+
+/// What was thrown away before it was written may be the job's, or what others had made dirty before: the
+/// kernel charges it to who deletes.
+fn written_to_storage(metric: &Metric, measured: &Measured<'_>) -> Value {
+    let counters = &measured.reading.counters;
+    let written = counters.get(Counter::StorageWritten);
+    let cancelled = counters.get(Counter::StorageCancelled);
+    let reason = format!(
+        "made dirty by the job; of dirty pages it threw away {cancelled} bytes before they were written, its own or \
+         others', so between {} and {written} reach storage (--written follows each page)",
+        written.saturating_sub(cancelled)
+    );
+    Value {
+        value: Some(metric.unit.number(written as f64)),
+        unit: metric.unit,
+        source: measured.source,
+        quality: if cancelled > 0 && written > 0 { Quality::Estimated } else { Quality::Exact },
+        reason: (cancelled > 0 && written > 0).then_some(reason),
     }
 }
 
@@ -188,15 +269,51 @@ mod tests {
     }
 
     #[test]
+    fn huge_pages_that_are_left_out_are_named() {
+        let mut reading = JobReading::default();
+        reading.memory.rss_sum_peak = 1000;
+        reading.memory.floor_peak = 1000;
+        let parts = MemoryParts { anonymous: 700, unshared: 700, shared: 100, file: 200 };
+        reading.memory.parts_at_peak = Some(parts);
+        let before = metrics(&measured(&reading, &[]));
+        assert_eq!(before["memory_peak_bytes"].quality, Quality::Exact);
+        for (name, bytes) in [("anonymous", 700), ("shared", 100), ("file", 200)] {
+            let value = &before[&format!("memory_peak_{name}_bytes")];
+            assert_eq!((value.value, value.quality), (Some(Number::Whole(bytes)), Quality::Exact));
+        }
+        reading.memory.hugetlb_peak = 2 << 20;
+        let after = metrics(&measured(&reading, &[]));
+        let peak = &after["memory_peak_bytes"];
+        assert_eq!((peak.value, peak.quality), (Some(Number::Whole(1000)), Quality::Estimated));
+        assert!(peak.reason.as_deref().is_some_and(|why| why.contains("2097152")));
+        assert_eq!(after["memory_peak_hugetlb_bytes"].value, Some(Number::Whole(2 << 20)));
+    }
+
+    #[test]
     fn sums_add_and_take_away() {
         let mut reading = JobReading::default();
         reading.counters.set(Counter::ReadChars, 1_000_003);
         reading.counters.set(Counter::SocketReadChars, 20);
-        reading.counters.set(Counter::StorageWritten, 8192);
-        reading.counters.set(Counter::StorageCancelled, 4096);
         let metrics = metrics(&measured(&reading, &[]));
         assert_eq!(metrics["io_read_bytes_total"].value, Some(Number::Whole(1_000_023)));
-        assert_eq!(metrics["storage_written_bytes_total"].value, Some(Number::Whole(4096)));
+    }
+
+    #[test]
+    fn what_is_thrown_away_unwritten_may_be_another_programs() {
+        let mut reading = JobReading::default();
+        let name = "storage_written_bytes_total";
+        reading.counters.set(Counter::StorageWritten, 8192);
+        let value = &metrics(&measured(&reading, &[]))[name];
+        assert_eq!((value.value, value.quality), (Some(Number::Whole(8192)), Quality::Exact));
+        // All that was there before the job was thrown away.
+        reading.counters.set(Counter::StorageCancelled, 40_960);
+        let value = &metrics(&measured(&reading, &[]))[name];
+        assert_eq!((value.value, value.quality), (Some(Number::Whole(8192)), Quality::Estimated));
+        let reason = value.reason.as_deref().unwrap();
+        assert!(reason.contains("between 0 and 8192"), "{reason}");
+        reading.counters.set(Counter::StorageWritten, 0);
+        let value = &metrics(&measured(&reading, &[]))[name];
+        assert_eq!((value.value, value.quality), (Some(Number::Whole(0)), Quality::Exact));
     }
 
     #[test]

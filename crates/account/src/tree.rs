@@ -77,6 +77,8 @@ fn process_metrics(process: &ProcessEnd, now_ns: u64) -> BTreeMap<String, weigh_
     let wall_ns = process.ended_ns.unwrap_or(now_ns).saturating_sub(process.started_ns);
     let wall = wall_ns as f64 * 1e-9;
     let (user, system) = cpu_split(&process.counters);
+    // Of no process that has an address space it is nothing.
+    let known = |bytes: u64| (bytes > 0).then_some(bytes as f64);
     let mut metrics = BTreeMap::new();
     for metric in ProcessRow::metric_columns() {
         let value = match (metric.formula, metric.name) {
@@ -85,9 +87,11 @@ fn process_metrics(process: &ProcessEnd, now_ns: u64) -> BTreeMap<String, weigh_
             (_, "cpu_user_seconds") => Some(user),
             (_, "cpu_system_seconds") => Some(system),
             (_, "cpu_cores_average") => (wall > 0.0).then(|| (user + system) / wall),
-            (_, "memory_peak_process_rss_bytes") => Some(process.rss_peak_bytes as f64),
-            (_, "memory_peak_virtual_bytes") => Some(process.virtual_peak_bytes as f64),
-            (_, "memory_peak_swap_bytes") => Some(process.swap_peak_bytes as f64),
+            (_, "memory_peak_process_rss_bytes") => known(process.rss_peak_bytes),
+            (_, "memory_peak_virtual_bytes") => known(process.virtual_peak_bytes),
+            (_, "memory_peak_swap_bytes") => {
+                known(process.virtual_peak_bytes).map(|_| process.swap_peak_bytes as f64)
+            }
             _ => None,
         };
         if let Some(value) = value {
@@ -157,9 +161,21 @@ mod tests {
 
     #[test]
     fn every_process_metric_has_a_rule() {
-        let row = Tree::default().row(&ended(1, 0, 0), 0, 0);
+        let process =
+            ProcessEnd { rss_peak_bytes: 4096, virtual_peak_bytes: 8192, ..ended(1, 0, 0) };
+        let row = Tree::default().row(&process, 0, 0);
         for metric in ProcessRow::metric_columns() {
             assert!(row.metrics.contains_key(metric.name), "{} has no rule", metric.name);
+        }
+    }
+
+    #[test]
+    fn memory_that_nobody_saw_is_not_nothing() {
+        let row = Tree::default().row(&ended(1, 0, 0), 0, 0);
+        for name in
+            ["memory_peak_process_rss_bytes", "memory_peak_virtual_bytes", "memory_peak_swap_bytes"]
+        {
+            assert!(!row.metrics.contains_key(name), "{name}");
         }
     }
 

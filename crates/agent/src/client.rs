@@ -5,12 +5,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use weigh_collect::calls::ANYTHING;
 use weigh_collect::calls::clients::{Copy, Page, Serial};
+use weigh_collect::calls::{ANYTHING, KernelCalls};
 use weigh_schema::library::Reason;
 use weigh_schema::subsystem::CPU_COUNTERS;
 
@@ -23,6 +23,8 @@ pub struct Client {
     process: OwnedFd,
     /// Who it is.
     pub peer: Peer,
+    /// The user who is behind it, to whom its place is counted.
+    pub user: u32,
     /// What it shares with the kernel side, once it has asked for it.
     pub page: Option<(Page, Serial)>,
     /// The parts of the kernel that it wants, and those that it does not want any more and has something
@@ -47,16 +49,21 @@ pub enum Received {
 }
 
 impl Client {
-    /// Who has connected.
-    pub fn new(connection: OwnedFd) -> io::Result<Client> {
+    /// Who has connected. None if it has ended.
+    pub fn new(connection: OwnedFd, calls: &mut KernelCalls) -> io::Result<Client> {
         let who = socket_peercred(&connection)?;
         // Without this the connection, which children inherit, would outlive the process.
         let process = pidfd_open(who.pid, PidfdFlags::empty())?;
-        let peer = Peer { pid: number(who.pid), uid: who.uid.as_raw() };
+        let pid = number(who.pid);
+        let found = calls.credentials_of(connection.as_fd(), pid, None).ok().flatten();
+        // Now that it is held: its number may be another process's by now.
+        let found = found.filter(|found| found.has_connected).ok_or(io::ErrorKind::NotFound)?;
+        let peer = Peer { pid, uid: who.uid.as_raw(), gid: who.gid.as_raw() };
         Ok(Client {
             connection,
             process,
             peer,
+            user: found.behind,
             page: None,
             wants: 0,
             lingers: 0,
@@ -111,12 +118,33 @@ impl Client {
     }
 
     /// The parts that are to be attached for it: what is under way comes to its end.
-    pub fn wanted(&mut self) -> u64 {
-        let Some((page, _)) = &self.page else { return 0 };
-        if self.lingers != 0 && !page.has_pending() {
+    pub fn wanted(&self) -> u64 {
+        let parts = ANYTHING | self.wants | self.lingers;
+        if self.page.is_some() { parts } else { 0 }
+    }
+
+    /// Looks whether anything is under way still for which it keeps parts attached: at all of its accounts.
+    pub fn look_at_lingering(&mut self) {
+        if self.page.as_ref().is_none_or(|(page, _)| !page.has_pending()) {
             self.lingers = 0;
         }
-        ANYTHING | self.wants | self.lingers
+    }
+
+    /// Whether its accounts are read by others, or it watches some of them.
+    pub fn is_looked_at(&self) -> bool {
+        self.copy.is_some() || self.told_by.is_some()
+    }
+
+    /// Whether anybody reads its accounts.
+    pub fn is_read(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// Whether the process that connected is there still.
+    pub fn is_alive(&self) -> bool {
+        let mut ended = [PollFd::new(&self.process, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut ended, Some(&now)).is_ok_and(|ended| ended == 0)
     }
 
     /// Whether it keeps parts attached that it does not want any more.

@@ -12,23 +12,29 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+mod access;
+mod activity;
 mod client;
 mod configured;
 mod files;
 mod follow;
 mod looks;
 mod pace;
+mod places;
 mod process;
+mod rounds;
 mod server;
 mod timer;
 mod wants;
 mod writes;
 
+pub use activity::Notes;
 pub use configured::LeftOut;
 pub use files::RemoteIo;
 pub use follow::{
     Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
+pub use places::{PROGRAMS, Places};
 pub use process::{Peer, Refusal, command_of, may_ask, may_follow};
 pub use server::{Server, ServerError, Settings, is_served, listen_at, turn_all_away};
 pub use writes::RemoteWrites;

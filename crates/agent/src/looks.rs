@@ -9,6 +9,8 @@ use crate::timer::Timer;
 
 const SOONEST: Duration = Duration::from_millis(20);
 const LATEST: Duration = Duration::from_secs(1);
+/// So many times as long as a look is, nobody looks.
+const REST: u32 = 4;
 
 /// The next look.
 pub struct Looks {
@@ -41,9 +43,20 @@ impl Looks {
         self.pause().as_millis().try_into().unwrap_or(u64::MAX)
     }
 
-    /// There will be another look.
-    pub fn again(&self) {
-        self.timer.set(self.pause());
+    /// There will be another look; the last one took so long, and most of the time is others'.
+    pub fn again(&self, took: Duration) {
+        self.timer.set(self.pause().max(took * REST));
+    }
+
+    /// There is a new wish: a look will come soon.
+    pub fn soon(&mut self) {
+        self.often();
+        self.timer.set(SOONEST);
+    }
+
+    /// The look goes on when others were served.
+    pub fn at_once(&self) {
+        self.timer.set(Duration::from_nanos(1));
     }
 
     /// There is nothing to look for.

@@ -1,11 +1,12 @@
-//! What `/proc` says of the processes that ask, and of their threads.
+//! What `/proc` says of the processes that are to be followed for a user.
 //!
-//! A process in a PID namespace of its own knows its threads by other numbers than the server: they
-//! are found among its threads by the last number of `NSpid`.
+//! Reads `/proc/PID`; emits PIDs. Refuses what [`crate::access`] does.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-use weigh_schema::library::Reason;
+use weigh_collect::job::Owner;
+
+use crate::access::{Caller, Target, may_look};
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,30 +15,15 @@ pub struct Peer {
     pub pid: u32,
     /// Its user when it connected.
     pub uid: u32,
+    /// Its group then.
+    pub gid: u32,
 }
 
-/// More threads of a process in another namespace are not looked through.
-const MOST_THREADS: usize = 8192;
-
-const CAP_SYS_PTRACE: u32 = 19;
-const CAP_PERFMON: u32 = 38;
-
-/// The number that a peer's thread has here. Refused if it is not the peer's.
-pub fn thread(peer: Peer, tid: u32) -> Result<u32, Reason> {
-    let found = if is_of_this_namespace(peer.pid) {
-        Status::read(peer.pid, tid).map(|status| (tid, status))
-    } else {
-        among_threads(peer.pid, tid)
-    };
-    let (tid, status) = found.ok_or(Reason::NoThread)?;
-    if status.number("Tgid") != Some(u64::from(peer.pid)) {
-        return Err(Reason::NoThread);
+impl Peer {
+    /// The same as the owner of a job: whatever else it may, its jobs are told to the user.
+    pub fn owner(self) -> Owner {
+        Owner { uid: self.uid, gid: self.gid }
     }
-    // A program that has become another user's by its exec is not to be followed for who it was.
-    if peer.uid != 0 && status.effective_user() != Some(peer.uid) {
-        return Err(Reason::NotPermitted);
-    }
-    Ok(tid)
 }
 
 /// Why a process is not followed for a peer.
@@ -71,9 +57,31 @@ pub fn may_ask(peer: Peer) -> Result<(), Refusal> {
     owned(peer.pid, peer.uid).map(drop)
 }
 
-/// Whether a process is a user's by all its IDs, among users as the agent knows them.
-pub fn may_follow(pid: u32, user: u32) -> Result<(), Refusal> {
-    owned(pid, user).map(drop)
+/// Whether a process that runs is one that a peer could look at itself.
+pub fn may_follow(peer: Peer, pid: u32) -> Result<(), Refusal> {
+    let status = owned(pid, peer.uid)?;
+    // What a user has by capabilities is told without the agent.
+    let caller = Caller { uid: peer.uid, gid: peer.gid, effective: 0 };
+    match target_of(pid, peer.uid, &status) {
+        Some(target) if may_look(&caller, &target) => Ok(()),
+        _ => Err(Refusal::Hidden),
+    }
+}
+
+fn target_of(pid: u32, uid: u32, status: &Status) -> Option<Target> {
+    let three = |name: &str| {
+        let numbers = status.field(name).take(3).map(|number| number.parse().ok());
+        numbers.collect::<Option<Vec<u32>>>()?.try_into().ok()
+    };
+    Some(Target {
+        users: three("Uid")?,
+        groups: three("Gid")?,
+        permitted: status.capabilities("CapPrm")?,
+        is_dumpable: is_dumpable(pid, uid),
+        same_users: has_our_users(pid),
+        may_trace: false,
+        is_caller: false,
+    })
 }
 
 fn owned(pid: u32, user: u32) -> Result<Status, Refusal> {
@@ -112,26 +120,19 @@ pub fn has_no_rights(peer: Peer) -> Result<(), Refusal> {
     }
 }
 
-/// The process that a descriptor stands for, which runs, if it is one that a peer could look at himself: his by
-/// all IDs, without capabilities, and one that may be looked at, as ptrace(2) has it.
+/// The process that a descriptor stands for, which runs, if it is one that a peer could look at itself.
 pub fn running_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
     let pid = pid_of(pidfd)?;
-    let status = owned(pid, peer.uid)?;
-    let own = Status::read(peer.pid, peer.pid).ok_or(Refusal::NoProcess)?;
+    may_follow(peer, pid)?;
+    let status = Status::read(pid, pid).ok_or(Refusal::NoProcess)?;
     if status.number("Tgid") != Some(pid.into()) {
         return Err(Refusal::NoProcess);
-    }
-    let group = own.field("Gid").nth(1);
-    let same_groups =
-        status.field("Gid").count() == 4 && status.field("Gid").all(|g| Some(g) == group);
-    if !same_groups || status.capabilities("CapPrm") != Some(0) || !is_open(pid, peer.uid) {
-        return Err(Refusal::Hidden);
     }
     Ok(pid)
 }
 
-/// Whether a process is dumpable: then what `/proc` has of it belongs to its user.
-fn is_open(pid: u32, user: u32) -> bool {
+/// What `/proc` has of a process that may be looked at belongs to its user; of root's it cannot be told.
+fn is_dumpable(pid: u32, user: u32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata(format!("/proc/{pid}/io")).is_ok_and(|about| about.uid() == user)
 }
@@ -155,34 +156,11 @@ fn has_executed(pid: u32) -> Option<bool> {
     Some(flags & FORKED_ONLY == 0)
 }
 
-/// Whether numbers mean to a process what they mean here.
-pub fn is_of_this_namespace(pid: u32) -> bool {
-    Status::read(pid, pid).is_some_and(|status| status.field("NSpid").count() == 1)
-}
-
-/// Whether a process may look at others that are not its user's.
-pub fn may_look_at_all(pid: u32) -> bool {
-    let Some(status) = Status::read(pid, pid) else { return false };
-    let rights = status.capabilities("CapEff");
-    let has = |capability: u32| rights.is_some_and(|rights| rights >> capability & 1 == 1);
-    (has(CAP_SYS_PTRACE) || has(CAP_PERFMON)) && has_our_users(pid)
-}
-
 /// Whether its capabilities count here: in a user namespace of one's own one has them all.
 fn has_our_users(pid: u32) -> bool {
     let map = |who: &str| std::fs::read(format!("/proc/{who}/uid_map")).ok();
     let (theirs, ours) = (map(&pid.to_string()), map("self"));
     ours.is_some() && theirs == ours
-}
-
-fn among_threads(pid: u32, tid: u32) -> Option<(u32, Status)> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    threads.take(MOST_THREADS).flatten().find_map(|thread| {
-        let here: u32 = thread.file_name().to_str()?.parse().ok()?;
-        let status = Status::read(pid, here)?;
-        let there = status.field("NSpid").last()?.parse::<u32>().ok()?;
-        (there == tid).then_some((here, status))
-    })
 }
 
 struct Status(String);
@@ -205,10 +183,6 @@ impl Status {
     fn capabilities(&self, which: &str) -> Option<u64> {
         self.field(which).next().and_then(|hex| u64::from_str_radix(hex, 16).ok())
     }
-
-    fn effective_user(&self) -> Option<u32> {
-        self.field("Uid").nth(1)?.parse().ok()
-    }
 }
 
 #[cfg(test)]
@@ -217,22 +191,23 @@ mod tests {
 
     fn me() -> Peer {
         let pid = std::process::id();
-        Peer { pid, uid: rustix::process::geteuid().as_raw() }
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        Peer { pid, uid: uid.as_raw(), gid: gid.as_raw() }
     }
 
     #[test]
-    fn a_thread_is_its_own_process_s_only() {
+    fn a_process_is_its_user_s_only() {
         let peer = me();
-        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        assert_eq!(thread(peer, own), Ok(own));
-        let other = Peer { pid: 1, ..peer };
-        assert_eq!(thread(other, own), Err(Reason::NoThread));
-        assert_eq!(thread(peer, 1), Err(Reason::NoThread));
+        assert_eq!(may_follow(peer, peer.pid).is_ok(), is_plain(), "{peer:?}");
+        let other = Peer { uid: peer.uid + 1, ..peer };
+        assert_eq!(may_follow(other, peer.pid), Err(Refusal::NotOwn));
+        let group = Peer { gid: peer.gid + 1, ..peer };
+        assert_eq!(may_follow(group, peer.pid), Err(Refusal::Hidden));
     }
 
-    #[test]
-    fn who_has_become_another_user_s_is_not_followed() {
-        let peer = Peer { uid: me().uid + 1, ..me() };
-        assert_eq!(thread(peer, peer.pid), Err(Reason::NotPermitted));
+    /// Whether the tests run without capabilities.
+    fn is_plain() -> bool {
+        let pid = std::process::id();
+        Status::read(pid, pid).unwrap().capabilities("CapPrm") == Some(0)
     }
 }

@@ -1,10 +1,10 @@
 //! The socket, and what is done for those who connect to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 use rustix::fs::{Mode, chmod, unlink};
@@ -18,22 +18,24 @@ use weigh_collect::job::JobError;
 use weigh_schema::library::{CONFIGURED, FOLLOWS_CALLS, Followed, Reason};
 use weigh_schema::subsystem::Account;
 
+use crate::access::{self, may_look};
 use crate::client::{Client, Received, turn_away};
 use crate::configured::{self, LeftOut};
 use crate::follow::Sessions;
 use crate::looks::Looks;
 use crate::pace::Pace;
-use crate::process::{self, Peer};
+use crate::places::{COPIES, PROGRAMS, Places};
+use crate::rounds::Rounds;
 use crate::wants::Wants;
 use weigh_parse::client::Request;
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many programs, of all users.
-    pub programs: usize,
-    /// How many programs of each user but root.
-    pub of_a_user: usize,
+    /// How many programs there may be.
+    pub programs: Places,
+    /// How many of them may be read by others.
+    pub copies: Places,
     /// Whether the accounts of programs are added up, for whoever holds the server.
     pub adds_up: bool,
     /// Whether it follows users' jobs as well: it starts this very program for that.
@@ -42,7 +44,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { programs: 1024, of_a_user: 256, adds_up: false, follows: false }
+        Settings { programs: PROGRAMS, copies: COPIES, adds_up: false, follows: false }
     }
 }
 
@@ -78,10 +80,19 @@ pub struct Server {
     wants: Wants,
     spare: Option<OwnedFd>,
     clients: BTreeMap<u64, Client>,
+    rounds: Rounds,
+    /// Clients that are to be looked at in this look, and how many of those before wait for something still.
+    to_look_at: VecDeque<u64>,
+    waiting: u32,
+    /// When it began.
+    look_began: Instant,
     last_key: u64,
     last_ticket: u64,
     settings: Settings,
     pace: Pace,
+    /// Pages of programs that have left, and whose place they take as long as anybody keeps them.
+    left: BTreeMap<u32, u32>,
+    looked_at_left: Instant,
     /// The accounts of those who have left, by token.
     sums: BTreeMap<u64, Account>,
     sessions: Sessions,
@@ -95,6 +106,12 @@ const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const GRACE: u64 = u64::MAX - 2;
 const KERNEL: u64 = u64::MAX - 3;
+/// More events do not wait at once: each client has two.
+const MOST_EVENTS: usize = 2048;
+/// It is looked no more often for pages that programs keep that have left.
+const PAUSE_OF_LEFT: Duration = Duration::from_millis(20);
+/// So many programs' accounts are looked through before others are served.
+const LOOKS_AT_ONCE: usize = 4;
 /// With this bit it is one who follows a job.
 const SESSION: u64 = 1 << 62;
 
@@ -121,10 +138,16 @@ impl Server {
             wants,
             spare: spare(),
             clients: BTreeMap::new(),
+            rounds: Rounds::default(),
+            to_look_at: VecDeque::new(),
+            waiting: 0,
+            look_began: Instant::now(),
             last_key: 0,
             last_ticket: 0,
             settings,
             pace: Pace::default(),
+            left: BTreeMap::new(),
+            looked_at_left: Instant::now(),
             sums: BTreeMap::new(),
             sessions: Sessions::default(),
             hears_kernel: false,
@@ -155,38 +178,48 @@ impl Server {
         sums
     }
 
-    /// Does what there is to do now, and no more than some of it: it never waits.
+    /// Does what there is to do now, and no more than some of it: it never waits, and of each user it serves one
+    /// request at most.
     pub fn handle(&mut self, calls: &mut KernelCalls) -> Result<(), ServerError> {
         if !self.hears_kernel {
             watch(&self.epoll, calls.attention_fd(), KERNEL)?;
             self.hears_kernel = true;
         }
-        let mut events = Vec::with_capacity(64);
+        let mut events = Vec::with_capacity(MOST_EVENTS);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(io::Error::from(error).into()),
         }
+        let mut requests = Vec::new();
         for event in events {
             match event.data.u64() {
-                LISTENER => self.accept(),
+                LISTENER => self.accept(calls),
                 TIMER => self.look(),
                 GRACE => self.let_go(calls),
                 // What can not be attached any more is told of as missing.
                 KERNEL => drop(calls.adapt()),
                 key if key & SESSION != 0 => self.sessions.end(key & !SESSION),
-                key if key % 2 == 1 => self.drop_client(key / 2, calls),
-                key => self.serve(key / 2, calls),
+                key => {
+                    let client = self.clients.get(&(key / 2));
+                    requests.extend(client.map(|client| (client.user, key)));
+                }
+            }
+        }
+        for key in self.rounds.choose(&requests) {
+            match key % 2 {
+                1 => self.drop_client(key / 2, calls),
+                _ => self.serve(key / 2, calls),
             }
         }
         Ok(())
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, calls: &mut KernelCalls) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match accept_with(&self.listener, flags) {
-            Ok(connection) => self.take_in(connection),
+            Ok(connection) => self.take_in(connection, calls),
             Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
                 // Else it would stay readable for ever, and nobody would be told.
                 self.spare = None;
@@ -199,17 +232,13 @@ impl Server {
         }
     }
 
-    fn take_in(&mut self, connection: OwnedFd) {
-        let client = match Client::new(connection) {
+    fn take_in(&mut self, connection: OwnedFd, calls: &mut KernelCalls) {
+        let client = match Client::new(connection, calls) {
             Ok(client) => client,
-            // It has ended, or can not be seen from here.
+            // It has ended.
             Err(_) => return,
         };
-        let uid = client.peer.uid;
-        let of_user = self.clients.values().filter(|other| other.peer.uid == uid).count();
-        if self.clients.len() >= self.settings.programs
-            || (uid != 0 && of_user >= self.settings.of_a_user)
-        {
+        if !self.has_room(client.user, calls) {
             let _ = client.answer(Reason::TooMany, 0, 0, None);
             return;
         }
@@ -222,6 +251,22 @@ impl Server {
         }
     }
 
+    /// Whether there is a place for one more program of a user's.
+    fn has_room(&mut self, user: u32, calls: &KernelCalls) -> bool {
+        let has_room = |server: &Server| {
+            let holders = server.clients.values().map(|client| client.user);
+            server.settings.programs.has_room(user, holders.chain(server.left.values().copied()))
+        };
+        if has_room(self) || self.left.is_empty() || self.looked_at_left.elapsed() < PAUSE_OF_LEFT {
+            return has_room(self);
+        }
+        if let Ok(living) = calls.living_pages() {
+            self.left.retain(|page, _| living.contains(page));
+        }
+        self.looked_at_left = Instant::now();
+        has_room(self)
+    }
+
     fn drop_client(&mut self, key: u64, calls: &mut KernelCalls) {
         let Some(client) = self.clients.remove(&key) else { return };
         for other in self.clients.values_mut() {
@@ -229,6 +274,7 @@ impl Server {
         }
         if let Some((page, serial)) = &client.page {
             calls.expel(*serial);
+            self.left.extend(page.number().map(|number| (number, client.user)));
             if self.settings.adds_up {
                 add_up(&mut self.sums, page);
             }
@@ -249,7 +295,7 @@ impl Server {
             Received::Message(Ok(Request::Count { tid, counters })) => {
                 self.count(key, tid, counters, calls)
             }
-            Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid),
+            Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid, calls),
             Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
             Received::Message(Ok(Request::Watch)) => self.watch(key),
             Received::Message(Ok(Request::Follow { what })) => self.follow(key, what),
@@ -263,8 +309,8 @@ impl Server {
     fn enter(&mut self, key: u64, parts: u64, calls: &mut KernelCalls) -> io::Result<()> {
         let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
         if client.page.is_none() {
-            let uid = client.peer.uid;
-            if uid != 0 && !self.pace.allows(uid, Instant::now()) {
+            let user = client.user;
+            if user != 0 && !self.pace.allows(user, Instant::now()) {
                 return client.answer(Reason::TooMany, 0, 0, None);
             }
             let Ok(page) = Page::new() else {
@@ -327,6 +373,8 @@ impl Server {
 
     /// Lets go of what nobody wants any more; those who are served know before.
     fn let_go(&mut self, calls: &mut KernelCalls) {
+        let lingering = self.clients.values_mut().filter(|client| client.lingers());
+        lingering.take(LOOKS_AT_ONCE).for_each(Client::look_at_lingering);
         let wanted = self.wanted();
         let some_linger = self.clients.values().any(Client::lingers);
         let parts = self.wants.look(wanted, some_linger);
@@ -339,8 +387,8 @@ impl Server {
         }
     }
 
-    fn wanted(&mut self) -> u64 {
-        self.clients.values_mut().map(Client::wanted).fold(0, |all, parts| all | parts)
+    fn wanted(&self) -> u64 {
+        self.clients.values().map(Client::wanted).fold(0, |all, parts| all | parts)
     }
 
     fn tell_of_parts(&self, available: u64, attached: u64) {
@@ -354,28 +402,31 @@ impl Server {
         let Some((_, serial)) = &client.page else {
             return client.answer(Reason::NotUnderstood, 0, 0, None);
         };
-        let tid = match process::thread(client.peer, tid) {
-            Ok(tid) => tid,
+        let here = match own_thread(client, tid, calls) {
+            Ok(here) => here,
             Err(reason) => return client.answer(reason, 0, 0, None),
         };
         self.last_ticket += 1;
-        match calls.join_thread(*serial, tid, slot, self.last_ticket) {
+        match calls.join_thread(*serial, here, slot, self.last_ticket) {
+            // It may have executed another program meanwhile: then nothing of it is accounted, nor told.
+            Ok(()) if own_thread(client, tid, calls).is_err() => Err(gone()),
             Ok(()) => client.answer(Reason::Measured, self.last_ticket, 0, None),
             Err(_) => client.answer(Reason::Kernel, 0, 0, None),
         }
     }
 
     /// Counters of a thread are its program's to read: nothing of them stays here.
-    fn count(&self, key: u64, tid: u32, counters: u64, calls: &KernelCalls) -> io::Result<()> {
+    fn count(&self, key: u64, tid: u32, counters: u64, calls: &mut KernelCalls) -> io::Result<()> {
         let Some(client) = self.clients.get(&key) else { return Ok(()) };
         if client.page.is_none() {
             return client.answer(Reason::NotUnderstood, 0, 0, None);
         }
-        let tid = match process::thread(client.peer, tid) {
-            Ok(tid) => tid,
+        let here = match own_thread(client, tid, calls) {
+            Ok(here) => here,
             Err(reason) => return client.answer(reason, 0, 0, None),
         };
-        match calls.counters_of_thread(tid, counters) {
+        match calls.counters_of_thread(here, counters) {
+            Ok(_) if own_thread(client, tid, calls).is_err() => Err(gone()),
             Ok((0, _)) => client.answer(Reason::NoCounter, 0, 0, None),
             Ok((found, group)) => {
                 let group: Vec<BorrowedFd<'_>> = group.iter().map(|event| event.as_fd()).collect();
@@ -385,12 +436,19 @@ impl Server {
         }
     }
 
-    fn peer(&mut self, key: u64, pid: u32) -> io::Result<()> {
+    fn peer(&mut self, key: u64, pid: u32, calls: &mut KernelCalls) -> io::Result<()> {
         let Some(reader) = self.clients.get(&key) else { return Ok(()) };
-        let target = match self.target(reader.peer, pid) {
+        let user = reader.user;
+        let target = match self.target(reader, pid, calls) {
             Ok(target) => target,
             Err(reason) => return reader.answer(reason, 0, 0, None),
         };
+        let read = self.clients.values().filter(|client| client.is_read());
+        if self.clients.get(&target).is_none_or(|target| !target.is_read())
+            && !self.settings.copies.has_room(user, read.map(|client| client.user))
+        {
+            return reader.answer(Reason::TooMany, 0, 0, None);
+        }
         let Some(target) = self.clients.get_mut(&target) else { return Ok(()) };
         let copy = target.read_by(key).and_then(|copy| copy.try_clone_to_owned());
         let Some(reader) = self.clients.get(&key) else { return Ok(()) };
@@ -398,23 +456,26 @@ impl Server {
             Ok(copy) => reader.answer(Reason::Measured, 0, 0, Some(copy.as_fd()))?,
             Err(_) => reader.answer(Reason::NoMemory, 0, 0, None)?,
         }
-        self.look();
+        self.looks.soon();
         Ok(())
     }
 
-    /// The program that another one may read.
-    fn target(&self, reader: Peer, pid: u32) -> Result<u64, Reason> {
-        if !process::is_of_this_namespace(reader.pid) {
+    /// The program that another one may read: as it is now, and as it was when it connected.
+    fn target(&self, reader: &Client, pid: u32, calls: &mut KernelCalls) -> Result<u64, Reason> {
+        let mut look = |pid: u32| {
+            let found = calls.credentials_of(reader.connection(), pid, None);
+            found.map_err(|_| Reason::Kernel)
+        };
+        if look(reader.peer.pid)?.ok_or(Reason::NoThread)?.level > 0 {
             return Err(Reason::NoThread);
         }
         let mut found = self.clients.iter().filter(|(_, c)| c.peer.pid == pid && c.page.is_some());
         let (key, target) = found.next().ok_or(Reason::NoProcess)?;
-        let may = reader.uid == target.peer.uid || reader.uid == 0;
-        if may || process::may_look_at_all(reader.pid) {
-            Ok(*key)
-        } else {
-            Err(Reason::NotPermitted)
-        }
+        let found = look(pid)?.filter(|_| target.is_alive()).ok_or(Reason::NoProcess)?;
+        let (caller, process) = access::sides(&found);
+        let was_own = (caller.uid, caller.gid) == (target.peer.uid, target.peer.gid);
+        let may = may_look(&caller, &process) && (was_own || found.may_trace);
+        if may { Ok(*key) } else { Err(Reason::NotPermitted) }
     }
 
     fn leave(&mut self, key: u64, pid: u32) -> io::Result<()> {
@@ -433,21 +494,24 @@ impl Server {
         let told_by = client.told_by()?.try_clone_to_owned()?;
         client.answer(Reason::Measured, 0, 0, Some(told_by.as_fd()))?;
         self.looks.often();
-        self.look();
+        // It finds at once that it is looked.
+        client.settle(self.looks.every());
+        self.looks.soon();
         Ok(())
     }
 
     /// Starts one who follows a job, and puts the two through to each other.
     fn follow(&mut self, key: u64, what: Followed) -> io::Result<()> {
         let Some(client) = self.clients.get(&key) else { return Ok(()) };
-        let uid = client.peer.uid;
+        let user = client.user;
         if !self.settings.follows {
             return client.answer(Reason::NotPermitted, 0, 0, None);
         }
-        if !self.sessions.has_room(uid, what) || !self.pace.allows(uid, Instant::now()) {
+        let has_room = self.sessions.has_room(user, what) || self.sessions.make_room(user, what);
+        if !has_room || !self.pace.allows(user, Instant::now()) {
             return client.answer(Reason::TooMany, 0, 0, None);
         }
-        match self.sessions.start(client.peer, what, client.process()) {
+        match self.sessions.start(client.peer, user, what, client.process()) {
             Ok((session, pidfd, stream)) => {
                 watch(&self.epoll, pidfd, session | SESSION)?;
                 client.answer(Reason::Measured, 0, 0, Some(stream.as_fd()))
@@ -456,22 +520,54 @@ impl Server {
         }
     }
 
-    /// Looks for what has settled, renews what is read by others, and decides when to look again.
+    /// Looks for what has settled, renews what is read by others, and decides when to look again; at some of the
+    /// programs only, for others wait meanwhile.
     fn look(&mut self) {
-        let read = self.clients.values().filter(|client| client.renew_copy()).count();
-        if read > 0 {
-            self.looks.often();
+        if self.to_look_at.is_empty() {
+            let looked_at = self.clients.iter().filter(|(_, client)| client.is_looked_at());
+            self.to_look_at = looked_at.map(|(key, _)| *key).collect();
+            (self.waiting, self.look_began) = (0, Instant::now());
         }
         let every = self.looks.every();
-        let left: u32 = self.clients.values().map(|client| client.settle(every)).sum();
-        if left > 0 || read > 0 {
-            return self.looks.again();
+        for key in self.to_look_at.drain(..LOOKS_AT_ONCE.min(self.to_look_at.len())) {
+            let Some(client) = self.clients.get(&key) else { continue };
+            if client.renew_copy() {
+                self.looks.often();
+                self.waiting += 1;
+            }
+            self.waiting += client.settle(every);
+        }
+        match self.to_look_at.is_empty() {
+            true => self.end_look(),
+            false => self.looks.at_once(),
+        }
+    }
+
+    fn end_look(&mut self) {
+        if self.waiting > 0 {
+            return self.looks.again(self.look_began.elapsed());
         }
         // Programs are told before the last look that nobody looks any more: who watches something
         // from then on says so.
         let left: u32 = self.clients.values().map(|client| client.settle(0)).sum();
-        if left > 0 { self.looks.again() } else { self.looks.stop() }
+        if left > 0 { self.looks.again(self.look_began.elapsed()) } else { self.looks.stop() }
     }
+}
+
+/// The number that a client's own thread has here, if the client may have it accounted.
+fn own_thread(client: &Client, tid: u32, calls: &mut KernelCalls) -> Result<u32, Reason> {
+    let found = calls.credentials_of(client.connection(), client.peer.pid, Some(tid));
+    let found = found.map_err(|_| Reason::Kernel)?.ok_or(Reason::NoThread)?;
+    if found.tgid != client.peer.pid || !client.is_alive() {
+        return Err(Reason::NoThread);
+    }
+    let (caller, thread) = access::sides(&found);
+    if may_look(&caller, &thread) { Ok(found.tid) } else { Err(Reason::NotPermitted) }
+}
+
+/// For a program that has executed another one in the middle of a request.
+fn gone() -> io::Error {
+    io::ErrorKind::NotConnected.into()
 }
 
 impl Drop for Server {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weigh_agent::{Server, Settings};
+use weigh_agent::{PROGRAMS, Places, Server, Settings};
 use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
 use weigh_collect::notice;
 use weigh_collect::signals::SignalReader;
@@ -41,7 +41,8 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
         counters: Counters::all(),
     };
     let mut calls = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions)?;
-    let settings = Settings { of_a_user: arguments.per_user, follows: true, ..Settings::default() };
+    let programs = Places { of_a_user: arguments.per_user, ..PROGRAMS };
+    let settings = Settings { programs, follows: true, ..Settings::default() };
     let mut server = Server::new(&arguments.socket, settings)?;
     server.leave_out(parts.left_out);
     notice!("serves at {}", arguments.socket.display());

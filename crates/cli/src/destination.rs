@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
+use weigh_collect::inherited;
 
 /// Whether such a name is that of a stream, and of no file.
 pub fn is_stream(name: &str) -> bool {
@@ -53,7 +54,9 @@ impl Destination {
     /// Opens it: a file, `-`, or `fd:N`.
     pub fn open(name: &str) -> anyhow::Result<Destination> {
         let file = match name.strip_prefix("fd:") {
-            None if name == "-" => None,
+            None if name == "-" => {
+                crate::show::check_output().map(|()| None).context("--json -")?
+            }
             None => Some(File::create(name).with_context(|| format!("--json {name}"))?),
             Some(number) => {
                 let Ok(number) = number.parse::<u32>() else {
@@ -62,7 +65,10 @@ impl Destination {
                     )
                 };
                 let place = format!("/proc/self/fd/{number}");
-                let opened = File::options().write(true).open(place);
+                let opened = match inherited::was_closed(number as usize) {
+                    true => Err(ErrorKind::NotFound.into()),
+                    false => File::options().write(true).open(place),
+                };
                 Some(opened.with_context(|| {
                     format!("--json {name}: descriptor {number} can not be written")
                 })?)
@@ -78,6 +84,11 @@ impl Destination {
     /// Whether it is standard output, where nothing else may stand then.
     pub fn is_standard_output(&self) -> bool {
         self.file.is_none()
+    }
+
+    /// What is known of the file, if it is one.
+    pub fn metadata(&self) -> Option<std::fs::Metadata> {
+        self.file.as_ref()?.metadata().ok()
     }
 
     /// Writes it as JSON, as it comes: it is never in memory as a whole.

@@ -3,6 +3,8 @@
 //!
 //! Reads the signals sent to weigh and the changes of its child; emits the child's status.
 
+pub mod command;
+
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,22 +14,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
-use weigh_collect::message;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
+use weigh_collect::{cpu_limit, message, notice};
 
-/// Signals that are passed on to the command.
-pub const FORWARDED: [i32; 7] = [1, 2, 3, 10, 12, 15, 28]; // HUP INT QUIT USR1 USR2 TERM WINCH
-/// A terminal is gone.
-pub const SIGHUP: i32 = 1;
-/// A child has ended or stopped.
-pub const SIGCHLD: i32 = 17;
 /// How a shell's job control stops a command.
 pub const JOB_CONTROL: [i32; 3] = [20, 21, 22]; // TSTP TTIN TTOU
 /// Signals end a wait: this is how long one takes at most, and says nothing to anybody.
 const PAUSE: Duration = Duration::from_secs(60);
-/// What ends weigh when there is no command that could be asked to end.
-const ENDING: [i32; 4] = [1, 2, 3, 15];
 
 /// Waits for the command, if there is one that has not ended, and says how it ended. What was measured until then is
 /// told before: a command that goes on when the time of `--for` is over may do so for days.
@@ -45,15 +39,23 @@ pub struct Started {
     child: Option<(Pid, OwnedFd)>,
     status: Option<ExitStatus>,
     interrupted: bool,
+    is_short_of_cpu: bool,
+}
+
+/// Blocks the signals that weigh takes for itself, and reads them from now on: a notice that its own CPU time is nearly
+/// used up is among them.
+pub fn take_signals(hears_of_children: bool) -> anyhow::Result<(SignalMask, SignalReader)> {
+    let taken = signals::taken(hears_of_children);
+    let mask = SignalMask::block(&taken).context("cannot block signals")?;
+    let signals = SignalReader::new(&taken).context("cannot read signals")?;
+    cpu_limit::give_notice();
+    Ok((mask, signals))
 }
 
 impl Foreground {
     /// Takes charge of the signals.
     pub fn prepare() -> anyhow::Result<Foreground> {
-        let mut read = FORWARDED.to_vec();
-        read.push(SIGCHLD);
-        let mask = SignalMask::block(&read).context("cannot block signals")?;
-        let signals = SignalReader::new(&read).context("cannot read signals")?;
+        let (mask, signals) = take_signals(true)?;
         Ok(Foreground { mask, signals })
     }
 
@@ -86,12 +88,25 @@ impl Foreground {
             Ok(child) => Some(child),
             Err(error) => return Ok(Err(error)),
         };
-        Ok(Ok(Started { signals: self.signals, child, status: None, interrupted: false }))
+        child.iter().for_each(|(pid, _)| command::has_begun(*pid));
+        Ok(Ok(Started {
+            signals: self.signals,
+            child,
+            status: None,
+            interrupted: false,
+            is_short_of_cpu: false,
+        }))
     }
 
     /// Starts nothing: what is followed runs already.
     pub fn stay(self) -> Started {
-        Started { signals: self.signals, child: None, status: None, interrupted: false }
+        Started {
+            signals: self.signals,
+            child: None,
+            status: None,
+            interrupted: false,
+            is_short_of_cpu: false,
+        }
     }
 }
 
@@ -144,7 +159,10 @@ impl Started {
 
     fn changed(&mut self, status: ExitStatus) {
         match status.stopped_signal() {
-            None => self.status = Some(status),
+            None => {
+                command::has_ended(status);
+                self.status = Some(status);
+            }
             // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
             Some(signal) if JOB_CONTROL.contains(&signal) => signals::stop_self(),
             Some(_) => {}
@@ -152,21 +170,16 @@ impl Started {
     }
 
     fn pass_on(&mut self, received: Received, is_of_job: &dyn Fn(u32) -> bool) {
-        if received.signal == SIGCHLD {
-            return; // who has ended or stopped is asked afterwards
+        if received.is_cpu_notice() && !self.is_short_of_cpu {
+            self.is_short_of_cpu = true;
+            notice!("{}; the command goes on", why_measuring_stopped());
         }
-        let Some((_, pidfd)) = self.child.as_ref().filter(|_| self.status.is_none()) else {
-            self.interrupted |= ENDING.contains(&received.signal);
-            return;
-        };
-        // The terminal has sent it to the command too. But that it is gone, a terminal tells the
-        // leader of the session alone: without weigh that would be the command.
-        let is_for_command = match received.by_kernel {
-            true => received.signal == SIGHUP && signals::leads_session(),
-            false => !is_of_job(received.sender),
-        };
-        if is_for_command {
-            let _ = signals::send(pidfd.as_fd(), received.signal);
+        match self.child.as_ref().filter(|_| self.status.is_none()) {
+            None => self.interrupted |= received.is_ending(),
+            Some((_, pidfd)) if received.is_for_command(is_of_job) => {
+                let _ = received.pass_on(pidfd.as_fd());
+            }
+            Some(_) => {}
         }
     }
 
@@ -199,10 +212,21 @@ impl Started {
         self.interrupted
     }
 
+    /// Why weigh has to stop measuring before its time, if it has to: what is left of its own CPU time is for the end.
+    pub fn why_to_stop(&self) -> Option<String> {
+        self.is_short_of_cpu.then(why_measuring_stopped)
+    }
+
     /// That has been seen to: asked from now on means asked once more.
     pub fn heed(&mut self) {
         self.interrupted = false;
     }
+}
+
+/// For people: that weigh lives under a limit that was meant for the command.
+pub fn why_measuring_stopped() -> String {
+    let seconds = cpu_limit::limit().unwrap_or_default().as_secs();
+    format!("measuring stopped: weigh's own CPU time came near its limit (ulimit -t {seconds})")
 }
 
 /// Waits for the command in any case, and ends like it if `told` is no error.
@@ -210,6 +234,16 @@ pub fn end_with(rest: Rest, told: anyhow::Result<()>) -> anyhow::Result<ExitCode
     let status = rest();
     told?;
     Ok(status?.map_or(ExitCode::SUCCESS, end_like))
+}
+
+/// There is nothing to follow of a process that has ended: nobody would ever say that it does.
+pub fn must_run(pid: u32) -> anyhow::Result<()> {
+    if weigh_collect::host::has_ended(pid) {
+        anyhow::bail!(
+            "--pid {pid}: process {pid} has ended: it is a zombie, which its parent has not waited for"
+        );
+    }
+    Ok(())
 }
 
 /// How weigh ends when the command has ended so: by the same signal, or with the same code.

@@ -9,7 +9,6 @@
 mod agent;
 mod arguments;
 mod calls;
-mod descriptors;
 mod destination;
 mod doctor;
 mod explain;
@@ -26,25 +25,49 @@ mod show;
 mod trace;
 
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use weigh_collect::{message, notice};
+use weigh_collect::spawn::SignalMask;
+use weigh_collect::{inherited, message, notice, signals};
 use weigh_schema::library::Followed;
 use weigh_schema::printable::is_unprintable;
 
 use arguments::{Arguments, GenerateArguments, Verb};
+use foreground::command::status_in_spite_of_error as status_of_command;
 
 /// weigh's own failures, as `env`, `nohup` and `docker run` do.
 const FAILED: u8 = 125;
+
+/// Of a thread that does the work where the main thread has less.
+const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
     message::say_panics();
     let _finish = message::Finish;
     if let Some(command) = run::is_helper(std::env::args_os()) {
+        // What the user's command inherits by it is as weigh was started.
+        inherited::hear_of_children();
         return run::be_helper(&command);
     }
+    inherited::settle();
+    if !inherited::is_stack_small() {
+        return work();
+    }
+    let worker = std::thread::Builder::new().name("weigh".into()).stack_size(STACK_BYTES);
+    match worker.spawn(work) {
+        Ok(worker) => {
+            // Signals are the worker's.
+            let _ = SignalMask::block(&signals::taken(true));
+            worker.join().unwrap_or(ExitCode::from(FAILED))
+        }
+        Err(_) => work(),
+    }
+}
+
+fn work() -> ExitCode {
     if serving::is_helper(std::env::args_os()) {
         return serving::be_helper();
     }
@@ -66,7 +89,14 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refused(&error),
     };
-    let outcome = match arguments.verb {
+    weigh_collect::delays::restore_abandoned();
+    // A fault of weigh's own is no reason to lose the status of a command that has begun.
+    let outcome = catch_unwind(AssertUnwindSafe(|| execute(arguments.verb)));
+    outcome.map_or_else(|panic| status_of_command().unwrap_or_else(|| resume_unwind(panic)), ended)
+}
+
+fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
         Verb::Run(run) => run::execute(*run),
         Verb::Calls(calls) => calls::execute(&calls),
         Verb::Trace(trace) => trace::execute(&trace),
@@ -77,8 +107,7 @@ fn main() -> ExitCode {
         Verb::Export(wanted) => export::execute(&wanted),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Agent(agent) => agent::agent(&agent),
-    };
-    ended(outcome)
+    }
 }
 
 /// For whoever builds weigh: `weigh generate DIR`.
@@ -110,7 +139,7 @@ fn ended(outcome: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             notice!("{}", in_full(&error));
-            ExitCode::from(FAILED)
+            status_of_command().unwrap_or(ExitCode::from(FAILED))
         }
     }
 }

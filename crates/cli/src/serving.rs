@@ -6,6 +6,8 @@
 //! with the reason, where the rights are missing; is not there where a job is followed without the
 //! kernel all the same, for the helper would be taken for the job's.
 
+mod abandoned;
+
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
-use weigh_agent::{Server, Settings, is_served, listen_at, turn_all_away};
+use weigh_agent::{Places, Server, Settings, is_served, listen_at, turn_all_away};
 use weigh_collect::apart::start_itself;
 use weigh_collect::calls::{Counters, Functions, KernelCalls, Telling, Wanted};
 use weigh_schema::Mechanism;
@@ -33,14 +35,20 @@ const PROGRAMS: usize = 4096;
 
 /// Whom to serve, who is of one command.
 pub fn settings() -> Settings {
-    Settings { programs: PROGRAMS, of_a_user: PROGRAMS, ..Settings::default() }
+    let places = Places { of_users: 2 * PROGRAMS, of_a_user: PROGRAMS, of_root: PROGRAMS };
+    Settings { programs: places, copies: places, ..Settings::default() }
 }
 
-/// A place of one command's own; taken away when it is dropped.
+/// A place of one command's own; taken away when it is dropped, and by the next weigh when nobody holds it any more.
 pub struct Place {
     folder: PathBuf,
     socket: PathBuf,
+    /// The folder itself, locked.
+    _held: OwnedFd,
 }
+
+/// How often a folder is made that somebody else takes for a dead one's before it is held.
+const TRIES: usize = 3;
 
 impl Place {
     /// None where the command's programs find somebody anyway, or there is no place for a socket.
@@ -48,16 +56,21 @@ impl Place {
         if std::env::var_os(SOCKET_VARIABLE).is_some() || is_served(Path::new(SOCKET)) {
             return None;
         }
+        abandoned::sweep(&std::env::temp_dir());
         let unguessable = || RandomState::new().build_hasher().finish();
-        // A weigh that was killed may have left one of the same process's number.
-        let folder = format!("weigh-{}-{:08x}", std::process::id(), unguessable() >> 32);
-        let folder = std::env::temp_dir().join(folder);
-        let socket = folder.join(format!("{:016x}", unguessable()));
-        // Programs of other users, too, which the command may start; who is not told does not find it.
-        std::fs::DirBuilder::new().mode(0o711).create(&folder).ok()?;
-        let place = Place { folder, socket };
-        let listener = listen_at(&place.socket).ok()?;
-        Some((place, listener))
+        for _ in 0..TRIES {
+            // A weigh that was killed may have left one of the same process's number.
+            let folder = format!("weigh-{}-{:08x}", std::process::id(), unguessable() >> 32);
+            let folder = std::env::temp_dir().join(folder);
+            // Programs of other users, too, which the command may start; who is not told does not find it.
+            std::fs::DirBuilder::new().mode(0o711).create(&folder).ok()?;
+            let Some(held) = abandoned::hold(&folder) else { continue };
+            let socket = folder.join(format!("{:016x}", unguessable()));
+            let place = Place { folder, socket, _held: held };
+            let listener = listen_at(&place.socket).ok()?;
+            return Some((place, listener));
+        }
+        None
     }
 
     /// What the command's environment must have.
@@ -100,6 +113,11 @@ impl Helper {
     /// What the command's environment must have.
     pub fn variable(&self) -> (OsString, OsString) {
         self.place.variable()
+    }
+
+    /// The folder that was made for it.
+    pub fn folder(&self) -> &Path {
+        &self.place.folder
     }
 
     /// Is readable when a program has come, and nobody serves it yet.
@@ -166,7 +184,9 @@ pub fn be_helper() -> ExitCode {
 fn place_of(listener: &OwnedFd) -> Option<Place> {
     let address = SocketAddrUnix::try_from(getsockname(listener).ok()?).ok()?;
     let socket = PathBuf::from(OsStr::from_bytes(address.path_bytes()?));
-    Some(Place { folder: socket.parent()?.to_owned(), socket })
+    let folder = socket.parent()?.to_owned();
+    let held = abandoned::hold(&folder)?;
+    Some(Place { folder, socket, _held: held })
 }
 
 /// Whether there is something to do; not when weigh has ended.

@@ -4,9 +4,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use weigh_collect::message;
+use weigh_collect::{inherited, message};
 use weigh_keep::Recording;
 use weigh_schema::io::FileUse;
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
@@ -47,6 +47,14 @@ pub fn color(stream: &impl std::io::IsTerminal) -> bool {
     stream.is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// Refuses standard output that was closed when weigh was started: what is written there would be lost.
+pub fn check_output() -> anyhow::Result<()> {
+    if inherited::was_closed(1) {
+        bail!("cannot write to standard output: it is closed");
+    }
+    Ok(())
 }
 
 /// Writes what people read to standard output; that nobody reads on (`| head`) is no failure.
@@ -91,6 +99,7 @@ pub fn print_json(json: &str) -> anyhow::Result<()> {
 fn write(text: &str) -> anyhow::Result<()> {
     // What was said before stands before it.
     message::settle();
+    check_output()?;
     match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),

@@ -367,3 +367,19 @@ fn one_too_many_is_done_without_the_agent() {
     // Who has just come is served before it is seen that he has gone.
     wait_until("nobody is served", 20.0, || agent.sessions().is_empty());
 }
+
+/// Where a write lies is the open file's to say.
+#[test]
+fn what_is_appended_lies_at_the_end() {
+    needs_root!();
+    let (agent, scratch) = (Agent::start(), Scratch::new());
+    let path = text(&scratch.path("work/appended"));
+    let report = io(&agent, &scratch, &[], &[&workload("appends"), "calls", &path]);
+    let row = row(&report, &path);
+    let number = |key: &str| row["numbers"][key].as_u64().unwrap_or(0);
+    let size = scratch.path("work/appended").metadata().expect("it is there").len();
+    // By RWF_NOAPPEND 60 of Linux 6.9 on, and 20 without the flag.
+    assert!([20, 80].contains(&number("rewritten_bytes")), "{row}");
+    assert_eq!(number("highest_bytes"), size, "{row}");
+    assert_eq!(row["again_quality"], "exact", "{row}");
+}

@@ -2,10 +2,13 @@
 
 mod support;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use support::mortal::Mortal;
 use support::run::{Scratch, set_surroundings, weigh};
 use support::{is_slow, patience, wait_until, weigh_binary, weigh_for_everybody, workload};
 
@@ -583,3 +586,85 @@ if child == 0:
 print(os.waitpid(child, 0)[1], flush=True)
 os.execvp("sh", ["sh", "-c", "echo end; exec true"])
 "#;
+
+/// What a call had cost when it was followed last is told, though it has no row.
+#[test]
+fn a_call_that_has_not_ended_is_told_with_its_time_so_far() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let json = scratch.path("calls.json").display().to_string();
+    let mut sleeper = Mortal::of(Command::new("sleep").arg("600").spawn());
+    let pid = sleeper.id().to_string();
+    let is_asleep = || {
+        let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        let number = call.split(' ').next().and_then(|word| word.parse().ok());
+        number.is_some_and(|number: i64| number > 0) && !call.starts_with("running")
+    };
+    wait_until("it sleeps", 10.0, is_asleep);
+    let words = ["calls", "--pid", &pid, "--for", "1s", "--json", &json];
+    let output = weigh(&scratch, &words);
+    let report: Value = serde_json::from_str(&scratch.text("calls.json")).expect("a report");
+    let of_it = &report["under_way"][0];
+    assert_eq!((&of_it["call"], &of_it["command"]), (&"clock_nanosleep".into(), &"sleep".into()));
+    let (seconds, wall) = (of_it["time_seconds"].as_f64(), report["wall_seconds"].as_f64());
+    assert!(seconds >= Some(1.0) && seconds <= wall, "{report}");
+    assert_eq!(report["calls_total"], 0);
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("under way, and in no row: clock_nanosleep, ≥ 1"), "{said}");
+    sleeper.kill().and_then(|()| sleeper.wait()).expect("it can be ended");
+
+    // A call whose entry was seen; and what has ended is nowhere under way.
+    let script = "sleep 600 >/dev/null 2>&1 & echo $! >asleep; exec sleep 0.2";
+    for (mechanism, is_timed) in [("bpf", true), ("preload", false)] {
+        let options = ["--mechanism", mechanism, "--for", "2s"];
+        let (_, report) = calls(&scratch, &options, &["sh", "-c", script]);
+        let asleep: u64 = scratch.text("work/asleep").trim().parse().expect("a number");
+        let under_way = report["under_way"].as_array().expect("a list");
+        assert_eq!(under_way.len(), 1, "{report}");
+        let of_it = &under_way[0];
+        assert_eq!((&of_it["pid"], &of_it["call"]), (&asleep.into(), &"clock_nanosleep".into()));
+        let seconds = of_it["time_seconds"].as_f64();
+        assert_eq!(seconds.is_some(), is_timed, "{report}");
+        assert!(seconds.is_none_or(|seconds| seconds > 0.5 && seconds < 60.0), "{report}");
+        let pid = rustix::process::Pid::from_raw(asleep as i32).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is there");
+    }
+    let (_, report) = calls(&scratch, &[], &["sleep", "0.1"]);
+    assert!(report.get("under_way").is_none(), "{report}");
+}
+
+#[test]
+fn the_return_from_a_signals_handler_has_not_failed() {
+    needs_root!();
+    let scratch = Scratch::new();
+    // The sleep that each signal ends has failed with EINTR, which the return from the handler restores.
+    let script = "trap : USR1; for i in 1 2 3; do sleep 9 & p=$!; (sleep 0.2; kill -USR1 $$) & \
+                  wait $p; kill $p; done";
+    let (_, report) = calls(&scratch, &[], &["sh", "-c", script]);
+    assert!(number(&report, "rt_sigreturn", "calls_total") >= 3, "{report}");
+    assert_eq!(number(&report, "rt_sigreturn", "errors_total"), 0, "{report}");
+}
+
+#[test]
+fn words_that_are_no_text_are_kept_byte_by_byte() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let json = |name: &str| scratch.path(name).display().to_string();
+    let ways: [(&str, &[&str], &str); 3] = [
+        ("calls.json", &["calls", "-q", "--json"], "/"),
+        ("io.json", &["io", "-q", "--json"], "/"),
+        ("run.json", &["run", "-q", "-o", "recording", "--json"], "/job/"),
+    ];
+    for (name, words, place) in ways {
+        for (word, expected) in [(&b"\xff\xfe"[..], Some("//4=")), (b"text", None)] {
+            let mut command = Command::new(weigh_binary());
+            set_surroundings(&mut command, &scratch);
+            command.args(words).arg(json(name)).args(["--", "true"]).arg(OsStr::from_bytes(word));
+            assert!(command.output().expect("it starts").status.success(), "{words:?}");
+            let report: Value = serde_json::from_str(&scratch.text(name)).expect("JSON");
+            let found = report.pointer(&format!("{place}command_base64"));
+            assert_eq!(found.and_then(|all| all[1].as_str()), expected, "{name}");
+            let _ = std::fs::remove_dir_all(scratch.path("work/recording"));
+        }
+    }
+}

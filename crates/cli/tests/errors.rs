@@ -6,10 +6,11 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use support::measured::Measured;
+use support::mortal::Mortal;
 use support::run::{Scratch, Weigh, weigh};
 use support::{patience, processes, wait_until, workload, worth_the_time};
 use weigh_keep::Recording;
@@ -180,10 +181,16 @@ fn a_summary_that_can_not_be_written() {
     says(&refused(&scratch, &["--json", "/no/such/place"]), &["--json", "/no/such/place"]);
     says(&refused(&scratch, &["--json", "fd:77"]), &["--json", "77"]);
     says(&refused(&scratch, &["--json", "fd:x"]), &["--json", "fd:x", "fd:3"]);
-    // Found when it is full: the job is over, its recording is there, the status says so.
+    // Found when it is full: the job is over, its recording is there, and it is said; the status says so where that is
+    // asked for.
+    for (options, status) in [("", 0), ("--require-recording", 125)] {
+        let run = Weigh::run(["touch", "ran"]).options("--json /dev/full").options(options);
+        let measured = run.end();
+        measured.check(measured.status.code() == Some(status), || format!("expected {status}"));
+        measured.said("/dev/full");
+        measured.check(measured.recording().is_complete(), || "the recording is cut".to_string());
+    }
     let measured = Weigh::run(["touch", "ran"]).options("--json /dev/full").end();
-    measured.check(measured.status.code() == Some(125), || "expected 125".to_string());
-    measured.said("/dev/full");
     measured.check(measured.recording().is_complete(), || "the recording is cut".to_string());
     assert!(measured.scratch.path("work/ran").exists());
 }
@@ -234,7 +241,7 @@ fn a_disk_that_fills_while_the_job_runs() {
     let output = weigh(&scratch, &["run", "-q", "-o", &place, "--", "bash", "-c", script]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     // Without a recording the table is printed in spite of -q.
     says(&said, &["processes_total", "301", "No space left", &place, "no tables and no summary"]);
     assert!(!said.contains("is lost"), "{said}");
@@ -255,7 +262,7 @@ fn a_disk_that_fills_while_reads_and_writes_are_followed() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
     assert_eq!(scratch.text("work/written").len(), 9000 * 11, "{said}");
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     says(&said, &["written by 9", "No space left", &place, "no tables and no summary"]);
     let recording = Recording::open(Path::new(&place)).expect("what there was room for");
     assert!(!recording.is_complete());
@@ -270,7 +277,7 @@ fn a_disk_that_fills_while_reads_and_writes_are_followed() {
     let output = weigh(&scratch, &[&io[..], &["--", "bash", "-c", script]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     // The table is there in spite of -q, and so is all that there was room for.
     says(&said, &["written by 9", "No space left", &calls]);
     assert!(!Path::new(&calls).exists(), "{said}");
@@ -294,8 +301,10 @@ fn every_file_that_a_full_disk_does_not_take_is_named() {
     let disk = SmallDisk::new(&scratch, 65_536);
     fs::write(disk.path("filler"), vec![0; 65_536]).expect("it fits exactly");
     let (parquet, json) = (disk.path("files.parquet"), disk.path("io.json"));
-    let io = ["io", "-q", "--parquet", &parquet, "--json", &json, "--", "true"];
-    let output = weigh(&scratch, &io);
+    let io = ["io", "-q", "--parquet", &parquet, "--json", &json];
+    let output = weigh(&scratch, &[&io[..], &["--", "sh", "-c", "exit 3"]].concat());
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = weigh(&scratch, &[&io[..], &["--require-recording", "--", "true"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{said}");
     says(&said, &["seen by bpf", &format!("--json {json}: No space left")]);
@@ -469,4 +478,65 @@ fn mechanisms_and_levels_that_do_not_go_together() {
     says(&refused(&scratch, &["--level", "4"]), &["'4'", "1, 2 or 3"]);
     says(&refused(&scratch, &["--mechanism", "poll", "--level", "3"]), &["poll", "level 3", "bpf"]);
     says(&refused(&scratch, &["--mechanism", "bpf", "--level", "1"]), &["bpf", "level 1", "poll"]);
+}
+
+/// Processes that were started with this word in their environment.
+fn marked(word: &str) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_marked = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == word.as_bytes())
+    };
+    pids.filter(is_marked).collect()
+}
+
+#[test]
+fn what_is_killed_at_any_moment_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let temporary = scratch.path("temporary");
+    fs::create_dir(&temporary).expect("a folder");
+    let word = format!("KILLED_AT_ANY_MOMENT={}", std::process::id());
+    let (name, value) = word.split_once('=').expect("two parts");
+    let start = |words: &[&str]| {
+        let mut command = Command::new(support::weigh_binary());
+        command.args(words).args(["--", "sleep", "0.5"]).env(name, value);
+        command.env("TMPDIR", &temporary).env("HOME", &temporary).current_dir(&temporary);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Mortal::of(command.spawn())
+    };
+    // Each is killed at moments that are so many milliseconds apart.
+    let mut ways: Vec<(u64, Vec<&str>)> = vec![(11, vec!["io", "-q", "--mechanism", "ptrace"])];
+    if support::is_root() {
+        ways.push((60, vec!["run", "-q", "--delays", "-o", "recording"]));
+        ways.push((60, vec!["calls", "-q"]));
+    }
+    let is_on = || fs::read_to_string("/proc/sys/kernel/task_delayacct").unwrap_or_default();
+    let before = is_on();
+    for round in 0..12u64 {
+        for (apart, way) in &ways {
+            let mut weigh = start(way);
+            std::thread::sleep(Duration::from_millis(round * apart));
+            weigh.kill().and_then(|()| weigh.wait()).expect("it is there");
+            let _ = fs::remove_dir_all(temporary.join("recording"));
+        }
+    }
+    let places = || {
+        let names = fs::read_dir(&temporary).expect("a folder").flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("weigh-")).count()
+    };
+    if support::is_root() && places() == 0 {
+        let mut weigh = start(&["calls", "-q", "--for", "60s"]);
+        wait_until("it has a place for programs with libweigh", 60.0, || places() > 0);
+        weigh.kill().and_then(|()| weigh.wait()).expect("it is there");
+        assert!(places() > 0, "nobody has taken it away");
+    }
+    // The jobs end by themselves.
+    wait_until("no process is left", 20.0, || marked(&word).is_empty());
+    let mut last = start(&["run", "-q", "-o", "recording"]);
+    let status = last.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+    assert_eq!(places(), 0);
+    assert_eq!(is_on(), before, "kernel.task_delayacct");
 }

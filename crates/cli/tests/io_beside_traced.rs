@@ -216,7 +216,7 @@ fn what_takes_one_of_them_alone_is_refused() {
         (&["--pid", "1"], "takes --mechanism"),
         (&["--by", "thread", "--", "true"], "only --mechanism bpf and ptrace tell threads apart"),
         (&["--calls", &calls, "--", "true"], "only --mechanism bpf and ptrace tell of each call"),
-        (&["--no-seccomp", "--", "true"], "--no-seccomp is for --mechanism ptrace only"),
+        (&["--seccomp", "--", "true"], "--seccomp is for --mechanism ptrace only"),
     ];
     for (arguments, why) in refused {
         let options = [&["io", "--mechanism", "preload+ptrace"], arguments].concat();

@@ -45,6 +45,16 @@ fn job(scratch: &Scratch, script: &str) -> Child {
     job.args(["-ec", &script]).stdout(Stdio::null()).spawn().expect("a job")
 }
 
+/// A file of which the page cache holds nothing: more of it is read ahead than anybody wants.
+fn make_cold(scratch: &Scratch, name: &str) {
+    use rustix::fs::{Advice, fadvise};
+    let path = scratch.path(name);
+    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let file = std::fs::File::open(&path).expect("it is there");
+    file.sync_all().expect("stored");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("it leaves the page cache");
+}
+
 #[test]
 fn everybody_is_followed_on_one_file_system_alone() {
     needs_root!();
@@ -54,9 +64,10 @@ fn everybody_is_followed_on_one_file_system_alone() {
     let io = workload("io");
     // The shell itself writes 11 bytes, into a file that it has opened before.
     let script = format!(
-        "exec 5>'{}'; echo 0123456789 >&5; {io} write {BYTES} {CHUNK} '{there}'; {io} write 77 7 elsewhere; cat '{there}' >copy",
+        "exec 5>'{}'; echo 0123456789 >&5; {io} write {BYTES} {CHUNK} '{there}'; {io} write 77 7 elsewhere; head -c 4096 cold; cat '{there}' >copy",
         mounted.path("open before"),
     );
+    make_cold(&scratch, "work/cold");
     let mut job = job(&scratch, &script);
     let json = scratch.path("io.json");
     let mut following = Command::new(weigh_binary());
@@ -97,6 +108,9 @@ fn everybody_is_followed_on_one_file_system_alone() {
         "{processes:?}"
     );
     assert_eq!(report["totals"]["written_bytes"], BYTES + 11);
+    // What was read ahead elsewhere waits in vain, and is not of this file system.
+    let ahead = &report["totals"]["numbers"]["readahead_unused_bytes"];
+    assert_eq!(ahead.as_u64().unwrap_or(0), 0, "{}", report["totals"]);
     assert_eq!(report["mount"].as_str(), mounted.0.to_str());
     assert!(
         String::from_utf8_lossy(&output.stdout).contains("there"),

@@ -19,7 +19,7 @@ const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/worklo
 /// By a tracer: with a filter in the job, without one, and beside a library that can not be in such programs.
 const WAYS: [&[&str]; 3] = [
     &["--mechanism", "ptrace"],
-    &["--mechanism", "ptrace", "--no-seccomp"],
+    &["--mechanism", "ptrace", "--seccomp"],
     &["--mechanism", "preload+ptrace"],
 ];
 

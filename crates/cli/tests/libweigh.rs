@@ -3,11 +3,16 @@
 
 mod support;
 
+#[path = "agent/crossed.rs"]
+mod crossed;
+#[path = "agent/flood.rs"]
+mod flood;
+
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use support::library::{Agent, Asked, NOBODY, folder, must, program, python_module};
+use support::library::{Agent, Asked, NOBODY, folder, must, program, python_module, sanitized};
 use support::weigh_binary;
 use tempfile::TempDir;
 
@@ -42,6 +47,30 @@ fn forks_execs_deaths_and_too_many_tokens_confuse_nothing() {
     let agent = Agent::start(&[]);
     must(&mut agent.command("life"));
     must(&mut agent.as_nobody("life"));
+}
+
+/// Sanitizers end a program with what they have found.
+#[test]
+fn sanitizers_find_nothing() {
+    needs_root!();
+    if std::env::var_os("WEIGH_LIBWEIGH").is_some() {
+        eprintln!("no compiler here: the programs were made elsewhere");
+        return;
+    }
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    let socket = agent.folder.path().join("socket");
+    for sanitizer in ["address", "undefined", "thread"] {
+        let made = sanitized(sanitizer, &["together", "exact"]);
+        let program = |name: &str, socket: &Path| {
+            let mut command = Command::new(made.path().join(name));
+            command.env("WEIGH_SOCKET", socket);
+            command
+        };
+        must(&mut program("together", &storage.path().join("nobody-listens")));
+        must(&mut program("together", &socket));
+        must(program("exact", &socket).arg(storage.path()).arg("20"));
+    }
 }
 
 #[test]

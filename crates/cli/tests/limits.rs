@@ -377,6 +377,150 @@ fn a_limit_on_bytes_read() {
     measured.is_between("io_read_bytes_total", 1e9, 100e9);
 }
 
+/// The job writes as fast as it can; at the end of each call it is looked at.
+#[test]
+fn a_limit_on_bytes_written_is_passed_by_one_call_of_each_thread() {
+    needs_root!();
+    const CALL: f64 = 131_072.0;
+    for (script, writers) in
+        [("exec cat /dev/zero", 1), ("cat /dev/zero & cat /dev/zero & cat /dev/zero", 3)]
+    {
+        let measured = Weigh::bash(&format!("exec > /dev/null; {script}"))
+            .options("--limit io_written_bytes_total=10MB")
+            .end();
+        ended_by(&measured, "io_written_bytes_total");
+        let most = 10e6 + f64::from(writers) * CALL;
+        measured.is_between("io_written_bytes_total", 10e6, most + f64::from(writers) * CALL);
+        let outcome = &measured.summary().limits[0];
+        measured.check(outcome.enforced_by == "bpf", || format!("{outcome:?}"));
+        let observed = outcome.observed.map_or(0.0, |n| n.as_f64());
+        measured.check(observed <= most, || format!("seen at {observed}"));
+        let words = outcome.overshoot.as_deref().unwrap_or_default();
+        measured.check(words.contains("one call of each thread"), || words.to_string());
+        measured.said("each system call of every process");
+        let name = outcome.offender.as_ref().map(|offender| offender.name.as_str());
+        measured.check(name == Some("cat"), || format!("the offender is {name:?}"));
+    }
+}
+
+/// A plain run, and one with other limits, pays nothing at system calls; nor does one that only warns.
+#[test]
+fn without_a_limit_on_io_nothing_is_attached_to_calls() {
+    needs_root!();
+    let links = |options: &str| {
+        let mut running = Weigh::bash("touch begun; read -r line").options(options);
+        let fifo = running.scratch().path("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
+        let _writer = std::fs::File::options().read(true).write(true).open(&fifo).expect("a FIFO");
+        let begun = running.scratch().path("work/begun");
+        running = running.stdin(&fifo);
+        let mut running = running.start();
+        running.wait_until("the job has begun", 20.0, || begun.exists());
+        let held = processes::bpf_identifiers(running.pid());
+        processes::signal(running.process("bash"), 9);
+        let measured = running.end();
+        let told = measured.stderr.contains("each system call of every process");
+        (held.iter().filter(|(kind, _)| kind == "link_id").count(), told)
+    };
+    let (plain, told) = links("");
+    assert!(plain > 0 && !told, "{plain} links");
+    assert_eq!(links("--limit memory_peak_bytes=1GB --limit cpu_seconds=60s"), (plain, false));
+    assert_eq!(links("--limit io_written_bytes_total=1GB --on-limit warn"), (plain, false));
+    assert_eq!(links("--limit io_written_bytes_total=1GB"), (plain + 1, true));
+}
+
+/// What is known only at the end is held against its limit then.
+#[test]
+fn a_value_past_its_limit_is_never_within_it() {
+    needs_root!();
+    let spin =
+        || Weigh::workload("spin 400 1").options("--interval 50ms --limit cpu_cores_peak=0.1");
+    let measured = spin().end();
+    measured.check(measured.status.code() == Some(124), || "the status is not 124".to_string());
+    let outcome = crossed(&measured, "cpu_cores_peak");
+    measured.check(outcome.enforced_by == "interval", || format!("{outcome:?}"));
+    let exit = measured.summary().exit.clone().expect("the job has ended");
+    measured.check(exit.kind == ExitKind::Limit && exit.code == Some(0), || format!("{exit:?}"));
+    measured.said("cpu_cores_peak has passed its limit");
+
+    let measured = spin().options("--on-limit warn").end();
+    crossed(&measured, "cpu_cores_peak");
+    let exit = measured.summary().exit.clone().expect("the job has ended");
+    measured
+        .check(exit.kind == ExitKind::Exited && measured.status.success(), || format!("{exit:?}"));
+
+    // However short the job.
+    for _ in 0..5 {
+        let measured = Weigh::bash("head -c 5000000 /dev/zero > f")
+            .options("--limit disk_footprint_peak_bytes=1MB")
+            .end();
+        ended_by(&measured, "disk_footprint_peak_bytes");
+    }
+}
+
+/// A limit on what nobody knows is none, and its user is told.
+#[test]
+fn a_limit_that_cannot_be_held_is_named() {
+    needs_root!();
+    for (options, metric, at_once) in [
+        ("--mechanism poll", "net_sent_bytes_total", true),
+        ("--without footprint", "disk_growth_peak_bytes", true),
+        ("", "mmap_read_bytes_total", false),
+    ] {
+        let run = Weigh::bash("read -r line").options(&format!("{options} --limit {metric}=10"));
+        let fifo = run.scratch().path("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
+        let writer = std::fs::File::options().read(true).write(true).open(&fifo).expect("a FIFO");
+        let mut running = run.stdin(&fifo).start();
+        let words = format!("the limit on {metric} is not held");
+        if at_once {
+            running.wait_for(&words);
+        }
+        std::io::Write::write_all(&mut &writer, b"go on\n").expect("written");
+        let measured = running.end();
+        measured.said(&words);
+        measured.check(measured.stderr.matches(&words).count() == 1, || "it is said twice".into());
+        let outcome = &measured.summary().limits[0];
+        measured.check(!outcome.exceeded && outcome.observed.is_none(), || format!("{outcome:?}"));
+    }
+}
+
+/// Whoever has used most since the last look, by every mechanism.
+#[test]
+fn whoever_used_most_is_named() {
+    needs_root!();
+    let grow = workload("grow");
+    let jobs = [
+        ("cpu_seconds=300ms", format!("sleep 60 & exec {} 60000 1", workload("spin")), "spin"),
+        ("io_written_bytes_total=20MB", "sleep 60 & exec cat /dev/zero > /dev/null".into(), "cat"),
+        (
+            "disk_growth_peak_bytes=20MB",
+            "truncate -s 60000000 holes; mkfifo fifo; sleep 60 > fifo & exec cat holes fifo > filled".into(),
+            "cat",
+        ),
+        (
+            "memory_peak_bytes=100MB",
+            format!("sleep 60 & exec {grow} step 1000000 1000 2000000000"),
+            "grow",
+        ),
+    ];
+    for mechanism in ["bpf", "ptrace", "preload", "poll"] {
+        for (limit, script, name) in &jobs {
+            let measured = Weigh::bash(script)
+                .options(&format!("--mechanism {mechanism} --limit {limit} --grace 1s"))
+                .end();
+            assert_eq!(measured.status.code(), Some(124), "{mechanism}\n{}", measured.everything());
+            let outcome = &measured.summary().limits[0];
+            let said = outcome.overshoot.as_deref().unwrap_or_default();
+            measured.check(!said.is_empty(), || format!("{mechanism}: no word of the overshoot"));
+            let named = outcome.offender.as_ref().map(|offender| offender.name.as_str());
+            measured.check(named.is_some_and(|n| n.starts_with(name)), || {
+                format!("{mechanism}: {limit} is laid to {named:?}, not {name}")
+            });
+        }
+    }
+}
+
 #[test]
 fn limits_from_a_file() {
     needs_root!();

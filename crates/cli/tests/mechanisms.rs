@@ -297,6 +297,27 @@ fn limits() {
     }
 }
 
+/// Weigh's own part of the file is cut with it: weigh goes on, and so do its limits.
+#[test]
+fn a_job_that_cuts_the_shared_file_is_held_to_its_limits() {
+    let line = "exec python3 -c 'import os, time
+os.truncate(os.environ[\"WEIGH_PRELOAD\"].rsplit(\":\", 1)[0], 0)
+held = []
+while True: held.append(bytearray(1000000)); time.sleep(.002)'";
+    let measured =
+        script("preload", line).options("--limit memory_peak_bytes=100MB --grace 500ms").end();
+    measured.check(measured.status.code() == Some(124), || "expected 124".to_string());
+    let outcome = &measured.summary().limits[0];
+    measured.check(outcome.exceeded, || format!("{outcome:?}"));
+    let total = measured.value("processes_total");
+    let reason = total.reason.as_deref().unwrap_or_default();
+    measured.check(reason.contains("cut the shared file short"), || format!("{total:?}"));
+    let peak = measured.value("memory_peak_bytes");
+    measured.check(peak.quality == Quality::Sampled, || format!("{peak:?}"));
+    let left = measured.scratch.survivors();
+    measured.check(left.is_empty(), || format!("alive: {left:?}"));
+}
+
 #[test]
 fn what_is_not_known_is_not_zero() {
     for by in ["ptrace", "preload --level 2", "poll"] {
@@ -430,4 +451,96 @@ fn a_static_program_is_a_blind_spot_that_is_named() {
     let status = measured.summary().collectors.iter().find(|c| c.name == "preload");
     let reason = status.and_then(|status| status.reason.clone()).unwrap_or_default();
     measured.check(reason.contains("fill-static"), || format!("not named in '{reason}'"));
+}
+
+/// The two bounds that a reason states, if it does.
+fn bounds(reason: &str) -> Option<(f64, f64)> {
+    let part = reason.split_once("between ").or(reason.split_once("at least "))?.1;
+    let mut numbers = part.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+/// Children of clone(2) with CLONE_VM are processes without memory of their own.
+#[test]
+fn processes_of_one_address_space_hold_it_once() {
+    let hold = patience(1.0).as_millis();
+    for by in ["ptrace", "preload", "poll"] {
+        let line = format!("shared 6 120000000 vm {hold}");
+        let measured = followed(by, &line).options("--limit memory_peak_bytes=300MB").end();
+        measured.check(measured.status.code() == Some(0), || {
+            format!("{by}: ended for a limit that it did not pass")
+        });
+        let truth = measured.truth("own_rss_bytes");
+        for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+            measured.is_near(metric, truth, 0.01);
+            let reason = measured.value(metric).reason.clone().unwrap_or_default();
+            if let Some((low, high)) = bounds(&reason) {
+                let truth = truth as f64;
+                measured.check(low <= truth * 1.005 && truth * 0.995 <= high, || {
+                    format!("{by}: {metric} is {reason}")
+                });
+            }
+        }
+        if by == "ptrace" {
+            is_exact(&measured, "memory_peak_bytes");
+        }
+    }
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_has_memory() {
+    let hold = patience(1.0).as_millis();
+    for by in ["poll", "ptrace", "preload"] {
+        let measured = followed(by, &format!("fill 90000000 leader {hold}")).end();
+        let truth = measured.truth("peak_rss_bytes");
+        for metric in ["memory_peak_process_rss_bytes", "memory_peak_bytes"] {
+            measured.is_near(metric, truth, 0.01);
+        }
+        let row = &measured.processes()[0];
+        let of_row = row.metrics.get("memory_peak_process_rss_bytes").map(|size| size.as_f64());
+        measured.check(of_row.is_some_and(|size| size >= 90e6), || format!("{by}: {of_row:?}"));
+    }
+}
+
+/// One that was only seen as a zombie had memory, but nobody knows how much.
+#[test]
+fn no_row_has_a_memory_of_0() {
+    let line = "for i in {1..40}; do /bin/true; done";
+    for by in ["poll", "ptrace", "preload"] {
+        for row in script(by, line).measure().processes() {
+            let size = row.metrics.get("memory_peak_process_rss_bytes").map(|size| size.as_f64());
+            assert!(size.is_none_or(|size| size > 0.0), "{by}: {row:?}");
+        }
+    }
+}
+
+/// The kernel's own count says so for the whole machine.
+#[test]
+fn where_nobody_was_killed_for_want_of_memory_no_process_of_the_job_was() {
+    for by in ["ptrace", "preload", "poll"] {
+        let measured = followed(by, "fill 1000000").measure();
+        let value = measured.value("oom_kills_total");
+        let is_known = value.quality == Quality::Exact && value.number() == Some(0.0);
+        // Others may be killed meanwhile.
+        let is_told = value.quality == Quality::Unavailable && value.reason.is_some();
+        measured.check(is_known || is_told, || format!("{by}: {value:?}"));
+    }
+}
+
+/// What a big program starts has memory of its own, as little as it needs.
+#[test]
+fn what_a_big_program_starts_is_as_small_as_it_is() {
+    // Seen between its fork and its exec only, a process is the copy that it was: not by looks.
+    for (by, how) in [("preload", "forkexec"), ("preload", "spawn"), ("poll", "spawn")] {
+        let measured = followed(by, &format!("shared 7 200000000 {how}")).measure();
+        let sizes = |name: &str| -> Vec<f64> {
+            let rows = measured.processes();
+            let sizes = rows.iter().filter_map(|row| row.metrics.get(name));
+            sizes.map(|size| size.as_f64()).filter(|size| *size >= 1e8).collect()
+        };
+        for metric in ["memory_peak_process_rss_bytes", "memory_peak_virtual_bytes"] {
+            let large = sizes(metric);
+            measured.check(large.len() == 1, || format!("{by}, {how}: {metric} {large:?}"));
+        }
+    }
 }

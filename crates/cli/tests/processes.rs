@@ -326,3 +326,94 @@ fn switches_and_faults_are_what_the_program_says() {
     let expected = measured.truth("asked_faults") as f64 + empty;
     measured.is_between("page_faults_minor_total", expected - 40.0, expected + 40.0);
 }
+
+/// A control group with a CPU quota, where one can be made.
+struct QuotaGroup {
+    path: std::path::PathBuf,
+}
+
+impl QuotaGroup {
+    fn create(percent: u64) -> Option<QuotaGroup> {
+        let name = format!("weigh-quota-{}", std::process::id());
+        let quota = (percent * 1000).to_string();
+        for (place, file, text) in [
+            ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", quota.clone()),
+            ("/sys/fs/cgroup", "cpu.max", format!("{quota} 100000")),
+        ] {
+            let path = std::path::Path::new(place).join(&name);
+            if std::fs::create_dir(&path).is_ok() {
+                let group = QuotaGroup { path };
+                if std::fs::write(group.path.join(file), text).is_ok() {
+                    return Some(group);
+                }
+            }
+        }
+        None
+    }
+
+    /// What the kernel counts for it, in seconds.
+    fn throttled(&self) -> f64 {
+        let text = std::fs::read_to_string(self.path.join("cpu.stat")).unwrap_or_default();
+        let number = |key: &str| -> Option<f64> {
+            text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+        };
+        let seconds = number("throttled_usec ").map(|us| us * 1e-6);
+        seconds.or(number("throttled_time ").map(|ns| ns * 1e-9)).unwrap_or_default()
+    }
+}
+
+impl Drop for QuotaGroup {
+    fn drop(&mut self) {
+        let end = Instant::now() + patience(5.0);
+        while std::fs::remove_dir(&self.path).is_err() && Instant::now() < end {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+/// A job that waits because its quota is used up does not wait for others.
+#[test]
+fn waiting_because_of_a_quota_is_told_apart() {
+    needs_root!();
+    // Little enough to be used up beside others, too.
+    let Some(group) = QuotaGroup::create(10) else {
+        eprintln!("no CPU controller here");
+        return;
+    };
+    let procs = group.path.join("cgroup.procs");
+    for (line, threads) in [("spin 100 1", 1.0), ("spin 20 5", 5.0)] {
+        let before = group.throttled();
+        let confinement = format!("group={}", procs.display());
+        let measured = Weigh::workload(line).within(confinement).end();
+        measured.check(measured.status.success(), || "expected 0".to_string());
+        let by_the_group = group.throttled() - before;
+        let all = measured.number("delay_cpu_seconds");
+        let told = measured.number("delay_cpu_throttled_seconds");
+        measured.check(told <= all, || format!("{told} s of {all} s"));
+        measured.check(told <= by_the_group * threads + 0.001, || {
+            format!("{told} s, the group was throttled for {by_the_group} s")
+        });
+        // 0.1 s at a tenth of a CPU take 0.9 s more, but for the first and the last period; how much of that
+        // others on the same CPUs take is theirs.
+        measured.check(told >= 0.2, || format!("{told} s of {all} s, {by_the_group} s"));
+        let value = measured.value("delay_cpu_throttled_seconds");
+        let reason = value.reason.clone().unwrap_or_default();
+        let bounds: Vec<f64> =
+            reason.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
+        measured.check(bounds[0] <= told && told <= bounds[1], || format!("{told}: {reason}"));
+    }
+}
+
+#[test]
+fn without_a_quota_no_wait_is_of_one() {
+    needs_root!();
+    let measured = Weigh::workload("spin 100 2").measure();
+    let told = measured.number("delay_cpu_throttled_seconds");
+    // The surroundings of the test may have one.
+    measured.check(told <= measured.number("delay_cpu_seconds"), || told.to_string());
+    measured.check(measured.number("delay_cpu_stolen_seconds") >= 0.0, || "stolen".to_string());
+    for metric in ["delay_cpu_own_seconds", "delay_cpu_others_seconds"] {
+        let value = measured.value(metric);
+        measured.check(value.number().is_none() && value.reason.is_some(), || format!("{value:?}"));
+    }
+}

@@ -5,10 +5,13 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
 
 use serde_json::Value as Json;
 use support::measured::Measured;
 use support::run::{Weigh, weigh};
+use support::trace::succeeds;
 use support::workload;
 use weigh_keep::Recording;
 use weigh_schema::recording::{SampleRow, files};
@@ -91,13 +94,62 @@ fn times_are_in_order() {
 fn series_end_where_the_summary_stands() {
     needs_root!();
     let measured = mixed().options("--interval 20ms").measure();
+    let compared = series_agree(&measured);
+    assert!(compared >= 8, "only {compared} series");
+}
+
+/// What a follower does not know, or a collector knows better, is nothing in the rows, not 0.
+#[test]
+fn by_whatever_means_series_end_where_the_summary_stands() {
+    needs_root!();
+    let ways = [
+        "--mechanism bpf --files",
+        "--mechanism bpf --written",
+        "--mechanism bpf --without network",
+        "--mechanism bpf --level 2",
+        "--mechanism ptrace",
+        "--mechanism ptrace --level 3",
+        "--mechanism preload",
+        "--mechanism preload --level 2",
+        "--mechanism poll",
+        "--mechanism poll --files",
+    ];
+    for way in ways {
+        let job =
+            format!("{} 23 opened-; sleep 0.2; head -c 99999 /dev/zero > f", workload("open"));
+        let measured = Weigh::bash(&job).options(&format!("{way} --interval 20ms")).end();
+        assert!(measured.status.success(), "{way}\n{}", measured.everything());
+        println!("{way}: {} series", series_agree(&measured));
+        if way.contains("--files") {
+            let opened = measured.number("files_opened_total");
+            measured.check(opened >= 23.0, || format!("{way}: {opened} opens"));
+            let of_processes = measured
+                .processes()
+                .iter()
+                .any(|row| row.metrics.contains_key("files_opened_total"));
+            measured.check(!of_processes, || format!("{way}: fanotify counted by process"));
+        }
+    }
+    // Too short for a look.
+    series_agree(&Weigh::run(["true"]).options("--mechanism poll").end());
+}
+
+/// Every series of a counter ends at the summary's value, no peak's goes beyond it, and what has no value has no
+/// rows. Returns how many were compared.
+#[track_caller]
+fn series_agree(measured: &Measured) -> u32 {
     let mut compared = 0;
     for metric in METRICS {
         let Some(name) = metric.series else { continue };
-        let samples = series(&measured, name);
-        let Some(value) = measured.value(metric.name).number() else { continue };
+        let samples = series(measured, name);
+        let Some(value) = measured.value(metric.name).number() else {
+            measured.check(samples.is_empty(), || {
+                format!("{} is not known: {name} {samples:?}", metric.name)
+            });
+            continue;
+        };
         // The last scan of a short job comes after its last sample.
-        if samples.is_empty() && metric.group == Group::Files {
+        if samples.is_empty() && (metric.group == Group::Files || metric.kind == Kind::Peak) {
             continue;
         }
         measured.check(!samples.is_empty(), || format!("{} has no series", metric.name));
@@ -122,7 +174,7 @@ fn series_end_where_the_summary_stands() {
             Kind::Gauge => {}
         }
     }
-    assert!(compared >= 8, "only {compared} series");
+    compared
 }
 
 #[test]
@@ -384,5 +436,92 @@ fn the_shape_of_the_summary() {
     }
     for path in declared.keys().filter(|path| !may_be_missing.contains(path.as_str())) {
         assert!(found.contains_key(path), "{path} is missing; found:\n{}", describe());
+    }
+}
+
+/// A number that follows from the one before, the same in each run.
+fn next(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize
+}
+
+/// Damages a recording's files: a bit, an end that is missing, a stretch of noise, one in place of another.
+fn damage(files: &[(PathBuf, Vec<u8>)], state: &mut u64) -> String {
+    let (path, bytes) = &files[next(state) % files.len()];
+    let mut damaged = bytes.clone();
+    // What a file says of itself stands at its end: there a bit changes most.
+    let stretch = if next(state).is_multiple_of(2) { bytes.len() } else { bytes.len().min(2048) };
+    let at = bytes.len() - 1 - next(state) % stretch;
+    let how = match next(state) % 6 {
+        0..3 => {
+            let bit = next(state) % 8;
+            damaged[at] ^= 1 << bit;
+            format!("bit {bit} of byte {at}")
+        }
+        3 => {
+            damaged.truncate(at);
+            format!("cut at {at}")
+        }
+        4 => {
+            let end = damaged.len().min(at + 1 + next(state) % 64);
+            damaged[at..end].fill_with(|| next(state) as u8);
+            format!("noise from {at} to {end}")
+        }
+        _ => {
+            let (other, bytes) = &files[next(state) % files.len()];
+            damaged.clone_from(bytes);
+            format!("{} in its place", other.display())
+        }
+    };
+    fs::write(path, damaged).expect("it can be written");
+    format!("{}: {how}", path.display())
+}
+
+#[track_caller]
+fn is_told_plainly(damage: &str, words: &[&str], output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let status = output.status;
+    let is_ended = status.code().is_some_and(|code| code != 101 && code != 134);
+    assert!(is_ended && !said.contains("panicked"), "{damage}: {words:?}: {status}: {said}");
+    let is_raw = |c: char| c.is_control() && c != '\n';
+    assert!(!said.contains(is_raw), "{damage}: {words:?}: {said:?}");
+}
+
+#[test]
+fn a_damaged_recording_is_refused_or_read_and_nothing_worse() {
+    let job = Weigh::bash("for i in 1 2 3; do /bin/true; done; head -c 5000 /dev/zero >written");
+    let measured = job.options("--interval 20ms --io").measure();
+    let scratch = &measured.scratch;
+    let (recording, events) = (scratch.path("recording"), scratch.path("events.parquet"));
+    let page = scratch.path("page.html").display().to_string();
+    let root = support::is_root();
+    if root {
+        let event = "sched:sched_process_exec{file=str(bprm->filename), old_pid, stack(3)}";
+        let path = events.display().to_string();
+        let words = ["trace", "-q", "-e", event, "-o", &path, "--", "sh", "-c", "/bin/true; :"];
+        succeeds(&weigh(scratch, &words));
+    }
+    let of_recording = fs::read_dir(&recording).expect("a folder").flatten().map(|e| e.path());
+    let paths = of_recording.chain(root.then(|| events.clone()));
+    let mut files: Vec<_> = paths.map(|p| (p.clone(), fs::read(p).expect("a file"))).collect();
+    files.sort();
+    let (place, events) = (recording.display().to_string(), events.display().to_string());
+    let verbs: [&[&str]; 4] = [
+        &["show", &place],
+        &["report", &place, "-o", &page],
+        &["export", "--format", "wfformat", &place],
+        &["trace", "read", &events, "--rate", "by event"],
+    ];
+    let mut state = 19;
+    for _ in 0..support::amount(48) {
+        let damage = damage(&files, &mut state);
+        let is_of_trace = damage.starts_with(&events);
+        let verbs = verbs.iter().filter(|words| (words[0] == "trace") == is_of_trace);
+        for words in verbs {
+            is_told_plainly(&damage, words, &weigh(scratch, words));
+        }
+        for (path, bytes) in &files {
+            fs::write(path, bytes).expect("it can be written");
+        }
     }
 }

@@ -223,6 +223,85 @@ fn texts_constants_stacks_and_calls_are_what_they_are() {
     assert_eq!(codes.last(), Some(&Some(7 << 8)), "{codes:?}");
 }
 
+/// A file of that name that can be executed.
+fn program(scratch: &Scratch, name: &str) -> String {
+    let path = scratch.path(name);
+    std::fs::copy("/bin/true", &path).expect("a copy");
+    path.display().to_string()
+}
+
+#[test]
+fn a_text_that_was_cut_is_taken_for_no_other() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let room = 63 - scratch.path("").display().to_string().len();
+    let whole = program(&scratch, &"n".repeat(room));
+    assert_eq!(whole.len(), 63);
+    let longer = program(&scratch, &("n".repeat(room) + "more"));
+    let file = scratch.path("events.jsonl").display().to_string();
+    let follow = |more: &[&str]| {
+        let script = format!("{whole}; {longer}; {longer}; :");
+        let options = ["trace", "-o", &file, "-e"];
+        let command = ["--", "sh", "-c", &script];
+        let said = succeeds(&weigh(&scratch, &[&options[..], more, &command].concat()));
+        (lines(&scratch, "events.jsonl"), said)
+    };
+    let exec = "sched:sched_process_exec{file=str(bprm->filename)}";
+    for (how, expected) in [("==", 1), ("!=", 3)] {
+        let (_, said) = follow(&[&format!("{exec} if bprm->filename {how} \"{whole}\"")]);
+        assert_eq!(counted(&said), (expected, 0), "{how}: {said}");
+    }
+    let (events, _) = follow(&[exec]);
+    let named = |name: &str| events.iter().filter(|event| event["fields"]["file"] == name).count();
+    let cut = format!("{}…", &longer[..60]);
+    assert_eq!((named(&whole), named(&cut)), (1, 2), "{events:?}");
+    let (_, said) = follow(&[exec, "--top", "5 of sched:sched_process_exec by file"]);
+    assert!(said.contains(&cut) && said.contains(&whole), "{said}");
+}
+
+#[test]
+fn the_name_of_a_system_call_is_a_text_that_a_register_leads_to() {
+    needs_root!();
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let name = scratch.path("opened").display().to_string();
+    std::fs::write(&name, "text").expect("a file");
+    let options = ["trace", "-o", "-", "-e"];
+    let event = "raw_syscalls:sys_enter{file=ustr(regs->si)} if id == 257";
+    let output = weigh(&scratch, &[&options[..], &[event, "--", "wc", "-c", &name]].concat());
+    succeeds(&output);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_it = |line: &&str| line.contains(&format!("\"file\":\"{name}\""));
+    assert_eq!(text.lines().filter(is_it).count(), 1, "{text}");
+}
+
+#[test]
+fn returns_are_compared_as_the_numbers_that_they_are() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let filters = [
+        "ret >= 0",
+        "ret in 0..9223372036854775808",
+        "ret < 0",
+        "ret >= 0 || ret < 0",
+        "ret < 18446744073709551605",
+    ];
+    let events = filters.map(|filter| format!("raw_syscalls:sys_exit{{ret}} if {filter}"));
+    let events: Vec<&str> = events.iter().flat_map(|event| ["-e", event]).collect();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let command = ["-o", &file, "--", "sh", "-c", "test -e /nowhere; test -e /; :"];
+    let said = succeeds(&weigh(&scratch, &[&["trace"], &events[..], &command].concat()));
+    let of_event = said.lines().filter(|line| line.ends_with("raw_syscalls:sys_exit"));
+    let counts: Vec<u64> =
+        of_event.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+    let [natural, in_range, below, all, below_most] = counts[..] else { panic!("{said}") };
+    assert!(natural > 10 && below > 0, "{said}");
+    assert_eq!((in_range, below_most), (natural, natural + below), "{said}");
+    assert_eq!(all, natural + below);
+}
+
 #[test]
 fn a_hundred_probes_and_more_at_once() {
     needs_root!();
@@ -248,6 +327,14 @@ fn functions_can_be_probed() -> bool {
         eprintln!("left out: this kernel lets no function be probed; tests/vm has one that does");
     }
     is_so
+}
+
+#[test]
+fn functions_are_listed_with_a_word_where_none_can_be_followed() {
+    let output = weigh(&Scratch::new(), &["trace", "list", "fn:vfs_write"]);
+    let said = succeeds(&output);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("fn:vfs_write("), "{said}");
+    assert_eq!(said.contains("can be followed here"), !functions_can_be_probed(), "{said}");
 }
 
 #[test]

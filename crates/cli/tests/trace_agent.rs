@@ -123,7 +123,7 @@ fn what_would_tell_of_others_is_refused_with_the_reason() {
         (&["-e", "raw:sys_enter{arg0}"], "addresses as often as not"),
         (&["-e", "raw_syscalls:sys_enter{counter(cpu-clock)}"], "is not a user's to see"),
         (&["-e", "user:libc.so.6:malloc"], "every process of the machine"),
-        (&["-e", "raw_syscalls:sys_enter{id}", "--buffer", "128MiB"], "64 MiB at most"),
+        (&["-e", "raw_syscalls:sys_enter{id}", "--buffer", "128MiB"], "32 MiB at most"),
     ];
     for (words, reason) in cases {
         let output = run(&agent, &scratch, &[words, &["--", "touch", "ran"]].concat());
@@ -177,6 +177,11 @@ fn it_is_changed_while_it_runs_and_ends_with_its_weigh() {
         serde_json::from_str::<serde_json::Value>(&said)
             .is_ok_and(|register| register["probes"][0]["sent"].as_u64() > Some(0))
     });
+    let (_, said) = ask(&["list", "--json"]);
+    let register: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(register["buffers"][0]["taken"], register["taken"], "{said}");
+    assert_eq!(register["buffers"][0]["output"], register["output"], "{said}");
+    assert!(register["taken"].as_u64() > Some(0), "{said}");
     // As many as a user may have, and not one more.
     let mut more: Vec<_> = (0..3).map(|_| quiet(&words)).collect();
     wait_until("four run", 20.0, || processes::children(agent.process.id()).len() == 4);

@@ -76,6 +76,41 @@ fn every_event_is_in_each_buffer_that_takes_it_and_in_no_other() {
 }
 
 #[test]
+fn what_another_buffer_lost_is_no_gap_of_this_one() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = |name: &str| scratch.path(name).display().to_string();
+    let (big, small) = (file("big.parquet"), file("small.parquet"));
+    let lines_file = file("again.jsonl");
+    let sent = support::amount(100_003);
+    let event = format!("net:net_dev_queue{{len=skb->len}} if skb->len == {}", 100 + HEADERS);
+    let into = format!("mini: one ring, size 4KiB, deliver 100ms, to {small}");
+    let options = ["trace", "-e", &event, "--buffer", "64MiB", "-o", &big, "--into", &into, "--"];
+    let program = workload("datagrams");
+    let sent_text = sent.to_string();
+    let command = [program.as_str(), &sent_text, "100", "0"];
+    let said = succeeds(&weigh(&scratch, &[&options[..], &command].concat()));
+    assert_eq!(into_counts(&said), [(sent, 0), (sent - lost_of(&said), lost_of(&said))], "{said}");
+    assert!(lost_of(&said) > 0, "so small a ring holds them all? {said}");
+    // Each event is one, and has a record in each buffer.
+    assert!(said.contains("records into 2 buffers"), "{said}");
+    for (name, taken, lost) in [(&big, sent, 0), (&small, sent - lost_of(&said), lost_of(&said))] {
+        let read = ["trace", "read", name, "--rate", "by event", "-o", &lines_file];
+        let again = succeeds(&weigh(&scratch, &read));
+        assert_eq!(counted(&again), (taken, lost), "{again}");
+    }
+}
+
+/// Of each buffer what was taken in, and lost.
+fn into_counts(said: &str) -> [(u64, u64); 2] {
+    ["main", "mini"].map(|name| into(said, name)).map(|(taken, _, lost)| (taken, lost))
+}
+
+fn lost_of(said: &str) -> u64 {
+    into(said, "mini").2
+}
+
+#[test]
 fn nothing_is_lost_while_buffers_change() {
     needs_root!();
     let scratch = Scratch::new();

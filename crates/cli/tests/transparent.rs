@@ -217,45 +217,101 @@ fn a_mask_of_blocked_signals() {
     assert_eq!(scratch.text("out").trim(), "SigBlk:\t0000000000002800");
 }
 
-/// Starts `signals` under weigh and waits until it listens; gives its PID too.
+/// All that weigh can take, and what it is called: not KILL and STOP, not those of job control, not the ends of
+/// children, and not two that the C library keeps for itself.
+fn all_signals() -> Vec<(i32, String)> {
+    const LEFT: [i32; 9] = [9, 17, 18, 19, 20, 21, 22, 32, 33];
+    let name = |number| match nix::sys::signal::Signal::try_from(number) {
+        Ok(known) => known.as_str().trim_start_matches("SIG").replace("IO", "POLL"),
+        Err(_) => format!("RT{number}"),
+    };
+    (1..=64).filter(|n| !LEFT.contains(n)).map(|n| (n, name(n))).collect()
+}
+
+/// Sends everything to weigh that `signals`, its command, waits for, and ends that with an ALRM of the test's own.
 #[track_caller]
-fn listening(count: u32) -> (support::run::Running, u32) {
-    let mut running = Weigh::workload(&format!("signals {count}")).options("-q").start();
-    let path = running.scratch.path("stdout");
-    running.wait_until("the program is ready", 20.0, || {
-        std::fs::read_to_string(&path).is_ok_and(|text| text.contains("ready"))
-    });
-    let ready = running.scratch.text("stdout");
-    let pid = ready.trim().strip_prefix("ready ").and_then(|pid| pid.parse().ok());
-    (running, pid.expect("a PID"))
+fn each_arrives_once(weigh: &mut Command, scratch: &Scratch) {
+    let all = all_signals();
+    let count = (all.len() + 4).to_string();
+    weigh.args(["--", &workload("signals"), &count]);
+    set_surroundings(weigh, scratch);
+    let file = |name| std::fs::File::create(scratch.path(name)).expect("a file");
+    weigh.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
+    let mut running = weigh.spawn().expect("weigh");
+    let lines = || scratch.text("stdout").lines().map(String::from).collect::<Vec<_>>();
+    let ready = || lines().first().and_then(|line| line.strip_prefix("ready ")?.parse().ok());
+    wait_until("the program is ready", 30.0, || ready().is_some());
+    let command: u32 = ready().expect("a PID");
+    let numbers: Vec<String> = all.iter().map(|(number, _)| number.to_string()).collect();
+    let send = format!("for n in {}; do kill -$n {}; done", numbers.join(" "), running.id());
+    assert!(Command::new("sh").args(["-c", &send]).status().expect("it runs").success());
+    for value in ["41", "42", "43"] {
+        let pid = running.id().to_string();
+        let sent = Command::new(workload("signals")).args(["send", &pid, "40", value]).status();
+        assert!(sent.expect("it runs").success());
+    }
+    wait_until("all have come", 20.0, || lines().len() >= all.len() + 4);
+    // Time enough for another one, which must not come.
+    std::thread::sleep(patience(0.1));
+    assert!(processes::signal(command, 14));
+    let status = running.wait().expect("our child");
+    assert!(status.success(), "{weigh:?}: {status} {}", scratch.text("stderr"));
+    let (mut came, mut expected) = (lines(), vec![format!("ready {command}")]);
+    assert_eq!(came.last().map(String::as_str), Some("signal ALRM"), "{came:?}");
+    // Those of one number are in the order in which they were sent.
+    let queued: Vec<_> = came.iter().filter(|line| line.contains("value")).cloned().collect();
+    let values = [41, 42, 43].map(|value| format!("signal RT40 value {value}"));
+    assert_eq!(queued, values);
+    expected.extend(all.iter().map(|(_, name)| format!("signal {name}")));
+    expected.extend(values);
+    expected.push("signal ALRM".to_string());
+    came.sort();
+    expected.sort();
+    assert_eq!(came, expected, "{weigh:?}");
 }
 
 #[test]
-fn signals_sent_to_weigh_reach_the_command_once() {
+fn signals_sent_to_weigh_reach_the_command_once_with_their_values() {
     needs_root!();
-    let signals = [
-        (10, "USR1"),
-        (SIGTERM, "TERM"),
-        (SIGHUP, "HUP"),
-        (SIGINT, "INT"),
-        (3, "QUIT"),
-        (12, "USR2"),
-    ];
-    for (number, name) in worth_the_time(&signals, 2).iter().copied() {
-        let (running, command) = listening(2);
-        assert!(processes::signal(running.pid(), number));
-        let sent = format!("signal {name}\n");
-        let stdout = running.scratch.path("stdout");
-        wait_until(&format!("{name} reaches the command"), 10.0, || {
-            std::fs::read_to_string(&stdout).is_ok_and(|text| text.contains(&sent))
-        });
-        // Time enough for a second one, which must not come.
-        std::thread::sleep(patience(0.1));
-        assert!(processes::signal(command, 14));
-        let measured = running.end();
-        assert!(measured.status.success(), "{}", measured.everything());
-        let said = String::from_utf8_lossy(&measured.stdout);
-        assert_eq!(said, format!("ready {command}\n{sent}signal ALRM\n"));
+    for way in worth_the_time(&support::WAYS, 3) {
+        let scratch = Scratch::new();
+        each_arrives_once(&mut support::run::by(way, &scratch), &scratch);
+    }
+}
+
+/// What a terminal sends goes to the whole group, and a process of the job may send to its own: the command has that.
+#[test]
+fn what_the_job_sends_to_its_group_comes_once() {
+    needs_root!();
+    let script = "trap 'echo got' USR1; kill -USR1 0; sleep 0.2; sleep 0.2; exit 5";
+    let run = ["setsid", "-w"].map(String::from);
+    let scratch = Scratch::new();
+    let weigh = weigh_binary().display().to_string();
+    let recording = scratch.path("recording").display().to_string();
+    let words = [weigh, "run".into(), "-q".into(), "-o".into(), recording, "--".into()];
+    let words = [&run[..], &words[..], &["sh", "-c", script].map(String::from)].concat();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (said, status) = support::run::bare_status(&scratch, &words);
+    assert_eq!((String::from_utf8_lossy(&said).as_ref(), status), ("got\n", Some(5)));
+}
+
+/// As Grid Engine does at a soft limit, and perl's one-line timeout: the command hears of it, and weigh goes on.
+#[test]
+fn timers_that_weigh_was_started_with_are_the_commands() {
+    needs_root!();
+    let script = "trap 'kill $!; echo timeout; exit 9' ALRM; sleep 30 & wait $!; exit 3";
+    for way in worth_the_time(&support::WAYS, 2) {
+        let scratch = Scratch::new();
+        let mut launched = Command::new(workload("launch"));
+        launched.args(["alarm=3", "--"]).arg(weigh_binary());
+        let weigh = support::run::by(way, &scratch);
+        launched.args(weigh.get_args()).args(["--", "bash", "-c", script]);
+        set_surroundings(&mut launched, &scratch);
+        let begun = std::time::Instant::now();
+        let output = launched.stdin(Stdio::null()).stderr(Stdio::piped()).output().expect("runs");
+        assert_eq!(output.status.code(), Some(9), "{way:?}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "timeout\n", "{way:?}");
+        assert!(begun.elapsed() >= Duration::from_millis(2900), "{way:?}: too soon");
     }
 }
 

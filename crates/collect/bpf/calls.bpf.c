@@ -24,5 +24,6 @@
 #include "calls/qdisc.h"
 #include "calls/deferred.h"
 #include "calls/own.h"
+#include "calls/look.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -4,8 +4,9 @@
  *
  * Attached at tracepoints that fire when a process or thread begins, executes, ends, when memory
  * counters change, and where sockets and io_uring do their work. No system-call tracepoint, but
- * for limits of processes before 6.13: it slows every call of every process on the machine.
+ * for limits of I/O, and of processes before 6.13: it slows every call of every process on the machine.
  */
+#include "call_limits.h"
 #include "lifecycle.h"
 #include "network.h"
 #include "uring.h"

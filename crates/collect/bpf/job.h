@@ -51,9 +51,12 @@ struct job {
 	__u64 processes, processes_peak, processes_total;
 	__u64 threads, threads_peak;
 	__u64 unsettled; /* threads whose last accounting is still to come */
-	__s64 rss, floor, swap, virtual_size;
-	__s64 rss_peak, floor_peak, swap_peak, virtual_peak, process_peak;
+	__s64 rss, floor, swap, virtual_size, anonymous, shared, hugetlb;
+	__s64 rss_peak, floor_peak, swap_peak, virtual_peak, process_peak, hugetlb_peak;
 	__u64 rss_peak_at;
+	__s64 spaces; /* address spaces that somebody uses */
+	/* When the sum of resident sizes was greatest. */
+	__s64 spaces_at_peak, anonymous_at_peak, unshared_at_peak, shared_at_peak;
 	__s64 common; /* greatest file and shared memory of one address space */
 	__u64 common_mm;
 	__s64 announced_peak;
@@ -83,18 +86,19 @@ struct task_counters {
 struct thread {
 	enum stage stage;
 	__u32 job;
+	__u64 sockets; /* calls of its process on sockets, when a limit of I/O was checked last */
 	__u64 inside; /* bit set of probed functions it has entered and not left */
 	struct task_counters seen; /* what is already in the process's and the job's counters */
 };
 
-/* An address space. Processes share one between vfork and exec. */
+/* An address space. Processes share one between vfork and exec, or for good after clone(CLONE_VM). */
 struct memory {
 	__s64 pages[NR_MM_COUNTERS];
-	__s64 rss, floor, swap, virtual_size;
+	__s64 rss, floor, swap, virtual_size, anonymous, shared, hugetlb;
 	__s64 inherited; /* anonymous pages it got at fork, which it may share with its parent */
 	__s64 rss_peak, virtual_peak, swap_peak;
 	__u64 address; /* of its mm_struct */
-	__u64 process; /* the last one that entered it */
+	__u64 process; /* the one that it was made for; 0 when that has left it to others */
 	__u64 id;
 	__u32 job;
 	__u32 users;

@@ -80,6 +80,7 @@ enum bpf_map_type {
 #define MM_SHMEMPAGES 3
 #define NR_MM_COUNTERS 4
 
+#define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
 #define IPPROTO_TCP 6
@@ -110,9 +111,12 @@ struct task_delay_info {
 	__u64 blkio_delay, swapin_delay, freepages_delay;
 };
 
+struct mm_struct;
+
 struct signal_struct {
 	unsigned int flags;
 	int group_exit_code;
+	struct mm_struct *oom_mm; /* of a victim of the OOM killer */
 };
 
 struct ns_common {
@@ -123,12 +127,41 @@ struct net {
 	struct ns_common ns;
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+/* Nothing but a pointer: so an element of an array of pointers can be followed. */
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct xa_node {
+	unsigned char shift;
+	void *slots[64];
+};
+
+struct xarray {
+	void *xa_head;
+};
+
+struct idr {
+	struct xarray idr_rt;
+};
+
+struct pid_namespace {
+	struct idr idr;
+	unsigned int level;
+};
+
 struct upid {
 	int nr;
+	struct pid_namespace *ns;
 };
 
 struct pid {
 	unsigned int level;
+	struct hlist_head tasks[1];
 	struct upid numbers[1];
 };
 
@@ -145,13 +178,15 @@ typedef struct {
 } kernel_cap_t;
 
 struct user_namespace {
+	struct user_namespace *parent;
 	int level;
+	kuid_t owner;
 };
 
 struct cred {
 	kuid_t uid, suid, euid, fsuid;
-	kgid_t gid, sgid, egid;
-	kernel_cap_t cap_permitted;
+	kgid_t gid, sgid, egid, fsgid;
+	kernel_cap_t cap_permitted, cap_effective;
 	struct user_namespace *user_ns;
 };
 
@@ -162,6 +197,19 @@ typedef struct {
 struct mm_struct {
 	unsigned long total_vm, hiwater_vm;
 	unsigned long arg_start, arg_end;
+	atomic_long_t hugetlb_usage; /* with CONFIG_HUGETLB_PAGE; in pages of the usual size */
+};
+
+struct mm_struct___before_6_18 {
+	unsigned long flags;
+};
+
+typedef struct {
+	unsigned long __mm_flags[1];
+} mm_flags_t;
+
+struct mm_struct___since_6_18 {
+	mm_flags_t flags;
 };
 
 /* Since 6.2 (f1a7941243c1) a resident size is a counter spread over the CPUs. */
@@ -201,10 +249,12 @@ struct task_struct {
 	struct task_delay_info *delays;
 	unsigned int __state;
 	unsigned in_iowait : 1;
+	__u64 start_time; /* by CLOCK_MONOTONIC */
 	struct signal_struct *signal;
 	struct task_struct *group_leader, *real_parent;
 	void *worker_private;
 	struct pid *thread_pid;
+	struct hlist_node pid_links[1];
 	const struct cred *cred, *real_cred;
 	struct files_struct *files;
 	struct mm_struct *mm;
@@ -251,6 +301,8 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
+	struct pid *sk_peer_pid;
+	const struct cred *sk_peer_cred;
 };
 
 struct socket {
@@ -360,7 +412,11 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
-struct bpf_iter_meta;
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
@@ -369,6 +425,7 @@ struct bpf_iter__task {
 
 struct bpf_map {
 	__u32 id;
+	char name[16];
 };
 
 struct bpf_array {

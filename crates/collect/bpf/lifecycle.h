@@ -294,7 +294,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
 	mm = task->mm;
 	if (mm && process->mm != (__u64)mm) {
-		leave_memory(process, job, 0);
+		leave_memory(process, process_key(task), job, 0, false);
 		enter_memory(process, process_key(task), job, mm, false);
 	}
 	tell_arguments(task, process, job);
@@ -320,7 +320,10 @@ static __always_inline void end_process(struct task_struct *task, struct process
 				       BPF_CORE_READ(task, signal, group_exit_code) :
 				       BPF_CORE_READ(task, group_leader, exit_code);
 	BPF_CORE_READ_STR_INTO(&process->name, task, group_leader, comm);
-	leave_memory(process, job, task->mm);
+	/* Who was about to end anyway is chosen, too. */
+	if (BPF_CORE_READ(task, signal, oom_mm) && (process->wait_status & 0x7f) == SIGKILL)
+		count(job, process, COUNTER_OOM_KILLS, 1);
+	leave_memory(process, process_key(task), job, task->mm, true);
 	one_less(job);
 }
 
@@ -458,6 +461,7 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 		return 0;
 	}
 	memory->pages[which] = now;
+	look_at_hugetlb(memory, job, mm);
 	account_memory(memory, job, virtual_bytes(mm));
 	if (is_empty(memory))
 		torn_down(memory, job);

@@ -51,12 +51,16 @@ static __always_inline bool is_memory(enum limited limited)
 	return limited <= LIMITED_VIRTUAL;
 }
 
-/* What a job that is being ended may still take: 0.2 % of its memory (256 KiB at least), a few processes. */
+/* What a job that is being ended may still take: 0.2 % of its limit, 256 KiB or calls at least; a few processes. */
 static __always_inline __u64 last_wish(enum limited limited, __u64 limit)
 {
-	if (!is_memory(limited))
+	__u64 least = SLACK_BYTES;
+
+	if (limited >= LIMITED_PROCESSES_TOTAL && limited <= LIMITED_THREADS)
 		return 16;
-	return limit >> 9 > SLACK_BYTES ? limit >> 9 : SLACK_BYTES;
+	if (limited == LIMITED_READ_CALLS || limited == LIMITED_WRITE_CALLS)
+		least = 256;
+	return limit >> 9 > least ? limit >> 9 : least;
 }
 
 /* Called with each new value of something that a limit can be set on. */

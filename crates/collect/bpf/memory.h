@@ -130,7 +130,11 @@ static __always_inline __s64 exact_count(struct mm_struct *mm, int which)
 /* Puts a new value in place; what changed goes into the job's sum, which is returned. */
 static __always_inline __s64 replace(__s64 *place, __s64 *sum, __s64 value)
 {
-	__s64 change = value - exchange(place, value);
+	__s64 change;
+
+	if (*(volatile __s64 *)place == value)
+		return *(volatile __s64 *)sum;
+	change = value - exchange(place, value);
 
 	return change ? (__s64)atomic_add(sum, change) + change : *(volatile __s64 *)sum;
 }
@@ -184,7 +188,8 @@ int announce_peak(struct job *job, __s64 rss, __s64 floor)
 /* Brings the sums up to date after the pages of an address space were changed. */
 int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 {
-	__s64 anonymous, common, own, swapped, unshared, sum, floor, held, swap, virtual_sum;
+	__s64 anonymous, shared, common, own, swapped, unshared, sum, floor, held, swap, virtual_sum;
+	__s64 anonymous_sum, unshared_sum, shared_sum;
 	struct control *control;
 
 	if (!memory || !job)
@@ -193,12 +198,15 @@ int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 	if (!control)
 		return 0;
 	anonymous = memory->pages[MM_ANONPAGES] * page_bytes;
-	common = (memory->pages[MM_FILEPAGES] + memory->pages[MM_SHMEMPAGES]) * page_bytes;
+	shared = memory->pages[MM_SHMEMPAGES] * page_bytes;
+	common = memory->pages[MM_FILEPAGES] * page_bytes + shared;
 	own = anonymous + common;
 	swapped = memory->pages[MM_SWAPENTS] * page_bytes;
 	unshared = anonymous > memory->inherited ? anonymous - memory->inherited : 0;
 	sum = replace(&memory->rss, &job->rss, own);
-	floor = replace(&memory->floor, &job->floor, unshared);
+	anonymous_sum = replace(&memory->anonymous, &job->anonymous, anonymous);
+	shared_sum = replace(&memory->shared, &job->shared, shared);
+	unshared_sum = replace(&memory->floor, &job->floor, unshared);
 	swap = replace(&memory->swap, &job->swap, swapped);
 	virtual_sum = replace(&memory->virtual_size, &job->virtual_size, virtual_size);
 
@@ -208,7 +216,7 @@ int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 	} else if (job->common_mm == memory->address) {
 		job->common = common;
 	}
-	floor += job->common;
+	floor = unshared_sum + job->common;
 	held = floor;
 	if (control->departures == job->departures)
 		held += control->unseen;
@@ -245,6 +253,10 @@ int account_memory(struct memory *memory, struct job *job, __s64 virtual_size)
 	if (sum > job->rss_peak) {
 		raise_to(&job->rss_peak, sum);
 		job->rss_peak_at = bpf_ktime_get_boot_ns();
+		job->spaces_at_peak = job->spaces;
+		job->anonymous_at_peak = anonymous_sum;
+		job->unshared_at_peak = unshared_sum;
+		job->shared_at_peak = shared_sum;
 		check(LIMITED_RSS_SUM, job, control, sum);
 		announce_peak(job, sum, floor);
 	}
@@ -256,6 +268,19 @@ static __always_inline __s64 virtual_bytes(struct mm_struct *mm)
 	return (__s64)mm->total_vm * page_bytes;
 }
 
+/* Huge pages of hugetlbfs are in no resident size, and no tracepoint tells of them. */
+static __always_inline void look_at_hugetlb(struct memory *memory, struct job *job,
+					    struct mm_struct *mm)
+{
+	__s64 bytes;
+
+	if (!bpf_core_field_exists(mm->hugetlb_usage))
+		return;
+	bytes = BPF_CORE_READ(mm, hugetlb_usage.counter) * page_bytes;
+	if (bytes != memory->hugetlb)
+		raise_to(&job->hugetlb_peak, replace(&memory->hugetlb, &job->hugetlb, bytes));
+}
+
 /* Reads all counters of an address space exactly. */
 static __always_inline void refresh_memory(struct memory *memory, struct job *job,
 					   struct mm_struct *mm)
@@ -264,6 +289,7 @@ static __always_inline void refresh_memory(struct memory *memory, struct job *jo
 	memory->pages[MM_ANONPAGES] = exact_count(mm, MM_ANONPAGES);
 	memory->pages[MM_SWAPENTS] = exact_count(mm, MM_SWAPENTS);
 	memory->pages[MM_SHMEMPAGES] = exact_count(mm, MM_SHMEMPAGES);
+	look_at_hugetlb(memory, job, mm);
 	account_memory(memory, job, virtual_bytes(mm));
 }
 
@@ -277,6 +303,9 @@ int forget_memory(struct memory *memory, struct job *job)
 	address = memory->address;
 	replace(&memory->rss, &job->rss, 0);
 	replace(&memory->floor, &job->floor, 0);
+	replace(&memory->anonymous, &job->anonymous, 0);
+	replace(&memory->shared, &job->shared, 0);
+	replace(&memory->hugetlb, &job->hugetlb, 0);
 	replace(&memory->swap, &job->swap, 0);
 	replace(&memory->virtual_size, &job->virtual_size, 0);
 	if (job->common_mm == memory->address) {
@@ -302,8 +331,11 @@ static __always_inline void enter_memory(struct process *process, __u64 process_
 		process->mm_id = memory->id;
 		return;
 	}
-	if (memory) /* the address of one that is gone, and is used again */
+	if (memory) { /* the address of one that is gone, and is used again */
+		if (memory->users)
+			atomic_add(&job->spaces, -1);
 		forget_memory(memory, job);
+	}
 	if (!space)
 		return;
 	__builtin_memset(&space->memory, 0, sizeof(space->memory));
@@ -320,17 +352,32 @@ static __always_inline void enter_memory(struct process *process, __u64 process_
 	if (!memory)
 		return;
 	process->mm_id = memory->id;
+	atomic_add(&job->spaces, 1);
 	if (forked)
 		memory->inherited = exact_count(mm, MM_ANONPAGES) * page_bytes;
 	refresh_memory(memory, job, mm);
 }
 
 /*
- * A process stops using its address space. If `mm` is given it still stands and its end is yet
- * to be followed; else it is already gone.
+ * What a process tells as its own: the peaks of the address space that was made for it, or that was
+ * left to it. Memory of who started it is not.
  */
-static __always_inline void leave_memory(struct process *process, struct job *job,
-					 struct mm_struct *mm)
+static __always_inline void keep_peaks(struct process *process, __u64 process_key,
+				       struct memory *memory)
+{
+	if (memory->process && memory->process != process_key)
+		return;
+	process->rss_peak = memory->rss_peak;
+	process->virtual_peak = memory->virtual_peak;
+	process->swap_peak = memory->swap_peak;
+}
+
+/*
+ * A process stops using its address space: it `ends`, or executes a program, which has one of its
+ * own. If `mm` is given it still stands and its end is yet to be followed; else it is already gone.
+ */
+static __always_inline void leave_memory(struct process *process, __u64 process_key,
+					 struct job *job, struct mm_struct *mm, bool ends)
 {
 	__u64 key = process->mm;
 	struct memory *memory;
@@ -342,14 +389,14 @@ static __always_inline void leave_memory(struct process *process, struct job *jo
 		return;
 	if (mm)
 		refresh_memory(memory, job, mm);
-	if (memory->rss_peak > process->rss_peak)
-		process->rss_peak = memory->rss_peak;
-	if (memory->virtual_peak > process->virtual_peak)
-		process->virtual_peak = memory->virtual_peak;
-	if (memory->swap_peak > process->swap_peak)
-		process->swap_peak = memory->swap_peak;
-	if (__sync_fetch_and_add(&memory->users, -1) != 1)
+	if (ends)
+		keep_peaks(process, process_key, memory);
+	if (__sync_fetch_and_add(&memory->users, -1) != 1) {
+		if (memory->process == process_key)
+			memory->process = 0;
 		return;
+	}
+	atomic_add(&job->spaces, -1);
 	atomic_add(&job->departures, 1);
 	if (mm)
 		memory->dying = 1;

@@ -2,14 +2,16 @@
 //!
 //! Without BPF weigh waits for all of its children, takes orphans for the job's, and reads what
 //! all that it has waited for have used: a helper must not be among them. It gets a process group
-//! of its own, so that what the terminal sends to the job's is not for it, and weigh's standard
-//! error. Refuses what the kernel refuses; that the program can not be executed shows by its ends
+//! of its own, so that what the terminal sends to the job's is not for it, weigh's standard error, and what else
+//! weigh was started with. Refuses what the kernel refuses; that the program can not be executed shows by its ends
 //! of the pipes being closed.
 
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+
+use crate::inherited;
 
 /// This very program.
 const ITSELF: &std::ffi::CStr = c"/proc/self/exe";
@@ -21,21 +23,14 @@ pub fn start_itself(arguments: &[OsString], input: &OwnedFd, output: &OwnedFd) -
         .collect::<Result<_, _>>()?;
     let words: Vec<*const libc::c_char> =
         words.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect();
-    // SAFETY: the structure is plain data; the calls only read and set a disposition. While the
-    // end of children is ignored the kernel reaps them, and counts them with nobody. After a fork
-    // only functions are called that may be; `words` ends with a null pointer and outlives them.
+    // SAFETY: after a fork only functions are called that may be; `words` ends with a null pointer and outlives them.
     unsafe {
-        let mut ignore: libc::sigaction = std::mem::zeroed();
-        let mut before: libc::sigaction = std::mem::zeroed();
-        ignore.sa_sigaction = libc::SIG_IGN;
-        if libc::sigaction(libc::SIGCHLD, &ignore, &mut before) != 0 {
-            return Err(io::Error::last_os_error());
-        }
         let between = libc::fork();
         if between == 0 {
             libc::setpgid(0, 0);
             if libc::fork() == 0 {
-                libc::sigaction(libc::SIGCHLD, &before, std::ptr::null_mut());
+                inherited::restore();
+                inherited::restore_mask();
                 if libc::dup2(input.as_raw_fd(), 0) == 0 && libc::dup2(output.as_raw_fd(), 1) == 1 {
                     libc::execv(ITSELF.as_ptr(), words.as_ptr());
                 }
@@ -43,14 +38,13 @@ pub fn start_itself(arguments: &[OsString], input: &OwnedFd, output: &OwnedFd) -
             }
             libc::_exit(0);
         }
-        let failed = (between < 0).then(io::Error::last_os_error);
-        if failed.is_none() {
-            // Ends with ECHILD when it is gone.
-            while libc::waitpid(between, std::ptr::null_mut(), 0) == -1
-                && *libc::__errno_location() == libc::EINTR
-            {}
+        if between < 0 {
+            return Err(io::Error::last_os_error());
         }
-        libc::sigaction(libc::SIGCHLD, &before, std::ptr::null_mut());
-        failed.map_or(Ok(()), Err)
+        // The ends of children stay heard of meanwhile: the command may be the next of them.
+        while libc::waitpid(between, std::ptr::null_mut(), 0) == -1
+            && *libc::__errno_location() == libc::EINTR
+        {}
+        Ok(())
     }
 }

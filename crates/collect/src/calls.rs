@@ -11,11 +11,13 @@ mod counting;
 mod functions;
 pub(crate) mod join;
 mod layout;
+mod looking;
 mod names;
 mod placing;
 mod price;
 pub mod shim;
 mod standby;
+mod under_way;
 mod writes;
 
 use std::cell::RefCell;
@@ -48,6 +50,7 @@ use standby::Standby;
 pub use attaching::ANYTHING;
 pub use counting::Counters;
 pub use functions::{Border, BorderFunction, Borders, Functions, function_probes, probe_cost};
+pub use looking::ThreadCredentials;
 pub use names::{STORES, name};
 pub use writes::FollowWrites;
 
@@ -127,6 +130,8 @@ pub struct KernelCalls {
     tells_all: bool,
     cost: Option<CallCost>,
     last_serial: u32,
+    /// When a process that ran already was taken in.
+    joined_ns: Option<u64>,
     placing: Placing,
 }
 
@@ -264,6 +269,7 @@ impl KernelCalls {
             tells_all: telling.later,
             cost: None,
             last_serial: 0,
+            joined_ns: None,
             placing,
         };
         calls.find_packet_counts();
@@ -330,6 +336,7 @@ impl KernelCalls {
     /// it makes.
     pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
         let before = self.tally().threads;
+        self.joined_ns = Some(crate::clock::monotonic_ns());
         join::process(&self.skeleton.progs.member__join, pid)
             .map_err(|error| bpf("joining a process")(error.into()))?;
         match self.tally().threads > before {

@@ -234,6 +234,17 @@ impl JobCgroup {
         }
     }
 
+    /// Shared memory and files in memory that are charged to the group now, mapped or not, if the kernel counts them.
+    pub fn shared_bytes(&self) -> Option<u64> {
+        procfs::number_after(&fs::read(self.path.join("memory.stat")).ok()?, b"shmem ")
+    }
+
+    /// How many of its processes the kernel has killed for want of memory, if it counts them.
+    pub fn oom_kills(&self) -> Option<u64> {
+        let name = if self.is_v2 { "memory.events" } else { "memory.oom_control" };
+        procfs::number_after(&fs::read(self.path.join(name)).ok()?, b"oom_kill ")
+    }
+
     /// Removes the group. An ended process leaves it a moment after its parent knows, so this
     /// tries for some milliseconds; a group that is still used is left as it is.
     pub fn remove(mut self) -> Result<(), CgroupError> {

@@ -3,8 +3,8 @@
 //!
 //! The kernel gives a thread its delay counters when the thread is made, and only while the
 //! switch is on: take the guard before the job is started. The switch is machine-wide, so several
-//! weighs share a lock file; the last one that lets go restores what the first one found. A weigh
-//! that was killed leaves the switch on until the next one has used it. Needs root.
+//! weighs share a lock file; the last one that lets go restores what the first one found. What a weigh
+//! that was killed has left on, the next weigh restores, whatever it is to do. Needs root.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -50,6 +50,21 @@ pub fn is_on() -> Result<bool, DelaysError> {
 /// Switches delay accounting on until the guard, and those of all other weighs, are dropped.
 pub fn enable_while() -> Result<DelaysGuard, DelaysError> {
     DelaysGuard::take(Path::new(SYSCTL), Path::new(LOCK))
+}
+
+/// Restores what a weigh that was killed has left on, if no other one needs it.
+pub fn restore_abandoned() {
+    restore_left(Path::new(SYSCTL), Path::new(LOCK));
+}
+
+fn restore_left(switch: &Path, lock_path: &Path) {
+    let mut options = OpenOptions::new();
+    let lock = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(lock_path);
+    if let Ok(lock) = lock
+        && lock.metadata().is_ok_and(|about| about.len() > 0)
+    {
+        drop(DelaysGuard { switch: switch.to_owned(), lock });
+    }
 }
 
 /// How the collector fares, given whether the switch is on.
@@ -187,6 +202,26 @@ mod tests {
         std::fs::write(&place.lock, "0").unwrap();
         drop(place.take());
         assert!(!place.is_on());
+    }
+
+    #[test]
+    fn what_a_killed_one_left_on_is_restored_by_any_other() {
+        let place = place("0\n");
+        restore_left(&place.switch, &place.lock);
+        assert!(!place.lock.exists(), "nothing was left");
+        // Killed, it restores nothing; its lock is gone with it.
+        let killed = place.take();
+        let living = place.take();
+        restore_left(&place.switch, &place.lock);
+        assert!(place.is_on(), "others hold it");
+        let DelaysGuard { lock, .. } = &killed;
+        flock(lock, FlockOperation::Unlock).unwrap();
+        std::mem::forget(killed);
+        flock(&living.lock, FlockOperation::Unlock).unwrap();
+        std::mem::forget(living);
+        restore_left(&place.switch, &place.lock);
+        assert!(!place.is_on());
+        assert_eq!(std::fs::read_to_string(&place.lock).unwrap(), "");
     }
 
     #[test]

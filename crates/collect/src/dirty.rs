@@ -16,7 +16,7 @@ const BYTES_OF_AN_ENTRY: u64 = 4 << 12;
 /// On a machine that lets hardly anything be dirty: 32 of the largest folios of x86.
 const LEAST: u64 = 1024;
 /// A table is so small a part of what its control group may have.
-const PART_OF_A_GROUP: u64 = 16;
+const PART_OF_A_GROUP: u64 = 32;
 /// What the kernel has of each entry besides key and value.
 const ENTRY_HEAD: u64 = 64;
 
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_control_group_pays_a_part_of_its_limit() {
-        assert_eq!(room(GIGABYTE, Some(128 << 20), 1048, MOST), 8004);
-        assert_eq!(room(GIGABYTE, Some(128 << 20), 232, MOST), 36157);
+        assert_eq!(room(GIGABYTE, Some(256 << 20), 1048, MOST), 8004);
+        assert_eq!(room(GIGABYTE, Some(256 << 20), 232, MOST), 36157);
         assert_eq!(room(100 << 20, Some(GIGABYTE), 1048, MOST), 6400);
         assert_eq!(room(GIGABYTE, Some(1), 1048, MOST), 1024);
     }

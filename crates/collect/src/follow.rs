@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Instant;
 
@@ -88,6 +89,11 @@ pub trait Follow {
 
     /// Variables that the command's environment has to hold besides weigh's own.
     fn variables(&self) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
+    /// Folders that were made for the command's programs: they are weigh's, not the job's.
+    fn own_folders(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
@@ -178,6 +184,11 @@ pub trait Follow {
     /// From now on whoever forks is killed.
     fn set_killing(&mut self) -> Result<(), FollowError> {
         Ok(())
+    }
+
+    /// Follows the job no longer, and stops nobody: what is known stays known, and children are still waited for.
+    fn let_go(&mut self) {
+        let _ = self.release();
     }
 
     /// How the collectors on this side fare.

@@ -2,13 +2,16 @@
 //!
 //! A thread of its own scans the directories with `getdents64` and `statx`: allocated space
 //! (blocks, so that holes are free), hard links once, other mounts and what lies behind symbolic
-//! links not. A scan that took t seconds is followed by a pause of at least 100 t, so that scans
-//! take at most 1 % of one CPU; the thread has the lowest priority. Emits [`Scan`]s and their
-//! [`Peak`]; what happens between two scans is not seen. Files that vanish meanwhile are normal;
-//! directories that can not be read are counted and named.
+//! links not. The first scan begins at once; the next ones follow at a distance that grows with the
+//! age of the job, up to 0.1 s, and take at most 1 % of one CPU; the thread has the lowest priority.
+//! Where there is a limit they follow at 20 ms at most and take up to a fifth of a CPU. Emits [`Scan`]s
+//! and their [`Peak`]; what happens between two scans is not seen: no tracepoint of the kernel tells
+//! of space that any file system allocates or frees. Files that vanish meanwhile are normal;
+//! directories that cannot be read are counted and named. What weigh itself writes is left out, by
+//! device and inode.
 //!
-//! Nobody ever waits for the file system but this thread: a hung network mount leaves the thread
-//! behind and the caller goes on.
+//! Nobody waits for the file system but this thread, except for the first scan, some milliseconds: a
+//! hung network mount leaves the thread behind and the caller goes on.
 
 mod walk;
 
@@ -20,13 +23,20 @@ use std::time::{Duration, Instant};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
-/// A scan that took t is followed by a pause of this many t.
-const PAUSE_PER_SCAN: u32 = 100;
+/// Scans take at most one part in so many of a CPU; with a limit on them, as other looks do.
+const PART_OF_CPU: (u32, u32) = (100, 5);
+/// And of the time at most one part in so many, for most of a scan of a slow file system is waiting.
+const PART_OF_TIME: u32 = 10;
+/// From the start of one scan to the start of the next: the least, the most that is meant, and the most with a limit.
+const APART: (Duration, Duration, Duration) =
+    (Duration::from_millis(5), Duration::from_millis(100), Duration::from_millis(20));
+/// The distance grows by one part in so many of the time since the start.
+const PART_OF_AGE: u32 = 250;
 
-/// Why a directory can not be watched.
+/// Why a directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum FootprintError {
-    /// It can not be opened.
+    /// It cannot be opened.
     #[error("cannot watch {path}: {source}")]
     Open {
         /// The directory.
@@ -39,11 +49,30 @@ pub enum FootprintError {
     Thread(std::io::Error),
 }
 
+/// A file or directory, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The device, as stat(2) has it.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+}
+
+impl FileIdentity {
+    /// Of what has such a description.
+    pub fn of(metadata: &std::fs::Metadata) -> FileIdentity {
+        use std::os::unix::fs::MetadataExt as _;
+        FileIdentity { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
 /// The result of one scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     /// Space allocated for the files and directories below the watched ones.
     pub bytes: u64,
+    /// What of it is of files that are younger than the scanner, as far as the file system tells.
+    pub new_bytes: u64,
     /// How many of them there are.
     pub files: u64,
     /// Directories and files that could not be looked at.
@@ -68,10 +97,24 @@ pub struct TimedScan {
 pub struct Peak {
     /// Greatest space.
     pub bytes: u64,
+    /// Greatest space beyond what was there before.
+    pub growth: u64,
     /// Greatest number of files.
     pub files: u64,
     /// Scans made.
     pub scans: u64,
+    /// The longest time from the start of one scan to the end of the next.
+    pub apart: Duration,
+}
+
+/// What was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Baseline {
+    /// The space of it.
+    pub bytes: u64,
+    /// Whether all of it was looked at before the command began. If not, files that the file system says to be older
+    /// than the command are in it as large as they were when they were met.
+    pub is_before: bool,
 }
 
 /// What the scanner leaves behind.
@@ -79,6 +122,8 @@ pub struct Peak {
 pub struct FootprintReport {
     /// Greatest values; `None` if no scan was ever completed.
     pub peak: Option<Peak>,
+    /// What was there before; `None` if no scan was ever completed.
+    pub baseline: Option<Baseline>,
     /// The last scan.
     pub latest: Option<TimedScan>,
     /// Whether the last scan was made at the end.
@@ -87,18 +132,26 @@ pub struct FootprintReport {
     pub status: CollectorStatus,
 }
 
-/// When to scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// Pause before the first scan.
-    pub first_after: Duration,
-    /// Least time from the start of one scan to the start of the next.
-    pub at_least: Duration,
+/// How often to scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// At growing distance, with the lowest priority.
+    #[default]
+    Relaxed,
+    /// For a limit: often enough to act in time, if scans are short.
+    Limited,
 }
 
-impl Default for Pace {
-    fn default() -> Self {
-        Pace { first_after: Duration::from_millis(500), at_least: Duration::from_secs(1) }
+impl Pace {
+    /// From the start of a scan to the start of the next.
+    fn distance(self, age: Duration, used: Duration, took: Duration) -> Duration {
+        let (least, most, most_limited) = APART;
+        let (part, most) = match self {
+            Pace::Relaxed => (PART_OF_CPU.0, most),
+            Pace::Limited => (PART_OF_CPU.1, most_limited),
+        };
+        let meant = (age / PART_OF_AGE).clamp(least, most);
+        meant.max(used * part).max(took * PART_OF_TIME.min(part))
     }
 }
 
@@ -113,6 +166,8 @@ struct State {
     order: Order,
     latest: Option<TimedScan>,
     peak: Option<Peak>,
+    baseline: Option<Baseline>,
+    has_begun: bool,
     is_final_done: bool,
 }
 
@@ -137,14 +192,21 @@ pub struct FootprintScanner {
 }
 
 impl FootprintScanner {
-    /// Starts watching `roots`. A directory named twice, or one inside another, is counted once.
-    pub fn start(roots: &[PathBuf], pace: Pace) -> Result<FootprintScanner, FootprintError> {
-        let walker = walk::Walker::open(roots)?;
+    /// Starts watching `roots`, without what is `excluded`. A directory named twice, or one inside
+    /// another, is counted once. The first scan begins at once.
+    pub fn start(
+        roots: &[PathBuf],
+        excluded: &[FileIdentity],
+        pace: Pace,
+    ) -> Result<FootprintScanner, FootprintError> {
+        let walker = walk::Walker::open(roots, excluded)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 order: Order::Periodic,
                 latest: None,
                 peak: None,
+                baseline: None,
+                has_begun: false,
                 is_final_done: false,
             }),
             changed: Condvar::new(),
@@ -157,6 +219,14 @@ impl FootprintScanner {
             .spawn(move || scan_until_told(&walker, pace, &theirs))
             .map_err(FootprintError::Thread)?;
         Ok(FootprintScanner { shared, roots: roots.to_vec() })
+    }
+
+    /// What is measured is about to begin: waits for the first scan, which finds what was there
+    /// before, no longer than `budget`.
+    pub fn begin(&self, budget: Duration) {
+        let not_yet = |state: &mut State| state.latest.is_none();
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), budget, not_yet);
+        waited.unwrap_or_else(PoisonError::into_inner).0.has_begun = true;
     }
 
     /// The directories that are watched.
@@ -172,6 +242,11 @@ impl FootprintScanner {
     /// The greatest values so far; `None` before the first scan is complete.
     pub fn peak(&self) -> Option<Peak> {
         self.shared.lock().peak
+    }
+
+    /// What was there before; `None` before the first scan is complete.
+    pub fn baseline(&self) -> Option<Baseline> {
+        self.shared.lock().baseline
     }
 
     /// Makes a last scan if the ones before let expect that it takes no longer than `budget`, and
@@ -192,9 +267,11 @@ impl FootprintScanner {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        let (peak, latest, is_final) = (state.peak, state.latest.clone(), state.is_final_done);
+        let (peak, baseline, is_final) = (state.peak, state.baseline, state.is_final_done);
+        let latest = state.latest.clone();
         drop(state);
-        FootprintReport { status: status(latest.as_ref(), is_final, asked), peak, latest, is_final }
+        let status = status(latest.as_ref(), is_final, asked);
+        FootprintReport { peak, baseline, latest, is_final, status }
     }
 }
 
@@ -238,19 +315,30 @@ fn status(latest: Option<&TimedScan>, is_final: bool, asked: Instant) -> Collect
 
 /// The thread's life.
 fn scan_until_told(walker: &walk::Walker, pace: Pace, shared: &Shared) {
-    lower_priority();
-    let mut next = Instant::now() + pace.first_after;
+    let started = Instant::now();
+    let (mut next, mut is_courteous) = (started, false);
     while let Some(order) = wait_for_turn(shared, next) {
-        let begun = Instant::now();
+        let (begun, used) = (Instant::now(), cpu_time());
         if let Some(scan) = walker.scan(&shared.interrupt) {
             let took = begun.elapsed();
             record(shared, TimedScan { scan, begun, took }, order);
-            next = begun + (took * (PAUSE_PER_SCAN + 1)).max(pace.at_least);
+            let used = cpu_time().saturating_sub(used);
+            next = begun + pace.distance(started.elapsed(), used, took);
         }
         if order == Order::Final {
             return;
         }
+        // The first scan is waited for.
+        if pace == Pace::Relaxed && !std::mem::replace(&mut is_courteous, true) {
+            lower_priority();
+        }
     }
+}
+
+/// CPU time of the calling thread.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// Sleeps until `next` or an order; `None` if there is nothing to do any more.
@@ -274,10 +362,17 @@ fn wait_for_turn(shared: &Shared, next: Instant) -> Option<Order> {
 fn record(shared: &Shared, timed: TimedScan, order: Order) {
     let mut state = shared.lock();
     let before = state.peak.unwrap_or_default();
+    let scan = &timed.scan;
+    let is_before = !state.has_begun;
+    let first = Baseline { bytes: scan.bytes - scan.new_bytes, is_before };
+    let baseline = *state.baseline.get_or_insert(first);
+    let since = state.latest.as_ref().map_or(timed.begun, |last| last.begun);
     state.peak = Some(Peak {
-        bytes: before.bytes.max(timed.scan.bytes),
-        files: before.files.max(timed.scan.files),
+        bytes: before.bytes.max(scan.bytes),
+        growth: before.growth.max(scan.bytes.saturating_sub(baseline.bytes)),
+        files: before.files.max(scan.files),
         scans: before.scans + 1,
+        apart: before.apart.max((timed.begun + timed.took).saturating_duration_since(since)),
     });
     state.latest = Some(timed);
     state.is_final_done = order == Order::Final;
@@ -305,7 +400,7 @@ fn lower_priority() {
 /// One scan at once, by the calling thread: for tests and for programs that need no series.
 pub fn scan_once(roots: &[PathBuf]) -> Result<Scan, FootprintError> {
     let never = AtomicBool::new(false);
-    Ok(walk::Walker::open(roots)?.scan(&never).expect("nobody interrupts it"))
+    Ok(walk::Walker::open(roots, &[])?.scan(&never).expect("nobody interrupts it"))
 }
 
 fn open_error(path: &Path, source: rustix::io::Errno) -> FootprintError {

@@ -50,6 +50,25 @@ pub fn process_name(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
 }
 
+/// How many processes this machine's kernel has killed for want of memory since it was started, if it counts them.
+pub fn oom_kills() -> Option<u64> {
+    let text = procfs::read("/proc/vmstat").ok()?;
+    procfs::number_after(&text, b"oom_kill ")
+}
+
+/// Whether a process has ended and only its parent has not asked for it yet (a zombie): all of its threads have. A
+/// process whose first thread alone has ended runs on.
+pub fn has_ended(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let has_thread_ended = |thread: std::fs::DirEntry| {
+        let stat = procfs::read(thread.path().join("stat")).unwrap_or_default();
+        // Behind the name, which may hold anything.
+        let behind = stat.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
+        matches!(stat.get(behind), Some(b'Z' | b'X') | None)
+    };
+    threads.flatten().all(has_thread_ended)
+}
+
 /// The user this process runs as.
 pub fn current_user() -> String {
     user_name(rustix::process::getuid().as_raw())

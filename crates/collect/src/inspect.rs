@@ -20,6 +20,16 @@ const OPEN_FILES: usize = 50;
 
 /// Looks at thread `tid` of process `pid`.
 pub fn inspect(pid: u32, tid: u32) -> Offender {
+    look_at(pid, tid, true)
+}
+
+/// Looks at a process that runs on meanwhile, without its mappings: the kernel would count its pages first, which takes
+/// long where there are many.
+pub fn inspect_briefly(pid: u32) -> Offender {
+    look_at(pid, pid, false)
+}
+
+fn look_at(pid: u32, tid: u32, with_mappings: bool) -> Offender {
     let mut unreadable = Vec::new();
     let mut read = |path: String| match procfs::read(&path) {
         Ok(text) => text,
@@ -30,7 +40,10 @@ pub fn inspect(pid: u32, tid: u32) -> Offender {
     };
     let name = read(format!("/proc/{pid}/task/{tid}/comm"));
     let command = procfs::parse_cmdline(&read(format!("/proc/{pid}/cmdline")));
-    let smaps = read(format!("/proc/{pid}/smaps"));
+    let smaps = match with_mappings {
+        true => read(format!("/proc/{pid}/smaps")),
+        false => Vec::new(),
+    };
     let kernel_stack = parse_kernel_stack(&read(format!("/proc/{pid}/task/{tid}/stack")));
     let open_files = open_files(pid).unwrap_or_else(|error| {
         unreadable.push(error.to_string());

@@ -9,6 +9,7 @@ mod beside_traced;
 mod calls;
 mod file_system;
 mod follow;
+pub mod last_look;
 mod layout;
 mod library;
 mod told;
@@ -24,7 +25,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 
 use crate::calls::join;
-use crate::job::{JobError, bpf, forever};
+use crate::job::{JobError, Owner, bpf, forever};
 use crate::optional::Offers;
 use crate::preload::LibraryFiles;
 use crate::table::{READING, each_entry};
@@ -38,6 +39,7 @@ pub use calls::name;
 pub(crate) use calls::{NUMBERS, kind as call_kind, short};
 pub use file_system::{FileSystem, FileSystemError};
 pub use follow::{FollowIo, MAPPED_WRITTEN, qualities};
+pub(crate) use layout::unix_names;
 pub use library::LibraryIo;
 pub(crate) use library::SharedJob;
 pub use told::{Kept, Told};
@@ -76,7 +78,7 @@ enum Whose {
     /// A command or a process, and what they start.
     Job,
     /// The same, of a user without rights.
-    Owner(u32),
+    Owner(Owner),
     /// Everybody, on one file system.
     Everybody { device: u32 },
     /// A command with a library in its programs that counts, too: what it does not answer for.
@@ -119,7 +121,7 @@ impl KernelIo {
 
     /// The same for a user who has no rights of his own: of processes that have gained rights he
     /// is told sums, and of all others' files their names as far as these processes see them.
-    pub fn open_as(telling: Telling, apart: Apart, owner: u32) -> Result<KernelIo, JobError> {
+    pub fn open_as(telling: Telling, apart: Apart, owner: Owner) -> Result<KernelIo, JobError> {
         KernelIo::open_for(telling, apart, Whose::Owner(owner))
     }
 
@@ -152,7 +154,10 @@ impl KernelIo {
             constants.by_thread = apart == Apart::Threads;
             match whose {
                 Whose::Job => {}
-                Whose::Owner(owner) => (constants.has_owner, constants.owner) = (1, owner),
+                Whose::Owner(owner) => {
+                    constants.has_owner = 1;
+                    (constants.owner, constants.owner_group) = (owner.uid, owner.gid);
+                }
                 Whose::Everybody { device } => constants.only_device = device,
                 Whose::Beside(files) => {
                     constants.has_marks = true;

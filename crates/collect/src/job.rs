@@ -90,6 +90,16 @@ pub struct KernelJob {
     parts: Parts,
     control: types::control,
     holds_forks: bool,
+    checks_calls: bool,
+}
+
+/// Which limits stop or end the job. What is in the way of all calls of the machine is there for these only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Enforced {
+    /// Any: then forks can be kept from beginning.
+    pub any: bool,
+    /// Such as are checked at the end of each system call.
+    pub of_calls: bool,
 }
 
 /// Limits that a fork can cross.
@@ -135,11 +145,19 @@ fn run_iterator(link: &Link) -> Result<(), JobError> {
     Ok(())
 }
 
+/// A user without rights, for whom a job is followed: as it was when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
 impl KernelJob {
-    /// Loads and attaches the programs. Nothing is followed until it is armed. `may_end` says
-    /// whether a limit may have to be enforced: only then is there what keeps forks from beginning.
-    pub fn open(wanted: Wanted, may_end: bool) -> Result<KernelJob, JobError> {
-        KernelJob::open_for(wanted, may_end, None)
+    /// Loads and attaches the programs. Nothing is followed until it is armed.
+    pub fn open(wanted: Wanted, enforced: Enforced) -> Result<KernelJob, JobError> {
+        KernelJob::open_for(wanted, enforced, None)
     }
 
     /// The same for a user who has no rights of his own, if one is named: whom he may not signal
@@ -148,11 +166,11 @@ impl KernelJob {
     /// the machine for him.
     pub fn open_for(
         wanted: Wanted,
-        may_end: bool,
-        owner: Option<u32>,
+        enforced: Enforced,
+        owner: Option<Owner>,
     ) -> Result<KernelJob, JobError> {
         requirements::check()?;
-        let may_end = may_end && owner.is_none();
+        let may_end = enforced.any && owner.is_none();
         complaints::collect();
         let offers = Offers::of_this_kernel();
         let mut parts = Parts::new(wanted);
@@ -161,10 +179,13 @@ impl KernelJob {
             constants.page_bytes = rustix::param::page_size() as u32;
             constants.cpus = requirements::possible_cpus();
             constants.has_owner = owner.is_some().into();
-            constants.owner = owner.unwrap_or(0);
+            constants.owner = owner.map_or(0, |owner| owner.uid);
+            constants.owner_group = owner.map_or(0, |owner| owner.gid);
         }
         let needs_call = !offers.function("bpf_send_signal_task");
         open.progs.on_call.set_autoload(may_end && needs_call && offers.tracepoint("sys_enter"));
+        let checks_calls = may_end && enforced.of_calls && offers.tracepoint("sys_exit");
+        open.progs.on_call_end.set_autoload(checks_calls);
         parts.choose(&mut open.progs, &offers);
         let mut skeleton = open.load().map_err(bpf("load"))?;
         find_cpu_offsets(&mut skeleton)?;
@@ -195,6 +216,7 @@ impl KernelJob {
             parts,
             control,
             holds_forks,
+            checks_calls: false,
         })
     }
 
@@ -204,10 +226,21 @@ impl KernelJob {
         let maps = &self.skeleton.maps;
         // Where one goes meanwhile, the kernel begins with the first again.
         let keys: BTreeSet<Vec<u8>> = maps.processes.keys().collect();
-        keys.iter()
-            .filter_map(|key| maps.processes.lookup(key, MapFlags::ANY).ok().flatten())
-            .filter_map(|value| weigh_parse::job::process(&value, started))
-            .collect()
+        keys.iter().filter_map(|key| self.process(key, started)).collect()
+    }
+
+    /// A process as it is now.
+    fn process(&self, key: &[u8], started: u64) -> Option<ProcessEnd> {
+        let maps = &self.skeleton.maps;
+        let value = maps.processes.lookup(key, MapFlags::ANY).ok().flatten()?;
+        let mut process = weigh_parse::job::process(&value, started)?;
+        let (mm, id) = weigh_parse::job::address_space(&value)?;
+        let memory = maps.memories.lookup(&mm.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        let memory: Option<types::memory> = memory.and_then(|value| layout::from_bytes(&value));
+        if let Some(memory) = memory.filter(|m| m.id == id && process.ended_ns.is_none()) {
+            layout::set_peaks(&mut process, key, &memory);
+        }
+        Some(process)
     }
 
     fn read_job(&self) -> JobReading {
@@ -229,6 +262,17 @@ impl KernelJob {
             .flatten()
             .and_then(|value| layout::from_bytes(&value))
             .unwrap_or_default()
+    }
+
+    /// From now on limits of I/O are checked at the end of each call, if that was wanted and works.
+    fn check_calls(&mut self) -> bool {
+        let program = &self.skeleton.progs.on_call_end;
+        if !self.checks_calls && program.autoload() {
+            let link = program.attach();
+            self.checks_calls = link.is_ok();
+            self.links.extend(link);
+        }
+        self.checks_calls
     }
 
     /// From now on forks of the job that a limit forbids do not begin, on a kernel that can not stop
@@ -316,6 +360,9 @@ impl Follow for KernelJob {
         };
         for (metric, limit, warning) in limits {
             if let Some(limited) = Limited::of_metric(metric) {
+                if limited.is_of_calls() && !(hold != Hold::Not && self.check_calls()) {
+                    continue;
+                }
                 let index = limited as usize;
                 self.control.limits[index] = (*limit as u64).max(1);
                 self.control.warnings[index] = *warning as u64;

@@ -7,7 +7,9 @@ use std::mem::size_of;
 
 use weigh_parse::job::whole;
 use weigh_schema::CounterValues;
-use weigh_schema::event::{FileKey, JobReading, MemoryReading, Population};
+use weigh_schema::event::{
+    FileKey, JobReading, MemoryParts, MemoryReading, Population, ProcessEnd,
+};
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -36,7 +38,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )+ };
 }
-plain!(job, thread, control);
+plain!(job, thread, control, memory);
 
 /// The bytes of a value, for a map.
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
@@ -63,17 +65,39 @@ pub(crate) fn reading(job: &types::job, now: u64) -> JobReading {
             threads_peak: job.threads_peak,
         },
         memory: MemoryReading {
+            spaces: whole(job.spaces),
             rss_sum: whole(job.rss),
             rss_sum_peak: whole(job.rss_peak),
             rss_sum_peak_at_ns: job.rss_peak_at.saturating_sub(job.started),
+            spaces_at_peak: whole(job.spaces_at_peak),
+            parts_at_peak: Some(parts(job)),
             floor: whole(job.floor + job.common),
             floor_peak: whole(job.floor_peak),
+            likely_peak: whole(job.held_peak),
             process_peak: whole(job.process_peak),
             swap: whole(job.swap),
             swap_peak: whole(job.swap_peak),
             virtual_size: whole(job.virtual_size),
             virtual_peak: whole(job.virtual_peak),
+            hugetlb_peak: whole(job.hugetlb_peak),
         },
+    }
+}
+
+/// Of what the greatest sum was made. The sums of several CPUs are read one after the other: what is left is files'.
+fn parts(job: &types::job) -> MemoryParts {
+    let (anonymous, shared) = (whole(job.anonymous_at_peak), whole(job.shared_at_peak));
+    let file = whole(job.rss_peak).saturating_sub(anonymous + shared);
+    MemoryParts { anonymous, unshared: whole(job.unshared_at_peak).min(anonymous), shared, file }
+}
+
+/// The peaks of a living process: of its address space, if that is its own.
+pub(crate) fn set_peaks(process: &mut ProcessEnd, key: &[u8], memory: &types::memory) {
+    let owner = memory.process.to_ne_bytes();
+    if memory.process == 0 || owner == key {
+        process.rss_peak_bytes = whole(memory.rss_peak);
+        process.virtual_peak_bytes = whole(memory.virtual_peak);
+        process.swap_peak_bytes = whole(memory.swap_peak);
     }
 }
 

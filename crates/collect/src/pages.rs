@@ -6,8 +6,8 @@
 //! sizes. Frame numbers need CAP_SYS_ADMIN; without it the sum of the processes' proportional
 //! shares (`smaps_rollup`) takes their place, which is the union only if nobody outside shares.
 //!
-//! The processes run on meanwhile unless the caller has stopped them: the look is as instant as
-//! its duration is short. Left out, as in the kernel's resident size: the zero page, huge pages of
+//! Processes of one address space are looked at once. They run on meanwhile unless the caller has
+//! stopped them: the look is as instant as its duration is short. Left out, as in the kernel's resident size: the zero page, huge pages of
 //! hugetlbfs, memory of devices. Processes that vanish meanwhile are normal and count as nothing.
 
 mod bitmap;
@@ -23,6 +23,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
 use crate::procfs::{self, MapEntry, ProcError};
+use crate::spaces;
 use bitmap::FrameSet;
 use zero::ZeroFrames;
 
@@ -48,6 +49,8 @@ pub struct PageCount {
     pub reason: Option<String>,
     /// Processes looked at.
     pub processes: usize,
+    /// Address spaces that they have.
+    pub spaces: usize,
     /// Processes that had ended.
     pub vanished: usize,
     /// How long it took.
@@ -99,42 +102,42 @@ impl PageCounter {
     /// Looks at the pages of `pids` now.
     pub fn count(&mut self, pids: &[u32]) -> Result<PageCount, PagesError> {
         let begun = Instant::now();
-        match self.count_frames(pids) {
-            Ok(mut count) => {
-                count.took = begun.elapsed();
-                Ok(count)
+        let spaces = Spaces::of(pids);
+        let (read, method, reason) = match self.count_frames(&spaces) {
+            Ok(read) => (read, Method::Frames, None),
+            Err(error) => {
+                let reason = format!("sum of proportional shares (Pss): {error}");
+                (proportional(&spaces)?, Method::Proportional, Some(reason))
             }
-            Err(error) => proportional(pids, error.to_string(), begun),
-        }
-    }
-
-    fn count_frames(&mut self, pids: &[u32]) -> Result<PageCount, PagesError> {
-        let page = rustix::param::page_size() as u64;
-        self.frames.clear();
-        let (mut resident, mut vanished) = (0, 0);
-        for &pid in pids {
-            match self.process(pid, page) {
-                Ok(pages) => resident += pages,
-                Err(PagesError::Proc(error)) if error.is_gone() => vanished += 1,
-                Err(error) => return Err(error),
-            }
-        }
+        };
         Ok(PageCount {
-            union_bytes: self.frames.len() * page,
-            rss_sum_bytes: resident * page,
-            method: Method::Frames,
-            reason: None,
-            processes: pids.len() - vanished,
-            vanished,
-            took: Duration::ZERO,
+            union_bytes: read.union_bytes,
+            rss_sum_bytes: read.rss_sum_bytes,
+            method,
+            reason,
+            processes: pids.len() - read.vanished,
+            spaces: read.spaces,
+            vanished: read.vanished,
+            took: begun.elapsed(),
         })
     }
 
-    /// Adds the frames of one process; returns how many pages it has resident.
-    fn process(&mut self, pid: u32, page: u64) -> Result<u64, PagesError> {
+    fn count_frames(&mut self, spaces: &Spaces) -> Result<Read, PagesError> {
+        let page = rustix::param::page_size() as u64;
+        self.frames.clear();
+        let mut read = spaces.read(|tid| Ok(self.process(tid, page)?.map(|n| (n * page, 0))))?;
+        read.union_bytes = self.frames.len() * page;
+        Ok(read)
+    }
+
+    /// Adds the frames of one process; returns how many pages it has resident, none if it has no memory any more.
+    fn process(&mut self, pid: u32, page: u64) -> Result<Option<u64>, PagesError> {
         let path = format!("/proc/{pid}/pagemap");
         let failed = |source| ProcError::Read { path: path.clone().into(), source };
         let maps = procfs::parse_maps(&procfs::read_of(pid, "maps")?);
+        if maps.is_empty() {
+            return Ok(None);
+        }
         let pagemap = File::open(&path).map_err(failed)?;
         let mut resident = 0;
         let mut budget = PAGES_WITHOUT_SCAN;
@@ -149,7 +152,7 @@ impl PageCounter {
             budget = budget.checked_sub(pages).ok_or(PagesError::TooLarge(pid, pages))?;
             resident += self.range(pid, &pagemap, map.start / page, map.end / page)?;
         }
-        Ok(resident)
+        Ok(Some(resident))
     }
 
     fn range(&mut self, pid: u32, file: &File, first: u64, end: u64) -> Result<u64, PagesError> {
@@ -218,35 +221,62 @@ fn is_counted(map: &MapEntry) -> bool {
     !is_special && !is_hugetlb && !is_device
 }
 
-fn proportional(pids: &[u32], why: String, begun: Instant) -> Result<PageCount, PagesError> {
-    let (mut union_bytes, mut rss_sum_bytes, mut vanished) = (0, 0, 0);
-    for &pid in pids {
-        let text = match procfs::read_of(pid, "smaps_rollup") {
-            Ok(text) => text,
-            Err(error) if error.is_gone() => {
-                vanished += 1;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        // A process without an address space any more has an empty file.
-        match procfs::parse_smaps_rollup(&text) {
-            Some((rss, pss)) => {
-                union_bytes += pss;
-                rss_sum_bytes += rss;
-            }
-            None => vanished += 1,
+fn proportional(spaces: &Spaces) -> Result<Read, PagesError> {
+    // A process without an address space any more has an empty file.
+    spaces.read(|tid| Ok(procfs::parse_smaps_rollup(&procfs::read_of(tid, "smaps_rollup")?)))
+}
+
+/// The address spaces of some processes. Frames would be counted once anyway; proportional shares and resident sizes
+/// would not.
+struct Spaces {
+    /// By the numbers of the threads by which they can be looked at, one list for each.
+    each: Vec<Vec<u32>>,
+}
+
+/// What was found of them, in bytes.
+#[derive(Default)]
+struct Read {
+    union_bytes: u64,
+    rss_sum_bytes: u64,
+    spaces: usize,
+    /// Processes that had ended.
+    vanished: usize,
+}
+
+impl Spaces {
+    fn of(pids: &[u32]) -> Spaces {
+        let tids: Vec<u32> = pids.iter().map(|pid| spaces::thread_with_memory(*pid)).collect();
+        let mut each = vec![Vec::new(); tids.len()];
+        for (tid, first) in tids.iter().zip(spaces::first_of_each(&tids)) {
+            each[first].push(*tid);
         }
+        each.retain(|tids| !tids.is_empty());
+        Spaces { each }
     }
-    Ok(PageCount {
-        union_bytes,
-        rss_sum_bytes,
-        method: Method::Proportional,
-        reason: Some(format!("sum of proportional shares (Pss): {why}")),
-        processes: pids.len() - vanished,
-        vanished,
-        took: begun.elapsed(),
-    })
+
+    /// Adds up resident size and proportional share of each, read of the first of its processes that is still there.
+    fn read(
+        &self,
+        mut of: impl FnMut(u32) -> Result<Option<(u64, u64)>, PagesError>,
+    ) -> Result<Read, PagesError> {
+        let mut read = Read::default();
+        for tids in &self.each {
+            for tid in tids {
+                match of(*tid) {
+                    Ok(Some((rss, share))) => {
+                        read.rss_sum_bytes += rss;
+                        read.union_bytes += share;
+                        read.spaces += 1;
+                        break;
+                    }
+                    Ok(None) => read.vanished += 1,
+                    Err(PagesError::Proc(error)) if error.is_gone() => read.vanished += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(read)
+    }
 }
 
 #[cfg(test)]
@@ -287,7 +317,7 @@ mod tests {
     fn a_vanished_process_counts_as_nothing() {
         let count = PageCounter::new().count(&[u32::MAX - 1]).unwrap();
         assert_eq!((count.union_bytes, count.processes, count.vanished), (0, 0, 1));
-        let count = proportional(&[u32::MAX - 1], "why".to_owned(), Instant::now()).unwrap();
-        assert_eq!((count.union_bytes, count.processes, count.vanished), (0, 0, 1));
+        let read = proportional(&Spaces::of(&[u32::MAX - 1])).unwrap();
+        assert_eq!((read.union_bytes, read.spaces, read.vanished), (0, 0, 1));
     }
 }

@@ -17,15 +17,16 @@ mod job;
 mod process;
 pub(crate) mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weigh_schema::Mechanism;
 use weigh_schema::event::{
-    CollectorState, CollectorStatus, JobReading, MemoryReading, Population, ProcessEnd,
+    CollectorState, CollectorStatus, JobReading, MemoryParts, MemoryReading, Population, ProcessEnd,
 };
 use weigh_schema::{Counter, CounterValues};
 
 use crate::procfs::{self, ProcError, Stat};
+use crate::spaces;
 pub use job::PolledJob;
 use process::Process;
 
@@ -92,6 +93,8 @@ pub struct JobPoller {
     /// The greatest sum of what those held at most that were there at one look or since the last.
     marks_peak: u64,
     is_io_hidden: bool,
+    /// Why address spaces cannot be told apart, if they cannot.
+    not_compared: Option<String>,
     /// Whether a process was seen that the kernel does not let wait for its children.
     has_unwaited: bool,
     ticks_per_second: u64,
@@ -113,6 +116,7 @@ impl JobPoller {
             memory: MemoryReading::default(),
             marks_peak: 0,
             is_io_hidden: false,
+            not_compared: spaces::why_not_compared(),
             has_unwaited: false,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
         })
@@ -132,12 +136,14 @@ impl JobPoller {
         // taken over by the time it is read is not counted with the child again.
         let mut in_order: Vec<&Stat> = members.values().copied().collect();
         in_order.sort_by_key(|stat| Identity::of(stat));
+        let users = users_of_others(&in_order);
         for stat in in_order {
+            let (tid, space_of) = users.get(&stat.pid).copied().unwrap_or((stat.pid, None));
             let process = self.processes.entry(Identity::of(stat)).or_insert_with(|| {
                 self.population.processes_total += 1;
                 Process::default()
             });
-            if !process.look(stat, self.ticks_per_second) {
+            if !process.look(stat, self.ticks_per_second, tid, space_of) {
                 members.remove(&stat.pid);
             }
             self.is_io_hidden |= process.is_io_hidden();
@@ -192,6 +198,10 @@ impl JobPoller {
             "polled: what happens between two polls is missed, peaks of memory too".to_owned();
         if self.is_io_hidden {
             reason += "; the I/O of some processes is hidden from this user";
+        }
+        if let Some(why) = &self.not_compared {
+            reason += "; ";
+            reason += why;
         }
         CollectorStatus {
             name: "poll".to_owned(),
@@ -269,21 +279,33 @@ impl JobPoller {
         let mut counters = self.left_behind.clone();
         let (mut processes, mut threads) = (0, 0);
         let (mut rss, mut swap, mut virtual_size, mut largest) = (0, 0, 0, 0);
-        let (mut own, mut common) = (0, 0);
+        let (mut spaces, mut hugetlb, mut common) = (0, 0, 0);
+        let mut parts = MemoryParts::default();
         for (id, process) in &self.processes {
             process.add_tree_to(&mut counters);
-            own += process.own_bytes(*id == self.root);
-            common = common.max(process.common_bytes());
             if process.is_alive() {
                 processes += 1;
                 threads += process.threads();
             }
+            // Memory of another process is looked at there.
+            if process.space(*id) != *id || process.rss_bytes() == 0 {
+                continue;
+            }
+            let own = process.parts(process.own_bytes(*id == self.root));
+            parts.anonymous += own.anonymous;
+            parts.unshared += own.unshared;
+            parts.shared += own.shared;
+            parts.file += own.file;
+            common = common.max(own.shared + own.file);
+            spaces += 1;
             rss += process.rss_bytes();
             swap += process.swap_bytes();
+            hugetlb += process.hugetlb_bytes();
             virtual_size += process.virtual_bytes();
             largest = largest.max(process.rss_bytes());
-            self.memory.process_peak = self.memory.process_peak.max(process.rss_peak_bytes());
         }
+        let peaks = self.processes.values().map(Process::rss_peak_bytes);
+        self.memory.process_peak = peaks.fold(self.memory.process_peak, u64::max);
         self.highest = counters.at_least(&self.highest);
         let population = &mut self.population;
         population.processes = processes;
@@ -293,14 +315,36 @@ impl JobPoller {
         let memory = &mut self.memory;
         if rss > memory.rss_sum_peak {
             (memory.rss_sum_peak, memory.rss_sum_peak_at_ns) = (rss, at_ns);
+            (memory.spaces_at_peak, memory.parts_at_peak) = (spaces, Some(parts));
         }
         (memory.rss_sum, memory.swap, memory.virtual_size) = (rss, swap, virtual_size);
+        memory.spaces = spaces;
+        memory.hugetlb_peak = memory.hugetlb_peak.max(hugetlb);
         // Pages can only be shared through a file, through shared memory, or by a fork.
-        memory.floor = largest.max(own + common).min(rss);
+        memory.floor = largest.max(parts.unshared + common).min(rss);
         memory.floor_peak = memory.floor_peak.max(memory.floor);
+        memory.likely_peak = memory.floor_peak;
         memory.swap_peak = memory.swap_peak.max(swap);
         memory.virtual_peak = memory.virtual_peak.max(virtual_size);
     }
+}
+
+/// Of the processes of a look, those that have to be looked at by another thread than their first one, or that use the
+/// memory of one before them: by which thread, and of whom.
+fn users_of_others(in_order: &[&Stat]) -> HashMap<u32, (u32, Option<Identity>)> {
+    let alive: Vec<&Stat> = in_order.iter().copied().filter(|stat| has_memory(stat)).collect();
+    let tids: Vec<u32> = alive.iter().map(|stat| process::thread_with_memory(stat)).collect();
+    let first = spaces::first_of_each(&tids);
+    let of = |place: usize| {
+        let user = (first[place] != place).then(|| Identity::of(alive[first[place]]));
+        (alive[place].pid, (tids[place], user))
+    };
+    (0..alive.len()).map(of).collect()
+}
+
+/// Whether a process has an address space, perhaps by threads that outlived its first one.
+fn has_memory(stat: &Stat) -> bool {
+    stat.virtual_bytes > 0 || stat.threads > 1
 }
 
 /// `stat` of every process that can be seen.

@@ -31,7 +31,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -52,10 +52,10 @@ use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
 use clock::now_ns;
 use files::Files;
-use layout::{FLAG_EXECED, FLAG_OTHER_LOADER, Life, STATE_EXECED, UNTOLD};
+use layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
 use notes::Grounds;
 use place::Place;
-pub use place::{Folder, LibraryEntry, LibraryFiles};
+pub use place::{Folder, LibraryEntry, LibraryFiles, SharedFile};
 pub(crate) use program::head as head_of_program;
 pub(crate) use program::of_elf as why_blind_in_elf;
 
@@ -154,11 +154,8 @@ impl PreloadedJob {
         command: &OsStr,
         last_resort: &Path,
     ) -> Result<PreloadedJob, PreloadError> {
-        let place = Place::new(level, last_resort)?;
-        let uses = match level {
-            Level::Files => Some(Counted::new(Uses::new(&place.folder)?)),
-            _ => None,
-        };
+        let (place, uses) = Place::new(level, last_resort)?;
+        let uses = uses.map(|map| Counted::new(Uses::new(map)));
         rusage::adopt_orphans();
         Ok(PreloadedJob {
             level,
@@ -209,6 +206,7 @@ impl PreloadedJob {
 
     fn look(&mut self) {
         clock::tell(&self.place.head);
+        self.place.keep_ahead();
         let Some(poller) = &mut self.poller else { return };
         let (at_ns, began_ns) = (self.begun.elapsed_ns(), now_ns());
         // A look that fails leaves the last one standing.
@@ -280,9 +278,10 @@ impl PreloadedJob {
         }
     }
 
-    /// Whether there was no slot for a process: too many at once, or its address space is limited.
+    /// Whether there was no slot for a process: too many at once, no room in the file, or its address space is
+    /// limited.
     fn was_refused(&self) -> bool {
-        self.place.head.refused.load(Ordering::Relaxed) != 0
+        self.place.is_cut() || self.place.head.refused.load(Ordering::Relaxed) != 0
     }
 
     /// The programs that the library was not in, for people.
@@ -292,7 +291,11 @@ impl PreloadedJob {
         let mut all: Vec<String> =
             blind.iter().map(|(program, why)| format!("{program} ({why})")).collect();
         if self.was_refused() {
-            all.push("processes for which there was no place in the shared file".to_owned());
+            let why = match self.place.is_cut() {
+                true => "processes of which the job has cut the shared file short",
+                false => "processes for which there was no place in the shared file",
+            };
+            all.push(why.to_owned());
         }
         let strangers = tally.unseen_strangers();
         if strangers > 0 {
@@ -322,8 +325,8 @@ impl Follow for PreloadedJob {
     }
 
     fn variables(&self) -> Vec<(OsString, OsString)> {
-        // Another loader would complain, or fail.
-        if self.why_blind & FLAG_OTHER_LOADER != 0 {
+        // Another loader would complain, or fail; and so would a sanitizer's runtime.
+        if self.why_blind & program::KEPT_OUT != 0 {
             return Vec::new();
         }
         let mut libraries = self.place.folder.library.clone().into_os_string();
@@ -334,6 +337,10 @@ impl Follow for PreloadedJob {
         let mut place = self.place.folder.file.clone().into_os_string();
         place.push(":0.0");
         vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
+    }
+
+    fn own_folders(&self) -> Vec<PathBuf> {
+        vec![self.place.folder.path.clone()]
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -466,6 +473,11 @@ impl Follow for PreloadedJob {
             Level::Processes => Err("only level 3 looks at files".to_owned()),
         }
     }
+}
+
+/// Whether a library must be kept out of a command, which goes on without.
+pub(crate) fn is_kept_out_of(command: &OsStr) -> bool {
+    program::why_blind(command) & FLAG_SANITIZED != 0
 }
 
 /// Why a library can not be loaded into a command; none if it can, or if nobody knows.

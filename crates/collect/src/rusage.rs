@@ -71,3 +71,8 @@ pub fn has_no_children() -> bool {
 pub fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
+
+/// From now on the job's orphans are the system's again.
+pub fn leave_orphans() {
+    let _ = rustix::process::set_child_subreaper(None);
+}

@@ -213,7 +213,10 @@ impl Watch {
     fn look(&mut self) -> Duration {
         let began = Instant::now();
         let most = |name| self.lines.iter().filter(|l| l.metric == name).map(|l| l.most).min();
-        let sums = self.members.look(most("processes_peak"), most("threads_peak"));
+        let is_past = |sums: &Sums| {
+            self.lines.iter().any(|line| line.is_memory && (line.value)(sums) > line.most)
+        };
+        let sums = self.members.look(most("processes_peak"), most("threads_peak"), is_past);
         if self.lines.iter().any(|line| (line.value)(&sums) > line.most) {
             self.act(&sums);
         }

@@ -4,19 +4,140 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::inherited::{self, LAST_SIGNAL};
+
+/// Signals by which a shell's job control stops and continues, and such that nobody can take.
+const NOT_TAKEN: [i32; 6] =
+    [libc::SIGKILL, libc::SIGSTOP, libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+/// Of interval timers that weigh was started with: what the kernel sends by them is meant for the command.
+const TIMERS: [i32; 3] = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
+/// What ends weigh when there is no command that could be asked to end.
+const ENDING: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+/// `si_code` of what kill(2) sent and another thread of weigh has handed on.
+const HANDED_ON: i32 = -1000;
+/// `si_code` of a signal by a timer of weigh's own: an exec leaves none.
+const BY_OWN_TIMER: i32 = -2;
+
+/// The signals that weigh takes for itself while a command runs: all that can be. Two that the C library keeps for
+/// itself cannot be named to it, and are left out there.
+pub fn taken(hears_of_children: bool) -> Vec<i32> {
+    let is_left =
+        |signal: &i32| NOT_TAKEN.contains(signal) || *signal == libc::SIGCHLD && !hears_of_children;
+    (1..=LAST_SIGNAL).filter(|signal| !is_left(signal)).collect()
+}
 
 /// A signal that was sent to weigh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Its number.
     pub signal: i32,
-    /// Whether the kernel sent it by itself, as a terminal does to all of its foreground processes.
-    pub by_kernel: bool,
-    /// Who sent it, if it was a process.
-    pub sender: u32,
+    /// How it came: `si_code`.
+    code: i32,
+    /// Who sent it, if it was a process, and for which user.
+    sender: u32,
+    user: u32,
+    /// What came with it, as by sigqueue(3).
+    value: u64,
+}
+
+/// The kernel's `siginfo_t` of a signal that comes with a value.
+#[repr(C)]
+struct QueuedInfo {
+    signal: i32,
+    error: i32,
+    code: i32,
+    padding: i32,
+    sender: u32,
+    user: u32,
+    value: u64,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<QueuedInfo>() == size_of::<libc::siginfo_t>());
+
+impl Received {
+    /// Whether a command that runs beneath weigh is to have it, too: whatever a process has sent to weigh itself.
+    /// Not the ends of children; not what the terminal sends to the whole group; not what weigh brought upon itself:
+    /// faults, limits, and a pipe that nobody reads, which the kernel tells as if weigh had sent it. `is_of_job` says
+    /// whether a process is the job's: what it sends to its own group has reached the command.
+    pub fn is_for_command(&self, is_of_job: impl FnOnce(u32) -> bool) -> bool {
+        match self.signal {
+            libc::SIGCHLD => false,
+            // That it is gone, a terminal tells the leader of the session alone: without weigh that
+            // would be the command.
+            libc::SIGHUP if self.is_by_kernel() => leads_session(),
+            signal if self.is_by_kernel() => TIMERS.contains(&signal),
+            _ => !self.is_by_itself() && !is_of_job(self.sender),
+        }
+    }
+
+    /// Whether it asks weigh to end where there is no command: not if weigh was started with it ignored.
+    pub fn is_ending(&self) -> bool {
+        let ends = ENDING.contains(&self.signal) || TIMERS.contains(&self.signal);
+        ends && !inherited::is_ignored(self.signal)
+    }
+
+    /// Whether it says that weigh's own CPU time is nearly used up.
+    pub fn is_cpu_notice(&self) -> bool {
+        self.signal == libc::SIGXCPU && self.code == BY_OWN_TIMER
+    }
+
+    fn is_by_kernel(&self) -> bool {
+        self.code > 0
+    }
+
+    fn is_by_itself(&self) -> bool {
+        self.code == BY_OWN_TIMER || self.sender == std::process::id()
+    }
+
+    /// Sends it on to a process, with what came with it.
+    pub fn pass_on(&self, process: BorrowedFd<'_>) -> io::Result<()> {
+        let info = QueuedInfo {
+            signal: self.signal,
+            error: 0,
+            code: self.code,
+            padding: 0,
+            sender: self.sender,
+            user: self.user,
+            value: self.value,
+            rest: [0; 12],
+        };
+        // In the name of another the kernel lets nobody send what kill(2) and tgkill(2) send.
+        let is_queued = self.code < 0 && self.code != libc::SI_TKILL;
+        let info = if is_queued { &raw const info } else { std::ptr::null() };
+        // SAFETY: the structure is the kernel's and lives through the call.
+        let sent = unsafe {
+            libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), self.signal, info, 0)
+        };
+        if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// The thread that reads signals.
+static READER: AtomicI32 = AtomicI32::new(0);
+
+/// Hands a signal that met another thread of weigh to the one that reads them; in a signal's handler.
+///
+/// # Safety
+/// `info` is what the kernel gave the handler, which reads it no more.
+pub(crate) unsafe fn hand_to_reader(signal: i32, info: *mut libc::siginfo_t) {
+    let (process, reader) = (std::process::id(), READER.load(Ordering::Acquire));
+    // SAFETY: the call is safe in a handler, and only reads what the caller vouches for; who is interrupted keeps its
+    // error number.
+    unsafe {
+        let error = *libc::__errno_location();
+        // To another thread the kernel lets nobody hand on what kill(2) sent.
+        if (*info).si_code == libc::SI_USER {
+            (*info).si_code = HANDED_ON;
+        }
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, reader, signal, info);
+        *libc::__errno_location() = error;
+    }
 }
 
 /// Blocked signals, as a descriptor.
@@ -33,6 +154,7 @@ impl SignalReader {
             for signal in signals {
                 libc::sigaddset(&mut set, *signal);
             }
+            READER.store(libc::gettid(), Ordering::Release);
             let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
@@ -54,8 +176,10 @@ impl SignalReader {
             unsafe { std::ptr::read_unaligned(record.as_ptr().cast()) };
         Some(Received {
             signal: info.ssi_signo as i32,
-            by_kernel: info.ssi_code > 0,
+            code: if info.ssi_code == HANDED_ON { libc::SI_USER } else { info.ssi_code },
             sender: info.ssi_pid,
+            user: info.ssi_uid,
+            value: info.ssi_ptr,
         })
     }
 }
@@ -136,5 +260,36 @@ pub fn die_by(signal: i32) {
         libc::sigaddset(&mut set, signal);
         libc::raise(signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(signal: i32, code: i32, sender: u32) -> Received {
+        Received { signal, code, sender, user: 0, value: 0 }
+    }
+
+    #[test]
+    fn what_processes_send_is_for_the_command() {
+        let is_for = |signal, code, sender| {
+            received(signal, code, sender).is_for_command(|process| process == 77)
+        };
+        let taken = taken(true);
+        assert_eq!(taken.len(), 64 - NOT_TAKEN.len());
+        for signal in taken {
+            let has_it = signal != libc::SIGCHLD;
+            for code in [0, -1, -6] {
+                assert_eq!(is_for(signal, code, 4711), has_it, "{signal}, {code}");
+                assert!(!is_for(signal, code, 77), "{signal}, {code}");
+                assert!(!is_for(signal, code, std::process::id()), "{signal}, {code}");
+            }
+            let by_kernel = is_for(signal, 128, 0);
+            assert!(signal == libc::SIGHUP || by_kernel == TIMERS.contains(&signal), "{signal}");
+        }
+        let notice = received(libc::SIGXCPU, BY_OWN_TIMER, 4711);
+        assert!(notice.is_cpu_notice() && !notice.is_for_command(|_| false));
+        assert!(!received(libc::SIGXCPU, 0, 4711).is_cpu_notice());
     }
 }

@@ -1,16 +1,16 @@
 //! Starts the command so that it can be armed before its first instruction.
 //!
 //! The child waits between fork and exec until it is told to go. It gets the signal dispositions,
-//! mask, descriptors, terminal and environment that weigh itself was started with. Refuses
+//! mask, descriptors, limits, timers, terminal and environment that weigh itself was started with. Refuses
 //! commands that can not be executed, with the error that exec gave.
 
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::call_filter::CallFilter;
+use crate::inherited::{self, Timers};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -48,25 +48,6 @@ impl SpawnError {
         }
     }
 }
-
-static PIPE_SIGNAL_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
-
-/// Rust's start-up code ignores SIGPIPE; this runs before it, to know what weigh was given.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static REMEMBER_PIPE_SIGNAL: extern "C" fn() = {
-    extern "C" fn remember() {
-        // SAFETY: sigaction with a null new action only reads; the structure is plain data.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut action) == 0 {
-                PIPE_SIGNAL_WAS_IGNORED
-                    .store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
-            }
-        }
-    }
-    remember
-};
 
 /// A child between fork and exec.
 pub struct Waiting {
@@ -142,6 +123,7 @@ pub fn spawn_with(
     };
     let (go_read, go_write) = pipes()?;
     let (failure_read, failure_write) = pipes()?;
+    let timers = Timers::take();
 
     // SAFETY: the child calls only functions that are safe after a fork, until it calls exec.
     let born_in_group = group.and_then(|group| unsafe { fork_into(group) });
@@ -153,7 +135,8 @@ pub fn spawn_with(
         0 => {
             drop(go_write);
             let environment = environment.as_deref();
-            let start = Start { arguments: &pointers, environment, mask, filter: *filter };
+            let timers = &timers;
+            let start = Start { arguments: &pointers, environment, mask, timers, filter: *filter };
             become_command(&start, go_read.as_fd(), failure_write.as_fd())
         }
         pid => {
@@ -206,11 +189,14 @@ struct Start<'a> {
     arguments: &'a [*const libc::c_char],
     environment: Option<&'a [*const libc::c_char]>,
     mask: &'a SignalMask,
+    timers: &'a Timers,
     filter: Option<&'a CallFilter>,
 }
 
 fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>) -> ! {
-    let Start { arguments, environment, mask, filter } = start;
+    let Start { arguments, environment, mask, timers, filter } = start;
+    // Before the wait: from its end on the calls that this takes would be the command's.
+    inherited::restore();
     // Not read: what the command is charged with begins before this wait ends.
     let told = loop {
         let mut fds = [rustix::event::PollFd::new(&go, rustix::event::PollFlags::IN)];
@@ -220,15 +206,13 @@ fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>
             Err(_) => break false,
         }
     };
-    // SAFETY: after fork in the child: signal, pthread_sigmask, execvp, execvpe and _exit may be
+    // SAFETY: after fork in the child: setitimer, pthread_sigmask, execvp, execvpe and _exit may be
     // called; `arguments` and `environment` end with a null pointer and outlive the call.
     unsafe {
         if !told {
             libc::_exit(125); // weigh is gone
         }
-        if !PIPE_SIGNAL_WAS_IGNORED.load(Ordering::Relaxed) {
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        }
+        timers.start();
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, std::ptr::null_mut());
         if let Some(Err(error)) = filter.map(CallFilter::put_in_force) {
             let _ = rustix::io::write(failure, &error.to_ne_bytes());

@@ -8,10 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use weigh_collect::footprint::{FootprintScanner, Pace, Scan, scan_once};
+use weigh_collect::footprint::{FileIdentity, FootprintScanner, Pace, Scan, scan_once};
 use weigh_schema::event::CollectorState;
-
-const EAGER: Pace = Pace { first_after: Duration::ZERO, at_least: Duration::from_millis(5) };
 
 fn scan(roots: &[&Path]) -> Scan {
     scan_once(&roots.iter().map(|r| r.to_path_buf()).collect::<Vec<_>>()).unwrap()
@@ -75,6 +73,9 @@ fn a_tree_deeper_than_a_path_may_be_is_reported_not_followed_for_ever() {
     let seen = scan(&[tree.path()]);
     assert!((18..=21).contains(&seen.files), "{}", seen.files);
     assert_eq!(seen.unreadable, 1);
+    let named = seen.first_unreadable.unwrap();
+    assert!(named.chars().count() < 200, "{named}");
+    assert!(named.contains('…') && named.contains("too long"), "{named}");
     assert!(std::process::Command::new("rm").arg("-rf").arg(tree.path()).status().is_ok());
 }
 
@@ -148,7 +149,7 @@ fn a_missing_directory_is_an_error_that_names_it() {
 #[test]
 fn the_peak_outlives_the_files() {
     let tree = tempfile::tempdir().unwrap();
-    let scanner = FootprintScanner::start(&[tree.path().to_owned()], EAGER).unwrap();
+    let scanner = FootprintScanner::start(&[tree.path().to_owned()], &[], Pace::Relaxed).unwrap();
     common::wait_until("there is a scan", || scanner.peak().is_some());
     fs::write(tree.path().join("file"), vec![1; 1_000_003]).unwrap();
     let space = allocated(&tree.path().join("file"));
@@ -161,6 +162,98 @@ fn the_peak_outlives_the_files() {
     assert_eq!((latest.scan.bytes, latest.scan.files), (0, 0));
     assert!(peak.scans >= 3);
     assert_eq!(report.status.status, CollectorState::Active);
+}
+
+#[test]
+fn what_is_excluded_is_left_out_whatever_it_is_called() {
+    let tree = tempfile::tempdir().unwrap();
+    let (own, file) = (tree.path().join("own"), tree.path().join("own-file"));
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("inside"), vec![1; 100_000]).unwrap();
+    fs::write(&file, vec![1; 100_000]).unwrap();
+    fs::write(tree.path().join("theirs"), vec![1; 5000]).unwrap();
+    let identity = |path: &Path| FileIdentity::of(&fs::metadata(path).unwrap());
+    let excluded = [identity(&own), identity(&file)];
+    fs::rename(&own, tree.path().join("renamed")).unwrap();
+    let roots = [tree.path().to_owned(), tree.path().join("renamed")];
+    let scanner = FootprintScanner::start(&roots, &excluded, Pace::Limited).unwrap();
+    scanner.begin(Duration::from_secs(10));
+    let report = scanner.finish(Duration::from_secs(10));
+    let scan = report.latest.unwrap().scan;
+    assert_eq!((scan.bytes, scan.files), (allocated(&tree.path().join("theirs")), 1));
+}
+
+#[test]
+fn growth_is_beyond_what_was_there_before() {
+    let tree = tempfile::tempdir().unwrap();
+    let (old, new) = (tree.path().join("old"), tree.path().join("new"));
+    fs::write(&old, vec![1; 3_000_000]).unwrap();
+    let roots = [tree.path().to_owned()];
+    let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+    scanner.begin(Duration::from_secs(10));
+    let before = scanner.baseline().unwrap();
+    assert!(before.is_before && before.bytes == allocated(&old), "{before:?}");
+    fs::write(&new, vec![1; 1_000_003]).unwrap();
+    let space = allocated(&new);
+    common::wait_until("the file is seen", || scanner.peak().unwrap().growth == space);
+    fs::remove_file(&old).unwrap();
+    fs::remove_file(&new).unwrap();
+    let report = scanner.finish(Duration::from_secs(5));
+    let peak = report.peak.unwrap();
+    assert_eq!((peak.growth, peak.bytes), (space, before.bytes + space));
+    assert!(!peak.apart.is_zero() && report.baseline == Some(before));
+}
+
+/// Where the first scan is not over when the command begins.
+#[test]
+fn what_is_younger_than_the_scanner_was_not_there_before() {
+    let tree = tempfile::tempdir().unwrap();
+    for n in 0..30_000 {
+        fs::File::create(tree.path().join(n.to_string())).unwrap();
+    }
+    let new = tree.path().join("new");
+    let mut attempts = 0;
+    loop {
+        let roots = [tree.path().to_owned()];
+        let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+        // Times of files are those of the last tick of the clock.
+        std::thread::sleep(Duration::from_millis(10));
+        fs::write(&new, vec![1; 1_000_003]).unwrap();
+        scanner.begin(Duration::ZERO);
+        let space = allocated(&new);
+        common::wait_until("there is a scan", || scanner.baseline().is_some());
+        let before = scanner.baseline().unwrap();
+        let peak = scanner.finish(Duration::from_secs(10)).peak.unwrap();
+        fs::remove_file(&new).unwrap();
+        attempts += 1;
+        if !before.is_before {
+            assert!(peak.growth >= space, "{peak:?}, {before:?}");
+            return;
+        }
+        assert!(attempts < 20, "the scan was over each time");
+    }
+}
+
+/// The first look is not half a second late.
+#[test]
+fn a_file_that_is_there_for_a_moment_is_seen() {
+    let tree = tempfile::tempdir().unwrap();
+    let mut attempts = 0;
+    loop {
+        let roots = [tree.path().to_owned()];
+        let scanner = FootprintScanner::start(&roots, &[], Pace::Limited).unwrap();
+        scanner.begin(Duration::from_secs(10));
+        let file = fs::File::create(tree.path().join("file")).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 50_000_000).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        fs::remove_file(tree.path().join("file")).unwrap();
+        drop(file);
+        attempts += 1;
+        if scanner.finish(Duration::from_secs(5)).peak.unwrap().growth >= 50_000_000 {
+            return;
+        }
+        assert!(attempts < 20, "20 times it was not seen");
+    }
 }
 
 #[test]
@@ -199,7 +292,7 @@ fn a_large_tree_keeps_nobody_waiting() {
     let begun = Instant::now();
     assert_eq!(scan(&[tree.path()]).files, 100_100);
     println!("1e5 files: {:?}", begun.elapsed());
-    let scanner = FootprintScanner::start(&[tree.path().to_owned()], EAGER).unwrap();
+    let scanner = FootprintScanner::start(&[tree.path().to_owned()], &[], Pace::Relaxed).unwrap();
     std::thread::sleep(Duration::from_millis(10));
     let begun = Instant::now();
     let report = scanner.finish(Duration::from_millis(2));
@@ -207,7 +300,7 @@ fn a_large_tree_keeps_nobody_waiting() {
     assert!(report.peak.is_none() && !report.is_final);
     assert_eq!(report.status.status, CollectorState::Unavailable);
 
-    let scanner = FootprintScanner::start(&[tree.path().to_owned()], EAGER).unwrap();
+    let scanner = FootprintScanner::start(&[tree.path().to_owned()], &[], Pace::Relaxed).unwrap();
     common::wait_until("there is a scan", || scanner.peak().is_some());
     let took = scanner.latest().unwrap().took;
     std::thread::sleep(took * 3);

@@ -5,12 +5,15 @@
 #[allow(dead_code)] // the other tests use the rest
 mod preloaded;
 
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use preloaded::{Job, run, workload};
+use preloaded::{Job, Run, run, workload};
+use weigh_collect::follow::Follow as _;
 use weigh_collect::preload::Level::{self, Calls, Files, Processes};
+use weigh_collect::preload::PreloadedJob;
 
 #[test]
 #[ignore = "one job, run by the other tests"]
@@ -28,6 +31,7 @@ const PROGRAM: &str = r#"
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +72,14 @@ static void *vforks(void *unused) {
     (void)unused;
     pid_t pid = vfork();
     if (!pid) { execl("/bin/true", "true", (char *)0); _exit(98); }
+    return (void *)(long)waited(pid);
+}
+static void *spawns(void *unused) {
+    static char text[2000][24], *variables[2001];
+    (void)unused;
+    for (int i = 0; i < 2000; i++) { sprintf(text[i], "VARIABLE%d=value", i); variables[i] = text[i]; }
+    pid_t pid = 0;
+    if (posix_spawn(&pid, "/bin/true", 0, 0, (char *[]){ "true", 0 }, variables)) return (void *)88;
     return (void *)(long)waited(pid);
 }
 int main(int argc, char **argv) {
@@ -152,6 +164,28 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 8; i++) { void *e; pthread_join(threads[i], &e); sum += (long)e; }
         return sum;
     }
+    if (is(what, "small-stack")) {
+        pthread_attr_t small;
+        pthread_t thread;
+        void *status;
+        pthread_attr_init(&small);
+        if (pthread_attr_setstacksize(&small, 16384) || pthread_create(&thread, &small, spawns, 0)) return 87;
+        pthread_join(thread, &status);
+        return (int)(long)status;
+    }
+    if (is(what, "many")) {
+        int go[2], n = 700;
+        if (pipe(go)) return 86;
+        for (int i = 0; i < n; i++) if (!fork()) { char c; close(go[1]); (void)!read(go[0], &c, 1); _exit(0); }
+        close(go[1]);
+        while (wait(0) > 0) n--;
+        return n;
+    }
+    if (is(what, "cut")) {
+        /* Its own library has no file any more, either. */
+        *strrchr(getenv("WEIGH_PRELOAD"), ':') = 0;
+        return truncate(getenv("WEIGH_PRELOAD"), 0) ? 85 : 0;
+    }
     if (is(what, "limited")) {
         struct rlimit limit = { 100 << 20, 100 << 20 };
         setrlimit(RLIMIT_AS, &limit);
@@ -225,7 +259,7 @@ fn is_root() -> bool {
 fn what_a_process_does_to_itself() {
     let (_folder, program) = program();
     for (case, processes) in
-        [("close-range", 3), ("subreaper", 3), ("stop", 2), ("thread-vfork", 9)]
+        [("close-range", 3), ("subreaper", 3), ("stop", 2), ("thread-vfork", 9), ("small-stack", 2)]
     {
         let job = came_through(&program, &[case]);
         assert_eq!(job.value("processes_total"), processes, "{case}: {job:?}");
@@ -241,9 +275,100 @@ fn another_user() {
     }
     let (_folder, program) = program();
     let job = came_through(&program, &["setuid"]);
-    assert_eq!(job.value("processes_total"), 4, "{job:?}");
-    assert_eq!(job.named("true").len(), 2, "{job:?}");
+    // A process of that user could harm root's programs by the shared file: they are looked at from outside.
+    assert!(job.value("processes_total") >= 3, "{job:?}");
     assert!(job.named("true").iter().all(|row| row["uid"] == "65534"), "{job:?}");
+    let said = &job.notes["processes_total"];
+    assert!(said.1.contains("/bin/true (the library is out of its reach"), "{said:?}");
+}
+
+/// More than the shared file has room for at the beginning: a process that finds none left makes some.
+#[test]
+fn many_at_once() {
+    let (_folder, program) = program();
+    let job = came_through(&program, &["many"]);
+    assert_eq!(job.value("processes_total"), 701, "{job:?}");
+    assert!(!job.notes.contains_key("processes_total"), "{:?}", job.notes);
+}
+
+/// Weigh goes on, and says of nothing that it is exact.
+#[test]
+fn a_shared_file_that_was_cut() {
+    let (_folder, program) = program();
+    for level in [Processes, Files] {
+        let job = run(level, &[&program, "cut"]);
+        let said = &job.notes["processes_total"];
+        assert_eq!(said.0, "sampled", "{job:?}");
+        assert!(said.1.contains("cut the shared file short"), "{said:?}");
+        assert_eq!(job.notes["memory_peak_bytes"].0, "sampled", "{job:?}");
+        assert!(job.statuses.contains("cut the shared file short"), "{}", job.statuses);
+    }
+}
+
+/// They end a program with what they have found. ThreadSanitizer's runtime calls functions of the library before it
+/// can bear that.
+#[test]
+fn sanitizers_find_nothing_in_the_library() {
+    let (folder, _) = program();
+    let job = PreloadedJob::open(Files, "true".as_ref(), folder.path()).unwrap();
+    let place = job.variables().into_iter().find(|(name, _)| name == "WEIGH_PRELOAD").unwrap().1;
+    let file = place.to_str().and_then(|place| place.rsplit_once(':')).unwrap().0;
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preloaded/together.c");
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/preload");
+    let parts = std::fs::read_dir(library).unwrap().map(|entry| entry.unwrap().path());
+    let parts: Vec<_> = parts.filter(|path| path.extension().is_some_and(|e| e == "c")).collect();
+    for sanitizer in ["address", "undefined"] {
+        let path = folder.path().join(sanitizer);
+        let mut cc = Command::new("cc");
+        cc.args(["-g", "-O1", "-std=gnu17", "-pthread", "-rdynamic", "-DLEVEL=4"]);
+        // Two beginnings of what is loaded, of which one is the library's.
+        cc.args(["-ftls-model=initial-exec", "-Wl,-z,muldefs", "-I", env!("OUT_DIR")]);
+        cc.arg(format!("-fsanitize={sanitizer}")).arg("-fno-sanitize-recover=all");
+        cc.arg("-o").args([&path, &tests]).args(&parts);
+        let made = cc.output().unwrap();
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "its runtime comes with the compiler: {said}");
+        let run =
+            Command::new(&path).current_dir(folder.path()).env("WEIGH_PRELOAD", &place).output();
+        let run = run.unwrap();
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success() && said.is_empty(), "{sanitizer}: {} {said}", run.status);
+        let mut slots = Vec::new();
+        std::fs::File::open(&file).unwrap().take(1 << 20).read_to_end(&mut slots).unwrap();
+        let path = path.as_os_str().as_bytes();
+        assert!(slots.windows(path.len()).any(|part| part == path), "{sanitizer}: it was idle");
+    }
+}
+
+/// Their runtimes end them where they are not the first library.
+#[test]
+fn programs_with_sanitizers() {
+    let (folder, _) = program();
+    let source = "#include <stdio.h>\nint main(void) { return puts(\"ok\") < 0; }";
+    for sanitizer in ["address", "thread", "leak"] {
+        let path = folder.path().join(sanitizer);
+        std::fs::write(path.with_extension("c"), source).unwrap();
+        let mut cc = Command::new("cc");
+        cc.arg(format!("-fsanitize={sanitizer}"))
+            .arg("-o")
+            .args([&path, &path.with_extension("c")]);
+        assert!(cc.status().unwrap().success(), "{cc:?}: its runtime comes with the compiler");
+        let path = path.to_str().unwrap();
+        came_through(path, &[]);
+        let script = format!("{path} && /bin/true && env LD_PRELOAD=$RUNTIME /bin/true && :");
+        let runtime = Command::new("cc").arg("-print-file-name=libasan.so").output().unwrap();
+        let runtime = String::from_utf8(runtime.stdout).unwrap();
+        let variables = vec![("RUNTIME", runtime.trim()), ("ASAN_OPTIONS", "detect_leaks=0")];
+        let command = vec!["sh", "-c", &script];
+        let job = Run { level: Calls, command, variables, as_nobody: false }.run();
+        // One that looks for leaks makes a process for that, of whose end nobody is told.
+        let went_well = |status: &str| ["0", "none"].contains(&status);
+        assert!(job.rows.iter().all(|row| went_well(&row["status"])), "{sanitizer}: {job:?}");
+        assert!(job.value("processes_total") >= 4, "{sanitizer}: {job:?}");
+        let said = &job.notes["processes_total"];
+        let named = format!("{path} (its sanitizer's runtime must be the first library)");
+        assert!(said.1.contains(&named), "{said:?}");
+    }
 }
 
 #[test]

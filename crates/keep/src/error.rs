@@ -151,7 +151,7 @@ impl KeepError {
     }
 
     pub(crate) fn damaged(path: &Path, reason: impl ToString) -> KeepError {
-        KeepError::Damaged { path: path.to_path_buf(), reason: reason.to_string() }
+        KeepError::Damaged { path: path.to_path_buf(), reason: harmless(&reason.to_string()) }
     }
 
     /// The Parquet library could not read a file; what the system said is taken out of its error.
@@ -166,6 +166,16 @@ impl KeepError {
     pub(crate) fn from_writing(path: &Path, error: ParquetError) -> KeepError {
         KeepError::write(path, system_error(error).unwrap_or_else(io::Error::other))
     }
+}
+
+/// What a damaged or foreign file says is shown without what would be a command to a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    let is_command = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}');
+    let shown = |c: char| match is_command(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 fn system_error(error: ParquetError) -> Result<io::Error, String> {

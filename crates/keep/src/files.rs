@@ -105,6 +105,7 @@ impl Latest {
 fn key(row: &FileRow) -> u64 {
     let mut hasher = DefaultHasher::new();
     (row.pid, &row.path).hash(&mut hasher);
-    row.used.as_ref().map(|used| (used.device, used.inode, used.tid)).hash(&mut hasher);
+    let file = |used: &FileUse| (used.device, used.inode, used.generation, used.tid);
+    row.used.as_deref().map(file).hash(&mut hasher);
     hasher.finish()
 }

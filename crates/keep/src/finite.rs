@@ -63,8 +63,9 @@ fn count<T>(values: &BTreeMap<String, T>, is_finite: fn(&T) -> bool) -> u64 {
 
 fn count_in_summary(summary: &Summary) -> u64 {
     let in_limit = |limit: &LimitOutcome| {
-        let numbers = [Some(limit.limit.as_f64()), limit.observed.map(Number::as_f64)];
-        let numbers = numbers.into_iter().chain([limit.at_seconds]);
+        let numbers = [limit.observed, limit.overshoot_at_most].map(|n| n.map(Number::as_f64));
+        let numbers = numbers.into_iter().chain([Some(limit.limit.as_f64())]);
+        let numbers = numbers.chain([limit.at_seconds]);
         numbers.flatten().filter(|x| !x.is_finite()).count() as u64
     };
     count_in_values(&summary.metrics)
@@ -92,6 +93,7 @@ fn clean_summary(summary: &mut Summary) {
     summary.limits.retain(|limit| is_finite(&limit.limit));
     for limit in &mut summary.limits {
         limit.observed = limit.observed.filter(is_finite);
+        limit.overshoot_at_most = limit.overshoot_at_most.filter(is_finite);
         limit.at_seconds = limit.at_seconds.filter(|x| x.is_finite());
     }
 }

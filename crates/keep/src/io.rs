@@ -200,7 +200,7 @@ impl Row for FileUse {
         );
         let deleted = Column::computed(
             "is_deleted",
-            "1 if it had no name any more in the end",
+            "1 if it had no name any more in the end, as far as that is known",
             None,
             |row: &FileUse| Some(u32::from(row.is_deleted)),
             |row, is: u32| row.is_deleted = is != 0,
@@ -226,6 +226,14 @@ impl Row for FileUse {
             column!(process, "the kernel's name for it"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),
+            column!(
+                generation,
+                "what tells the file from others that have had this inode: its generation, or a mark of its birth"
+            ),
+            column!(
+                "later_path" = later_name,
+                "the last path by which it was known, if that is another: it was renamed, or has another link"
+            ),
             deleted.always(),
             by_calls("read_bytes", "bytes read by calls: of all kinds but mapped", Unit::Bytes, 0),
             by_calls("read_calls_total", "calls that read", Unit::Count, 1),
@@ -248,12 +256,14 @@ impl Row for FileUse {
     fn blank() -> Self {
         FileUse {
             name: String::new(),
+            later_name: None,
             object: Object::Unknown,
             pid: 0,
             tid: None,
             process: String::new(),
             device: 0,
             inode: 0,
+            generation: None,
             is_deleted: false,
             sources: Vec::new(),
             totals: Totals::default(),

@@ -112,8 +112,8 @@ fn raise(summary: &mut Summary, metric: &Metric, seen: f64) {
     if known.and_then(Value::number).is_some_and(|number| number >= seen) {
         return;
     }
-    // Samples have a 0 of what nobody counts.
-    if known.is_some_and(|value| value.quality == Quality::Unavailable) {
+    // Samples of older builds have a 0 of what nobody counts.
+    if seen == 0.0 && known.is_some_and(|value| value.quality == Quality::Unavailable) {
         return;
     }
     let value = Value {

@@ -18,7 +18,7 @@ use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::{SCHEMA, Summary};
 
-use crate::error::KeepError;
+use crate::error::{KeepError, harmless};
 use crate::files::Latest;
 use crate::journal::{Condition, Entry, JournalReader, LINE_BYTES_MAX};
 use crate::provisional::Tally;
@@ -270,7 +270,7 @@ fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
     if found == SCHEMA {
         return Ok(());
     }
-    Err(KeepError::UnknownSchema { path: path.to_path_buf(), found: found.to_string() })
+    Err(KeepError::UnknownSchema { path: path.to_path_buf(), found: harmless(found) })
 }
 
 /// Goes through a journal; none if there is no such file.

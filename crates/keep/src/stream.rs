@@ -17,13 +17,13 @@ use std::sync::Arc;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::reader::FileReader as _;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnDescPtr, Type};
 
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
-use crate::parquet_file;
+use crate::{parquet_file, parquet_reader};
 use chunk::Filled;
 use lists::Lists;
 use numbers::{Numbers, PAGE_ROWS};
@@ -31,7 +31,7 @@ use numbers::{Numbers, PAGE_ROWS};
 /// How many rows a Parquet file has; it is refused if it is not whole.
 pub fn count_rows(path: &Path) -> Result<u64, KeepError> {
     let file = std::fs::File::open(path).map_err(|error| KeepError::read(path, error))?;
-    let reader = SerializedFileReader::new(file).map_err(|e| KeepError::from_reading(path, e))?;
+    let reader = parquet_reader::open(path, file)?;
     Ok(reader.metadata().file_metadata().num_rows().try_into().unwrap_or(0))
 }
 

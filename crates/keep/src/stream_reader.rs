@@ -15,8 +15,8 @@ use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::schema::types::ColumnDescriptor;
 
 use crate::error::KeepError;
+use crate::parquet_reader::{self, guarded};
 use crate::stream::StreamKind;
-use crate::table_reader::guarded;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 4096;
@@ -57,7 +57,7 @@ impl StreamReader {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<StreamReader, KeepError> {
         let file = File::open(path).map_err(|error| KeepError::read(path, error))?;
-        let reader = guarded(path, || SerializedFileReader::new(file))?;
+        let reader = parquet_reader::open(path, file)?;
         Ok(StreamReader { path: path.to_path_buf(), reader })
     }
 
@@ -243,6 +243,10 @@ mod tests {
     const ROWS: i64 = 140_001;
 
     fn write(path: &Path) {
+        write_rows(path, ROWS);
+    }
+
+    fn write_rows(path: &Path, rows: i64) {
         let column = |name: &str, kind, always| StreamColumn { name: name.into(), kind, always };
         let columns = [
             column("time", StreamKind::Time, true),
@@ -251,7 +255,7 @@ mod tests {
             column("stack", StreamKind::Texts, false),
         ];
         let mut file = StreamWriter::create(path, &columns, &[]).unwrap();
-        for row in 0..ROWS {
+        for row in 0..rows {
             file.number(0, row);
             if row % 3 == 1 {
                 file.number(1, -row);
@@ -298,6 +302,50 @@ mod tests {
     }
 
     #[test]
+    fn whatever_bit_is_wrong_a_file_is_refused_or_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.parquet");
+        write_rows(&path, 40);
+        let whole = std::fs::read(&path).unwrap();
+        let mut refused = 0;
+        for bit in (0..whole.len() * 8).step_by(5) {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            let Ok(file) = StreamReader::open(&path) else {
+                refused += 1;
+                continue;
+            };
+            let column = |name, kind| file.column(name, kind).ok();
+            let columns = [
+                column("time", StreamKind::Time),
+                column("len", StreamKind::Unsigned),
+                column("dev", StreamKind::Text),
+                column("stack", StreamKind::Texts),
+            ];
+            for column in columns.into_iter().flatten() {
+                let _ = file.each_batch(&[column], |_| Ok::<_, KeepError>(()));
+            }
+        }
+        assert!(refused > whole.len() / 5, "{refused} of {} bytes", whole.len());
+    }
+
+    #[test]
+    fn a_page_that_says_it_holds_gigabytes_is_refused_before_they_are_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.parquet");
+        write_rows(&path, 40);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Behind "PAR1" the first page's header: its type, then how many bytes become of it, as a zigzag varint.
+        assert!(matches!(bytes[4..7], [0x15, _, 0x15]), "{:?}", &bytes[4..7]);
+        let varint = 7 + bytes[7..].iter().position(|byte| *byte < 0x80).unwrap();
+        bytes.splice(7..=varint, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
+        std::fs::write(&path, &bytes).unwrap();
+        let refused = StreamReader::open(&path).err().unwrap().to_string();
+        assert!(refused.contains("a page says that it holds more than it can"), "{refused}");
+    }
+
+    #[test]
     fn what_is_not_there_or_damaged_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.parquet");
@@ -314,11 +362,12 @@ mod tests {
         let mut other = whole.clone();
         other[100..20_000].fill(0x5a);
         std::fs::write(&path, &other).unwrap();
-        let file = StreamReader::open(&path).unwrap();
-        let len = file.column("len", StreamKind::Unsigned).unwrap();
-        let dev = file.column("dev", StreamKind::Text).unwrap();
-        let time = file.column("time", StreamKind::Time).unwrap();
-        let read = file.each_batch(&[time, len, dev], |_| Ok::<_, KeepError>(()));
+        let read = StreamReader::open(&path).and_then(|file| {
+            let len = file.column("len", StreamKind::Unsigned)?;
+            let dev = file.column("dev", StreamKind::Text)?;
+            let time = file.column("time", StreamKind::Time)?;
+            file.each_batch(&[time, len, dev], |_| Ok::<_, KeepError>(()))
+        });
         assert!(matches!(read, Err(KeepError::Damaged { .. })), "{read:?}");
     }
 }

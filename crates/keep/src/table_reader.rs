@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -19,6 +18,7 @@ use parquet::file::serialized_reader::SerializedFileReader;
 
 use crate::column::{Cell, Column};
 use crate::error::KeepError;
+use crate::parquet_reader::{self, guarded};
 use crate::table::Row;
 
 /// A row of a file has a hundred numbers, each of them by its name.
@@ -30,7 +30,7 @@ pub(crate) fn read_table<R: Row>(
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<u64, KeepError> {
     let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
-    let reader = guarded(path, || SerializedFileReader::new(file))?;
+    let reader = parquet_reader::open(path, file)?;
     let columns = locate::<R>(path, &reader)?;
     for index in 0..reader.num_row_groups() {
         let group = guarded(path, || reader.get_row_group(index))?;
@@ -45,7 +45,7 @@ pub(crate) fn read_table<R: Row>(
 /// What the file says about itself beside its rows.
 pub(crate) fn read_notes(path: &Path) -> Result<HashMap<String, String>, KeepError> {
     let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
-    let reader = guarded(path, || SerializedFileReader::new(file))?;
+    let reader = parquet_reader::open(path, file)?;
     let notes = reader.metadata().file_metadata().key_value_metadata();
     let notes = notes.into_iter().flatten();
     Ok(notes.filter_map(|note| Some((note.key.clone(), note.value.clone()?))).collect())
@@ -54,7 +54,7 @@ pub(crate) fn read_notes(path: &Path) -> Result<HashMap<String, String>, KeepErr
 /// The declared columns that a file lacks, and what it says who made it.
 pub(crate) fn lacking<R: Row>(path: &Path) -> Result<(Vec<&'static str>, String), KeepError> {
     let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
-    let reader = guarded(path, || SerializedFileReader::new(file))?;
+    let reader = parquet_reader::open(path, file)?;
     let missing = locate::<R>(path, &reader)?.into_iter().filter(|(at, _)| at.is_none());
     let names = missing.map(|(_, column)| column.name).collect();
     let maker = reader.metadata().file_metadata().created_by().unwrap_or_default();
@@ -134,18 +134,6 @@ pub(crate) fn read_group<R: Row>(
         }
     }
     Ok(ControlFlow::Continue(()))
-}
-
-/// Calls the Parquet library, which panics on some kinds of damage (a column chunk of negative
-/// length, a dictionary that is missing). What it worked on is not used again after that.
-pub(crate) fn guarded<T>(
-    path: &Path,
-    call: impl FnOnce() -> ParquetResult<T>,
-) -> Result<T, KeepError> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result.map_err(|e| KeepError::from_reading(path, e)),
-        Err(_) => Err(KeepError::damaged(path, "the Parquet library gave up on it")),
-    }
 }
 
 /// Reads the next values of a column into the rows; false if a row cannot hold its value.

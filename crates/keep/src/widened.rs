@@ -9,15 +9,16 @@ use std::path::Path;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{KeyValue, RowGroupMetaData};
-use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{FileReader as _, RowGroupReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use crate::atomic::AtomicFile;
 use crate::column::Column;
 use crate::error::KeepError;
 use crate::parquet_file;
+use crate::parquet_reader::{self, guarded};
 use crate::table::Row;
-use crate::table_reader::{Located, guarded, locate, read_group};
+use crate::table_reader::{Located, locate, read_group};
 use crate::table_writer::Pending;
 
 /// What the last columns hold.
@@ -49,7 +50,7 @@ pub(crate) fn write<R: Row, C: Completion<R>>(
 ) -> Result<(), KeepError> {
     let source = rows.reopen()?;
     let copied = source.try_clone().map_err(|e| KeepError::read(rows.path(), e))?;
-    let reader = guarded(rows.path(), || SerializedFileReader::new(source))?;
+    let reader = parquet_reader::open(rows.path(), source)?;
     let mut keys = locate::<R>(rows.path(), &reader)?;
     keys.retain(|(_, column)| C::KEYS.contains(&column.name));
     let mut last = R::columns();

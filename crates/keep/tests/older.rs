@@ -66,12 +66,14 @@ fn what_was_written_is_not_seen_where_a_file_does_not_say_it() {
     let (whole, path) = (folder.path().join("files.parquet"), folder.path().join("older.parquet"));
     let mut row = FileUse {
         name: "/a".into(),
+        later_name: None,
         object: Object::Regular,
         pid: 7,
         tid: None,
         process: String::new(),
         device: 0,
         inode: 0,
+        generation: None,
         is_deleted: false,
         sources: Vec::new(),
         totals: Totals::default(),

@@ -50,29 +50,60 @@ pub fn why_it_traces<'a, R: ReadRef<'a>>(file: R) -> Option<&'static str> {
     }
 }
 
+/// Libraries that end a program, or go wrong in it, unless they are the first that is loaded.
+const FIRST_LIBRARIES: [&str; 8] = [
+    "libasan.so",
+    "libtsan.so",
+    "libhwasan.so",
+    "liblsan.so",
+    "libclang_rt.asan",
+    "libclang_rt.tsan",
+    "libclang_rt.hwasan",
+    "libclang_rt.lsan",
+];
+
+/// Whether a library of this name must be the first in a program: a sanitizer's runtime.
+pub fn must_be_first(name: &[u8]) -> bool {
+    let last = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
+    FIRST_LIBRARIES.iter().any(|first| last.starts_with(first.as_bytes()))
+}
+
+/// Whether a program of 64 bits needs such a library.
+pub fn needs_first<'a, R: ReadRef<'a>>(file: R) -> bool {
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(file) else { return false };
+    let strings = dynamic_strings(elf.elf_header(), file);
+    strings.is_some_and(|strings| strings.split(|byte| *byte == 0).any(must_be_first))
+}
+
 /// Looks through the strings that the dynamic linker uses: symbols and libraries alike.
 fn why_by_strings<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> Option<&'static str> {
-    use object::elf::{DT_STRSZ, DT_STRTAB, PT_LOAD};
-    use object::read::elf::Dyn as _;
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, file).ok()?;
     let is_loaded = segments.iter().any(|s| s.p_type(endian) == object::elf::PT_INTERP);
     if !is_loaded {
         return why_by_functions(header, file);
     }
+    why_by_names(dynamic_strings(header, file)?)
+}
+
+/// The strings that the dynamic linker uses.
+fn dynamic_strings<'a, H: FileHeader, R: ReadRef<'a>>(header: &H, file: R) -> Option<&'a [u8]> {
+    use object::elf::{DT_STRSZ, DT_STRTAB, PT_LOAD};
+    use object::read::elf::Dyn as _;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, file).ok()?;
     let dynamic = segments.iter().find_map(|s| s.dynamic(endian, file).ok().flatten())?;
     let value = |tag: u32| {
         let entry = dynamic.iter().find(|d| d.tag32(endian) == Some(tag))?;
         Some(entry.d_val(endian).into())
     };
     let (address, length): (u64, u64) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
-    let strings = segments.iter().filter(|s| s.p_type(endian) == PT_LOAD).find_map(|segment| {
+    segments.iter().filter(|s| s.p_type(endian) == PT_LOAD).find_map(|segment| {
         let into = address.checked_sub(segment.p_vaddr(endian).into())?;
         let room = Into::<u64>::into(segment.p_filesz(endian)).checked_sub(into)?;
         let offset = Into::<u64>::into(segment.p_offset(endian)).checked_add(into)?;
         file.read_bytes_at(offset, length.min(room)).ok()
-    })?;
-    why_by_names(strings)
+    })
 }
 
 /// Looks through the functions of a program that is linked statically.
@@ -111,6 +142,16 @@ fn why_by_name(name: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runtimes_of_sanitizers_must_be_first() {
+        for name in ["libasan.so.8", "/usr/lib/libtsan.so.2", "libclang_rt.asan-x86_64.so"] {
+            assert!(must_be_first(name.as_bytes()), "{name}");
+        }
+        for name in ["libubsan.so.1", "libc.so.6", "mylibasan.so", "libasan"] {
+            assert!(!must_be_first(name.as_bytes()), "{name}");
+        }
+    }
 
     #[test]
     fn names_are_compared_as_a_whole() {

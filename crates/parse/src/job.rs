@@ -53,6 +53,12 @@ pub fn process(mut bytes: &[u8], started: u64) -> Option<ProcessEnd> {
     Some(process_end(process, started))
 }
 
+/// The address space of such a process, and its number among the job's.
+pub fn address_space(mut bytes: &[u8]) -> Option<(u64, u64)> {
+    let process = record::Process::take(&mut bytes)?;
+    Some((process.mm, process.mm_id))
+}
+
 fn process_end(process: record::Process, started: u64) -> ProcessEnd {
     let ended = process.ended != 0;
     ProcessEnd {

@@ -106,6 +106,10 @@ pub struct Status {
     pub rss_bytes: Option<u64>,
     /// Of the resident size, what is no part of a file and not shared memory.
     pub anonymous_bytes: Option<u64>,
+    /// Of the resident size, shared memory and tmpfs.
+    pub shared_bytes: Option<u64>,
+    /// Huge pages of hugetlbfs, which are in no resident size.
+    pub hugetlb_bytes: Option<u64>,
     /// Greatest resident size.
     pub rss_peak_bytes: Option<u64>,
     /// Virtual size.
@@ -133,7 +137,7 @@ pub fn parse_status(text: &[u8]) -> Status {
         // Most lines are none of these: a status is read at the end of each traced thread.
         if !matches!(
             key.first(),
-            Some(b'N' | b'U' | b'T' | b'P' | b'R' | b'V' | b'S' | b'v' | b'n')
+            Some(b'N' | b'U' | b'T' | b'P' | b'R' | b'V' | b'H' | b'S' | b'v' | b'n')
         ) {
             continue;
         }
@@ -157,6 +161,8 @@ pub fn parse_status(text: &[u8]) -> Status {
             b"PPid" => status.parent_pid = small,
             b"VmRSS" => status.rss_bytes = kilobytes,
             b"RssAnon" => status.anonymous_bytes = kilobytes,
+            b"RssShmem" => status.shared_bytes = kilobytes,
+            b"HugetlbPages" => status.hugetlb_bytes = kilobytes,
             b"VmSize" => status.virtual_bytes = kilobytes,
             b"VmHWM" => status.rss_peak_bytes = kilobytes,
             b"VmPeak" => status.virtual_peak_bytes = kilobytes,
@@ -171,6 +177,12 @@ pub fn parse_status(text: &[u8]) -> Status {
         }
     }
     status
+}
+
+/// The number that follows `key` at the beginning of a line, as in `/proc/vmstat` and `memory.events`.
+pub fn number_after(text: &[u8], key: &[u8]) -> Option<u64> {
+    let value = text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(key))?;
+    std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
 /// A name as `/proc/PID/status` has it: line ends and backslashes are written as in C there.

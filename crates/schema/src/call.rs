@@ -270,6 +270,9 @@ pub struct CallsReport {
     pub schema: String,
     /// What was followed: the command, or nothing if it ran already.
     pub command: Vec<String>,
+    /// Its words as Base64, where one of them is no UTF-8: there `command` has U+FFFD for what is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// The process that was followed from the time it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -292,6 +295,9 @@ pub struct CallsReport {
     /// The slowest single calls, the slowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<SingleCall>,
+    /// Calls that had not ended when they were not followed any more, the longest first: they are in no row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub under_way: Vec<UnderWay>,
     /// Calls that ended while they were followed.
     pub calls_total: u64,
     /// Threads that were followed.
@@ -321,6 +327,22 @@ pub struct CallsReport {
     /// What is not in the table, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// A call that a thread was in when it was followed last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// Its name.
+    pub call: String,
+    /// The process.
+    pub pid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// What the process is called.
+    pub command: String,
+    /// How long it had lasted at least; absent where nobody saw it begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_seconds: Option<f64>,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -105,6 +105,8 @@ counters! {
     NetRetransmits = "NET_RETRANSMITS";
     /// Files opened, a program that is executed and its interpreter included.
     FilesOpened = "FILES_OPENED";
+    /// Processes that the kernel has killed for want of memory.
+    OomKills = "OOM_KILLS";
 }
 
 /// One value for each [`Counter`], in the order of [`Counter::ALL`].

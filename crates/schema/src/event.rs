@@ -36,19 +36,30 @@ pub struct Population {
     pub threads_peak: u64,
 }
 
-/// Memory of the job as the kernel side followed it, in bytes.
+/// Memory of the job as the kernel side followed it, in bytes. Processes of one address space hold
+/// what it holds once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MemoryReading {
-    /// Sum of resident sizes now.
+    /// Address spaces now.
+    pub spaces: u64,
+    /// Sum of their resident sizes now.
     pub rss_sum: u64,
     /// Its greatest value so far.
     pub rss_sum_peak: u64,
     /// When that was reached.
     pub rss_sum_peak_at_ns: u64,
+    /// How many address spaces there were then.
+    pub spaces_at_peak: u64,
+    /// Of what the sum was made then, if that is known.
+    pub parts_at_peak: Option<MemoryParts>,
     /// Lower bound of the memory held now, sharing counted once.
     pub floor: u64,
     /// The greatest value of that bound so far.
     pub floor_peak: u64,
+    /// The greatest memory held so far, sharing counted once, if what was inherited by forks has been shared since: an
+    /// estimate.
+    pub likely_peak: u64,
     /// The greatest resident size of one process.
     pub process_peak: u64,
     /// Sum of swapped-out memory now.
@@ -59,6 +70,21 @@ pub struct MemoryReading {
     pub virtual_size: u64,
     /// Its greatest value so far.
     pub virtual_peak: u64,
+    /// The greatest sum of huge pages of hugetlbfs that was seen: no resident size has them.
+    pub hugetlb_peak: u64,
+}
+
+/// A sum of resident sizes by what its pages are, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryParts {
+    /// Anonymous pages.
+    pub anonymous: u64,
+    /// Of these, pages that no process has got from another by a fork.
+    pub unshared: u64,
+    /// Shared memory and tmpfs, as far as they are mapped.
+    pub shared: u64,
+    /// Pages of files, which the kernel can drop or write back.
+    pub file: u64,
 }
 
 /// The pages of a job's processes, looked at one by one at one moment.
@@ -70,6 +96,9 @@ pub struct SharedMemoryReading {
     pub union_bytes: u64,
     /// Sum of resident sizes that the same look found.
     pub rss_sum_bytes: u64,
+    /// Address spaces that it found.
+    #[serde(default)]
+    pub spaces: u64,
 }
 
 /// A process that has ended.
@@ -93,11 +122,12 @@ pub struct ProcessEnd {
     pub command: Vec<String>,
     /// Raw counters of all its threads.
     pub counters: CounterValues,
-    /// Its greatest resident size, in bytes.
+    /// The greatest resident size of the address space that it owned at its end, in bytes; 0 if that is not known, or
+    /// if it only ever used another's.
     pub rss_peak_bytes: u64,
-    /// Its greatest virtual size, in bytes.
+    /// The greatest virtual size of the same, in bytes; 0 if that is not known.
     pub virtual_peak_bytes: u64,
-    /// Its greatest swapped-out size, in bytes.
+    /// The greatest swapped-out size of the same, in bytes; not known where the virtual size is not.
     pub swap_peak_bytes: u64,
 }
 

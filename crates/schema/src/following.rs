@@ -73,7 +73,7 @@ pub const FOLLOWINGS: &[Following] = &[
         sees: "every process and thread, whatever it does; memory at each update of the kernel's own counters; all I/O by calls to the byte; sockets, and opened files where functions can be probed",
         loses: "nothing of the job; copies of inherited pages until the pages are looked at",
         needs: "root, or CAP_BPF and CAP_PERFMON, or `weigh agent` running (without-root.md); a kernel with BTF",
-        limits: "in the kernel, at the update that crosses it",
+        limits: "in the kernel, at the update that crosses it; of I/O at the end of the call (each system call of the machine takes up to 0.3 µs longer meanwhile); on the rest at the next look, every 2 to 20 ms",
     },
     Following {
         name: "ptrace",
@@ -94,7 +94,7 @@ pub const FOLLOWINGS: &[Following] = &[
         unasked: Level::Interposition,
         by_file: Some(Level::Interposition),
         sees: "processes of dynamically linked programs: memory peak and CPU time at their end; at level 3 their calls of the C library: bytes, connections, opened files",
-        loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs behind a seccomp filter of their own: each is named and looked at in /proc instead; the last moments of killed ones",
+        loses: "static programs, other C libraries, raw system calls, io_uring, set-user-ID programs, programs that run as another user, programs behind a seccomp filter of their own, programs with a sanitizer whose runtime must be the first library: each is named and looked at in /proc instead; the last moments of killed ones",
         needs: "no rights; programs that use the GNU C library",
         limits: "on memory, processes and threads as by poll (past a limit of 100 MB, one process that grows by 1 MB a millisecond came to 105 MB, four to 112 MB; to 126 MB where weigh is an ordinary user); past a limit on processes none makes another until weigh has looked, for 2 s at most: a fork bomb of programs that the library is in comes to twice its limit at most. On the rest at the next look",
     },

@@ -23,6 +23,7 @@
 
 pub mod amount;
 pub mod announcement;
+pub mod base64;
 pub mod call;
 pub mod call_row;
 pub mod configuration;

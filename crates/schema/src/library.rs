@@ -174,7 +174,7 @@ numbered! {
     /// Nobody serves.
     NoServer = "NO_SERVER", "no agent of weigh answers";
     /// Nobody serves any more.
-    Gone = "GONE", "the agent of weigh has ended, or has dropped this program";
+    Gone = "GONE", "the agent of weigh, or the stream that was read, has ended, or has dropped this program";
     /// Another layout.
     OtherVersion = "OTHER_VERSION", "the agent and libweigh are of different versions of weigh";
     /// Rights are missing.

@@ -236,6 +236,10 @@ const NANOSECOND: f64 = 1e-9;
 const NEEDS_PAGE_CACHE: Formula =
     Formula::NotMeasured("it needs probes in the page cache, which --io has");
 
+const SCHEDULER: Formula = Formula::NotMeasured(
+    "who had the CPU takes a look at each switch between threads, which is not made",
+);
+
 const fn sum(plus: &'static [Counter], factor: f64) -> Formula {
     Formula::Sum { plus, minus: &[], factor }
 }
@@ -291,13 +295,25 @@ metrics! {
 
     memory_peak_bytes: Peak Bytes in Memory, Formula::JobRule, series "memory_bytes";
         help "greatest memory held at one moment, shared pages counted once"
-        counts "The greatest sum, at one moment, of the resident memory of all processes of the job, memory that they share counted once. Followed at every update of the kernel's own counters (`kmem:rss_stat`). Pages can only be shared through a file, through shared memory, or by a fork; the kernel side keeps a lower bound without any of these besides an upper bound with all. Where the two meet within 1 % the value is exact. Where they do not, the pages are looked at (`/proc/PID/pagemap`) when a new peak is reached, and the reason gives the bounds. Until the first look the series shows the upper bound."
+        counts "The greatest sum, at one moment, of the resident memory of all processes of the job, memory that they share counted once. Followed at every update of the kernel's own counters (`kmem:rss_stat`). Pages can only be shared through a file, through shared memory, or by a fork; the kernel side keeps a lower bound without any of these besides an upper bound with all. Where the two meet within 1 % the value is exact. Where they do not, the pages are looked at (`/proc/PID/pagemap`) when a new peak is reached, and the reason gives the bounds; without such a look near the peak, what a fork inherited is counted once, and the value is `estimated`. Processes that use one address space (after vfork, or clone with CLONE_VM) hold it once. What no process maps is in no resident size and not in it: files in memory (memfd, tmpfs, /dev/shm) that are written and read without a mapping, and page cache; `memory_peak_cgroup_bytes` has them. Nor are huge pages of hugetlbfs: see `memory_peak_hugetlb_bytes`; where there were any the value is not exact."
+    memory_peak_anonymous_bytes: Gauge Bytes in Memory, Formula::JobRule;
+        help "anonymous memory in the peak"
+        counts "Of `memory_peak_bytes`, at the moment of the peak: heap, stacks and what else belongs to no file. With `memory_peak_shared_bytes` it is what the job cannot do without: the kernel can only swap it out. With fewer bytes (and no swap) the job would not have lived; how much more it needs depends on how often it comes back to its files. Exact where `memory_peak_bytes` is; else memory that was counted more than once is taken from what can be shared. Where the kernel does not follow the job, as it was at the look that found the greatest sum."
+    memory_peak_shared_bytes: Gauge Bytes in Memory, Formula::JobRule;
+        help "shared memory in the peak"
+        counts "Of `memory_peak_bytes`, at the moment of the peak: mapped pages of shared anonymous memory, System V segments, memfd and tmpfs. See `memory_peak_anonymous_bytes`."
+    memory_peak_file_bytes: Gauge Bytes in Memory, Formula::JobRule;
+        help "file pages in the peak, which the kernel can take back"
+        counts "Of `memory_peak_bytes`, at the moment of the peak: mapped pages of files on storage, programs and libraries included. The kernel can drop them, or write them back, and read them again when they are needed. See `memory_peak_anonymous_bytes`."
+    memory_peak_hugetlb_bytes: Peak Bytes in Memory, Formula::JobRule;
+        help "greatest sum of huge pages of hugetlbfs seen"
+        counts "The greatest sum seen of the huge pages of hugetlbfs (MAP_HUGETLB, SHM_HUGETLB, files of a hugetlbfs) that the job's address spaces have mapped; a page that several map counts for each. They are in no resident size, so in no other value but that of a control group's own controller. Looked at (`mm->hugetlb_usage`) when a resident size changes, at each sample and when a process ends; without BPF in `/proc/PID/status` now and then. Transparent huge pages are ordinary memory, and in `memory_peak_bytes`."
     memory_peak_rss_sum_bytes: Peak Bytes in Memory, Formula::JobRule, series "memory_rss_sum_bytes";
         help "greatest sum of resident sizes at one moment"
-        counts "The greatest sum, at one moment, of the resident sizes of all processes of the job; memory that n processes share is counted n times. Followed at every update of the kernel's own counters. On kernels from 6.2 on a counter is spread over the CPUs and an update is seen when a CPU's share passes its batch (max(32, 2 × CPUs) pages); it is then read exactly."
+        counts "The greatest sum, at one moment, of the resident sizes of all processes of the job; memory that n processes share is counted n times, but an address space that they share (vfork, CLONE_VM) once. Followed at every update of the kernel's own counters. On kernels from 6.2 on a counter is spread over the CPUs and an update is seen when a CPU's share passes its batch (max(32, 2 × CPUs) pages); it is then read exactly."
     memory_peak_process_rss_bytes: Peak Bytes in Memory, Formula::ProcessRule;
         help "greatest resident size of a single process"
-        counts "The greatest resident size (file, anonymous and shared memory pages) that any one process of the job reached."
+        counts "The greatest resident size (file, anonymous and shared memory pages) that any one process of the job reached, in whatever program. In the table of processes: that of the program that the process ended as; what it held before it executed that, such as the copy of the memory of who started it, is not in it, nor is memory that it only used as the guest of another process (after vfork, or clone with CLONE_VM): then it is null."
     memory_peak_cgroup_bytes: Peak Bytes in Memory, Formula::JobRule;
         help "greatest memory charged to the job's control group"
         counts "The peak that the memory controller recorded for a control group that holds the job and nothing else (`memory.peak`, or `memory.max_usage_in_bytes`); page cache and kernel memory included."
@@ -307,6 +323,10 @@ metrics! {
     memory_peak_swap_bytes: Peak Bytes in Memory, Formula::ProcessRule, series "memory_swap_bytes";
         help "greatest sum of swapped-out memory at one moment"
         counts "The greatest sum, at one moment, of the swap entries of all processes of the job, from the same counter updates."
+
+    oom_kills_total: Counter Count in Memory, Formula::JobRule;
+        help "processes killed for want of memory"
+        counts "Processes of the job that the kernel killed for want of memory, of the machine or of a control group, whether or not the job went on without them; the reason names them. Followed at each end: a process counts that had been chosen (`signal->oom_mm`) and died of SIGKILL. Without BPF: the count of the job's own control group (`--cgroup`), or none where the machine's own count (`oom_kill` in `/proc/vmstat`) has not changed meanwhile."
 
     io_read_bytes_total: Counter Bytes in Io, sum(&[ReadChars, SocketReadChars, UringReadChars, OtherReadChars], 1.0), series "io_read_bytes_total";
         help "bytes read by calls"
@@ -331,16 +351,19 @@ metrics! {
     storage_read_bytes_total: Counter Bytes in Storage, sum(&[StorageRead], 1.0), series "storage_read_bytes_total";
         help "bytes fetched from storage"
         counts "Bytes of block I/O that the job's threads submitted to fetch data, read-ahead included (`task->ioac.read_bytes`)."
-    storage_written_bytes_total: Counter Bytes in Storage, Formula::Sum { plus: &[StorageWritten], minus: &[StorageCancelled], factor: 1.0 }, series "storage_written_bytes_total";
+    storage_written_bytes_total: Counter Bytes in Storage, sum(&[StorageWritten], 1.0), series "storage_written_bytes_total";
         help "bytes caused to be written to storage, now or later"
-        counts "Bytes of pages that the job made dirty on files with a backing store, and of direct writes (`task->ioac.write_bytes`), less those thrown away by truncating before they were written (`cancelled_write_bytes`). To the page; charged when the page becomes dirty, whoever writes it back. Journals and metadata of the file system are not in it. With `--written` (root, or `weigh agent` running), each page of a file is followed until the device has it, by the accounts of `weigh calls`: then a page is counted each time that it is written, whoever has it written; what is deleted before is not counted; what is in memory still at the end is, and the reason says how much that is; what workers of io_uring write directly is not."
+        counts "Bytes of pages that the job made dirty on files with a backing store, and of direct writes (`task->ioac.write_bytes`). To the page; charged when the page becomes dirty, whoever writes it back. Journals and metadata of the file system are not in it. What is truncated or deleted before it is written does not reach storage, but the kernel charges that (`cancelled_write_bytes`) to who deletes, not to who wrote: it may be an earlier program's. So it is not taken away; where there is any, the value is `estimated`, and the reason says how much it is at most. With `--written` (root, or `weigh agent` running), each page of a file is followed until the device has it, by the accounts of `weigh calls`: then a page is counted each time that it is written, whoever has it written; what is deleted before is not counted; what is in memory still at the end is, and the reason says how much that is; what workers of io_uring write directly is not."
 
     files_opened_total: Counter Count in Files, sum(&[FilesOpened], 1.0), series "files_opened_total";
         help "files opened"
         counts "Successful opens of files, devices, and directories, by open-like calls and by executing a program. With function probes every open is counted; with fanotify the kernel may merge repeated opens of one file by one process while they wait to be read."
     disk_footprint_peak_bytes: Peak Bytes in Files, Formula::JobRule, series "disk_footprint_bytes";
         help "greatest space taken by files in the watched directories"
-        counts "The greatest sum of allocated space (512-byte blocks, hard links once, mount points not crossed) of all files under the working directory, or under each `--watch DIR`, at one scan. Scans take at most 1 % of one CPU."
+        counts "The greatest sum of allocated space (512-byte blocks, hard links once, mount points not crossed) of all files under the working directory, or under each `--watch DIR`, at one scan, without what weigh itself writes there. What was there before the command began is in it; the reason says how much that was. The first scan is made before the command begins; the next ones follow 5 to 100 ms apart and take at most 1 % of one CPU; with a limit at most 20 ms apart, if they take less than 20 % of one CPU for that."
+    disk_growth_peak_bytes: Peak Bytes in Files, Formula::JobRule, series "disk_growth_bytes";
+        help "greatest space taken beyond what was there before"
+        counts "By how much the space of the watched directories (see `disk_footprint_peak_bytes`) was greater at one scan, at most, than at the scan before the command began. It is the growth of the directories: what others write there is in it, and what the job deletes of what was there makes room. Where there is too much to be scanned in 5 ms before the command begins, what was there before is what the file system says to be older. A file that comes and goes between two scans is not seen: the kernel tells nobody of the space that file systems of every type allocate and free."
     disk_files_peak: Peak Count in Files, Formula::JobRule, series "disk_files";
         help "greatest number of files in the watched directories"
         counts "The greatest number of files and directories under the watched directories at one scan."
@@ -383,7 +406,19 @@ metrics! {
 
     delay_cpu_seconds: Counter Seconds in Waiting, sum(&[RunDelay], NANOSECOND);
         help "time runnable without a CPU"
-        counts "Time that threads were ready to run and waited for a CPU (`task->sched_info.run_delay`), summed over threads."
+        counts "Time that threads were ready to run and waited for a CPU (`task->sched_info.run_delay`), summed over threads. What a CPU quota of the job's own control group kept from them is in it: see `delay_cpu_throttled_seconds`."
+    delay_cpu_throttled_seconds: Counter Seconds in Waiting, Formula::JobRule;
+        help "time runnable while a CPU quota was used up"
+        counts "The part of `delay_cpu_seconds` for which a CPU quota of the control groups that the command began in was used up: on an otherwise idle machine all of it. The kernel counts (`cpu.stat`: `throttled_usec`, in version 1 `throttled_time`) for how long each CPU was kept from a group, not how many threads waited there: so it is `estimated`, and the reason states the interval; what else runs in the same group is in it. Exactly 0 where no group that can be seen was throttled."
+    delay_cpu_own_seconds: Counter Seconds in Waiting, SCHEDULER;
+        help "time runnable while the job's own threads had the CPU"
+        counts "The part of `delay_cpu_seconds` for which threads of the job itself had the CPU."
+    delay_cpu_others_seconds: Counter Seconds in Waiting, SCHEDULER;
+        help "time runnable while others had the CPU"
+        counts "The part of `delay_cpu_seconds` for which threads that are not of the job had the CPU. With `delay_cpu_throttled_seconds` and `delay_cpu_own_seconds` it adds up to `delay_cpu_seconds`."
+    delay_cpu_stolen_seconds: Counter Seconds in Waiting, Formula::JobRule;
+        help "time that the host kept from this virtual machine"
+        counts "Time for which the host of this virtual machine ran something else on a CPU that the machine wanted (`steal` in `/proc/stat`), of all CPUs, while the job ran: what the job may have lost is at most that. It is in no other delay: the machine does not know that it waits."
     delay_block_seconds: Counter Seconds in Waiting, sum(&[BlockDelay], NANOSECOND);
         help "time waiting for block I/O"
         counts "Time that threads waited for block I/O (`task->delays->blkio_delay`), summed over threads. Needs the kernel's delay accounting (`sysctl kernel.task_delayacct=1`, or `--delays`)."

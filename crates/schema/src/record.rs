@@ -277,11 +277,27 @@ numbered! {
         Processes as "LIMITED_PROCESSES" = 7,
         /// Threads at one moment.
         Threads as "LIMITED_THREADS" = 8,
+        /// Bytes read by calls.
+        ReadBytes as "LIMITED_READ_BYTES" = 9,
+        /// Bytes written by calls.
+        WrittenBytes as "LIMITED_WRITTEN_BYTES" = 10,
+        /// Calls that read.
+        ReadCalls as "LIMITED_READ_CALLS" = 11,
+        /// Calls that write.
+        WriteCalls as "LIMITED_WRITE_CALLS" = 12,
+        /// Bytes fetched from storage.
+        StorageRead as "LIMITED_STORAGE_READ" = 13,
+        /// Bytes that go to storage.
+        StorageWritten as "LIMITED_STORAGE_WRITTEN" = 14,
+        /// Bytes sent over the network.
+        NetSent as "LIMITED_NET_SENT" = 15,
+        /// Bytes received over the network.
+        NetReceived as "LIMITED_NET_RECEIVED" = 16,
     }
 }
 
 /// Of which metrics limits are checked in the kernel.
-const OF_METRICS: [(&str, Limited); 8] = [
+const OF_METRICS: [(&str, Limited); 16] = [
     ("memory_peak_bytes", Limited::Memory),
     ("memory_peak_rss_sum_bytes", Limited::RssSum),
     ("memory_peak_process_rss_bytes", Limited::ProcessRss),
@@ -290,12 +306,26 @@ const OF_METRICS: [(&str, Limited); 8] = [
     ("processes_total", Limited::ProcessesTotal),
     ("processes_peak", Limited::Processes),
     ("threads_peak", Limited::Threads),
+    ("io_read_bytes_total", Limited::ReadBytes),
+    ("io_written_bytes_total", Limited::WrittenBytes),
+    ("io_read_calls_total", Limited::ReadCalls),
+    ("io_write_calls_total", Limited::WriteCalls),
+    ("storage_read_bytes_total", Limited::StorageRead),
+    ("storage_written_bytes_total", Limited::StorageWritten),
+    ("net_sent_bytes_total", Limited::NetSent),
+    ("net_received_bytes_total", Limited::NetReceived),
 ];
 
 impl Limited {
     /// What is limited by a metric, if the kernel side checks that.
     pub fn of_metric(metric: &str) -> Option<Limited> {
         OF_METRICS.iter().find(|(name, _)| *name == metric).map(|(_, limited)| *limited)
+    }
+
+    /// Whether the check is made at the end of each system call. What is moved without a call has to be looked for
+    /// besides.
+    pub fn is_of_calls(self) -> bool {
+        self as u32 >= Limited::ReadBytes as u32
     }
 
     /// The metric.

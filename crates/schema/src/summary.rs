@@ -46,6 +46,9 @@ pub struct Job {
     pub id: String,
     /// The command and its arguments.
     pub command: Vec<String>,
+    /// Its words as Base64, where one of them is no UTF-8: there `command` has U+FFFD for what is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// The working directory.
     pub cwd: String,
     /// What kind of job it is, in the user's words.
@@ -120,6 +123,12 @@ pub struct LimitOutcome {
     pub exceeded: bool,
     /// The value when it was found to be crossed, or the last one.
     pub observed: Option<Number>,
+    /// By how much the value can have passed the limit before anybody acted, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overshoot: Option<String>,
+    /// The same in the metric's unit, where there is such a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overshoot_at_most: Option<Number>,
     /// Seconds from the start until it was crossed.
     pub at_seconds: Option<f64>,
     /// The process that crossed it, and what it was doing.

@@ -43,7 +43,7 @@ const COLUMNS: &str = "\
 # description of columns:
 #   <module>: module responsible for this I/O record.
 #   <rank>: the process.
-#   <record id>: hash of the record's file path.
+#   <record id>: hash of what the file is: device, inode and generation, not its path, which another file may have had.
 #   <counter name> and <counter value>: statistical counters.
 #   <file name>: full file path for the record.
 #   <mount pt>, <fs type>: not known.
@@ -135,7 +135,7 @@ pub fn record(used: &FileUse, ranks: &Ranks) -> String {
     }
     let rank = ranks.by_pid.get(&used.pid).copied().unwrap_or(ranks.by_pid.len() as u64);
     let name = harmless(&used.name.replace(['\t', '\n'], "?"));
-    let id = hash(&used.name);
+    let id = hash(used);
     let mut line = |counter: &str, value: String| {
         let _ = writeln!(out, "POSIX\t{rank}\t{id}\t{counter}\t{value}\t{name}\tUNKNOWN\tUNKNOWN");
     };
@@ -194,8 +194,14 @@ fn times(totals: &Totals) -> [(&'static str, f64); 3] {
     ]
 }
 
-/// The same for the same path, whoever used it (FNV-1a).
-fn hash(path: &str) -> u64 {
+/// The same for the same file, whoever used it, by whatever name (FNV-1a). In a recording without generations the path
+/// stands for one.
+fn hash(used: &FileUse) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    path.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step)
+    let last = match used.generation {
+        Some(generation) => generation.to_le_bytes().to_vec(),
+        None => used.name.as_bytes().to_vec(),
+    };
+    let bytes = [&used.device.to_le_bytes()[..], &used.inode.to_le_bytes(), &last].concat();
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -117,6 +117,7 @@ struct Row<'a> {
 fn rows(summary: &Summary) -> Vec<Row<'_>> {
     METRICS
         .iter()
+        .filter(|metric| has_line(summary, metric))
         .filter_map(|metric| {
             let value = summary.metrics.get(metric.name)?;
             let number = value.number()?;
@@ -127,6 +128,15 @@ fn rows(summary: &Summary) -> Vec<Row<'_>> {
             })
         })
         .collect()
+}
+
+/// Of the space that watched directories take, what the job has added is of interest, not what was there
+/// before, unless a limit is set on the whole.
+fn has_line(summary: &Summary, metric: &Metric) -> bool {
+    const WHOLE: &str = "disk_footprint_peak_bytes";
+    let growth = summary.metrics.get("disk_growth_peak_bytes");
+    let is_limited = || summary.limits.iter().any(|limit| limit.metric == WHOLE);
+    metric.name != WHOLE || growth.is_none_or(|value| value.value.is_none()) || is_limited()
 }
 
 fn is_plain_zero(value: &Value) -> bool {
@@ -218,7 +228,7 @@ fn notes(summary: &Summary, width: usize) -> Vec<Line> {
 /// Metrics that share a quality and a reason, in the order of the table.
 fn reasons(summary: &Summary) -> Vec<(&'static str, Vec<String>, Option<&str>)> {
     let mut shared: Vec<(&str, Option<&str>, Vec<&'static Metric>)> = Vec::new();
-    for metric in METRICS {
+    for metric in METRICS.iter().filter(|metric| has_line(summary, metric)) {
         let Some(value) = summary.metrics.get(metric.name) else { continue };
         let word = match value.quality {
             Quality::Unavailable => "not available",

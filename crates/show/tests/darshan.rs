@@ -41,12 +41,14 @@ fn what_was_not_seen_stands_at_the_head() {
 fn used(totals: Totals) -> FileUse {
     FileUse {
         name: "/a".to_string(),
+        later_name: None,
         object: Object::Regular,
         pid: 7,
         tid: None,
         process: "cat".to_string(),
         device: 1,
         inode: 2,
+        generation: None,
         is_deleted: false,
         sources: Vec::new(),
         totals,

@@ -36,7 +36,9 @@ fn the_pages_types_are_current() {
     types.declare::<Tone>();
     types.declare::<Unit>();
     // The first has all that can be present; the others lack what can be absent.
-    for recording in [sample::limited(40), sample::cut_short(), sample::build(4)] {
+    let mut first = sample::limited(40);
+    first.summary.job.command_base64.push("/w==".into());
+    for recording in [first, sample::cut_short(), sample::build(4)] {
         let mut files = FileColumns::default();
         recording.files.iter().for_each(|row| files.push(row));
         let mut page =

@@ -19,12 +19,14 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
     let numbers = BTreeMap::from([("highest_bytes".to_string(), furthest)]);
     FileUse {
         name: name.to_string(),
+        later_name: None,
         object: Object::Regular,
         pid,
         tid: None,
         process: format!("task {pid}"),
         device: 0,
         inode: 1,
+        generation: None,
         is_deleted: false,
         sources: Vec::new(),
         totals: Totals { by_calls, numbers, ..Totals::default() },
@@ -182,4 +184,46 @@ fn the_graph_has_every_file_once_and_no_text_ends_a_name() {
     assert!(text.contains(r#"p2 -> p3 [style=dashed, label="pipe:[7]"];"#), "{text}");
     assert!(!text.contains("scratch") && !text.contains("pipe:[8]"), "{text}");
     assert_eq!(text.matches("shape=note").count(), 4);
+}
+
+/// One path for three files in turn, and one file by two paths: what tells them apart is what they are.
+#[test]
+fn files_are_told_apart_by_what_they_are_not_by_what_they_are_called() {
+    let file = |mut row: FileUse, inode: u64, generation: u32| {
+        (row.inode, row.generation) = (inode, Some(generation));
+        row
+    };
+    let later = |row: FileUse, name: &str| FileUse { later_name: Some(name.to_string()), ..row };
+    let mut workflow = Workflow::default();
+    for row in [
+        later(file(used(1, "/t", 0, 70_000), 5, 1), "/one"),
+        later(file(used(2, "/t", 0, 300), 6, 1), "/two"),
+        later(file(used(3, "/t", 70_000, 0), 5, 1), "/one"),
+        later(file(used(4, "/t", 300, 0), 6, 1), "/two"),
+        // An inode that was given again, and a name that was.
+        file(used(5, "/again", 0, 900), 7, 1),
+        file(used(6, "/again", 0, 321), 7, 2),
+        file(used(7, "/again", 321, 0), 7, 2),
+    ] {
+        workflow.add_use(&row);
+    }
+    workflow.add_flows([].iter());
+    let document = document(&workflow);
+    let parts = &document["workflow"]["specification"];
+    let sizes: BTreeMap<_, _> = (parts["files"].as_array().unwrap().iter())
+        .map(|file| (file["id"].as_str().unwrap(), file["sizeInBytes"].as_u64().unwrap()))
+        .collect();
+    let expected = [("/again", 900), ("/again#n2", 321), ("/one", 70_000), ("/two", 300)];
+    assert_eq!(sizes, BTreeMap::from(expected));
+    let tasks = parts["tasks"].as_array().unwrap();
+    let of = |task: usize, key: &str| tasks[task][key].to_string();
+    assert_eq!(of(2, "parents"), r#"["task_1-1"]"#);
+    assert_eq!(of(3, "parents"), r#"["task_2-2"]"#);
+    assert_eq!(of(6, "parents"), r#"["task_6-6"]"#);
+    assert_eq!(of(6, "inputFiles"), r##"["/again#n2"]"##);
+    let graph = dot::render(&workflow);
+    assert!(
+        graph.contains(r#""/again\n(2)" -> p7;"#) && !graph.contains(r#""/again" -> p7;"#),
+        "{graph}"
+    );
 }

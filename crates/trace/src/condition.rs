@@ -8,11 +8,14 @@ use crate::counter::Counter;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::near::nearest;
+use crate::number_range::NumberRange;
 use crate::path::Path;
 use crate::walk::{Place, Shape, Walker};
 
 /// The longest text that is compared, and the end of it.
 pub const TEXT_ROOM: usize = 64;
+/// What of a text is read to be compared: one byte past the longest, which tells a longer text from it.
+pub const COMPARED_BYTES: usize = TEXT_ROOM + 1;
 /// The kernel's name of a thread, with its end.
 pub const NAME_BYTES: u32 = 16;
 
@@ -192,19 +195,54 @@ fn compare(
     let source = number(walker, left)?;
     let mask = match mask {
         None => None,
-        Some(mask) => match operand(walker, &source, mask, 64)? {
-            Right::Constant(mask) => Some(mask),
-            Right::Source(_) => {
+        // Of bits nobody asks for an order.
+        Some(mask) => match operand(walker, &source, mask, Comparison::Equal, Some(0))? {
+            (_, Right::Constant(mask)) => Some(mask),
+            (_, Right::Source(_)) => {
                 let wrong = Wrong::Expected { expected: "a constant" };
                 return Err(mask.span().refuse(walker.text, wrong));
             }
         },
     };
-    let width = if mask.is_some() { 64 } else { source.width() };
-    let right = operand(walker, &source, right, width)?;
+    let (how, right) = operand(walker, &source, right, how, mask)?;
     let right_is_signed = matches!(&right, Right::Source(source) if source.is_signed());
     let is_signed = mask.is_none() && (source.is_signed() || right_is_signed);
-    Ok(Test::Number { left: source, mask, how, is_signed, right })
+    match right {
+        Right::Source(right) if mask.is_none() => Ok(two_numbers(source, how, right)),
+        right => Ok(Test::Number { left: source, mask, how, is_signed, right }),
+    }
+}
+
+/// Two values. Of 64 bits each, one signed and one not, neither reading of both is true for all: what is below 0 is
+/// less than whatever the other is.
+fn two_numbers(left: Source, how: Comparison, right: Source) -> Test {
+    let number = |how, is_signed| {
+        let (left, right) = (left.clone(), Right::Source(right.clone()));
+        Box::new(Test::Number { left, mask: None, how, is_signed, right })
+    };
+    let is_plain = left.is_signed() == right.is_signed()
+        || matches!(how, Comparison::Equal | Comparison::Unequal)
+        || unsigned_width(&left, &right) < 64;
+    if is_plain {
+        return *number(how, left.is_signed() || right.is_signed());
+    }
+    let is_signed_less = match how {
+        Comparison::Less | Comparison::AtMost => left.is_signed(),
+        _ => right.is_signed(),
+    };
+    let signed = if left.is_signed() { &left } else { &right };
+    let sign = |how| {
+        let (left, right) = (signed.clone(), Right::Constant(0));
+        Box::new(Test::Number { left, mask: None, how, is_signed: true, right })
+    };
+    match is_signed_less {
+        true => Test::Or(sign(Comparison::Less), number(how, false)),
+        false => Test::And(sign(Comparison::AtLeast), number(how, false)),
+    }
+}
+
+fn unsigned_width(left: &Source, right: &Source) -> u32 {
+    if left.is_signed() { right.width() } else { left.width() }
 }
 
 fn number(walker: &Walker<'_>, path: &Path) -> Result<Source, Refusal> {
@@ -230,26 +268,35 @@ fn not_a_number(walker: &Walker<'_>, path: &Path, kind: String) -> Refusal {
     path.span.refuse(walker.text, Wrong::Type { what, kind, why })
 }
 
-/// The other side: a number that the left one can be, a constant of its type, or another value.
+/// The other side: a number that the left one can be, a constant of its type, or another value; and the comparison
+/// as it holds truly.
 fn operand(
     walker: &Walker<'_>,
     left: &Source,
     operand: &Operand,
-    width: u32,
-) -> Result<Right, Refusal> {
+    how: Comparison,
+    mask: Option<u64>,
+) -> Result<(Comparison, Right), Refusal> {
     match operand {
         Operand::Number { value, span } => {
-            bounded(walker, left.is_signed(), *value, *span, width).map(Right::Constant)
+            let range = match mask {
+                Some(_) => NumberRange::new(64, false),
+                None => NumberRange::new(left.width(), left.is_signed()),
+            };
+            let compared = range.compare(how, *value).map_err(|allowed| {
+                span.refuse(walker.text, Wrong::Range { number: value.to_string(), allowed })
+            })?;
+            Ok((compared.0, Right::Constant(compared.1)))
         }
         Operand::Path(path) => {
             if let Some(constant) = constant(walker, left, path) {
-                return Ok(Right::Constant(constant.cast_unsigned()));
+                return Ok((how, Right::Constant(constant.cast_unsigned())));
             }
             let is_known = path.word().is_none_or(|word| {
                 Source::of_header(word).is_some() || walker.argument(word).is_some()
             });
             if is_known {
-                return number(walker, path).map(Right::Source);
+                return Ok((how, Right::Source(number(walker, path)?)));
             }
             let mut names: Vec<&str> = match left.shape() {
                 Shape::Enum(kind) => walker.btf.constants(kind).iter().map(|(n, _)| *n).collect(),
@@ -279,27 +326,6 @@ fn constant(walker: &Walker<'_>, left: &Source, path: &Path) -> Option<i64> {
     }
 }
 
-fn bounded(
-    walker: &Walker<'_>,
-    is_signed: bool,
-    value: i128,
-    span: Span,
-    width: u32,
-) -> Result<u64, Refusal> {
-    let all = 1i128 << width.min(64);
-    let (least, most) = match is_signed && width < 64 {
-        true => (-(all / 2), all / 2 - 1),
-        // Of 64 bits either reading may be meant.
-        false if width >= 64 => (-(all / 2), all - 1),
-        false => (0, all - 1),
-    };
-    if (least..=most).contains(&value) {
-        return Ok(value as u64);
-    }
-    let allowed = format!("the other side is {least} to {most}");
-    Err(span.refuse(walker.text, Wrong::Range { number: value.to_string(), allowed }))
-}
-
 fn text(
     walker: &Walker<'_>,
     left: &Path,
@@ -315,7 +341,7 @@ fn text(
             return Err(left.span.to(span).refuse(walker.text, wrong));
         }
     };
-    let (source, room) = text_source(walker, left)?;
+    let (source, room) = text_source(walker, left, false)?;
     let room = (room as usize).min(TEXT_ROOM);
     if value.len() >= room || value.contains('\0') {
         let allowed = format!("texts there have {} bytes at most", room.saturating_sub(1));
@@ -326,7 +352,11 @@ fn text(
 }
 
 /// A text, and how many bytes it can have with its end.
-pub fn text_source(walker: &Walker<'_>, path: &Path) -> Result<(TextSource, u32), Refusal> {
+pub fn text_source(
+    walker: &Walker<'_>,
+    path: &Path,
+    is_user: bool,
+) -> Result<(TextSource, u32), Refusal> {
     if path.word() == Some("comm") && walker.argument("comm").is_none() {
         return Ok((TextSource::Comm, NAME_BYTES));
     }
@@ -335,12 +365,18 @@ pub fn text_source(walker: &Walker<'_>, path: &Path) -> Result<(TextSource, u32)
     }
     let place = walker.follow(path)?;
     let is_text = place.shape == Shape::Text || leads_to_text(walker.btf, &place);
-    // A register may hold anything.
-    if !is_text && place.kind != 0 {
+    // A register may hold anything: where nobody knows its type, and where the kernel keeps a program's.
+    let is_register = is_user && place.bytes == 8 && is_whole_number(&place);
+    if !is_text && !is_register && place.kind != 0 {
         return Err(not_a_text(walker, path, walker.btf.describe(place.kind)));
     }
     let room = if place.shape == Shape::Text { place.bytes } else { TEXT_ROOM as u32 };
     Ok((TextSource::Place(place), room))
+}
+
+fn is_whole_number(place: &Place) -> bool {
+    let is_all = !matches!(place.end, crate::walk::End::Loaded { bits: Some(_), .. });
+    is_all && matches!(place.shape, Shape::Unsigned | Shape::Signed)
 }
 
 fn not_a_text(walker: &Walker<'_>, path: &Path, kind: String) -> Refusal {

@@ -160,6 +160,11 @@ impl<'t> Cursor<'t> {
                     self.skip();
                     return Ok(Some((text, span)));
                 }
+                (true, c) if !matches!(c, '\\' | '"') => {
+                    let at = self.at + offset - 1;
+                    let wrong = Wrong::Expected { expected: r#"\\ or \" behind a \ in a text"# };
+                    return Err(Span { at, length: 1 + c.len_utf8() }.refuse(self.text, wrong));
+                }
                 (_, c) => {
                     text.push(c);
                     escaped = false;

@@ -206,7 +206,7 @@ fn items(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Refusal> {
     loop {
         let first = operand(cursor)?;
         items.push(match cursor.eat("..") {
-            true => Item::Range(first, operand(cursor)?),
+            true => range(cursor, first)?,
             false => Item::One(first),
         });
         count(items.len() - 1, cursor)?;
@@ -218,6 +218,19 @@ fn items(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Refusal> {
         cursor.need(")")?;
     }
     Ok(items)
+}
+
+fn range(cursor: &mut Cursor<'_>, first: Operand) -> Result<Item, Refusal> {
+    let last = operand(cursor)?;
+    if let (Operand::Number { value: from, span }, Operand::Number { value: to, span: end }) =
+        (&first, &last)
+        && from > to
+    {
+        let allowed = format!("nothing is in it: {to}..{from} may be meant");
+        let wrong = Wrong::Range { number: format!("{from}..{to}"), allowed };
+        return Err(span.to(*end).refuse(cursor.text(), wrong));
+    }
+    Ok(Item::Range(first, last))
 }
 
 /// Bits: one constant, or several of them, in parentheses: `(A | B)`.
@@ -292,6 +305,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_shown_where_it_stands() {
+        let refusal = Filter::parse(r#"comm == "back\slash""#).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "expected \\\\ or \\\" behind a \\ in a text\n    comm == \"back\\slash\"\n                 ^^"
+        );
+        assert!(Filter::parse(r#"comm == "back\\slash \" ""#).is_ok());
         let refusal = Filter::parse("tgid == 42 && cpu = 3").unwrap_err();
         assert_eq!(
             refusal.to_string(),

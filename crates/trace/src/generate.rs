@@ -84,9 +84,9 @@ const TIME: i16 = -40;
 const KEY: i16 = -48;
 const BASE: i16 = -56;
 const POSITION: i16 = -64;
-/// Of a text that is compared, 64 bytes.
-const TEXT: i16 = -128;
-const ID: i16 = -136;
+/// Of a text that is compared, `COMPARED_BYTES` in a multiple of 8.
+const TEXT: i16 = -136;
+const ID: i16 = -144;
 
 /// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
 /// that could not be had.

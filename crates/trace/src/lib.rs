@@ -26,6 +26,7 @@ pub mod generate;
 pub mod into;
 pub mod kind;
 pub mod near;
+mod number_range;
 pub mod operand;
 pub mod owner;
 pub mod path;

@@ -1,7 +1,7 @@
 //! Whose events an ordinary user may see: those of threads that are his, and have gained no rights.
 //!
 //! Reads the kernel's types; emits where a thread's credentials lie in them. The rule is the one by which the
-//! kernel lets somebody look into a process (ptrace): all user IDs are his, the group IDs are one, there are
+//! kernel lets somebody look into a process (ptrace): all user IDs and group IDs are his, there are
 //! no capabilities, and the process has not been closed to others (PR_SET_DUMPABLE), as the kernel does itself
 //! when a program with more rights is executed.
 
@@ -17,6 +17,8 @@ use crate::walk::{End, Walker};
 pub struct Owner {
     /// The user.
     pub uid: u32,
+    /// Its group.
+    pub gid: u32,
     /// In a thread: its own credentials, not those that the kernel lends it for a while.
     pub(crate) credentials: i32,
     /// In a thread: its memory.
@@ -39,7 +41,7 @@ const OF_THREAD: &str = "sched_process_exit";
 
 impl Owner {
     /// A user's threads, as this kernel has them.
-    pub fn new(btf: &Btf, uid: u32) -> Result<Owner, Refusal> {
+    pub fn new(btf: &Btf, uid: u32, gid: u32) -> Result<Owner, Refusal> {
         let in_thread = |text: &str| offset(btf, text);
         let (_, uid_at) = in_thread("arg0->real_cred->uid.val")?;
         let (credentials, capabilities) = in_thread("arg0->real_cred->cap_permitted")?;
@@ -56,16 +58,17 @@ impl Owner {
             let wrong = "this kernel's credentials lie in another order than is known".to_string();
             return Err(crate::error::Span::default().refuse("", Wrong::Unsupported(wrong)));
         }
-        let [uid_, suid, euid, gid, sgid, egid] = ids.map(|at| at as i16);
+        let [uid_, suid, euid, gid_, sgid, egid] = ids.map(|at| at as i16);
         Ok(Owner {
             uid,
+            gid,
             credentials,
             memory,
             flags,
             first: uid_at,
             bytes: bytes as u32,
             users: [uid_, suid, euid],
-            groups: [gid, sgid, egid],
+            groups: [gid_, sgid, egid],
             capabilities: (capabilities - uid_at) as i16,
         })
     }

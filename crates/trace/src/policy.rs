@@ -71,7 +71,23 @@ pub const GRANTED: &[Granted] = &[
     ),
     granted(
         ("raw_syscalls", "sys_exit"),
-        &["ret", "regs->orig_ax", "regs->syscallno"],
+        // What the program has left there at the beginning of the call, and not what the call has put there.
+        &[
+            "ret",
+            "regs->orig_ax",
+            "regs->di",
+            "regs->si",
+            "regs->dx",
+            "regs->r10",
+            "regs->r8",
+            "regs->r9",
+            "regs->syscallno",
+            "regs->regs[1]",
+            "regs->regs[2]",
+            "regs->regs[3]",
+            "regs->regs[4]",
+            "regs->regs[5]",
+        ],
         &[],
         "a system call of the thread ends",
     ),
@@ -129,10 +145,15 @@ pub const GRANTED: &[Granted] = &[
 /// Probes of a stream, those that were removed counted as well.
 pub const MOST_PROBES: usize = 16;
 /// Bytes of all rings of a stream.
-pub const MOST_RING_BYTES: usize = 64 << 20;
+pub const MOST_RING_BYTES: usize = 32 << 20;
 
 /// What would help whoever is refused.
 const HELP: &str = "root, or who has CAP_BPF and CAP_PERFMON, may follow it without the agent";
+
+/// Whether a user may follow what an event names, by its name alone: nothing is opened or looked up for that.
+pub fn may_follow(event: &Event) -> Result<(), Refusal> {
+    find(event).map(drop)
+}
 
 /// Holds an event to what its owner may see: returns what is left of it, its probe, and what was left out. What was
 /// not asked for by name (the fields of a set, all arguments) may be left out; all else is refused.
@@ -248,6 +269,10 @@ impl Places {
     fn grant(&self, field: &ProbeField) -> bool {
         match &field.content {
             Content::Number(source) => self.grant_number(source),
+            // The thread's own memory, where a number leads that may be read anyway.
+            Content::Text { source: TextSource::Place(place), is_user: true } => {
+                self.numbers.contains(place)
+            }
             Content::Text { source, is_user } => !is_user && self.grant_text(source),
             // The thread's own functions, which it could be asked for anyway.
             Content::Stack { is_user } => *is_user,

@@ -7,6 +7,7 @@ use crate::condition::{Right, Source, Test};
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::near::nearest;
+use crate::number_range::NumberRange;
 use crate::path::Path;
 
 /// The words, and how many bits each has.
@@ -76,9 +77,13 @@ impl Reading<'_> {
             }
             None => None,
         };
-        let right = match right {
-            Operand::Number { value, span } => self.bounded(*value, *span, bits)?,
-            Operand::Path(path) => self.event(&source, path)?,
+        let (how, right) = match right {
+            Operand::Number { value, span } => {
+                // What is left of a masked word has as many bits as the word.
+                let compared = NumberRange::new(bits, false).compare(how, *value);
+                compared.map_err(|allowed| self.out_of_range(*value, *span, allowed))?
+            }
+            Operand::Path(path) => (how, self.event(&source, path)?),
             Operand::Text { span, .. } => {
                 return Err(span.refuse(self.text, Wrong::Expected { expected: "a number" }));
             }
@@ -114,11 +119,12 @@ impl Reading<'_> {
         let most = (1i128 << bits) - 1;
         match u64::try_from(value) {
             Ok(number) if value <= most => Ok(number),
-            _ => {
-                let allowed = format!("the other side is 0 to {most}");
-                Err(span.refuse(self.text, Wrong::Range { number: value.to_string(), allowed }))
-            }
+            _ => Err(self.out_of_range(value, span, format!("the other side is 0 to {most}"))),
         }
+    }
+
+    fn out_of_range(&self, value: i128, span: Span, allowed: String) -> Refusal {
+        span.refuse(self.text, Wrong::Range { number: value.to_string(), allowed })
     }
 }
 
@@ -154,6 +160,8 @@ mod tests {
             ("tgid == net_dev_queue", "a number"),
             ("tgid == \"3\"", "a number"),
             ("tgid ==", "expected"),
+            ("tgid < 0", "never less"),
+            ("cpu in 5..3", "3..5 may be meant"),
         ] {
             let refusal = read(text).unwrap_err().to_string();
             assert!(refusal.contains(says), "{text}: {refusal}");

@@ -262,7 +262,7 @@ fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), 
     Ok(match &field.wanted {
         Wanted::Value(path) => return value(walker, path),
         Wanted::Text { path, is_user } => {
-            let (source, room) = condition::text_source(walker, path)?;
+            let (source, room) = condition::text_source(walker, path, *is_user)?;
             let room = if matches!(source, TextSource::Comm) { room } else { room.min(TEXT_BYTES) };
             (Content::Text { source, is_user: *is_user }, Shape::Text, room)
         }

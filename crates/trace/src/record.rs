@@ -54,6 +54,11 @@ header! {
     absent: u32 = 36, "a bit for each field whose value could not be had, the first is bit 0";
 }
 
+/// Ends a text that was cut, in the record itself: so no reader takes a beginning for the whole.
+pub const CUT_MARK: &[u8] = "…".as_bytes();
+/// That, and the end of the text.
+pub(crate) const CUT: &[u8] = "…\0".as_bytes();
+
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 40;
 

@@ -24,8 +24,10 @@ pub const CONSTANTS: usize = 8;
 const CPU_BUFFER: usize = 32;
 /// Bytes before the counts of a CPU.
 const CPU_HEAD: usize = BUFFERS * CPU_BUFFER;
+/// Bytes before what a CPU has lost of a probe's records, by buffer.
+const LOST_BY_BUFFER: usize = 32;
 /// Bytes of what a CPU counts for a probe.
-const COUNTS: usize = 32;
+const COUNTS: usize = LOST_BY_BUFFER + BUFFERS * 8;
 
 /// Where things lie in the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +140,16 @@ impl State {
         CPU_HEAD + probe * COUNTS + count as usize
     }
 
+    /// Where the records of a probe that found no room in a buffer are counted, behind the beginning of a CPU.
+    pub fn of_cpu_lost_in(&self, probe: usize, buffer: usize) -> usize {
+        CPU_HEAD + probe * COUNTS + LOST_BY_BUFFER + buffer % BUFFERS * 8
+    }
+
+    /// Where that lies.
+    pub fn lost_in(&self, cpu: usize, probe: usize, buffer: usize) -> usize {
+        self.cpu(cpu) + self.of_cpu_lost_in(probe, buffer)
+    }
+
     /// Where a count lies.
     pub fn count(&self, cpu: usize, probe: usize, count: Count) -> usize {
         self.cpu(cpu) + self.of_cpu(probe, count)
@@ -174,6 +186,7 @@ mod tests {
                 for count in [Count::Sent, Count::Lost, Count::Matched] {
                     places.push(state.count(cpu, probe, count));
                 }
+                places.extend((0..BUFFERS).map(|buffer| state.lost_in(cpu, probe, buffer)));
             }
         }
         assert!(places.is_sorted_by(|a, b| a + 8 <= *b), "{places:?}");

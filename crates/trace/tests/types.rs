@@ -8,6 +8,7 @@ use weigh_schema::ring::Layout;
 use weigh_trace::btf::{Btf, BtfError};
 use weigh_trace::condition::{Right, Source, Test};
 use weigh_trace::event::Event;
+use weigh_trace::filter::Comparison;
 use weigh_trace::generate::{Access, Buffer, Maps, Slot, program};
 use weigh_trace::predicate;
 use weigh_trace::probe::{Content, Probe};
@@ -74,6 +75,8 @@ fn sample() -> Vec<u8> {
     let mut types = Types::default();
     let int = types.add("int", 1, 0, 4, &[1 << 24 | 32]);
     let unsigned = types.add("u32", 1, 0, 4, &[32]);
+    let long = types.add("long", 1, 0, 8, &[1 << 24 | 64]);
+    let wide = types.add("u64", 1, 0, 8, &[64]);
     let character = types.add("char", 1, 0, 1, &[1 << 24 | 8]);
     let name = types.add("", 3, 0, 0, &[character, int, 16]);
     let (a, b) = (types.name("RED"), types.name("GREEN"));
@@ -90,9 +93,11 @@ fn sample() -> Vec<u8> {
     let outer = types.members(
         "outer",
         4,
-        40,
+        56,
         &[
             ("", either, 0, 0),
+            ("long", long, 320, 0),
+            ("wide", wide, 384, 0),
             ("in", to_inner, 64, 0),
             ("two", pair, 128, 0),
             ("color", color, 256, 0),
@@ -193,6 +198,13 @@ fn what_is_wrong_is_named_with_what_exists() {
         ("x if o->in->name == 3", &["text"]),
         ("x if o->in->name < \"a\"", &["== or !="]),
         ("x if n == \"a\"", &["no text"]),
+        ("x{str(o->wide)}", &["no text"]),
+        ("x{ustr(n)}", &["no text"]),
+        ("x if tgid < 0", &["never less"]),
+        ("x if o->wide < -1", &["0 to 18446744073709551615"]),
+        ("x if o->long > 9223372036854775807", &["never greater"]),
+        ("x if n in 5..3", &["3..5 may be meant"]),
+        ("x if o->in->name == \"a\\b\"", &["behind a \\"]),
         ("x if o->in->name == \"0123456789abcdef\"", &["15 bytes"]),
         ("fn:g", &["no function 'g'"]),
     ] {
@@ -202,6 +214,75 @@ fn what_is_wrong_is_named_with_what_exists() {
         }
         assert!(said.contains('^'), "{said}");
     }
+}
+
+/// Whether a filter's test holds where the structure's two words of 64 bits are these.
+fn holds(test: &Test, long: i64, wide: u64) -> bool {
+    let value = |source: &Source| match source {
+        Source::Place(place) if place.is_signed => long.cast_unsigned(),
+        _ => wide,
+    };
+    match test {
+        Test::And(a, b) => holds(a, long, wide) && holds(b, long, wide),
+        Test::Or(a, b) => holds(a, long, wide) || holds(b, long, wide),
+        Test::Not(of) => !holds(of, long, wide),
+        Test::Number { left, how, is_signed, right, .. } => {
+            let right = match right {
+                Right::Constant(constant) => *constant,
+                Right::Source(source) => value(source),
+            };
+            let order = match is_signed {
+                true => value(left).cast_signed().cmp(&right.cast_signed()),
+                false => value(left).cmp(&right),
+            };
+            match how {
+                Comparison::Equal => order.is_eq(),
+                Comparison::Unequal => order.is_ne(),
+                Comparison::Less => order.is_lt(),
+                Comparison::AtMost => order.is_le(),
+                Comparison::Greater => order.is_gt(),
+                Comparison::AtLeast => order.is_ge(),
+            }
+        }
+        Test::Text { .. } => panic!("no text was asked for"),
+    }
+}
+
+#[test]
+fn numbers_of_64_bits_are_compared_as_they_are() {
+    let edges = [0, 1, i64::MAX as u64, 1 << 63, u64::MAX];
+    let compares: [(&str, fn(&i128, &i128) -> bool); 4] =
+        [("<", i128::lt), ("<=", i128::le), (">", i128::gt), (">=", i128::ge)];
+    for (mark, compare) in compares {
+        for constant in edges {
+            let Ok(probe) = check(&format!("x if o->long {mark} {constant}")) else {
+                let is_never = edges.map(|edge| i128::from(edge.cast_signed()));
+                assert!(!is_never.iter().any(|long| compare(long, &constant.into())), "{constant}");
+                continue;
+            };
+            for long in edges.map(u64::cast_signed) {
+                let is = holds(probe.test.as_ref().unwrap(), long, 0);
+                assert_eq!(is, compare(&long.into(), &constant.into()), "{long} {mark} {constant}");
+            }
+        }
+        let ways = ["o->long", "o->wide"];
+        for (left, right) in [(ways[0], ways[1]), (ways[1], ways[0])] {
+            let probe = check(&format!("x if {left} {mark} {right}")).unwrap();
+            for (long, wide) in edges.iter().flat_map(|long| edges.map(|wide| (*long, wide))) {
+                let long = long.cast_signed();
+                let sides = [i128::from(long), i128::from(wide)];
+                let [a, b] = if left == ways[0] { sides } else { [sides[1], sides[0]] };
+                let is = holds(probe.test.as_ref().unwrap(), long, wide);
+                assert_eq!(is, compare(&a, &b), "{a} {mark} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_of_64_bits_may_lead_to_a_text_of_the_program() {
+    let probe = check("x{name=ustr(o->wide)}").unwrap();
+    assert!(matches!(probe.fields[0].content, Content::Text { is_user: true, .. }));
 }
 
 #[test]

@@ -99,7 +99,7 @@ pub enum Reason {
     Measured = 0,
     /// No agent of weigh answers.
     NoServer = 1,
-    /// The agent of weigh has ended, or has dropped this program.
+    /// The agent of weigh, or the stream that was read, has ended, or has dropped this program.
     Gone = 2,
     /// The agent and libweigh are of different versions of weigh.
     OtherVersion = 3,

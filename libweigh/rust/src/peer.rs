@@ -8,7 +8,7 @@ use crate::{Account, Reason, Thread, is_of_this_layout, raw};
 pub struct Peer(NonNull<raw::PeerHandle>);
 
 impl Peer {
-    /// Of the same user, or of any with CAP_PERFMON or CAP_SYS_PTRACE.
+    /// Of the same user and group, or of any with CAP_SYS_PTRACE.
     pub fn open(thread: &Thread, pid: u32) -> Result<Peer, Reason> {
         let mut reason = Reason::Measured as u32;
         let pid = i32::try_from(pid).map_err(|_| Reason::NoProcess)?;

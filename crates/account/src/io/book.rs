@@ -105,6 +105,10 @@ pub struct IoBook {
     pub are_devices_unseen: bool,
     pub(super) rows: HashMap<(FileId, Who), Kept>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
+    /// Names that came later.
+    later_names: HashMap<FileId, Rc<str>>,
+    /// Whether files had no name any more in the end, of those that were looked at.
+    deleted: HashMap<FileId, bool>,
     pub(super) processes: BTreeMap<u32, Process>,
     pub(super) left_processes: LeftProcesses,
     pub(super) rest: Row,
@@ -129,14 +133,32 @@ impl IoBook {
     /// Takes one thing in.
     pub fn add(&mut self, event: Event) {
         match event {
-            Event::Named(Named { file, object, name }) => {
-                self.names.insert(file, (object, name.into()));
-            }
+            Event::Named(named) => self.add_name(named),
+            Event::Unlinked(file) => drop(self.deleted.insert(file, true)),
             Event::Used(used) => self.add_use(&used),
             Event::Ended(process) => self.add_process(process),
             Event::Asked(process) => self.add_asked(process),
             // It was counted where it was seen: its use has it.
             Event::Called(_) => {}
+        }
+    }
+
+    /// The first name stays. One that comes later is told beside it.
+    fn add_name(&mut self, Named { file, object, name }: Named) {
+        let first = self.names.entry(file).or_insert_with(|| (object, name.as_str().into()));
+        match *first.1 == *name {
+            true => drop(self.later_names.remove(&file)),
+            false => drop(self.later_names.insert(file, name.into())),
+        }
+    }
+
+    /// Takes note of what was found at the end: whether it has no name any more, and which it has, if that is another.
+    pub fn set_end(&mut self, file: FileId, is_deleted: Option<bool>, name: Option<String>) {
+        if let Some(is_deleted) = is_deleted {
+            self.deleted.insert(file, is_deleted);
+        }
+        if let Some(name) = name {
+            self.add_name(Named { file, object: Object::Regular, name });
         }
     }
 
@@ -224,7 +246,11 @@ impl IoBook {
         let left: HashSet<FileId> = left.iter().map(|((file, _), _)| *file).collect();
         let used: HashSet<FileId> = self.rows.keys().map(|(file, _)| *file).collect();
         let gone: Vec<FileId> = left.difference(&used).copied().collect();
-        gone.iter().for_each(|file| drop(self.names.remove(file)));
+        for file in &gone {
+            self.names.remove(file);
+            self.later_names.remove(file);
+            self.deleted.remove(file);
+        }
         gone
     }
 
@@ -257,6 +283,22 @@ impl IoBook {
     /// What a file is called.
     pub fn name(&self, file: FileId) -> Option<&str> {
         self.names.get(&file).map(|(_, name)| &**name)
+    }
+
+    /// The last name by which it was known, if that is another.
+    pub fn later_name(&self, file: FileId) -> Option<&str> {
+        self.later_names.get(&file).map(|name| &**name)
+    }
+
+    /// Whether it had no name any more in the end, if somebody looked.
+    pub fn is_deleted(&self, file: FileId) -> Option<bool> {
+        self.deleted.get(&file).copied()
+    }
+
+    /// Regular files that may be looked for, by their last name.
+    pub fn regular_files(&self) -> impl Iterator<Item = (FileId, &str)> {
+        let regular = self.names.iter().filter(|(_, (object, _))| *object == Object::Regular);
+        regular.map(|(file, (_, name))| (*file, self.later_name(*file).unwrap_or(name)))
     }
 
     /// The same, in words where it has none.

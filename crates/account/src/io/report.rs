@@ -18,6 +18,8 @@ use super::{advice, flow};
 pub struct Run {
     /// The command.
     pub command: Vec<String>,
+    /// The same, where it is no text.
+    pub command_base64: Vec<String>,
     /// Or the process that was followed.
     pub pid: Option<u32>,
     /// Or where the file system is mounted that everybody was followed on.
@@ -91,6 +93,7 @@ pub fn report<'a>(
         files: Files::of(book, call),
         processes: processes(book, run.mount.is_some()),
         command: run.command.clone(),
+        command_base64: run.command_base64.clone(),
         pid: run.pid,
         mount: run.mount.clone(),
     }
@@ -143,13 +146,15 @@ pub fn file_use(
     let totals = totals(book, &row.numbers, moves_unseen);
     FileUse {
         name: book.name_of(file),
+        later_name: book.later_name(file).map(str::to_string),
         object: book.object_of(file, row.object),
         pid: who.pid,
         tid: told_tid(who),
         process: book.process_name(who.pid).to_string(),
         device: file.device,
         inode: file.inode,
-        is_deleted: row.is_deleted,
+        generation: Some(file.generation),
+        is_deleted: book.is_deleted(file).unwrap_or(row.is_deleted),
         sources: row.sources.mechanisms(),
         moved_quality: moved_quality(&totals.by_calls, moves_unseen),
         read_strides: strides(&row.directions[0]),

@@ -48,7 +48,7 @@ impl LastLook {
             match event {
                 Event::Used(used) => drop(self.left.insert((used.file, used.who))),
                 Event::Ended(process) => drop(self.ended.insert(process.pid)),
-                Event::Named(_) | Event::Called(_) | Event::Asked(_) => {}
+                Event::Named(_) | Event::Unlinked(_) | Event::Called(_) | Event::Asked(_) => {}
             }
         }
     }

@@ -180,8 +180,7 @@ fn converse(
     ask: &Ask,
     with: Option<BorrowedFd<'_>>,
 ) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
-    wire::send(stream, ask, with).map_err(RemoteError::lost)?;
-    next(stream)
+    wire::converse(stream, ask, with, MOST_ASKED).map_err(RemoteError::lost)
 }
 
 fn next(stream: &UnixStream) -> Result<(Tell, Option<OwnedFd>), RemoteError> {

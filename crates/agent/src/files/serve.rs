@@ -39,7 +39,9 @@ impl Server {
                 continue;
             }
             let Some((ask, with)) = wire::receive(&self.user.stream, MOST_ASKED)? else { break };
-            if let Err(why) = self.answer(ask, with)? {
+            let answered = self.answer(ask, with)?;
+            self.user.notes.note(self.is_begun);
+            if let Err(why) = answered {
                 wire::send(&self.user.stream, &Tell::Refused(why), None)?;
             }
         }
@@ -141,7 +143,7 @@ impl Server {
         }
         let telling = if each { Telling::Each } else { Telling::Sums };
         let apart = if threads { Apart::Threads } else { Apart::Processes };
-        let kernel = match KernelIo::open_as(telling, apart, peer.uid) {
+        let kernel = match KernelIo::open_as(telling, apart, peer.owner()) {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Err(error.to_string())),
         };

@@ -100,7 +100,7 @@ pub fn receive_bytes(mut stream: &UnixStream, length: usize) -> io::Result<Told>
     Ok(Told::from_bytes(bytes))
 }
 
-pub use wire::{MOST_ASKED, receive, send};
+pub use wire::{MOST_ASKED, converse, receive, send};
 
 #[cfg(test)]
 mod tests {

@@ -118,12 +118,25 @@ pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteErro
     let gone = |error: rustix::io::Errno| RemoteError::lost(error.into());
     let numbers = [layout(), Request::Follow as u64, 0, what as u64];
     let message: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
-    send(&socket, &message, SendFlags::NOSIGNAL).map_err(gone)?;
+    // Who was turned away finds the reason there, though nobody listens any more.
+    let sent = send(&socket, &message, SendFlags::NOSIGNAL);
     let mut answer = [0; REPLY.len() * 8];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [io::IoSliceMut::new(&mut answer)];
-    recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC).map_err(gone)?;
+    let mut was_reset = false;
+    let received = loop {
+        match recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            // What was sent and not read is told first, the answer then.
+            Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
+            other => break other.map_err(gone)?.bytes,
+        }
+    };
+    if received == 0 {
+        let end = || io::ErrorKind::UnexpectedEof.into();
+        return Err(RemoteError::Gone(sent.err().map_or_else(end, Into::into)));
+    }
     let stream = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
@@ -313,12 +326,7 @@ fn converse(
     ask: &Ask,
     with: Option<BorrowedFd<'_>>,
 ) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
-    wire::send(stream, ask, with).map_err(RemoteError::lost)?;
-    match wire::receive(stream, MOST_TOLD) {
-        Ok(Some(answer)) => Ok(answer),
-        Ok(None) => Err(RemoteError::Gone(io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(RemoteError::lost(error)),
-    }
+    wire::converse(stream, ask, with, MOST_TOLD).map_err(RemoteError::lost)
 }
 
 impl Follow for RemoteJob {

@@ -16,12 +16,13 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::process::Signal;
 use weigh_collect::follow::Follow;
-use weigh_collect::job::KernelJob;
+use weigh_collect::job::{Enforced, KernelJob};
 use weigh_schema::event::Event;
 
 use weigh_schema::library::Followed;
 
 use super::wire::{self, Ask, Glimpse, MOST_ASKED, Tell, VERSION};
+use crate::activity::Notes;
 use crate::process::{self, Peer};
 use crate::{files, writes};
 
@@ -47,7 +48,7 @@ pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<(Peer
     let mut arguments = arguments.into_iter().skip(1);
     arguments.next().filter(|first| first == SESSION)?;
     let mut number = || arguments.next()?.to_str()?.parse().ok();
-    let peer = Peer { pid: number()?, uid: number()? };
+    let peer = Peer { pid: number()?, uid: number()?, gid: number()? };
     Some((peer, Followed::numbered(number()?.into())?))
 }
 
@@ -63,7 +64,7 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let user = User { stream, process, peer, wake };
+        let user = User { stream, process, peer, wake, notes: Notes::inherited() };
         match what {
             Followed::Job => {
                 Session { user, job: None, events: VecDeque::new(), is_armed: false }.serve()
@@ -91,6 +92,8 @@ pub struct User {
     pub peer: Peer,
     /// Wakes his weigh.
     pub wake: OwnedFd,
+    /// Where it is noted what is done for him.
+    pub notes: Notes,
 }
 
 struct Session {
@@ -111,6 +114,7 @@ impl Session {
             let opens = matches!(ask, Ask::Open { .. });
             let told = self.answer(ask, with).unwrap_or_else(Tell::Refused);
             let wake = (opens && told == Tell::Done).then(|| self.user.wake.as_fd());
+            self.user.notes.note(self.is_armed);
             wire::send(&self.user.stream, &told, wake)?;
         }
         Ok(())
@@ -157,7 +161,8 @@ impl Session {
             }
             // Before the command is made: then the user's weigh can still do without the agent.
             process::may_ask(self.user.peer).map_err(|refusal| refusal.to_string())?;
-            let job = KernelJob::open_for(wanted.into(), true, Some(self.user.peer.uid));
+            let owner = Some(self.user.peer.owner());
+            let job = KernelJob::open_for(wanted.into(), Enforced::default(), owner);
             self.job = Some(job.map_err(|error| error.to_string())?);
             return Ok(Tell::Done);
         }

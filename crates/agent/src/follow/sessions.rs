@@ -9,31 +9,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
+use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use weigh_schema::library::{Followed, STREAMS_OF_A_USER};
+use weigh_schema::library::Followed;
 
 use super::serve::SESSION;
+use crate::activity::Activity;
+use crate::places;
 use crate::process::Peer;
-
-/// Each costs every process of the machine a little, at each fork, exec and page fault, and some 30 MiB.
-const OF_ALL: usize = 32;
-const OF_A_USER: usize = 8;
-/// Each of these costs every system call of the machine two looks, and up to 100 MiB.
-const FILES_OF_ALL: usize = 8;
-const FILES_OF_A_USER: usize = 2;
-/// Each of these costs every page that becomes dirty, and every request to a device, and up to 100 MiB.
-const WRITES_OF_ALL: usize = 8;
-const WRITES_OF_A_USER: usize = 2;
-
-/// How many a user may have, and all.
-fn room(what: Followed) -> (usize, usize) {
-    match what {
-        Followed::Job => (OF_A_USER, OF_ALL),
-        Followed::Files => (FILES_OF_A_USER, FILES_OF_ALL),
-        Followed::Events => (STREAMS_OF_A_USER, OF_ALL),
-        Followed::Writes => (WRITES_OF_A_USER, WRITES_OF_ALL),
-    }
-}
 
 /// What follows jobs.
 #[derive(Default)]
@@ -45,17 +28,21 @@ pub struct Sessions {
 struct Session {
     process: Child,
     pidfd: OwnedFd,
-    uid: u32,
+    user: u32,
     what: Followed,
+    activity: Activity,
+    /// The session's own end of the stream, for a last word.
+    stream: OwnedFd,
 }
+
+/// What the program of a session is told that has made room.
+const MADE_ROOM: &str = "it was idle, and another user had need of the place";
 
 impl Sessions {
     /// Whether a user may have one more.
-    pub fn has_room(&self, uid: u32, what: Followed) -> bool {
-        let alike = || self.running.values().filter(|session| session.what == what);
-        let of_user = alike().filter(|session| session.uid == uid).count();
-        let (for_user, for_all) = room(what);
-        alike().count() < for_all && of_user < for_user
+    pub fn has_room(&self, user: u32, what: Followed) -> bool {
+        let alike = self.running.values().filter(|session| session.what == what);
+        places::sessions(what).has_room(user, alike.map(|session| session.user))
     }
 
     /// Starts one. Gives its key, a descriptor that tells of its end, and the user's end of the
@@ -63,16 +50,22 @@ impl Sessions {
     pub fn start(
         &mut self,
         peer: Peer,
+        user: u32,
         what: Followed,
         process: BorrowedFd<'_>,
     ) -> io::Result<(u64, BorrowedFd<'_>, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mut child = Command::new("/proc/self/exe")
+        let stream = OwnedFd::from(ours.try_clone()?);
+        let activity = Activity::new()?;
+        let child = Command::new("/proc/self/exe")
             .arg(SESSION)
-            .args([peer.pid, peer.uid, what as u32].map(|number| number.to_string()))
+            .args([peer.pid, peer.uid, peer.gid, what as u32].map(|number| number.to_string()))
+            .arg(activity.number().to_string())
             .stdin(Stdio::from(OwnedFd::from(ours)))
             .stdout(Stdio::from(process.try_clone_to_owned()?))
-            .spawn()?;
+            .spawn();
+        activity.keep()?;
+        let mut child = child?;
         let pid = Pid::from_raw(child.id() as i32).ok_or(io::ErrorKind::NotFound)?;
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
@@ -84,9 +77,27 @@ impl Sessions {
         };
         self.last_key += 1;
         let key = self.last_key;
-        let session = Session { process: child, pidfd, uid: peer.uid, what };
+        let session = Session { process: child, pidfd, user, what, activity, stream };
         let session = self.running.entry(key).or_insert(session);
         Ok((key, session.pidfd.as_fd(), theirs.into()))
+    }
+
+    /// Makes room for a user's by ending another user's: the one that has been idle for longest, if one is.
+    pub fn make_room(&mut self, user: u32, what: Followed) -> bool {
+        let has_room = |without: u64| {
+            let others = self.running.iter().filter(|(key, _)| **key != without);
+            let alike = others.filter(|(_, session)| session.what == what);
+            places::sessions(what).has_room(user, alike.map(|(_, session)| session.user))
+        };
+        let of_others = self.running.iter().filter(|(_, s)| s.what == what && s.user != user);
+        let idle = of_others.filter_map(|(key, s)| Some((s.activity.idle_since()?, *key)));
+        let mut idle: Vec<(u64, u64)> = idle.filter(|(_, key)| has_room(*key)).collect();
+        idle.sort_unstable();
+        let Some((_, key)) = idle.first() else { return false };
+        if let Some(session) = self.running.remove(key) {
+            session.say_why();
+        }
+        true
     }
 
     /// One has ended, or is to.
@@ -95,9 +106,63 @@ impl Sessions {
     }
 }
 
+impl Session {
+    /// Whoever asks next finds it as the answer.
+    fn say_why(&self) {
+        let refused = match self.what {
+            Followed::Events => format!("{{\"refused\":\"{MADE_ROOM}\"}}\n").into_bytes(),
+            _ => {
+                let body = format!("{{\"Refused\":\"{MADE_ROOM}\"}}");
+                [&(body.len() as u32).to_le_bytes()[..], body.as_bytes()].concat()
+            }
+        };
+        // Its program may have gone.
+        let _ = send(&self.stream, &refused, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    /// The test's own binary stands in for weigh: it ends at once, and its place is taken as long as nobody says so.
+    fn start(sessions: &mut Sessions, user: u32) -> (u64, UnixStream) {
+        let pid = std::process::id();
+        let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+        let peer = Peer { pid, uid: user, gid: user };
+        let (key, _, theirs) =
+            sessions.start(peer, user, Followed::Files, own.as_fd()).expect("a session");
+        (key, theirs.into())
+    }
+
+    #[test]
+    fn who_is_idle_for_longest_makes_room_for_another_user_and_is_told() {
+        let mut sessions = Sessions::default();
+        let held = [7, 7, 8, 8, 9].map(|user| {
+            assert!(sessions.has_room(user, Followed::Files), "{user}");
+            start(&mut sessions, user)
+        });
+        assert!(!sessions.has_room(10, Followed::Files));
+        assert!(!sessions.make_room(10, Followed::Files), "nobody is idle");
+        for (place, at_ns) in [(0, 2_000), (2, 1_000), (4, 3_000)] {
+            sessions.running[&held[place].0].activity.idle_from(at_ns);
+        }
+        // Of another kind, and for itself, nobody ends.
+        assert!(!sessions.make_room(10, Followed::Job));
+        assert!(!sessions.make_room(7, Followed::Files) && sessions.running.len() == 5);
+        assert!(sessions.make_room(10, Followed::Files));
+        assert!(!sessions.running.contains_key(&held[2].0) && sessions.running.len() == 4);
+        let mut said = String::new();
+        (&held[2].1).read_to_string(&mut said).unwrap();
+        assert!(said.ends_with(&format!("{{\"Refused\":\"{MADE_ROOM}\"}}")), "{said}");
     }
 }

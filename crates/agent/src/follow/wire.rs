@@ -194,6 +194,24 @@ pub fn receive<T: DeserializeOwned>(
     Ok(Some((serde_json::from_slice(&body)?, with)))
 }
 
+/// Asks, and has the answer. Who is not listened to any more finds there why, if anybody has said.
+pub fn converse<T: DeserializeOwned>(
+    stream: &UnixStream,
+    ask: &impl Serialize,
+    with: Option<BorrowedFd<'_>>,
+    most: usize,
+) -> io::Result<(T, Option<OwnedFd>)> {
+    let sent = send(stream, ask, with);
+    let is_closed = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+    };
+    match sent {
+        Err(error) if !is_closed(&error) => Err(error),
+        Err(error) => receive(stream, most).ok().flatten().ok_or(error),
+        Ok(()) => receive(stream, most)?.ok_or(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
 fn receive_head(stream: &UnixStream, head: &mut [u8; 4]) -> io::Result<Option<Option<OwnedFd>>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -278,6 +296,18 @@ mod tests {
 
     fn follow_all() -> Wanted {
         Wanted { calls: true, network: true, files: true }
+    }
+
+    #[test]
+    fn who_is_not_listened_to_any_more_finds_why() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let why = Tell::Refused("there was need of the place".to_string());
+        send(&ours, &why, None).unwrap();
+        drop(ours);
+        let answer = converse::<Tell>(&theirs, &Ask::Read, None, MOST_TOLD);
+        assert_eq!(answer.unwrap().0, why);
+        let error = converse::<Tell>(&theirs, &Ask::Read, None, MOST_TOLD).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Reads answers from a stream; emits what the kernel side itself would. If the agent is lost nothing is known.
 
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -31,12 +30,9 @@ impl RemoteWrites {
     }
 
     fn ask(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<Tell, RemoteError> {
-        wire::send(&self.0, ask, with).map_err(RemoteError::lost)?;
-        match wire::receive(&self.0, MOST_ASKED) {
-            Ok(Some((Tell::Refused(why), _))) => Err(RemoteError::Refused(why)),
-            Ok(Some((told, _))) => Ok(told),
-            Ok(None) => Err(RemoteError::Gone(io::ErrorKind::UnexpectedEof.into())),
-            Err(error) => Err(RemoteError::lost(error)),
+        match wire::converse(&self.0, ask, with, MOST_ASKED).map_err(RemoteError::lost)? {
+            (Tell::Refused(why), _) => Err(RemoteError::Refused(why)),
+            (told, _) => Ok(told),
         }
     }
 

@@ -21,6 +21,7 @@ pub fn serve(user: User) -> io::Result<()> {
     while server.is_asked()? {
         let Some((ask, with)) = wire::receive(&server.user.stream, MOST_ASKED)? else { break };
         let told = server.answer(&ask, with).unwrap_or_else(Tell::Refused);
+        server.user.notes.note(server.is_armed);
         wire::send(&server.user.stream, &told, None)?;
     }
     Ok(())

@@ -11,12 +11,13 @@ use weigh_schema::explain::{AskedToken, Of, SlowRule};
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
 
 use super::numbers::pid;
+use super::status::StatusArguments;
 use super::token::token;
 
 const CALLS_EXAMPLES: &str = "\
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
-  125  weigh itself failed
+  125  weigh itself failed before the command began, or, with --require-recording, could not write all
   126  the command was found but can not be executed
   127  the command was not found
 
@@ -107,6 +108,10 @@ pub struct CallsArguments {
     /// Write what was found as JSON to a file, to `-` (standard output), or to `fd:N`.
     #[arg(long, value_name = "DEST")]
     pub json: Option<String>,
+
+    /// What its status tells of.
+    #[command(flatten)]
+    pub status: StatusArguments,
 }
 
 /// How `weigh calls` learns where calls begin and end.

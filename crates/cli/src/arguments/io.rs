@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 
 use super::numbers::pid;
+use super::status::StatusArguments;
 
 const IO_EXAMPLES: &str = "\
 Levels, and what they cost (weigh doctor io tries each here, and says what a call takes more by it):
@@ -20,7 +21,7 @@ Levels, and what they cost (weigh doctor io tries each here, and says what a cal
 
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
-  125  weigh itself failed
+  125  weigh itself failed before the command began, or, with --require-recording, could not write all
   126  the command was found but can not be executed
   127  the command was not found
 
@@ -67,10 +68,14 @@ pub struct IoArguments {
     #[arg(long, value_enum, default_value_t = IoBy::Process)]
     pub by: IoBy,
 
-    /// By ptrace, stop at every call, not only at those that a filter in the job picks out: a filter stays in the
-    /// job, and if weigh is killed the calls that it picks out fail. Without it the job goes on unharmed. So it is
-    /// with --pid and --for.
-    #[arg(long)]
+    /// With --mechanism ptrace: let only reads, writes and their like stop, by a seccomp filter in the job. Nearly
+    /// halves the price, but the filter stays in the job: if weigh is killed, these calls fail there with ENOSYS.
+    /// Not with --pid and --for.
+    #[arg(long, conflicts_with_all = ["pid", "duration"])]
+    pub seccomp: bool,
+
+    /// As without --seccomp: no filter in the job. Older weighs put one there by themselves.
+    #[arg(long, hide = true, conflicts_with = "seccomp")]
     pub no_seccomp: bool,
 
     /// Stop following after this time [default: when the last thread has ended, or Ctrl-C]. A command goes on, and
@@ -115,6 +120,10 @@ pub struct IoTelling {
     /// Write a row for each file and process to a Parquet file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub parquet: Option<PathBuf>,
+
+    /// What its status tells of.
+    #[command(flatten)]
+    pub status: StatusArguments,
 }
 
 impl IoArguments {
@@ -210,7 +219,8 @@ How much is seen, and what it costs:
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal; without a command
   0 when it was interrupted or unmounted
-  125  weigh itself failed, or the folders can not be used
+  125  weigh itself failed before the command began, or the folders cannot be used; with --require-recording,
+       not all could be written
   126  the command was found but can not be executed
   127  the command was not found
 

@@ -5,6 +5,7 @@ mod io;
 mod numbers;
 mod others;
 mod run;
+mod status;
 mod token;
 mod trace;
 

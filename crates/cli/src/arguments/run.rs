@@ -10,6 +10,7 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
+use super::status::StatusArguments;
 use super::{IoBy, RunIoMechanism};
 use crate::run::watched;
 
@@ -17,7 +18,7 @@ const RUN_EXAMPLES: &str = "\
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
   124  a limit ended the job (unless --preserve-status)
-  125  weigh itself failed
+  125  weigh itself failed before the command began, or, with --require-recording, could not write all
   126  the command was found but can not be executed
   127  the command was not found
 
@@ -48,6 +49,10 @@ pub struct RunArguments {
     /// Write the summary as JSON to a file, to `-` (standard output), or to `fd:N`.
     #[arg(long, value_name = "DEST")]
     pub json: Option<String>,
+
+    /// What its status tells of.
+    #[command(flatten)]
+    pub status: StatusArguments,
 
     /// Show a live status line on the terminal.
     #[arg(long)]

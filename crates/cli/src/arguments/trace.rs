@@ -9,11 +9,13 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::ring;
 
 use super::numbers::pid;
+use super::status::StatusArguments;
 
 const TRACE_EXAMPLES: &str = "\
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
-  125  weigh itself failed, or not all events could be written
+  125  weigh itself failed before the command began, or, with --require-recording, could not write all;
+       where no command is given, also if not all events could be written
   126  the command was found but can not be executed
   127  the command was not found
 
@@ -115,6 +117,10 @@ pub struct TraceArguments {
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// What its status tells of.
+    #[command(flatten)]
+    pub status: StatusArguments,
 
     /// What several events say together. The last: its heading holds for all that follow.
     #[command(flatten)]
@@ -266,6 +272,10 @@ pub struct TracePacketsArguments {
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// What its status tells of.
+    #[command(flatten)]
+    pub status: StatusArguments,
 }
 
 /// Options of `weigh trace attach`.

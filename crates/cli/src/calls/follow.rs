@@ -16,8 +16,7 @@ use weigh_schema::call::{CallsReport, CounterState, REPORT, SubsystemState};
 
 use super::each::Each;
 use crate::arguments::CallsArguments;
-use crate::descriptors::Descriptors;
-use crate::foreground::{Foreground, Rest, Started};
+use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::serving::{self, Place};
 
 /// How often single calls are taken in, unless there are many.
@@ -45,8 +44,6 @@ pub fn follow(
         (None, 0) => Telling::PLAIN,
         (None, _) => Telling::SLOWEST,
     };
-    // Where each function is a probe of its own it takes some.
-    let descriptors = Descriptors::raise();
     let mut calls = KernelCalls::open_with(wanted, telling, functions)?;
     if !arguments.quiet {
         tell_of_counters(calls.counters());
@@ -75,14 +72,12 @@ pub fn follow(
     let began_ns = weigh_collect::clock::monotonic_ns();
     let mut started = match arguments.pid {
         Some(pid) => {
+            must_run(pid)?;
             calls.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }
         None => {
-            let arm = |waiting: &Waiting| {
-                descriptors.give_back(waiting.pid())?;
-                Ok(calls.arm(waiting.pidfd())?)
-            };
+            let arm = |waiting: &Waiting| Ok(calls.arm(waiting.pidfd())?);
             match foreground.start(&arguments.command, &variables, arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),
@@ -92,7 +87,9 @@ pub fn follow(
     let end = arguments.duration.map(|duration| began + duration);
     until_over(&mut started, &mut calls, &mut kept, server.as_mut(), end)?;
     let wall_seconds = began.elapsed().as_secs_f64();
+    let ended_ns = weigh_collect::clock::monotonic_ns();
     calls.detach();
+    let under_way = calls.under_way(ended_ns)?;
     calls.count_hits();
     kept.take_in_the_rest(&mut calls);
     let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
@@ -103,6 +100,7 @@ pub fn follow(
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command_base64: weigh_schema::base64::of_words(&arguments.command),
         pid: arguments.pid,
         wall_seconds,
         grouping: wanted.grouping,
@@ -112,6 +110,7 @@ pub fn follow(
         counters: calls.counters().to_vec(),
         calls: call_kinds(&cells, &kept.owners, &name),
         slowest: kept.slowest.told(began_ns, &kept.owners, &name),
+        under_way,
         calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
         threads_total: tally.threads,
         storage_written_bytes_total: written.map(|written| written.total()),
@@ -121,7 +120,11 @@ pub fn follow(
         missed_returns_total: calls.missed_returns(),
         missed_arrivals_total: calls.missed_arrivals(),
         functions: calls.functions().cloned(),
-        notes: unknown_later.into_iter().chain(super::not_driven(&calls)).collect(),
+        notes: unknown_later
+            .into_iter()
+            .chain(super::not_driven(&calls))
+            .chain(started.why_to_stop())
+            .collect(),
     };
     let rest = Box::new(move || {
         // Where its programs find weigh.
@@ -171,7 +174,8 @@ fn until_over(
         calls.adapt()?;
         started.attend(&|pid| calls.is_member(pid))?;
         kept.take_in(calls);
-        let is_time = end.is_some_and(|end| Instant::now() >= end);
+        let is_time =
+            end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
         let is_over = calls.tally().living == 0 && started.is_reaped();
         if is_over || started.is_interrupted() || is_time {
             return Ok(());

@@ -99,7 +99,7 @@ pub fn follow(
     let server = Server::new(&shim.socket(), settings)?;
     // Who uses libweigh as well has accounts of his own, which the kernel side keeps apart.
     let helper = Helper::prepare(Mechanism::Bpf);
-    let mut variables = shim.variables();
+    let mut variables = shim.variables(&arguments.command[0]);
     variables.extend(helper.as_ref().map(Helper::variable));
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
@@ -113,12 +113,17 @@ pub fn follow(
     serving.until_over(&mut started, &mut calls, end)?;
     serving.shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
+    let ended_ns = weigh_collect::clock::monotonic_ns();
     let sums = serving.end(&mut calls);
+    let under_way = calls.under_way(ended_ns)?;
     let (tally, shim) = (calls.tally(), &serving.shim);
     let cells = shim.cells(&sums);
+    let mut notes = notes(&calls, of_sockets, total(&cells), shim)?;
+    notes.extend(started.why_to_stop());
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command_base64: weigh_schema::base64::of_words(&arguments.command),
         pid: None,
         wall_seconds,
         grouping: Grouping::Call,
@@ -128,6 +133,7 @@ pub fn follow(
         counters: Vec::new(),
         calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),
         slowest: Vec::new(),
+        under_way,
         calls_total: total(&cells),
         threads_total: tally.threads,
         storage_written_bytes_total: None,
@@ -137,7 +143,7 @@ pub fn follow(
         missed_returns_total: 0,
         missed_arrivals_total: calls.missed_arrivals(),
         functions: None,
-        notes: notes(&calls, of_sockets, total(&cells), shim.not_split())?,
+        notes,
     };
     let rest = Box::new(move || {
         while !started.is_reaped() {
@@ -172,7 +178,8 @@ impl Serving {
             let look = Instant::now() + LOOK;
             self.wait(started, calls, end.map_or(look, |end| end.min(look)))?;
             self.shim.keep_time();
-            let is_time = end.is_some_and(|end| Instant::now() >= end);
+            let is_time =
+                end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
             let is_over = calls.tally().living == 0 && started.is_reaped();
             if is_over || started.is_interrupted() || is_time {
                 return Ok(());
@@ -214,7 +221,7 @@ fn notes(
     calls: &KernelCalls,
     of_sockets: bool,
     seen: u64,
-    not_split: u64,
+    shim: &Shim,
 ) -> Result<Vec<String>, JobError> {
     let mut notes = vec![UNSEEN.to_string()];
     notes.extend(super::not_driven(calls));
@@ -231,9 +238,16 @@ fn notes(
         .collect();
     if !unheard.is_empty() {
         notes.push(format!(
-            "preload: the library was not in {}: static, of other rights, or started without \
-             LD_PRELOAD; none of their calls is in the table",
+            "preload: the library was not in {}: static, of other rights, with a sanitizer's runtime \
+             that must be the first library, or started without LD_PRELOAD; none of their calls is in the table",
             unheard.join(", ")
+        ));
+    }
+    let (not_split, refused) = (shim.not_split(), shim.refused());
+    if refused > 0 {
+        notes.push(format!(
+            "preload: {refused} calls are not in the table: the file that programs count in found no more room on \
+             its file system"
         ));
     }
     if not_split > 0 {

@@ -29,6 +29,7 @@ pub use price::{be_caller, is_caller};
 
 /// Follows the calls, and tells of them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
+    arguments.status.apply();
     let parts = Parts::chosen(&Choice::of_calls(arguments))?;
     let wanted = Wanted {
         subsystems: parts.built_in,

@@ -69,9 +69,10 @@ pub fn try_out(calls: &mut KernelCalls) -> Option<CallCost> {
     let without = seconds_of_a_call().ok()?;
     let shim = Shim::new().ok()?;
     let mut server = Server::new(&shim.socket(), serving::settings()).ok()?;
-    let mut child = Command::new(std::env::current_exe().ok()?)
+    let program = std::env::current_exe().ok()?;
+    let mut child = Command::new(&program)
         .arg(CALLER)
-        .envs(shim.variables())
+        .envs(shim.variables(program.as_os_str()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -141,8 +141,8 @@ fn page(findings: &Findings) -> String {
     }
     text + &format!(
         "\nMeasured now, each by a weigh of its own: the least of {ROUNDS} rounds, less what was the least before\n\
-         weigh came; 0 is too little to be told. A call that moves more takes as much more, or a little less. By ptrace with\n\
-         --no-seccomp all other calls take it, too. docs/io.md has whole programs.\n"
+         weigh came; 0 is too little to be told. A call that moves more takes as much more, or a little less. By ptrace all\n\
+         other calls take it, too, but with --seccomp. docs/io.md has whole programs.\n"
     )
 }
 

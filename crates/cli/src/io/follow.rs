@@ -14,7 +14,7 @@ use super::gather::{Gather, LOOK};
 use super::mechanism;
 use super::sinks::Sinks;
 use crate::arguments::IoArguments;
-use crate::foreground::{Foreground, Rest, Started};
+use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::live::Live;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
@@ -43,6 +43,7 @@ pub fn follow(
     let began = Instant::now();
     let mut started = match arguments.pid {
         Some(pid) => {
+            must_run(pid)?;
             gather.io.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }
@@ -92,7 +93,8 @@ impl Following<'_> {
             }
             self.take_in();
             self.draw()?;
-            let is_time = end.is_some_and(|end| Instant::now() >= end);
+            let is_time =
+                end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
             let is_over = self.gather.io.tally().living == 0 && started.is_reaped();
             if is_over || is_time || started.is_interrupted() && self.may_leave(started) {
                 return Ok(());
@@ -123,7 +125,7 @@ impl Following<'_> {
         started.heed();
         notice!(
             "{living} threads of the job are left. Without weigh their reads and writes fail (ENOSYS): \
-             Ctrl-C again ends weigh all the same; --no-seccomp does not have this."
+             Ctrl-C again ends weigh all the same; without --seccomp they go on."
         );
         false
     }
@@ -152,6 +154,7 @@ impl Following<'_> {
         let words = self.arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
+            command_base64: weigh_schema::base64::of_words(&self.arguments.command),
             pid: self.arguments.pid,
             mount: self.arguments.mount.as_ref().map(|folder| folder.display().to_string()),
             wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),
@@ -174,6 +177,7 @@ impl Following<'_> {
         }
         let sinks = &mut self.sinks;
         self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
+        run.grounds.notes.extend(started.why_to_stop());
         if let Some(live) = &mut self.live {
             live.clear();
         }

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_call};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::FollowIo;
+use weigh_collect::io::last_look::{Generation, LastLooks};
+use weigh_schema::Mechanism;
 use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall, Who};
 
 /// How often what was told is taken in, unless there is much.
@@ -123,6 +125,23 @@ impl Gather {
         self.series.step(book, rest.as_ref(), time_ns, seconds)
     }
 
+    /// Files may have been renamed and deleted since they were closed.
+    fn look_for_names(&mut self, mechanism: Mechanism) {
+        let generation = match mechanism {
+            Mechanism::Bpf => Generation::Kernel,
+            Mechanism::Ptrace | Mechanism::Preload => Generation::Birth,
+            // Who serves the files knows it.
+            _ => return,
+        };
+        let looks = LastLooks::new(generation);
+        let files =
+            self.book.regular_files().filter(|(file, _)| may_have_a_name(&self.book, *file));
+        let found: Vec<_> = files.map(|(file, name)| (file, looks.look(file, name))).collect();
+        for (file, found) in found {
+            self.book.set_end(file, found.is_deleted, found.name);
+        }
+    }
+
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
     pub fn end(&mut self, run: &mut Run, tell: &mut dyn FnMut(Told)) -> Result<(), FollowError> {
         self.io.detach();
@@ -145,8 +164,14 @@ impl Gather {
             ));
         }
         run.tally = self.io.tally();
+        self.look_for_names(run.grounds.mechanism);
         Ok(())
     }
+}
+
+/// Where nobody has seen it deleted.
+fn may_have_a_name(book: &IoBook, file: FileId) -> bool {
+    book.is_deleted(file) != Some(true)
 }
 
 fn now_ns() -> i64 {

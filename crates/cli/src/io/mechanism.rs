@@ -39,8 +39,8 @@ impl IoBy {
 pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
     let apart = arguments.by.apart();
-    if arguments.no_seccomp && arguments.mechanism != IoMechanism::Ptrace {
-        bail!("--no-seccomp is for --mechanism ptrace only: no other puts a filter into the job");
+    if arguments.seccomp && arguments.mechanism != IoMechanism::Ptrace {
+        bail!("--seccomp is for --mechanism ptrace only: no other puts a filter into the job");
     }
     if let Some(folder) = &arguments.mount {
         return by_file_system(arguments.mechanism, folder, telling, apart);
@@ -67,12 +67,9 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Ok(Box::new(both.context("--mechanism preload+ptrace does not work here")?))
         }
         IoMechanism::Ptrace => {
-            // A filter stays where it is when weigh goes: who is to outlive weigh gets none.
-            let outlives = arguments.pid.is_some() || arguments.duration.is_some();
-            let stops = match arguments.no_seccomp || outlives {
-                true => Stops::All,
-                false => Stops::Filtered,
-            };
+            // A filter stays where it is when weigh goes, as it does before it meets a limit of its CPU time.
+            let is_filtered = arguments.seccomp && weigh_collect::cpu_limit::limit().is_none();
+            let stops = stops(is_filtered, arguments.telling.quiet);
             let traced = TracedIo::open(stops, telling, apart);
             Ok(Box::new(traced.context("--mechanism ptrace does not work here")?))
         }
@@ -81,16 +78,43 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Err(error) if telling == Telling::Each => Err(error).context(ONLY_BPF),
             Err(error) if apart == Apart::Threads => Err(error).context(NO_THREADS),
             Err(error) if arguments.command.is_empty() => Err(error.into()),
-            Err(error) => {
-                let library = by_library(arguments).with_context(|| error.to_string())?;
-                notice!(
-                    "the kernel does not tell of reads and writes: {error}. By a library in the \
-                     programs instead (preload)."
-                );
-                Ok(library)
-            }
+            Err(error) => without_kernel(arguments, &error),
         },
     }
+}
+
+/// What stops under a tracer. A filter in the job has its harm told: it outlives weigh.
+pub fn stops(is_filtered: bool, quiet: bool) -> Stops {
+    if is_filtered && !quiet {
+        notice!(
+            "--seccomp leaves a filter in the job: if weigh is killed, its opens, reads and writes fail (ENOSYS)"
+        );
+    }
+    if is_filtered { Stops::Filtered } else { Stops::All }
+}
+
+/// By a library; where there is no room for what its programs share, by a tracer.
+fn without_kernel(
+    arguments: &IoArguments,
+    error: &FollowError,
+) -> anyhow::Result<Box<dyn FollowIo>> {
+    let no_library = match by_library(arguments) {
+        Ok(library) => {
+            notice!(
+                "the kernel does not tell of reads and writes: {error}. By a library in the programs \
+                 instead (preload)."
+            );
+            return Ok(library);
+        }
+        Err(no_library) => no_library,
+    };
+    let traced = TracedIo::open(Stops::All, Telling::Sums, arguments.by.apart())
+        .with_context(|| format!("{error}; {no_library}"))?;
+    notice!(
+        "the kernel does not tell of reads and writes: {error}. Nor does a library: {no_library}. By a tracer \
+         instead (ptrace), whose price is told."
+    );
+    Ok(Box::new(traced))
 }
 
 /// The kernel side alone sees everybody.

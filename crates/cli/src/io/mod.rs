@@ -42,6 +42,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
         );
     }
     let telling = &arguments.telling;
+    telling.status.apply();
     check_files(telling, arguments.calls.as_deref())?;
     let (json, live) = (open_json(telling)?, live(telling)?);
     let followed = match follow::follow(arguments, live)? {

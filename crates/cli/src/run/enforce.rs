@@ -6,21 +6,22 @@
 //! so that what they need to clean up does not come on top of what it holds. With `stop` the whole
 //! job is stopped. With `warn` a line is written.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weigh_account::Crossed;
 use weigh_collect::follow::Follow;
 use weigh_collect::inspect::{inspect, symbolize};
 use weigh_collect::notice;
-use weigh_collect::procfs;
 use weigh_schema::amount::show_amount;
 use weigh_schema::announcement::Happening;
 use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
-use weigh_schema::quality::Value;
+use weigh_schema::quality::Number;
 use weigh_schema::summary::{LimitOutcome, Offender};
 use weigh_schema::{Group, ShellWords, metric};
+
+use super::offender::holds_most;
+use super::overshoot::Overshoot;
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -79,7 +80,7 @@ impl Enforcer {
         let offender = match crossing.pid {
             Some(pid) => Some(look_at(pid, &crossing)),
             // It was found while the counters were brought up to date, not at a step of the job.
-            None if holds_memory(&crossing.metric) => greatest(job),
+            None if holds_memory(&crossing.metric) => holds_most(job),
             None => None,
         };
         if self.record(&crossing.metric, crossing.observed, crossing.at_ns, offender) {
@@ -87,9 +88,25 @@ impl Enforcer {
         }
     }
 
-    /// A reading was found past a limit.
-    pub fn found(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn Follow) {
-        if self.record(crossed.metric, crossed.observed, at_ns, None) {
+    /// A reading was found past a limit. `offender` finds the process that it is laid to, while the job
+    /// stands still if it is to be stopped or ended anyway: to look closely takes time.
+    pub fn found(
+        &mut self,
+        crossed: &Crossed,
+        at_ns: u64,
+        job: &mut dyn Follow,
+        offender: impl FnOnce(&dyn Follow) -> Option<Offender>,
+    ) {
+        if !self.is_new(crossed) {
+            return;
+        }
+        let is_anybodys = metric(crossed.metric)
+            .is_some_and(|metric| !matches!(metric.group, Group::Time | Group::Gpu));
+        if is_anybodys && self.on_limit != OnLimit::Warn && matches!(self.stage, Stage::Quiet) {
+            job.signal(None, &[SIGSTOP]);
+        }
+        let offender = offender(job);
+        if self.record(crossed.metric, crossed.observed, at_ns, offender) {
             self.is_found_by_look(crossed.metric);
             self.act(crossed.metric, crossed.observed, job);
         }
@@ -98,7 +115,7 @@ impl Enforcer {
     /// A look at the pages found more than a limit on memory allows: the offender is the process
     /// that holds most.
     pub fn found_by_look(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn Follow) {
-        if self.record(crossed.metric, crossed.observed, at_ns, greatest(job)) {
+        if self.record(crossed.metric, crossed.observed, at_ns, holds_most(job)) {
             self.act(crossed.metric, crossed.observed, job);
         }
     }
@@ -158,11 +175,21 @@ impl Enforcer {
         true
     }
 
-    fn act(&mut self, name: &str, observed: f64, job: &mut dyn Follow) {
+    fn tell_of_crossing(&mut self, name: &str, observed: f64, done: &str) {
         let Some((outcome, unit)) = self.outcome(name) else { return };
         let by = outcome.offender.as_ref().map_or_else(String::new, |o| {
             format!(" by {} (PID {})", ShellWords(&o.command), o.pid)
         });
+        notice!(
+            "{name} has passed its limit of {} ({}){by}{done}",
+            show_amount(outcome.limit.as_f64(), unit),
+            show_amount(observed, unit),
+        );
+        let limit = Box::new(outcome.clone());
+        self.happened.push(Happening::Limit { limit });
+    }
+
+    fn act(&mut self, name: &str, observed: f64, job: &mut dyn Follow) {
         let done = match self.on_limit {
             OnLimit::Kill => "; ending the job",
             OnLimit::Warn => "",
@@ -170,14 +197,8 @@ impl Enforcer {
                 "; the job is stopped. `kill -CONT` its processes to let it go on, or end it"
             }
         };
-        let said = format!(
-            "{name} has passed its limit of {} ({}){by}{done}",
-            show_amount(outcome.limit.as_f64(), unit),
-            show_amount(observed, unit),
-        );
+        let Some((outcome, _)) = self.outcome(name) else { return };
         let offender = outcome.offender.as_ref().map(|o| o.pid);
-        let limit = Box::new(outcome.clone());
-        self.happened.push(Happening::Limit { limit });
         match (self.on_limit, &self.stage) {
             (OnLimit::Kill, Stage::Quiet) => {
                 // Who grows from here on is killed at once by the kernel side.
@@ -194,7 +215,7 @@ impl Enforcer {
             _ => {}
         }
         // After the signals: they wait for nothing.
-        notice!("{said}");
+        self.tell_of_crossing(name, observed, done);
     }
 
     /// TERM for all; if there is one who holds what the others may need, he goes first.
@@ -263,10 +284,34 @@ impl Enforcer {
         self.ended_by.clone()
     }
 
-    /// What became of the limits; those that were not crossed show the last value.
-    pub fn into_outcomes(mut self, metrics: &BTreeMap<String, Value>) -> Vec<LimitOutcome> {
-        for outcome in self.outcomes.iter_mut().filter(|o| !o.exceeded) {
-            outcome.observed = metrics.get(&outcome.metric).and_then(|v| v.value);
+    /// The job has ended: values that are known only now, or have grown since the last look, are held
+    /// against their limits too.
+    pub fn compare_at_end(&mut self, found: &[Crossed], at_ns: u64) {
+        for crossed in found {
+            if self.record(crossed.metric, crossed.observed, at_ns, None) {
+                self.is_found_by_look(crossed.metric);
+                self.tell_of_crossing(crossed.metric, crossed.observed, "");
+                if self.on_limit == OnLimit::Kill && self.ended_by.is_none() {
+                    self.ended_by = Some(crossed.metric.to_string());
+                }
+            }
+        }
+    }
+
+    /// What became of the limits; those that were not crossed show the last value, as it was `observed`.
+    /// `overshoot` says by how
+    /// much a metric can have passed its limit before anybody acted.
+    pub fn into_outcomes(
+        mut self,
+        observed: &dyn Fn(&str) -> Option<Number>,
+        overshoot: &dyn Fn(&LimitOutcome) -> Overshoot,
+    ) -> Vec<LimitOutcome> {
+        for outcome in &mut self.outcomes {
+            if !outcome.exceeded {
+                outcome.observed = observed(&outcome.metric);
+            }
+            let Overshoot { words, at_most } = overshoot(outcome);
+            (outcome.overshoot, outcome.overshoot_at_most) = (Some(words), at_most);
         }
         self.outcomes
     }
@@ -275,16 +320,6 @@ impl Enforcer {
 /// Whether a limit on it is one on what a process gives back by ending.
 fn holds_memory(name: &str) -> bool {
     metric(name).is_some_and(|m| m.group == Group::Memory)
-}
-
-/// The process that holds most.
-fn greatest(job: &dyn Follow) -> Option<Offender> {
-    let held = |pid: u32| {
-        let status = procfs::read_of(pid, "status").ok()?;
-        procfs::parse_status(&status).rss_bytes
-    };
-    let pid = job.living().into_iter().map(|process| process.pid).max_by_key(|pid| held(*pid))?;
-    Some(inspect(pid, pid))
 }
 
 /// What the process was doing; it is stopped at that point if the kernel side could stop it.

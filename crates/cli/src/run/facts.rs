@@ -22,6 +22,7 @@ pub fn provisional(
         job: Job {
             id: settings.id.clone(),
             command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            command_base64: weigh_schema::base64::of_words(&arguments.command),
             cwd: std::env::current_dir()
                 .map_or_else(|_| "(gone)".to_string(), |d| d.display().to_string()),
             category: arguments.category.clone(),
@@ -42,6 +43,8 @@ pub fn provisional(
                 enforced_by: "interval".to_string(),
                 exceeded: false,
                 observed: None,
+                overshoot: None,
+                overshoot_at_most: None,
                 at_seconds: None,
                 offender: None,
             })

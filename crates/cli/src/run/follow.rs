@@ -7,17 +7,19 @@ use anyhow::Context as _;
 use weigh_agent::{RemoteError, RemoteJob};
 use weigh_collect::follow::{Follow, Wanted};
 use weigh_collect::io::Telling;
-use weigh_collect::job::{JobError, KernelJob};
+use weigh_collect::job::{Enforced, JobError, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
-use weigh_collect::ptrace::{Stops, TracedJob};
+use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
-use weigh_schema::limit::OnLimit;
+use weigh_schema::limit::{Limit, OnLimit};
+use weigh_schema::record::Limited;
 
 use super::settings::{Settings, Way};
 use crate::arguments::Collector;
+use crate::io::mechanism::stops;
 
 /// The first that works; why the others do not is told.
 pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
@@ -66,20 +68,14 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         files: settings.wants(Collector::Files),
     };
     Ok(match way.following.mechanism {
-        Mechanism::Bpf => {
-            let may_end = !settings.limits.is_empty() && settings.on_limit != OnLimit::Warn;
-            match KernelJob::open(wanted, may_end) {
-                Ok(job) => Box::new(job),
-                Err(error) => through_agent(wanted, error)?,
-            }
-        }
+        Mechanism::Bpf => match KernelJob::open(wanted, enforced(settings)) {
+            Ok(job) => Box::new(job),
+            Err(error) => through_agent(wanted, error)?,
+        },
         Mechanism::Ptrace => {
             TracedJob::check()?;
-            let stops = match settings.arguments.seccomp {
-                true => Stops::Filtered,
-                false => Stops::All,
-            };
             let arguments = &settings.arguments;
+            let stops = stops(arguments.seccomp, arguments.quiet);
             let telling = if arguments.io_calls { Telling::Each } else { Telling::Sums };
             Box::new(match arguments.io {
                 true => TracedJob::that_counts(wanted, stops, telling, arguments.io_by.apart())?,
@@ -100,6 +96,17 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         }
         _ => Box::new(PolledJob::open(why)),
     })
+}
+
+/// Which of the limits stop or end the job.
+fn enforced(settings: &Settings) -> Enforced {
+    let of_calls =
+        |limit: &Limit| Limited::of_metric(limit.metric.name).is_some_and(Limited::is_of_calls);
+    let may_end = settings.on_limit != OnLimit::Warn;
+    Enforced {
+        any: may_end && !settings.limits.is_empty(),
+        of_calls: may_end && settings.limits.iter().any(of_calls),
+    }
 }
 
 /// Who has no rights asks the agent, if there is one.

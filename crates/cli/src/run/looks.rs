@@ -153,6 +153,7 @@ impl Looks {
             // Processes that grow while others are looked at can make the union the larger.
             union_bytes: count.union_bytes.min(count.rss_sum_bytes),
             rss_sum_bytes: count.rss_sum_bytes,
+            spaces: count.spaces as u64,
         });
         self.last = Some(outcome);
         reading
@@ -172,10 +173,12 @@ mod tests {
     fn a_look_never_adds_up_to_more_than_there_was() {
         let mut after = JobReading::default();
         after.memory.rss_sum_peak = 1000;
-        let look = SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 1200 };
+        let look =
+            SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 1200, spaces: 3 };
         let cut = at_one_moment(look, &after);
         assert_eq!((cut.at_ns, cut.union_bytes, cut.rss_sum_bytes), (7, 500, 1000));
-        let look = SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 900 };
+        let look =
+            SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 900, spaces: 3 };
         assert_eq!(at_one_moment(look.clone(), &after), look);
     }
 }

@@ -2,17 +2,21 @@
 //!
 //! Reads the collectors, the signals sent to weigh, and the clock; emits the recording, the table
 //! on standard error, the summary where `--json` says. Refuses what it can before the command is
-//! started; from then on nothing that goes wrong in weigh ends the command.
+//! started; from then on nothing that goes wrong in weigh ends the command, or takes its status away.
 
 mod announce;
 mod collectors;
+mod cpu_wait;
 mod enforce;
 mod facts;
 mod follow;
 mod limits_file;
 mod looks;
+mod offender;
+mod oom;
 mod opened;
 mod outcome;
+mod overshoot;
 mod recorder;
 mod session;
 mod settings;
@@ -27,6 +31,7 @@ use crate::arguments::RunArguments;
 
 /// Runs the command.
 pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
+    arguments.status.apply();
     let settings = settings::Settings::new(arguments)?;
     let session = session::Session::prepare(settings)?;
     outcome::conclude(session.run()?)

@@ -100,9 +100,15 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
     let end = Happening::End { summary: Box::new(summary.clone()) };
     announcer.tell(&summary.job, &directory.display().to_string(), end);
     announcer.finish();
-    match trouble {
-        Some(trouble) => return Err(trouble),
-        None => recording.map(drop).and(page).and(json)?,
+    let written = match trouble {
+        Some(trouble) => Err(trouble),
+        None => recording.map(drop).and(page).and(json),
+    };
+    match written {
+        Err(error) if settings.arguments.status.require_recording => return Err(error),
+        // The command has run: its status is nothing that a full disk decides about.
+        Err(error) => notice!("{}", crate::in_full(&error)),
+        Ok(()) => {}
     }
     Ok(status(&summary, settings.arguments.preserve_status))
 }

@@ -1,6 +1,6 @@
 //! Writes what is collected into the recording, by way of the accounting.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use weigh_account::io::Step;
 use weigh_account::{Series, Tree};
@@ -8,8 +8,10 @@ use weigh_collect::clock::Moment;
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
 use weigh_schema::io::{IoCall, IoFound};
+use weigh_schema::quality::Value;
 use weigh_schema::recording::FileRow;
 use weigh_schema::snapshot::Snapshot;
+use weigh_schema::{Kind, METRICS};
 
 /// The recording while the job runs.
 pub struct Recorder {
@@ -26,6 +28,8 @@ pub struct Recorder {
     pids: HashSet<u32>,
     /// Whether rows of files have to say all that was done with them.
     with_uses: bool,
+    /// The metrics that readings do not tell.
+    unknown: HashSet<&'static str>,
 }
 
 impl Recorder {
@@ -40,6 +44,7 @@ impl Recorder {
             looks: Vec::new(),
             pids: HashSet::new(),
             with_uses,
+            unknown: HashSet::new(),
         }
     }
 
@@ -63,7 +68,8 @@ impl Recorder {
     /// A process has ended, or is alive at the end.
     pub fn process(&mut self, process: &ProcessEnd, now_ns: u64) {
         self.pids.insert(process.pid);
-        let row = self.tree.row(process, self.epoch_ns, now_ns);
+        let mut row = self.tree.row(process, self.epoch_ns, now_ns);
+        row.metrics.retain(|name, _| !self.unknown.contains(name.as_str()));
         self.writer.append(&Entry::Process(row));
     }
 
@@ -108,24 +114,56 @@ impl Recorder {
         self.writer.flush();
     }
 
+    /// From now on readings do not tell these metrics.
+    pub fn set_unknown(&mut self, metrics: HashSet<&'static str>) {
+        self.unknown = metrics;
+    }
+
     /// A reading at a tick, with what other collectors sampled.
     pub fn tick(&mut self, reading: &JobReading, more: Vec<(&'static str, f64)>) {
-        let mut samples = self.series.samples(reading);
+        let mut samples = self.known_samples(reading);
         samples.extend(more);
         self.samples(reading.at_ns, samples);
         self.writer.flush();
     }
 
+    /// What a reading tells, without what it does not.
+    pub fn known_samples(&mut self, reading: &JobReading) -> Vec<(&'static str, f64)> {
+        let mut samples = self.series.samples(reading);
+        let unknown = METRICS.iter().filter(|metric| self.unknown.contains(metric.name));
+        let unknown: HashSet<_> = unknown.filter_map(|metric| metric.series).collect();
+        samples.retain(|(series, _)| !unknown.contains(series));
+        samples
+    }
+
+    /// The last samples of the job: every series of a counter ends at the summary's value.
+    pub fn last_samples(
+        &mut self,
+        at_ns: u64,
+        mut samples: Vec<(&'static str, f64)>,
+        metrics: &BTreeMap<String, Value>,
+    ) {
+        let totals = METRICS.iter().filter(|metric| metric.kind == Kind::Counter);
+        for (name, series) in totals.filter_map(|metric| Some((metric.name, metric.series?))) {
+            samples.retain(|(sampled, _)| *sampled != series);
+            let value = metrics.get(name).and_then(Value::number);
+            samples.extend(value.map(|value| (series, value)));
+        }
+        self.samples(at_ns, samples);
+        self.writer.flush();
+    }
+
     /// A new peak of memory.
-    pub fn peak(&mut self, at_ns: u64, rss_sum: u64, floor: u64) {
-        let samples = self.series.peak_samples(rss_sum, floor);
+    pub fn peak(&mut self, at_ns: u64, rss_sum: u64, floor: u64, spaces: u64) {
+        let samples = self.series.peak_samples(rss_sum, floor, spaces);
         self.samples(at_ns, samples);
     }
 
     /// A look at shared pages.
     pub fn look(&mut self, look: SharedMemoryReading) {
         self.series.shared(&look);
-        self.samples(look.at_ns, self.series.peak_samples(look.rss_sum_bytes, look.union_bytes));
+        let samples = self.series.peak_samples(look.rss_sum_bytes, look.union_bytes, look.spaces);
+        self.samples(look.at_ns, samples);
         self.looks.push(look);
     }
 

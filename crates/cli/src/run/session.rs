@@ -4,7 +4,9 @@
 //! next tick, and for ticks; for nothing else.
 
 mod conclusion;
+mod limits;
 mod moments;
+mod rest;
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -25,24 +27,29 @@ use weigh_collect::{message, notice};
 use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
 use weigh_schema::limit::{Limit, OnLimit};
+use weigh_schema::quality::Quality;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::{Mechanism, Printable};
 
+use self::rest::Rest;
 use super::announce::Announcer;
 use super::collectors::{self, Findings};
+use super::cpu_wait::CpuWait;
 use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
 use super::looks::{self, Looks};
+use super::oom::OomKills;
 use super::opened::Opened;
 use super::outcome::Conclusion;
 use super::recorder::Recorder;
 use super::settings::Settings;
 use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
-use crate::foreground::{FORWARDED, JOB_CONTROL, SIGCHLD, SIGHUP};
+use crate::foreground::{JOB_CONTROL, command, take_signals};
 use crate::io::mount::recorded::Wanted;
 use crate::serving::Helper;
+use limits::{LimitLooks, is_of_calls, tell_price_of_calls};
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
 const WAIT_PER_LOOK: u32 = 4;
@@ -97,12 +104,8 @@ impl Session {
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
             limit.enforced_by = job.mechanism().to_string();
         }
-        let mut read = FORWARDED.to_vec();
-        if !job.waits_for_children() {
-            read.push(SIGCHLD);
-        }
-        let mask = SignalMask::block(&read).context("cannot block signals")?;
-        let signals = SignalReader::new(&read).context("cannot read signals")?;
+        tell_price_of_calls(&taken);
+        let (mask, signals) = take_signals(!job.waits_for_children())?;
         Ok(Session { settings, announcer, job, io, writer, summary, mask, signals })
     }
 
@@ -124,14 +127,14 @@ impl Session {
         variables.extend(self.io.iter().flat_map(|io| io.variables()));
         let helper = Helper::prepare(self.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
-        let command = &self.settings.arguments.command;
+        let words = &self.settings.arguments.command;
         let group = collectors::make_group(&self.settings, &*self.job);
         let with = With {
             variables: &variables,
             filter: self.job.filter(),
             group: group.as_ref().ok().and_then(|group| group.descriptor()),
         };
-        let waiting = match spawn_with(command, &self.mask, &with) {
+        let waiting = match spawn_with(words, &self.mask, &with) {
             Ok(waiting) => waiting,
             Err(error) => return self.failed_to_start(error),
         };
@@ -150,8 +153,17 @@ impl Session {
                 return Err(error.into());
             }
         };
-        let mut others =
-            collectors::start(&self.settings, &waiting, group, &*self.job, mount, self.io.take());
+        let mut own_folders = self.job.own_folders();
+        own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
+        let mut others = collectors::start(
+            &self.settings,
+            &waiting,
+            group,
+            &*self.job,
+            mount,
+            self.io.take(),
+            &own_folders,
+        );
         // What was said stands before what the command writes.
         message::settle();
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
@@ -161,10 +173,12 @@ impl Session {
             return Err(error.into());
         }
         others.iter_mut().for_each(|other| other.collector.begin());
+        let (oom, cpu_wait) = (OomKills::begin(), CpuWait::begin(number));
         let (pid, pidfd) = match waiting.go() {
             Ok(started) => started,
             Err(error) => return self.failed_to_start(error),
         };
+        command::has_begun(pid);
         let started = Timestamp::now();
         self.announcer.begins(started);
         let reading = self.job.glance();
@@ -175,7 +189,7 @@ impl Session {
             .summary
             .limits
             .iter()
-            .filter(|l| l.enforced_by == Mechanism::Bpf.to_string())
+            .filter(|l| l.enforced_by == Mechanism::Bpf.to_string() && !is_of_calls(&l.metric))
             .map(|l| l.metric.clone())
             .collect();
         let watched = self
@@ -186,8 +200,8 @@ impl Session {
         let is_memory = |l: &&Limit| l.metric.name == "memory_peak_bytes";
         let memory_limit = self.settings.limits.iter().find(is_memory).map(|l| l.value as u64);
         let with_uses = others.iter().any(|other| other.collector.tells_of_files());
-        let running = Running {
-            watch: LimitWatch::new(watched.cloned()),
+        let mut running = Running {
+            limits: LimitLooks::new(LimitWatch::new(watched.cloned())),
             enforcer: Enforcer::new(
                 std::mem::take(&mut self.summary.limits),
                 self.settings.on_limit,
@@ -202,16 +216,21 @@ impl Session {
             snapshots,
             announcer: self.announcer,
             looks: Looks::new(memory_limit),
+            oom,
+            cpu_wait,
             opened: Opened::default(),
             begun: Instant::now(),
             last_tick: None,
             told_of_leftovers: false,
             interrupted: false,
+            is_short_of_cpu: false,
+            rest: Rest::default(),
             is_concluding: false,
             written: HashSet::new(),
             settings: self.settings,
             summary: self.summary,
         };
+        running.note_unknown();
         running.follow()
     }
 
@@ -270,13 +289,18 @@ struct Running {
     snapshots: Option<Snapshots>,
     announcer: Announcer,
     looks: Looks,
+    oom: OomKills,
+    cpu_wait: CpuWait,
     opened: Opened,
-    watch: LimitWatch,
+    limits: LimitLooks,
     enforcer: Enforcer,
     begun: Instant,
     last_tick: Option<JobReading>,
     told_of_leftovers: bool,
     interrupted: bool,
+    /// Weigh's own CPU time is nearly used up.
+    is_short_of_cpu: bool,
+    rest: Rest,
     is_concluding: bool,
     /// Processes whose end was told of while what remained was read.
     written: HashSet<(u32, u64)>,
@@ -289,7 +313,7 @@ impl Running {
         let mut next_look = self.begun;
         loop {
             let mut until = next_tick;
-            if !self.watch.is_empty() {
+            if !self.limits.watch.is_empty() {
                 until = until.min(next_look);
             }
             let snapshots = self.snapshots.as_ref().and_then(Snapshots::next);
@@ -303,6 +327,10 @@ impl Running {
                 self.signal(signal);
             }
             self.reap()?;
+            if self.is_short_of_cpu && self.may_rest() {
+                self.rest()?;
+                return self.conclude();
+            }
             if let Some(helper) = &mut self.helper {
                 helper.serve_if_asked();
             }
@@ -314,9 +342,9 @@ impl Running {
             self.look_at_pages();
             self.take_snapshots(Snapshots::look_if_due)?;
             let now = Instant::now();
-            if !self.watch.is_empty() && now >= next_look {
+            if !self.limits.watch.is_empty() && now >= next_look {
                 self.look_at_limits()?;
-                let next = self.watch.next_look().max(now.elapsed() * WAIT_PER_LOOK);
+                let next = self.limits.watch.next_look().max(now.elapsed() * WAIT_PER_LOOK);
                 next_look = Instant::now() + next;
             }
             self.enforcer.pursue(&mut *self.job)?;
@@ -360,24 +388,14 @@ impl Running {
     }
 
     fn signal(&mut self, received: Received) {
-        if received.signal == SIGCHLD {
-            return; // who has ended or stopped is asked below
-        }
+        self.is_short_of_cpu |= received.is_cpu_notice();
         if self.main.status.is_some() {
             // The command is gone: this is for weigh, which waits for what was left over.
-            if [1, 2, 3, 15].contains(&received.signal) {
-                self.interrupted = true;
-            }
-            return;
-        }
-        // The terminal has sent it to the command too; so has a process of the job that signals
-        // its own process group.
-        let from_job = || self.job.living().iter().any(|p| p.pid == received.sender);
-        // But that it is gone, a terminal tells the leader of the session alone: without weigh that
-        // would be the command.
-        let to_leader = || received.signal == SIGHUP && signals::leads_session();
-        if if received.by_kernel { to_leader() } else { !from_job() } {
-            let _ = signals::send(self.main.pidfd.as_fd(), received.signal);
+            self.interrupted |= received.is_ending();
+        } else if received
+            .is_for_command(|sender| self.job.living().iter().any(|p| p.pid == sender))
+        {
+            let _ = received.pass_on(self.main.pidfd.as_fd());
         }
     }
 
@@ -403,6 +421,7 @@ impl Running {
     fn main_changed(&mut self, status: ExitStatus) {
         let by = status.stopped_signal();
         if by.is_none() {
+            command::has_ended(status);
             self.main.status = Some(status);
             self.main.ended = Some(Instant::now());
             if self.job.mechanism() != Mechanism::Bpf {
@@ -477,13 +496,18 @@ impl Running {
                 Event::ProcessEnd(process) => {
                     let now = process.ended_ns.unwrap_or(0);
                     self.recorder.process(&process, now);
+                    self.oom.ended(&process);
                     self.opened.ended(process.pid, &mut *self.job, &mut self.recorder);
+                    if !self.limits.watch.is_empty() {
+                        self.limits.usage.ended(&process);
+                    }
                     if self.is_concluding {
                         self.written.insert((process.pid, process.started_ns));
                     }
                 }
                 Event::Peak { at_ns, rss_sum, floor } => {
-                    self.recorder.peak(at_ns, rss_sum, floor);
+                    let spaces = self.job.glance().memory.spaces;
+                    self.recorder.peak(at_ns, rss_sum, floor, spaces);
                     if self.settings.wants(Collector::Pages) {
                         self.looks.peak(rss_sum, floor);
                     }
@@ -512,27 +536,21 @@ impl Running {
         }
     }
 
-    fn look_at_limits(&mut self) -> anyhow::Result<()> {
-        let reading = self.job.read()?;
-        // Who was caught at the very point is known better than by the look.
-        self.events();
-        let wall = reading.at_ns as f64 * 1e-9;
-        let others = &self.others;
-        let known = |name: &str| others.iter().find_map(|other| other.collector.value(name));
-        for crossed in self.watch.look(&reading, wall, &known) {
-            if crossed.fully {
-                self.enforcer.found(&crossed, reading.at_ns, &mut *self.job);
-            } else {
-                self.enforcer.warn(crossed.metric, crossed.observed);
-            }
-        }
-        Ok(())
-    }
-
     fn sample_others(&mut self) -> Vec<(&'static str, f64)> {
         let living = || self.job.living().iter().map(|p| p.pid).collect();
         let others = self.others.iter_mut().map(|other| &mut other.collector);
         others.flat_map(|other| other.samples(&living)).collect()
+    }
+
+    /// What the follower does not know, or a collector knows better, is nothing in what is recorded of
+    /// its readings: not 0.
+    fn note_unknown(&mut self) {
+        let notes = self.job.notes();
+        let by_note = notes.iter().filter(|note| note.quality == Quality::Unavailable);
+        let by_note = by_note.filter_map(|note| Some(weigh_schema::metric(&note.metric)?.name));
+        let by_others =
+            self.others.iter().flat_map(|other| other.collector.takes_over().iter().copied());
+        self.recorder.set_unknown(by_note.chain(by_others).collect());
     }
 
     fn tick(&mut self) -> anyhow::Result<()> {
@@ -540,6 +558,7 @@ impl Running {
         if let Some(ended) = self.job.ended_ns() {
             reading.at_ns = reading.at_ns.min(ended);
         }
+        self.note_unknown();
         let more = self.sample_others();
         for other in &mut self.others {
             other.collector.record(&mut self.recorder);

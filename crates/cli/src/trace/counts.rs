@@ -112,7 +112,12 @@ impl Totals {
     pub fn told(&self) -> String {
         let (taken, seconds, lost) = (self.taken, self.seconds, self.lost());
         let of_all = self.seen.map_or_else(String::new, |seen| format!(" of {seen}"));
-        let mut told = format!("weigh: {taken}{of_all} events in {seconds:.3} s, {lost} lost\n");
+        // An event has a record in each buffer that it goes into.
+        let what = match self.buffers.len() {
+            0 | 1 => "events".to_string(),
+            buffers => format!("records into {buffers} buffers"),
+        };
+        let mut told = format!("weigh: {taken}{of_all} {what} in {seconds:.3} s, {lost} lost\n");
         for of_event in &self.followed {
             told += &format!("       {:>12}  {}", of_event.sent_total, of_event.event);
             if let Some(matched) = of_event.matched_total {

@@ -13,7 +13,7 @@ use weigh_trace::record::Record;
 use weigh_trace::state::{CONSTANTS, OfBuffer, State};
 
 use super::buffers::Rings;
-use super::counts::{Taken, Totals};
+use super::counts::{Counted, Taken, Totals};
 use super::sinks::Meaning;
 use super::way::{Probes, Way};
 
@@ -57,8 +57,9 @@ pub struct Held {
     pub is_read: bool,
     readers_wake: u64,
     looked: Instant,
-    /// Records that were taken in; and of each event, from the rings that it has now.
+    /// Records that were taken in; of each event; and of each event, from the rings that it has now.
     pub taken: u64,
+    taken_of: Vec<u64>,
     pub seen: Vec<u64>,
 }
 
@@ -84,6 +85,7 @@ impl Held {
             readers_wake: u64::MAX,
             looked: Instant::now(),
             taken: 0,
+            taken_of: Vec::new(),
             seen: Vec::new(),
         }
     }
@@ -121,6 +123,13 @@ impl Held {
             let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed, OfBuffer::Lost];
             for what in of {
                 kernel.set_word(state.buffer(cpu, self.number, what), 0);
+            }
+        }
+        for (cpu, probe) in (0..state.cpus).flat_map(|cpu| (0..state.probes).map(move |p| (cpu, p)))
+        {
+            let place = state.lost_in(cpu, probe, self.number);
+            if kernel.word(place) != 0 {
+                kernel.set_word(place, 0);
             }
         }
         kernel.set_word(state.predicate_holding(self.number), State::bank_word(0));
@@ -166,14 +175,23 @@ impl Held {
     pub fn prepare(&self, kernel: &KernelTrace, state: &State, wake: u64) {
         let Some(rings) = &self.rings else { return };
         rings.assign(kernel, state, self.number);
-        let wake = match self.asked.delivery {
+        kernel.set_word(state.watermark(self.number), self.own_wake(rings, wake));
+    }
+
+    /// When to wake weigh for its own sake; who reads along may want it earlier.
+    fn own_wake(&self, rings: &Rings, wake: u64) -> u64 {
+        match self.asked.delivery {
             Some(Delivery::Each) => 0,
             Some(Delivery::Bytes(bytes)) => bytes,
             Some(Delivery::Records(records)) => records,
             Some(Delivery::Time(_)) => rings.watermark(),
             None => wake.min(rings.watermark()),
-        };
-        kernel.set_word(state.watermark(self.number), wake);
+        }
+    }
+
+    /// The same; 0 when it was removed.
+    pub fn wake(&self, wake: u64) -> u64 {
+        self.rings.as_ref().map_or(0, |rings| self.own_wake(rings, wake))
     }
 
     /// Another predicate; whether programs have to be made for it.
@@ -237,7 +255,9 @@ impl Held {
             return true;
         }
         self.looked = Instant::now();
-        let Held { rings, retired, way: Some(way), taken, seen, failed, unkept, .. } = self else {
+        let Held { rings, retired, way: Some(way), taken, taken_of, seen, failed, unkept, .. } =
+            self
+        else {
             return true;
         };
         let (mut is_all, is_removed) = (true, rings.is_none());
@@ -249,6 +269,7 @@ impl Held {
         for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
             let (records, all) = rings.reader.drain(|bytes| {
                 let Some(record) = Record::new(bytes) else { return };
+                count(taken_of, record.event());
                 if is_current {
                     count(seen, record.event());
                 }
@@ -301,6 +322,24 @@ impl Held {
         let finished = way.finish(totals, meaning);
         self.failed = self.failed.take().or(finished.err());
         self.counted = Some(self.counted(kernel, state));
+    }
+
+    /// What was counted of an event, as far as this buffer's records go: what another one had no room for is no gap here.
+    pub fn counted_of(
+        &self,
+        (kernel, state): (&KernelTrace, &State),
+        number: usize,
+        of_all: Counted,
+    ) -> Counted {
+        if !self.takes(&of_all.event) {
+            return Counted { event: of_all.event, ..Counted::default() };
+        }
+        let lost = |cpu| kernel.word(state.lost_in(cpu, number, self.number));
+        Counted {
+            sent: self.taken_of.get(number).copied().unwrap_or(0),
+            lost: (0..state.cpus).map(lost).sum(),
+            ..of_all
+        }
     }
 
     /// What was counted.

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use weigh_collect::calls::function_probes;
 use weigh_collect::notice;
 use weigh_trace::btf::Btf;
 use weigh_trace::executable::Function;
@@ -49,6 +50,11 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
     }
     if !told.is_empty() {
         print(&told)?;
+        if pattern.starts_with("fn:")
+            && let Err(why) = function_probes()
+        {
+            notice!("{why}: none of these can be followed here");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let near = nearest_of_all(&all, pattern);

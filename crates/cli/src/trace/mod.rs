@@ -34,7 +34,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
@@ -46,7 +46,6 @@ use crate::arguments::{
     KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceReadArguments,
     TraceSubject,
 };
-use crate::descriptors::Descriptors;
 use crate::destination::Destination;
 use crate::foreground;
 use crate::show::{self, print_path};
@@ -92,6 +91,7 @@ pub fn show(file: &Path) -> anyhow::Result<ExitCode> {
 }
 
 fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
+    arguments.status.apply();
     let mut asked = asked::read(arguments)?;
     if arguments.events.is_empty() && asked.iter().all(|asked| asked.ask.events().is_empty()) {
         bail!("expected an event (-e EVENT); `weigh trace list PATTERN` says which there are");
@@ -102,7 +102,7 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     let agent = hosted::agent()?;
     let checker = match &agent {
         None => wishes::Checker::new(arguments)?,
-        Some(_) => wishes::Checker::of_user(arguments, geteuid().as_raw())?,
+        Some(_) => wishes::Checker::of_user(arguments, (geteuid().as_raw(), getegid().as_raw()))?,
     };
     let mut wished = wishes::check(&checker, arguments)?;
     let names: Vec<&str> = wished.wishes.iter().map(|wish| wish.probe.name.as_str()).collect();
@@ -113,8 +113,6 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     if wished.wishes.is_empty() {
         bail!("nothing is left of what was asked for");
     }
-    // A probe takes three.
-    let descriptors = Descriptors::raise();
     let stream: Box<dyn Running> = match agent {
         None => {
             let room = stream::Room::default();
@@ -128,7 +126,7 @@ fn follow(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
             Box::new(guest::Guest::open(arguments, &asked, agent, wanted)?)
         }
     };
-    let followed = session::follow(arguments, stream, Control::open(), &descriptors)?;
+    let followed = session::follow(arguments, stream, Control::open())?;
     end(arguments, followed, json)
 }
 
@@ -150,8 +148,7 @@ fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
     let json = arguments.synthesis.json.as_deref().map(Destination::open).transpose()?;
     let stream = guest::Guest::attach(&arguments, &asked, talk, wanted.from.as_deref());
     let stream = Box::new(stream.with_context(|| format!("stream {pid}"))?);
-    let descriptors = Descriptors::raise();
-    let followed = session::follow(&arguments, stream, Control::closed(), &descriptors)?;
+    let followed = session::follow(&arguments, stream, Control::closed())?;
     end(&arguments, followed, json)
 }
 

@@ -70,5 +70,6 @@ pub fn as_stream(asked: &TracePacketsArguments) -> TraceArguments {
             ..SynthesisArguments::default()
         },
         quiet: asked.quiet,
+        status: asked.status,
     }
 }

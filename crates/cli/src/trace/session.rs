@@ -12,8 +12,7 @@ use super::control::Control;
 use super::counts::Totals;
 use super::running::Running;
 use crate::arguments::TraceArguments;
-use crate::descriptors::Descriptors;
-use crate::foreground::{Foreground, Rest, Started};
+use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::show;
 
 /// How often records are taken in that no watermark tells of.
@@ -36,21 +35,18 @@ pub fn follow(
     arguments: &TraceArguments,
     mut stream: Box<dyn Running>,
     control: Control,
-    descriptors: &Descriptors,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let foreground = Foreground::prepare()?;
     let began = Instant::now();
     let mut started = match (arguments.pid, arguments.command.is_empty()) {
         (Some(pid), _) => {
+            must_run(pid)?;
             stream.join(pid).with_context(|| format!("--pid {pid}"))?;
             foreground.stay()
         }
         (None, true) => foreground.stay(),
         (None, false) => {
-            let arm = |waiting: &Waiting| {
-                descriptors.give_back(waiting.pid())?;
-                stream.arm(waiting.pidfd())
-            };
+            let arm = |waiting: &Waiting| stream.arm(waiting.pidfd());
             match foreground.start(&arguments.command, &[], arm)? {
                 Ok(started) => started,
                 Err(error) => return Ok(Err(error)),
@@ -112,7 +108,8 @@ fn until_over(
         has_all = stream.take_in();
         control.tell(stream);
         stream.draw();
-        let is_time = end.is_some_and(|end| Instant::now() >= end);
+        let is_time =
+            end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
         let has_ended = match stream.living() {
             // The kernel side knows of the last end before the command's parent, weigh, does.
             Some(living) => living == 0 && started.is_reaped(),

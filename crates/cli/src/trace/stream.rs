@@ -207,14 +207,14 @@ impl Stream {
 
     /// What several events say together until now.
     fn found(&self, rows: usize, now: (u64, f64)) -> Option<SynthesisReport> {
-        let counted = (0..self.traced.len()).map(|number| self.counted(number));
-        let lost: Vec<u64> = counted.map(|counted| counted.lost + counted.missed).collect();
+        let main = self.buffers.iter().find(|held| held.name == MAIN)?;
+        let lost = self.lost_in(main);
         let sampled = |traced: &Traced| {
             let Probe { name, sampling, .. } = &traced.wish.probe;
             sampling.map(|rule| format!("{name} {rule}"))
         };
         let sampling: Vec<_> = self.traced.iter().map(sampled).collect();
-        self.main()?.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
+        main.way.as_ref()?.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
     }
 
     /// Draws that on the terminal, when it is time.
@@ -246,11 +246,28 @@ impl Stream {
         }
     }
 
+    /// The same of what a buffer has of it.
+    fn counted_in(&self, held: &Held, number: usize) -> Counted {
+        held.counted_of((&self.kernel, &self.state), number, self.counted(number))
+    }
+
+    /// Of each event, what a buffer lacks.
+    fn lost_in(&self, held: &Held) -> Vec<u64> {
+        let counted = (0..self.traced.len()).map(|number| self.counted_in(held, number));
+        counted.map(|counted| counted.lost + counted.missed).collect()
+    }
+
     /// What a recording says of a probe.
-    fn followed(&self, number: usize) -> FollowedNote {
+    fn followed(&self, number: usize, counted: Counted) -> FollowedNote {
         let wish = &self.traced[number].wish;
         let sampling = wish.probe.sampling.map(|rule| rule.to_string());
-        self.counted(number).note(wish.event.text.clone(), wish.filter(), sampling)
+        counted.note(wish.event.text.clone(), wish.filter(), sampling)
+    }
+
+    /// What a buffer's recording says of each.
+    fn followed_in(&self, held: &Held) -> Vec<FollowedNote> {
+        let numbers = 0..self.traced.len();
+        numbers.map(|number| self.followed(number, self.counted_in(held, number))).collect()
     }
 
     /// Does what somebody asks for.
@@ -397,7 +414,7 @@ impl Stream {
     }
 
     fn register(&self) -> Register {
-        let first = self.buffers.iter().find_map(|held| Some((held.number, held.rings.as_ref()?)));
+        let first = self.buffers.iter().find_map(|held| Some((held, held.rings.as_ref()?)));
         let layout = first.map(|(_, rings)| rings.reader.layout());
         let probes = self.traced.iter().enumerate().map(|(id, traced)| Registered {
             id,
@@ -415,8 +432,7 @@ impl Stream {
             output: self.output.clone(),
             rings: layout.map_or(0, |layout| layout.rings),
             ring_bytes: layout.map_or(0, |layout| layout.bytes),
-            wake_bytes: first
-                .map_or(0, |(number, _)| self.kernel.word(self.state.watermark(number))),
+            wake_bytes: first.map_or(0, |(held, _)| held.wake(self.usual_wake)),
             taken: self.taken(),
             lost_threads: self.kernel.lost_threads(),
             probes: probes.collect(),

@@ -101,10 +101,10 @@ impl Checker {
     }
 
     /// The same for a user without rights, for whom the agent attaches.
-    pub fn of_user(arguments: &TraceArguments, uid: u32) -> anyhow::Result<Checker> {
+    pub fn of_user(arguments: &TraceArguments, (uid, gid): (u32, u32)) -> anyhow::Result<Checker> {
         let checker = Checker::new(arguments)?;
         let owner =
-            Owner::new(checker.types.kernel(), uid).map_err(|refusal| anyhow!("{refusal}"))?;
+            Owner::new(checker.types.kernel(), uid, gid).map_err(|refusal| anyhow!("{refusal}"))?;
         Ok(Checker { owner: Some(owner), ..checker })
     }
 
@@ -115,6 +115,10 @@ impl Checker {
 
     fn one(&self, text: &str, is_of_set: bool) -> Result<Wish, Refusal> {
         let mut event = Event::parse(text)?;
+        // Before any file is opened, and any name is looked for: neither is with the user's own rights.
+        if self.owner.is_some() {
+            policy::may_follow(&event)?;
+        }
         event.sampling = event.sampling.or(self.sampling);
         check_group(&event)?;
         let said = self.types.signature(&event, &|file| self.programs.open(file))?;

@@ -149,7 +149,8 @@ fn ctrl_c(_: &Case, how: &How) -> Result<Outcome, String> {
 fn stopped(case: &Case, how: &How) -> Result<Outcome, String> {
     // Long enough that a busy machine has stopped weigh before it is over.
     let script = format!("echo > begun; sleep 1; exec {} environment", workload("hide"));
-    let mut running = followed(Weigh::run(["sh", "-c", &script]), how, case.user(how)).start();
+    let run = Weigh::run(["sh", "-c", &script]).in_own_group();
+    let mut running = followed(run, how, case.user(how)).start();
     let begun = running.scratch.path("work/begun");
     running.wait_until("the job runs", 10.0, || begun.exists());
     let weigh = running.pid();

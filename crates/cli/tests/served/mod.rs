@@ -2,6 +2,7 @@
 
 mod alike;
 mod amounts;
+mod appends;
 mod ends;
 mod many;
 mod told;

@@ -58,6 +58,18 @@ pub fn program(name: &str) -> PathBuf {
     made.join(name)
 }
 
+/// The same of some programs, made with one of the compiler's sanitizers: its runtime comes with the compiler.
+pub fn sanitized(sanitizer: &str, programs: &[&str]) -> TempDir {
+    let made = folder();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh");
+    let mut make = Command::new("make");
+    make.args(["-s", "-C"]).arg(&source).arg("tests");
+    make.arg(format!("SANITIZE={sanitizer}")).arg(format!("TESTS={}", programs.join(" ")));
+    make.arg(format!("OUT={}", made.path().join("build").display()));
+    must(make.arg(format!("PREFIX={}", made.path().display())));
+    made
+}
+
 /// libweigh's Python module, installed as a user installs it: the folder that it is in.
 pub fn python_module() -> TempDir {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python");
@@ -202,6 +214,12 @@ impl Asked {
         let to = self.to.as_mut().expect("input");
         to.write_all(format!("{line}\n").as_bytes()).expect("it listens");
         self.answer()
+    }
+
+    /// Says a line, to which there is no answer.
+    pub fn say_last(&mut self, line: &str) {
+        let to = self.to.as_mut().expect("input");
+        to.write_all(format!("{line}\n").as_bytes()).expect("it listens");
     }
 
     /// Reason, calls, bytes.

@@ -73,6 +73,20 @@ pub fn slowness() -> u32 {
     }
 }
 
+/// Verbs that start a command, each by all that it can follow it with; what does the same in another is left out.
+pub const WAYS: [&[&str]; 10] = [
+    &["run", "--mechanism", "bpf"],
+    &["run", "--mechanism", "ptrace"],
+    &["io", "--mechanism", "bpf"],
+    &["trace", "-e", "sched:sched_process_exit"],
+    &["calls", "--mechanism", "bpf"],
+    &["run", "--mechanism", "preload"],
+    &["run", "--mechanism", "poll"],
+    &["io", "--mechanism", "ptrace"],
+    &["io", "--mechanism", "preload"],
+    &["calls", "--mechanism", "preload"],
+];
+
 /// Whether this machine is so slow that not every variant of a test is worth its time.
 pub fn is_slow() -> bool {
     slowness() > 2

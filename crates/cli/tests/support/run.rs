@@ -80,6 +80,7 @@ pub struct Weigh {
     user: Option<u32>,
     confinement: Option<OsString>,
     hung_seconds: f64,
+    own_group: bool,
 }
 
 impl Weigh {
@@ -94,6 +95,7 @@ impl Weigh {
             user: None,
             confinement: None,
             hung_seconds: HUNG_SECONDS,
+            own_group: false,
         }
     }
 
@@ -151,6 +153,13 @@ impl Weigh {
         self
     }
 
+    /// Runs it in a process group of its own. The kernel ignores SIGTSTP in a group that has no parent in
+    /// another group of the same session, and the group of the tests may have none.
+    pub fn in_own_group(mut self) -> Weigh {
+        self.own_group = true;
+        self
+    }
+
     /// So many times more is to do than in other tests: until it counts as hung it may take longer.
     pub fn longer(mut self, times: f64) -> Weigh {
         self.hung_seconds *= times.max(1.0);
@@ -190,6 +199,9 @@ impl Weigh {
         };
         if let Some(uid) = self.user {
             command.uid(uid).gid(uid);
+        }
+        if self.own_group {
+            command.process_group(0);
         }
         let begun = Instant::now();
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -298,6 +310,18 @@ impl Running {
         };
         Measured::new(self.scratch, status, self.begun.elapsed())
     }
+}
+
+/// Weigh in one of [`super::WAYS`], with what it found in the folder; the command is still to come.
+pub fn by(way: &[&str], scratch: &Scratch) -> Command {
+    let mut command = Command::new(weigh_binary());
+    command.args(way).arg("-q");
+    match way[0] {
+        "run" => command.arg("-o").arg(scratch.path("recording")),
+        "trace" => command.arg("-o").arg(scratch.path("events.jsonl")),
+        _ => command.arg("--json").arg(scratch.path("found.json")),
+    };
+    command
 }
 
 /// Runs a command bare, with the folder and the mark of a run; gives standard output.

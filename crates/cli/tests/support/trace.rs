@@ -21,11 +21,11 @@ pub fn lines(scratch: &Scratch, name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// `weigh: N events in … s, M lost`
+/// `weigh: N events in … s, M lost`, or of several buffers `weigh: N records into B buffers in … s, M lost`
 #[track_caller]
 pub fn counted(said: &str) -> (u64, u64) {
-    let line =
-        said.lines().find(|line| line.contains(" events in ")).unwrap_or_else(|| panic!("{said}"));
+    let line = said.lines().find(|line| line.starts_with("weigh: ") && line.ends_with(" lost"));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |n: usize| words[n].parse().unwrap_or_else(|_| panic!("{line}"));
     (number(1), number(words.len() - 2))

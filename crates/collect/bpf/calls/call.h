@@ -21,7 +21,8 @@
 enum call_kind {
 	TAKES_DESCRIPTOR = 1, /* as its first argument */
 	MOVES_BYTES = 2, /* and returns how many */
-	OWN_PART = 4, /* times the part that its own code is of, where functions are probed */
+	RESTORES = 4, /* what it returns is what the thread had before a signal, and tells nothing of it */
+	OWN_PART = 8, /* times the part that its own code is of, where functions are probed */
 };
 
 const volatile __u16 kinds[MAX_CALL_NUMBER];
@@ -132,9 +133,56 @@ int member__join(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* A thread of the job that may be in a call that has not returned. */
+const volatile struct under_way {
+	__u64 number; /* of the call; UNKNOWN_CALL where its entry was not seen */
+	__u64 since; /* when it was entered, else when the thread was made */
+	__u32 tgid, tid;
+	__u32 compatible; /* what the kernel says of the call's number where the entry was not seen */
+	__u32 unused;
+	char command[IMAGE_BYTES]; /* its process */
+} under_way_layout;
+
+enum { UNKNOWN_CALL = -1 };
+
+/* Run by user space when calls are not followed any more. */
+SEC("iter/task")
+int member__under_way(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct under_way row = {};
+	struct window *window;
+
+	if (!task)
+		return 0;
+	window = window_of(task);
+	if (!window || window->stage != STAGE_MEMBER || (!window->inside && window->sequence))
+		return 0;
+	row.number = UNKNOWN_CALL;
+	if (window->inside) {
+		row.number = window->number;
+		row.since = window->began;
+	} else {
+		/* By a helper: one load for both pointers is refused. */
+		bpf_core_read(&row.since, sizeof(row.since), &task->start_time);
+	}
+	row.tgid = task->tgid;
+	row.tid = task->pid;
+	row.compatible = is_compatible(task);
+	bpf_probe_read_kernel(row.command, IMAGE_BYTES, task->group_leader->comm);
+	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
+	return 0;
+}
+
 static __always_inline __u32 kind_of(__u64 number)
 {
 	return number < MAX_CALL_NUMBER ? kinds[number] : 0;
+}
+
+/* The return from a signal's handler; of 32-bit programs both have the same numbers on all processors. */
+static __always_inline bool restores(__u64 number)
+{
+	return kind_of(number) & RESTORES || number == (COMPATIBLE | 119) || number == (COMPATIBLE | 173);
 }
 
 /* Whether a request is about calls: the counters of an interval libweigh reads itself. */
@@ -352,6 +400,8 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	index = window->cell - 1;
 	cell = bpf_map_lookup_elem(&cells, &index);
 	is_told = time >= told_from_ns;
+	if (restores(window->number))
+		result = 0;
 	if (is_told)
 		begin_to_tell(window, task, result, &interval);
 	move_account(cell ? &cell->account : 0, window, is_told);

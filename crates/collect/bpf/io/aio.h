@@ -8,12 +8,12 @@
 #define WEIGH_IO_AIO_H
 
 #include "account.h"
+#include "append.h"
 #include "ahead.h"
 #include "short.h"
 
 #define MAX_REQUESTS 65536
 #define MAX_BATCH 4096
-#define O_APPEND_FLAG 02000
 
 #define AIO_PREAD 0
 #define AIO_PWRITE 1
@@ -46,7 +46,7 @@ struct aio_request {
 	__u64 bytes; /* asked for */
 	__u64 from;
 	__u64 mapping; /* of a regular file whose pages it uses at its place, else 0 */
-	__u32 wrote, mode, flags, unused;
+	__u32 wrote, mode, flags, is_placed;
 };
 
 struct {
@@ -63,7 +63,31 @@ struct aio_batch {
 	__u64 address;
 	struct io_window *window;
 	__u32 pid, word_bytes;
+	/* The file that the batch appends to, and where the next write to it begins; negative: nobody knows. */
+	__u64 appended_inode;
+	__s64 end;
+	__u32 appended_device, unused;
 };
+
+/*
+ * A request that goes to the end of the file: behind what was asked for before it in the same batch. Of a vector
+ * nobody has added up how much that is, and of a second file nobody remembers it.
+ */
+static __always_inline void place_request(struct aio_batch *batch, struct aio_request *request,
+					  struct io_file *file)
+{
+	if (!batch->appended_inode) {
+		batch->appended_inode = file->key.inode;
+		batch->appended_device = file->key.device;
+		batch->end = size_of(file->inode);
+	}
+	request->is_placed = batch->appended_inode == file->key.inode &&
+			     batch->appended_device == file->key.device && batch->end >= 0;
+	if (!request->is_placed)
+		return;
+	request->from = batch->end;
+	batch->end = request->bytes ? batch->end + request->bytes : -1;
+}
 
 static long submit_one(__u32 index, struct aio_batch *batch)
 {
@@ -102,7 +126,10 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	request.from = control.offset;
 	request.mode = file->mode;
 	request.flags = file->flags;
-	if ((file->mode & S_IFMT) == S_IFREG && !(request.wrote && file->flags & O_APPEND_FLAG))
+	request.is_placed = has_offsets(file->mode);
+	if (request.wrote && appends(file, control.flags))
+		place_request(batch, &request, file);
+	else if ((file->mode & S_IFMT) == S_IFREG)
 		request.mapping = (__u64)mapping_of_file(file);
 	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY)) {
 		add(&tally.lost_requests, 1);
@@ -152,7 +179,7 @@ static long complete_one(__u32 index, struct aio_batch *batch)
 	did->is_asked = !!request->bytes;
 	did->calls = !did->failed;
 	did->bytes = did->failed ? 0 : event.result;
-	did->is_placed = !did->failed && has_offsets(request->mode);
+	did->is_placed = !did->failed && request->is_placed;
 	did->from = request->from;
 	did->is_direct = !!(request->flags & O_DIRECT_FLAG);
 	__builtin_memset(file, 0, sizeof(*file));

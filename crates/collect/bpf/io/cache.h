@@ -198,6 +198,8 @@ static __noinline int comes(struct pages *pages, struct io_window *window, __u64
 
 	know_inode(&file, pages->inode, who >> 32, who);
 	see_above(&file);
+	if (!is_wanted(file.key.device))
+		return 0;
 	reach.key = file.key;
 	/* Whose file is mapped uses it unseen. */
 	reach.is_doubtful = is_mapped(pages->mapping);

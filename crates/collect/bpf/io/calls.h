@@ -5,6 +5,7 @@
 #ifndef WEIGH_IO_CALLS_H
 #define WEIGH_IO_CALLS_H
 
+#include "append.h"
 #include "describe.h"
 #include "ahead.h"
 #include "marks.h"
@@ -95,6 +96,8 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	window->began = bpf_ktime_get_ns();
 	if (call == CALL_CLOSE)
 		closes(window, task);
+	else if (call == CALL_PWRITE || call == CALL_PWRITEV)
+		note_end(window, regs);
 	else if (call == CALL_AIO_SUBMIT)
 		aio_submits(window, task->tgid, ARGUMENT(2, window, regs),
 			    ARGUMENT(3, window, regs));
@@ -124,6 +127,8 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 		did->is_placed = 0;
 	else if (did->is_placed == 2)
 		did->from = file->position - did->bytes;
+	else if (did->is_placed == 3)
+		place_at_end(file, did);
 	did->is_direct = did->deed == DID_MOVE && file->flags & O_DIRECT_FLAG;
 	/* Past the page cache, unless the file system has made of it what goes through it. */
 	is_past = did->is_direct && did->is_cached;

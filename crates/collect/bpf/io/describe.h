@@ -7,6 +7,7 @@
 #define WEIGH_IO_DESCRIBE_H
 
 #include "aio.h"
+#include "append.h"
 #include "kinds.h"
 #include "messages.h"
 
@@ -100,6 +101,15 @@ static __always_inline void copied(struct io_window *window, __s32 in, __u64 in_
 	place_by(window, &window->did[1], out_at);
 }
 
+/* At the offset that the call names, or where the file ended. */
+static __always_inline void place_at(struct io_window *window, struct io_doing *did, __u64 offset)
+{
+	bool is_appended = did->wrote && window->end != NOT_APPENDED;
+
+	did->is_placed = is_appended ? 3 : 1;
+	did->from = is_appended ? window->end : offset;
+}
+
 /* A call that moves bytes between memory and one descriptor. */
 static __always_inline void moved(struct io_window *window, struct pt_regs *regs, __u32 call,
 				  long result)
@@ -116,8 +126,7 @@ static __always_inline void moved(struct io_window *window, struct pt_regs *regs
 	case CALL_PREAD:
 	case CALL_PWRITE:
 		did->transfer = IO_POSITIONED;
-		did->is_placed = 1;
-		did->from = ARGUMENT(4, window, regs);
+		place_at(window, did, ARGUMENT(4, window, regs));
 		break;
 	case CALL_READV:
 	case CALL_WRITEV:
@@ -126,10 +135,9 @@ static __always_inline void moved(struct io_window *window, struct pt_regs *regs
 	case CALL_PREADV:
 	case CALL_PWRITEV:
 		did->transfer = IO_VECTORED;
-		did->from = ARGUMENT(4, window, regs);
 		/* preadv2 and its like: -1 is the file's own position. */
-		if ((__s64)did->from >= 0)
-			did->is_placed = 1;
+		if ((__s64)ARGUMENT(4, window, regs) >= 0)
+			place_at(window, did, ARGUMENT(4, window, regs));
 		break;
 	case CALL_RECEIVE_MANY:
 	case CALL_SEND_MANY:

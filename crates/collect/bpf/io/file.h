@@ -165,6 +165,41 @@ static long one_name(__u32 index, struct climb *climb)
 	return is_alone;
 }
 
+/* A Unix socket's name, a path or one that begins with a zero; how long it is. */
+static __always_inline __u16 name_unix(struct unix_sock *sock, char *to)
+{
+	struct unix_address *address = BPF_CORE_READ(sock, addr);
+	__u32 bytes;
+
+	if (!address)
+		return 0;
+	bytes = BPF_CORE_READ(address, len) - sizeof(__u16);
+	barrier_var(bytes);
+	if (bytes > UNIX_BYTES)
+		return 0;
+	if (bpf_probe_read_kernel(to, bytes,
+				  (void *)address + bpf_core_field_offset(struct unix_address, name) +
+					  sizeof(__u16)))
+		return 0;
+	return bytes;
+}
+
+/* Its own name, and that of the one at the other end. */
+static __noinline int name_unix_socket(struct io_told_name *name, struct sock *sock)
+{
+	struct unix_sock *own = (void *)sock, *other;
+
+	__builtin_memset(name->path, 0, 2 * UNIX_BYTES);
+	if (!bpf_core_type_exists(struct unix_sock))
+		return 0;
+	name->local_port = name_unix(own, name->path);
+	other = (void *)BPF_CORE_READ(own, peer);
+	if (other)
+		name->remote_port = name_unix(other, name->path + UNIX_BYTES);
+	name->length = 2 * UNIX_BYTES;
+	return 0;
+}
+
 static __always_inline void name_socket(struct io_told_name *name, struct file *file)
 {
 	struct socket *socket = BPF_CORE_READ(file, private_data);
@@ -173,6 +208,10 @@ static __always_inline void name_socket(struct io_told_name *name, struct file *
 	if (!sock)
 		return;
 	name->family = BPF_CORE_READ(sock, __sk_common.skc_family);
+	if (name->family == AF_UNIX) {
+		name_unix_socket(name, sock);
+		return;
+	}
 	name->protocol = BPF_CORE_READ(sock, sk_protocol);
 	name->local_port = BPF_CORE_READ(sock, __sk_common.skc_num);
 	name->remote_port = __builtin_bswap16(BPF_CORE_READ(sock, __sk_common.skc_dport));
@@ -183,6 +222,24 @@ static __always_inline void name_socket(struct io_told_name *name, struct file *
 		bpf_core_read(&name->local, 4, &sock->__sk_common.skc_rcv_saddr);
 		bpf_core_read(&name->remote, 4, &sock->__sk_common.skc_daddr);
 	}
+}
+
+/* What a regular file is called now: its name and its folder, as one number. Of others it is the same each time. */
+static __always_inline __u64 name_mark(struct io_file *found)
+{
+	struct dentry *dentry, *folder;
+	struct file *file = found->file;
+	struct dentry___io *named;
+	__u64 mark;
+
+	if ((found->mode & S_IFMT) != S_IFREG)
+		return 1;
+	dentry = BPF_CORE_READ(file, f_path.dentry);
+	named = (void *)dentry;
+	mark = BPF_CORE_READ(named, d_name.hash_len);
+	folder = BPF_CORE_READ(dentry, d_parent);
+	named = (void *)folder;
+	return mark ^ BPF_CORE_READ(named, d_inode, i_ino) * 0x9e3779b97f4a7c15ULL;
 }
 
 static __noinline int tell_name(struct io_file *found)
@@ -198,9 +255,13 @@ static __noinline int tell_name(struct io_file *found)
 	struct vfsmount *mount;
 	struct climb climb;
 	__u32 zero = 0, length;
-	__u8 yes = 1;
+	__u64 mark, *told;
 
-	if (!file || bpf_map_lookup_elem(&named, &key))
+	if (!file)
+		return 0;
+	told = bpf_map_lookup_elem(&named, &key);
+	mark = name_mark(found);
+	if (told && *told == mark)
 		return 0;
 	name = bpf_map_lookup_elem(&name_scratch, &zero);
 	if (!name)
@@ -231,7 +292,7 @@ static __noinline int tell_name(struct io_file *found)
 		add(&tally.lost_names, 1);
 		return 0;
 	}
-	bpf_map_update_elem(&named, &key, &yes, BPF_ANY);
+	bpf_map_update_elem(&named, &key, &mark, BPF_ANY);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #define LIBRARY_FILES 3
 #define PATH_BYTES 4096
 #define NAME_BYTES 256
+#define UNIX_BYTES 108 /* the longest name of a Unix socket */
 
 enum io_stage {
 	STAGE_NONE,
@@ -44,7 +45,11 @@ struct io_doing {
 	enum io_transfer transfer;
 	__u32 wrote; /* of a move: the direction */
 	__u32 failed;
-	__u32 is_placed; /* 2: at the file's own position, which lies behind it when it is done */
+	/*
+	 * 2: at the file's own position, which lies behind it when it is done; 3: at the file's end, if it has
+	 * grown by that much.
+	 */
+	__u32 is_placed;
 	__u32 is_spread; /* over several places of the file; see places.h */
 	__u32 is_direct;
 	__u32 truncates;
@@ -92,6 +97,7 @@ struct io_window {
 	__u32 shape;
 	__u32 in_memory; /* so many arguments lie where the first one says */
 	__u64 arguments[6];
+	__s64 end; /* of the file, where the call writes there and not at its offset; see append.h */
 	__u64 copied_up; /* the inode from which an open seems to make a copy; see stacked.h */
 	/*
 	 * What the call has done, and with which descriptors: one, or from one to the other. Here and
@@ -184,12 +190,12 @@ struct {
 	__type(value, struct io_process);
 } processes SEC(".maps");
 
-/* Files whose names were told. */
+/* Files whose names were told, and what tells such a name from a later one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_USES);
 	__type(key, struct io_key); /* without the process */
-	__type(value, __u8);
+	__type(value, __u64);
 } named SEC(".maps");
 
 enum io_kind {
@@ -245,6 +251,7 @@ struct io_told_name {
 	__u32 rdev, length;
 	__u32 is_complete; /* whether the root was reached */
 	__u32 family, protocol;
+	/* Of a Unix socket: how long the names are that stand where a path would, one behind the other's room. */
 	__u16 local_port, remote_port;
 	__u8 local[16], remote[16];
 	char path[PATH_BYTES + NAME_BYTES];

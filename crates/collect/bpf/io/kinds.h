@@ -17,14 +17,18 @@
 #define ARGUMENT_3(regs) ((regs)->dx)
 #define ARGUMENT_4(regs) BPF_CORE_READ((struct pt_regs___io *)(regs), r10)
 #define ARGUMENT_5(regs) ((regs)->r8)
+#define ARGUMENT_6(regs) ((regs)->r9)
 #define TRUNCATE_NUMBER 76
+#define PWRITEV2_NUMBER 328
 #else
 #define ARGUMENT_1(regs) ((regs)->regs[0])
 #define ARGUMENT_2(regs) ((regs)->regs[1])
 #define ARGUMENT_3(regs) ((regs)->regs[2])
 #define ARGUMENT_4(regs) ((regs)->regs[3])
 #define ARGUMENT_5(regs) ((regs)->regs[4])
+#define ARGUMENT_6(regs) ((regs)->regs[5])
 #define TRUNCATE_NUMBER 45
+#define PWRITEV2_NUMBER 287
 #endif
 
 const volatile __u8 calls[MAX_CALL_NUMBER];

@@ -12,29 +12,6 @@
 
 #define MAX_DESCRIPTORS (1 << 20)
 
-#define DUMPABLE_BITS 3
-#define DUMPABLE_BY_USER 1
-
-/* As prctl(2) has it: not so is a program that may be executed and not read. */
-static __always_inline bool is_dumpable(struct task_struct *task)
-{
-	struct mm_struct___since_6_18 *newer = (void *)task->mm;
-	struct mm_struct___before_6_18 *older = (void *)newer;
-	unsigned long flags = 0;
-
-	if (bpf_core_field_exists(newer->flags))
-		bpf_core_read(&flags, sizeof(flags), &newer->flags);
-	else
-		bpf_core_read(&flags, sizeof(flags), &older->flags);
-	return (flags & DUMPABLE_BITS) == DUMPABLE_BY_USER;
-}
-
-/* Whether the owner may not look at what it does. */
-static __always_inline bool is_closed(struct task_struct *task)
-{
-	return has_owner && (has_gained_rights(task) || !is_dumpable(task));
-}
-
 /* What a program is made of is mapped without a call. */
 static __always_inline void maps_program(struct task_struct *task)
 {
@@ -46,6 +23,12 @@ static __always_inline void maps_program(struct task_struct *task)
 		return;
 	uses_pages_by(&file);
 	doubt_ahead(&file);
+}
+
+/* A process is called as its first thread is: others may have names of their own. */
+static __always_inline void name_process(struct io_process *process, struct task_struct *task)
+{
+	BPF_CORE_READ_STR_INTO(&process->name, task, group_leader, comm);
 }
 
 /* A thread more of its process, which may be new. */
@@ -62,7 +45,7 @@ static __always_inline void enroll(struct task_struct *task, __u32 parent, bool 
 	}
 	fresh.is_apart = is_apart;
 	fresh.started = bpf_ktime_get_ns();
-	bpf_probe_read_kernel(fresh.name, sizeof(fresh.name), task->comm);
+	name_process(&fresh, task);
 	if (bpf_map_update_elem(&processes, &fresh.pid, &fresh, BPF_NOEXIST)) {
 		known = process_of(task->tgid);
 		if (known)
@@ -105,8 +88,8 @@ int BPF_PROG(member__exec, struct task_struct *task)
 	forget_mark(window);
 	process = process_of(task->tgid);
 	if (process) {
-		process->is_apart = is_closed(task);
-		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+		process->is_apart = has_gained_rights(task);
+		name_process(process, task);
 	}
 	maps_program(task);
 	return 0;
@@ -136,7 +119,7 @@ int member__join(struct bpf_iter__task *ctx)
 	if (window->stage == STAGE_MEMBER)
 		return 0;
 	window->stage = STAGE_MEMBER;
-	enroll(task, 0, is_closed(task));
+	enroll(task, 0, has_gained_rights(task));
 	return 0;
 }
 
@@ -192,7 +175,7 @@ int BPF_PROG(member__exit, struct task_struct *task)
 	}
 	if (is_last) {
 		process->ended = bpf_ktime_get_ns();
-		bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
+		name_process(process, task);
 		tell_process(process);
 	}
 	/* Its memory is given back later: what it has mapped may become dirty by that. */

@@ -34,9 +34,27 @@ struct inode___io {
 	__u32 i_rdev;
 };
 
-/* Nothing but a pointer: so an element of an array of pointers can be followed. */
-struct hlist_head {
-	struct hlist_node *first;
+struct qstr___io {
+	__u64 hash_len; /* of the name: a hash, and how long it is */
+};
+
+struct dentry___io {
+	struct inode *d_inode;
+	struct qstr___io d_name;
+};
+
+struct sockaddr_un {
+	unsigned short sun_family;
+};
+
+struct unix_address {
+	int len; /* with the family, before the name */
+	struct sockaddr_un name[0];
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
 };
 
 struct fs_struct___io {
@@ -45,18 +63,6 @@ struct fs_struct___io {
 
 struct task_struct___io {
 	struct fs_struct___io *fs;
-};
-
-struct mm_struct___before_6_18 {
-	unsigned long flags;
-};
-
-typedef struct {
-	unsigned long __mm_flags[1];
-} mm_flags_t;
-
-struct mm_struct___since_6_18 {
-	mm_flags_t flags;
 };
 
 struct mm_struct___io {

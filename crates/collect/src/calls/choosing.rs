@@ -26,6 +26,8 @@ pub(super) const MANY: &str = "_many";
 
 /// Run on request, not attached.
 pub(super) const JOIN: &str = "member__join";
+pub(super) const LOOK: &str = "member__look";
+pub(super) const PAGES: &str = "member__pages";
 
 /// Tracepoints of file systems that most kernels have as modules: where they are not loaded, no file
 /// is on them.

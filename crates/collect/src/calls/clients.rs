@@ -5,9 +5,10 @@
 //! pages. What a page holds is its program's to write: it is read here as numbers of no meaning.
 //! Who may ask for what is for the server to decide.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -140,6 +141,13 @@ impl Page {
         self.array.as_fd()
     }
 
+    /// What the kernel knows it by.
+    pub fn number(&self) -> Option<u32> {
+        let path = format!("/proc/self/fdinfo/{}", self.array.as_raw_fd());
+        let about = std::fs::read_to_string(path).ok()?;
+        about.lines().find_map(|line| line.strip_prefix("map_id:")?.trim().parse().ok())
+    }
+
     /// Numbers of its head.
     fn head(&self, name: &str) -> &[AtomicU64] {
         let mut at = 0;
@@ -256,6 +264,13 @@ impl KernelCalls {
     /// descriptors, the one to be read first.
     pub fn counters_of_thread(&self, tid: u32, bits: u64) -> io::Result<(u64, Vec<OwnedFd>)> {
         self.counting.of_thread(tid, bits)
+    }
+
+    /// The pages that there are, of all servers: a program may keep one after it has left, and then its memory.
+    pub fn living_pages(&self) -> io::Result<BTreeSet<u32>> {
+        let said = join::read_all(&self.skeleton.progs.member__pages)?;
+        let (numbers, _) = said.as_chunks::<4>();
+        Ok(numbers.iter().map(|number| u32::from_ne_bytes(*number)).collect())
     }
 
     /// Whether system calls themselves are followed.

@@ -7,6 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use weigh_schema::call::{Call, Cell, Grouping, Interval, Later, Named, Rival, Sharing, Tally};
 use weigh_schema::subsystem::{Account, LATER};
 
+use super::looking::ThreadCredentials;
+
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 #[allow(dead_code, non_camel_case_types, non_snake_case, unreachable_patterns)]
@@ -67,6 +69,32 @@ pub(super) fn is_member(window: &[u8]) -> bool {
 /// What the kernel side is to know of a thread that joins; client 0: it joins the job.
 pub(super) fn join_request(client: u32, slot: u32, ticket: u64) -> types::join_request {
     types::join_request { client, slot, ticket }
+}
+
+/// Who is to be looked at; 0: the first thread of the process.
+pub(super) fn look_request(connection: i32, process: u32, number: u32) -> types::look {
+    let connection = connection.cast_unsigned();
+    types::look { connection, process, number, ..Default::default() }
+}
+
+/// What was found, if the thread is there.
+pub(super) fn looked(look: &types::look) -> Option<ThreadCredentials> {
+    (look.found != 0).then_some(ThreadCredentials {
+        tid: look.tid,
+        tgid: look.tgid,
+        level: look.level,
+        caller: (look.caller_uid, look.caller_gid),
+        behind: look.behind,
+        caller_effective: look.caller_effective,
+        users: look.users,
+        groups: look.groups,
+        permitted: look.permitted,
+        has_connected: look.connected != 0,
+        same_credentials: look.same_credentials != 0,
+        same_users: look.same_users != 0,
+        may_trace: look.may_trace != 0,
+        is_dumpable: look.dumpable != 0,
+    })
 }
 
 pub(super) fn grouping(grouping: Grouping) -> types::grouping {

@@ -58,6 +58,9 @@ const OF_DESCRIPTORS: &[&str] = &[
     "fstatfs",
 ];
 
+/// Comes back from a signal's handler, with what a register had before.
+const RESTORES: &str = "rt_sigreturn";
+
 /// The name of a call.
 pub fn name(number: u64) -> String {
     match number {
@@ -96,6 +99,9 @@ pub(super) fn fill(kinds: &mut [u16], own_parts: &BTreeMap<u32, u32>) {
         let moves = call_kind::MOVES_BYTES.0 as u16;
         let part = own_parts.get(&(number as u32)).copied().unwrap_or_default() as u16;
         *kind = part * call_kind::OWN_PART.0 as u16;
+        if name == RESTORES {
+            *kind |= call_kind::RESTORES.0 as u16;
+        }
         *kind |= match (is_in(TRANSFERS), is_in(OF_DESCRIPTORS)) {
             (true, _) => descriptor | moves,
             (_, true) => descriptor,
@@ -111,7 +117,7 @@ mod tests {
     #[test]
     fn every_call_that_is_listed_exists() {
         let numbers: Vec<String> = (0..1024).map(name).collect();
-        for listed in TRANSFERS.iter().chain(OF_DESCRIPTORS) {
+        for listed in TRANSFERS.iter().chain(OF_DESCRIPTORS).chain([&RESTORES]) {
             assert!(numbers.iter().any(|name| name == listed), "no call is named {listed}");
         }
     }

@@ -11,19 +11,19 @@ pub(crate) mod ticks;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use weigh_schema::call::Cell;
 use weigh_schema::subsystem::Account;
 
-use crate::preload::{Folder, PreloadError, why_blind_in};
+use crate::preload::{Folder, PreloadError, SharedFile, is_kept_out_of, why_blind_in};
+use crate::shared_map::SharedMap;
 use layout::{
-    CALLS, CHOSEN, COUNTS, HEAD_BYTES, NETWORK, NETWORK_BY_SOCKETS, NUMBERS, STRIPE_BYTES,
-    STRIPE_NUMBERS, STRIPES, VARIABLE, head_at,
+    CALLS, CHOSEN, COUNTS, HEAD, HEAD_BYTES, NETWORK, NETWORK_BY_SOCKETS, NUMBERS, STRIPE_BYTES,
+    STRIPES, VARIABLE, head_at,
 };
 use ticks::Ticks;
 
@@ -37,9 +37,32 @@ const SOCKETS: [&str; 3] = ["socket_moves", "socket_sent", "socket_received"];
 /// The library, and what it has counted.
 pub struct Shim {
     folder: Folder,
-    counts: NonNull<AtomicU64>,
+    map: SharedMap,
+    /// The counts are read, not mapped: what no program has room for yet stays so.
+    file: File,
     ticks: Ticks,
 }
+
+/// The file, as it is made.
+const FILE: SharedFile = SharedFile { suffix: "", bytes: BYTES, begins_with };
+
+/// All of it where programs can make no room in it.
+fn begins_with(can_grow: bool) -> Vec<Range<usize>> {
+    vec![0..if can_grow { HEAD_NUMBERS * 8 } else { BYTES }]
+}
+
+/// Numbers at the beginning that mean something.
+const HEAD_NUMBERS: usize = {
+    let (mut numbers, mut field) = (0, 0);
+    while field < HEAD.len() {
+        numbers += HEAD[field].1;
+        field += 1;
+    }
+    numbers
+};
+
+/// What a stripe's program has counted.
+type Stripe = Vec<u64>;
 
 /// A name that is no call's of those that the library has functions for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,24 +123,20 @@ fn add(set: &mut [u64; CHOSEN], number: usize) {
     set[number / 64] |= 1 << (number % 64);
 }
 
-/// Why the library can not be in a command; none if it can, as far as is known.
+/// Why the library cannot be in a command; none if it can, as far as is known, or is just kept out of it.
 pub fn why_not(command: &OsStr) -> Option<&'static str> {
-    why_blind_in(command)
+    why_blind_in(command).filter(|_| !is_kept_out_of(command))
 }
 
 impl Shim {
     /// Makes the folder of this run.
     pub fn new() -> Result<Shim, PreloadError> {
-        let no_place = |error: io::Error| PreloadError::NoPlace { tried: error.to_string() };
-        let folder = Folder::new(std::path::Path::new("."), LIBRARY, BYTES as u64)?;
-        let file = File::options().read(true).write(true).open(&folder.file).map_err(no_place)?;
-        let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping, where the kernel likes; the file is as long, and only ever mapped.
-        let map = unsafe { mmap(std::ptr::null_mut(), BYTES, rights, flags, &file, 0) };
-        let map = map.map_err(|error| no_place(error.into()))?;
-        let counts =
-            NonNull::new(map.cast()).ok_or_else(|| no_place(io::ErrorKind::OutOfMemory.into()))?;
-        Ok(Shim { folder, counts, ticks: Ticks::begin() })
+        let (folder, maps) = Folder::new(std::path::Path::new("."), LIBRARY, &[FILE])?;
+        let no_place = |tried: String| PreloadError::NoPlace { tried };
+        let file = File::open(&folder.file).map_err(|error| no_place(error.to_string()))?;
+        let map = maps.into_iter().next();
+        let map = map.ok_or_else(|| no_place(folder.path.display().to_string()))?;
+        Ok(Shim { folder, map, file, ticks: Ticks::begin() })
     }
 
     /// Says which calls are to be marked; none are before.
@@ -150,8 +169,12 @@ impl Shim {
         self.folder.path.join("agent")
     }
 
-    /// What the command's environment must have. The socket is the server's, where there is one.
-    pub fn variables(&self) -> Vec<(OsString, OsString)> {
+    /// What the command's environment must have. The socket is the server's, where there is one. Nothing where a
+    /// sanitizer's runtime must be the first library: then none of its calls is marked.
+    pub fn variables(&self, command: &OsStr) -> Vec<(OsString, OsString)> {
+        if is_kept_out_of(command) {
+            return Vec::new();
+        }
         let mut libraries = self.folder.library.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
             libraries.push(":");
@@ -164,18 +187,29 @@ impl Shim {
         ]
     }
 
-    fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others
-        // write it at any time, which atomics allow.
-        unsafe { std::slice::from_raw_parts(self.counts.as_ptr(), BYTES / 8) }
-    }
-
     fn head(&self, name: &str) -> &[AtomicU64] {
-        head_at(name).map_or(&[], |at| &self.words()[at..])
+        // SAFETY: the mapping is longer, aligned to a page, and lives as long as `self`; others
+        // write it at any time, which atomics allow.
+        let head = unsafe {
+            std::slice::from_raw_parts(self.map.start().cast::<AtomicU64>().as_ptr(), HEAD_NUMBERS)
+        };
+        head_at(name).map_or(&[], |at| &head[at..])
     }
 
-    fn stripes(&self) -> impl Iterator<Item = &[AtomicU64]> {
-        self.words()[HEAD_BYTES / 8..].chunks(STRIPE_NUMBERS)
+    /// Stripes that cannot be read, for the file was cut, are zeros.
+    fn stripes(&self) -> impl Iterator<Item = Stripe> + '_ {
+        (0..STRIPES).map(|stripe| {
+            let mut bytes = vec![0; STRIPE_BYTES];
+            let at = (HEAD_BYTES + stripe * STRIPE_BYTES) as u64;
+            let _ = self.file.read_exact_at(&mut bytes, at);
+            let numbers = bytes.as_chunks().0.iter();
+            numbers.map(|number| u64::from_ne_bytes(*number)).collect()
+        })
+    }
+
+    /// Calls that were not counted, for the file had no room for them.
+    pub fn refused(&self) -> u64 {
+        self.head("refused").first().map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// The name of a cell's call.
@@ -187,9 +221,9 @@ impl Shim {
     /// Calls whose time was not split.
     pub fn not_split(&self) -> u64 {
         let at = COUNTS.iter().position(|count| *count == "not_split").unwrap_or(0);
-        let of = |stripe: &[AtomicU64]| -> u64 {
+        let of = |stripe: Stripe| -> u64 {
             let calls = stripe.chunks_exact(NUMBERS).take(CALLS.len());
-            calls.map(|numbers| numbers[at].load(Ordering::Relaxed)).sum()
+            calls.map(|numbers| numbers[at]).sum()
         };
         self.stripes().map(of).sum()
     }
@@ -197,6 +231,7 @@ impl Shim {
     /// The calls that were made, with the accounts of those that the kernel side has split, by
     /// token. What the accounts do not hold of a call's time is the remainder.
     pub fn cells(&self, accounts: &BTreeMap<u64, Account>) -> Vec<Cell> {
+        let stripes: Vec<Stripe> = self.stripes().collect();
         let number = |number: usize| {
             let mut cell = Cell {
                 number: number as u64,
@@ -209,12 +244,12 @@ impl Shim {
                 times: BTreeMap::new(),
             };
             let (mut calls, mut time, mut sockets) = (0u64, 0u64, [0u64; 3]);
-            for stripe in self.stripes() {
+            for stripe in &stripes {
                 let numbers = &stripe[number * NUMBERS..(number + 1) * NUMBERS];
                 let (counts, times) = numbers.split_at(COUNTS.len());
                 let of = |name: &str| {
                     let at = COUNTS.iter().position(|count| *count == name);
-                    at.map_or(0, |at| counts[at].load(Ordering::Relaxed))
+                    at.map_or(0, |at| counts[at])
                 };
                 time = time.wrapping_add(of("time_ns"));
                 cell.errors = cell.errors.wrapping_add(of("errors"));
@@ -227,8 +262,7 @@ impl Shim {
                     0 => of("shortest_ns"),
                     shortest => shortest.min(of("shortest_ns")),
                 };
-                for (bucket, count) in (0u32..).zip(times) {
-                    let count = count.load(Ordering::Relaxed);
+                for (bucket, &count) in (0u32..).zip(times) {
                     if count > 0 {
                         let sum = cell.times.entry(bucket).or_default();
                         *sum = sum.wrapping_add(count);
@@ -245,13 +279,6 @@ impl Shim {
             cell
         };
         (0..CALLS.len()).map(number).filter(|cell| cell.account.calls() > 0).collect()
-    }
-}
-
-impl Drop for Shim {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
-        let _ = unsafe { munmap(self.counts.as_ptr().cast(), BYTES) };
     }
 }
 

@@ -12,15 +12,23 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{FootprintError, Scan, open_error};
+use super::{FileIdentity, FootprintError, Scan, open_error};
 
 /// What identifies a file: device (major, minor) and inode.
 type Identity = (u32, u32, u64);
 
 /// Bytes of directory entries fetched at once.
 const BATCH_BYTES: usize = 64 * 1024;
+/// Characters of a path in a message.
+const PATH_SHOWN: usize = 120;
 /// Entries looked at between two looks at the interrupt flag: well below 1 ms.
 const ENTRIES_PER_CHECK: usize = 64;
+
+impl FileIdentity {
+    fn of_statx(&self) -> Identity {
+        (rustix::fs::major(self.device), rustix::fs::minor(self.device), self.inode)
+    }
+}
 
 struct Root {
     path: PathBuf,
@@ -31,11 +39,15 @@ struct Root {
 /// The watched directories, kept open: what they are stays fixed when they are renamed.
 pub struct Walker {
     roots: Vec<Root>,
+    excluded: HashSet<Identity>,
+    /// Seconds and nanoseconds since the Unix epoch: files born later are new.
+    opened: (i64, u32),
 }
 
 impl Walker {
-    /// Opens the directories; one that is named twice is kept once.
-    pub fn open(paths: &[PathBuf]) -> Result<Walker, FootprintError> {
+    /// Opens the directories; one that is named twice is kept once. Files and directories of
+    /// `excluded` are left out with all that is in them, by device and inode.
+    pub fn open(paths: &[PathBuf], excluded: &[FileIdentity]) -> Result<Walker, FootprintError> {
         let mut roots: Vec<Root> = Vec::new();
         for path in paths {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -48,7 +60,10 @@ impl Walker {
                 roots.push(Root { path: path.clone(), folder, identity });
             }
         }
-        Ok(Walker { roots })
+        let excluded = excluded.iter().map(FileIdentity::of_statx).collect();
+        roots.retain(|root| !HashSet::contains(&excluded, &root.identity));
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        Ok(Walker { roots, excluded, opened: (now.tv_sec, now.tv_nsec as u32) })
     }
 
     /// Walks through everything; `None` if `interrupt` was raised meanwhile.
@@ -57,6 +72,7 @@ impl Walker {
             scan: Scan::default(),
             linked: HashSet::new(),
             roots: self.roots.iter().map(|r| r.identity).collect(),
+            walker: self,
             interrupt,
             buffer: vec![MaybeUninit::uninit(); BATCH_BYTES],
         };
@@ -73,6 +89,7 @@ struct Walk<'a> {
     linked: HashSet<Identity>,
     /// A watched directory inside another has its own walk.
     roots: HashSet<Identity>,
+    walker: &'a Walker,
     interrupt: &'a AtomicBool,
     buffer: Vec<MaybeUninit<u8>>,
 }
@@ -132,7 +149,11 @@ impl Walk<'_> {
         name: &CStr,
         pending: &mut Vec<CString>,
     ) {
-        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::BLOCKS;
+        let wanted = StatxFlags::TYPE
+            | StatxFlags::INO
+            | StatxFlags::NLINK
+            | StatxFlags::BLOCKS
+            | StatxFlags::BTIME;
         // Network file systems answer from what they know: no call home per file.
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
         let stat = match statx(folder, name, flags, wanted) {
@@ -142,6 +163,9 @@ impl Walk<'_> {
         };
         let identity = (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
         let is_folder = FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Directory;
+        if self.walker.excluded.contains(&identity) {
+            return;
+        }
         if is_folder && (is_elsewhere(&stat, root) || self.roots.contains(&identity)) {
             return;
         }
@@ -150,6 +174,9 @@ impl Walk<'_> {
         }
         self.scan.files += 1;
         self.scan.bytes += stat.stx_blocks * 512;
+        if born_after(&stat, self.walker.opened) {
+            self.scan.new_bytes += stat.stx_blocks * 512;
+        }
         if is_folder {
             pending.push(join(path, name));
         }
@@ -159,10 +186,27 @@ impl Walk<'_> {
         self.scan.unreadable += 1;
         if self.scan.first_unreadable.is_none() {
             let path = root.path.join(path.to_string_lossy().as_ref());
-            self.scan.first_unreadable =
-                Some(format!("{}: {}", path.display(), std::io::Error::from(errno)));
+            let path = shortened(&path.display().to_string());
+            self.scan.first_unreadable = Some(format!("{path}: {}", std::io::Error::from(errno)));
         }
     }
+}
+
+/// Whether the file system says that a file was born later than that.
+fn born_after(stat: &Statx, moment: (i64, u32)) -> bool {
+    stat.stx_mask & StatxFlags::BTIME.bits() != 0
+        && (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) > moment
+}
+
+/// A path of up to 4096 characters as a message can show it.
+fn shortened(path: &str) -> String {
+    let characters: Vec<char> = path.chars().collect();
+    if characters.len() <= PATH_SHOWN {
+        return path.to_owned();
+    }
+    let (head, tail) = (PATH_SHOWN * 2 / 3, PATH_SHOWN / 3);
+    let text = |part: &[char]| part.iter().collect::<String>();
+    format!("{}…{}", text(&characters[..head]), text(&characters[characters.len() - tail..]))
 }
 
 /// Whether a directory belongs to another mount than the root it was met under.

@@ -62,7 +62,9 @@ impl BesideIo {
                         events.push(Event::Ended(self.ends.of_kernel(process)))
                     }
                     // `Asked` is told where ends are not learnt of, which is nowhere here.
-                    event @ (Event::Called(_) | Event::Asked(_)) => events.push(event),
+                    event @ (Event::Unlinked(_) | Event::Called(_) | Event::Asked(_)) => {
+                        events.push(event)
+                    }
                 }
             }
         }
@@ -85,7 +87,7 @@ impl BesideIo {
                 process.moves_unseen = false;
                 Event::Ended(self.ends.of_library(process)?)
             }
-            event @ (Event::Called(_) | Event::Asked(_)) => event,
+            event @ (Event::Unlinked(_) | Event::Called(_) | Event::Asked(_)) => event,
         })
     }
 }

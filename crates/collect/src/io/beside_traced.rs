@@ -62,7 +62,7 @@ impl BesideTracedIo {
                 Event::Named(named)
             }
             Event::Ended(process) => Event::Ended(self.ends.of_kernel(process)),
-            event @ (Event::Called(_) | Event::Asked(_)) => event,
+            event @ (Event::Unlinked(_) | Event::Called(_) | Event::Asked(_)) => event,
         }
     }
 
@@ -75,7 +75,9 @@ impl BesideTracedIo {
                 false if !self.ends.is_known(process.pid) => Event::Ended(process),
                 _ => Event::Ended(self.ends.of_library(process)?),
             },
-            event @ (Event::Named(_) | Event::Called(_) | Event::Asked(_)) => event,
+            event @ (Event::Named(_) | Event::Unlinked(_) | Event::Called(_) | Event::Asked(_)) => {
+                event
+            }
         })
     }
 }

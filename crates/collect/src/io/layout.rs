@@ -367,13 +367,51 @@ fn path(value: Reader<'_>, length: usize) -> Option<String> {
     })
 }
 
+/// A Unix socket's name as the field has it: an abstract one begins with `@`.
+fn unix_name(bytes: &[u8]) -> Option<String> {
+    match bytes {
+        [] => None,
+        [0, name @ ..] => Some(format!("@{}", String::from_utf8_lossy(name))),
+        path => {
+            let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+            Some(String::from_utf8_lossy(path).into_owned())
+        }
+    }
+}
+
+/// Both ends of a Unix socket, as far as they have names.
+pub(crate) fn unix_names(local: Option<String>, remote: Option<String>) -> String {
+    match (local, remote) {
+        (None, None) => "unix socket".to_string(),
+        (Some(local), None) => format!("unix {local}"),
+        (None, Some(remote)) => format!("unix -> {remote}"),
+        (Some(local), Some(remote)) => format!("unix {local} -> {remote}"),
+    }
+}
+
+fn unix_socket(value: Reader<'_>) -> Option<String> {
+    let at = offset_of!(types::io_told_name, path);
+    let name = |from: usize, length: usize| {
+        let length = usize::from(value.u16(length)?).min(UNIX_BYTES);
+        unix_name(value.0.get(at + from..at + from + length)?)
+    };
+    let local = name(0, offset_of!(types::io_told_name, local_port));
+    let remote = name(UNIX_BYTES, offset_of!(types::io_told_name, remote_port));
+    Some(unix_names(local, remote))
+}
+
+/// The longest name of a Unix socket.
+const UNIX_BYTES: usize = 108;
+const UNIX: u32 = 1;
 const INET: u32 = 2;
 const INET6: u32 = 10;
 
 fn addresses(value: Reader<'_>) -> Option<String> {
     let family = value.u32(offset_of!(types::io_told_name, family))?;
-    if family != INET && family != INET6 {
-        return Some(if family == 1 { "unix socket" } else { "socket" }.to_string());
+    match family {
+        UNIX => return unix_socket(value),
+        INET | INET6 => {}
+        _ => return Some("socket".to_string()),
     }
     let address = |at: usize| -> Option<IpAddr> {
         let bytes: [u8; 16] = value.0.get(at..at + 16)?.try_into().ok()?;

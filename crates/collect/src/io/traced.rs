@@ -152,6 +152,12 @@ impl FollowIo for TracedIo {
         note(&counts.hidden, "the kernel hides from this user what descriptors refer to of");
         note(&counts.foreign, "nothing is counted of 32-bit programs");
         note(&counts.unknown, "calls whose numbers are not known here are made by");
+        if counts.cut_off > 0 {
+            notes.push(format!(
+                "{} threads were killed in a call, and what it had done could not be asked: that is missing",
+                counts.cut_off
+            ));
+        }
         let mut qualities = BTreeMap::from([
             (Transfer::Mapped.name().to_string(), unavailable(NO_CALL)),
             (Field::Filled.key(), unavailable(NO_CACHE)),

@@ -26,6 +26,14 @@ const PART_OF_CPU: u32 = 20;
 /// Growth of memory since the last look that makes it worth to look more often.
 const GROWN: f64 = 1.01;
 
+/// Sums of the same looks that tell by themselves how they were found.
+const PARTS: [&str; 4] = [
+    "memory_peak_anonymous_bytes",
+    "memory_peak_shared_bytes",
+    "memory_peak_file_bytes",
+    "memory_peak_hugetlb_bytes",
+];
+
 /// A job that is looked at now and then.
 pub struct PolledJob {
     poller: Option<JobPoller>,
@@ -103,11 +111,16 @@ impl PolledJob {
             }
             self.is_io_whole = true;
         }
-        if self.was_seen() && !is_inherited(&waited) {
+        if is_inherited(&waited) {
+            return;
+        }
+        let was_memory_seen = self.was_memory_seen();
+        let (memory, peak) = (&mut self.reading.memory, waited.rss_peak_bytes);
+        memory.process_peak = peak;
+        if was_memory_seen {
             // All processes together held at least what one of them did.
-            let (memory, peak) = (&mut self.reading.memory, waited.rss_peak_bytes);
-            memory.process_peak = peak;
             memory.floor_peak = memory.floor_peak.max(peak);
+            memory.likely_peak = memory.likely_peak.max(peak);
             memory.rss_sum_peak = memory.rss_sum_peak.max(peak);
         }
     }
@@ -123,7 +136,12 @@ impl PolledJob {
     }
 
     fn was_seen(&self) -> bool {
-        self.reading.memory.process_peak > 0
+        self.reading.population.processes_total > 0
+    }
+
+    /// Whether a look found memory: a process that has come to its end has none any more.
+    fn was_memory_seen(&self) -> bool {
+        self.reading.memory.rss_sum_peak > 0
     }
 
     /// The bounds, and what they rest on.
@@ -144,21 +162,23 @@ impl PolledJob {
         match metric.formula {
             // Sockets and io_uring are not in what /proc tells; the rest of the sum is.
             Formula::Sum { plus, .. } => plus.first().is_some_and(|c| self.known.contains(c)),
-            _ => matches!(
-                metric.name,
-                "cpu_user_seconds"
-                    | "cpu_system_seconds"
-                    | "cpu_cores_average"
-                    | "cpu_cores_peak"
-                    | "memory_peak_bytes"
-                    | "memory_peak_rss_sum_bytes"
-                    | "memory_peak_process_rss_bytes"
-                    | "memory_peak_virtual_bytes"
-                    | "memory_peak_swap_bytes"
-                    | "processes_total"
-                    | "processes_peak"
-                    | "threads_peak"
-            ),
+            _ => {
+                matches!(
+                    metric.name,
+                    "cpu_user_seconds"
+                        | "cpu_system_seconds"
+                        | "cpu_cores_average"
+                        | "cpu_cores_peak"
+                        | "memory_peak_bytes"
+                        | "memory_peak_rss_sum_bytes"
+                        | "memory_peak_process_rss_bytes"
+                        | "memory_peak_virtual_bytes"
+                        | "memory_peak_swap_bytes"
+                        | "processes_total"
+                        | "processes_peak"
+                        | "threads_peak"
+                ) || PARTS.contains(&metric.name)
+            }
         }
     }
 
@@ -169,9 +189,8 @@ impl PolledJob {
             source: Some(source),
             reason,
         };
-        let is_waited = all_waited_for
-            && by_rusage(metric)
-            && !(metric.name == "memory_peak_process_rss_bytes" && is_inherited);
+        let is_process_peak = metric.name == "memory_peak_process_rss_bytes";
+        let is_waited = all_waited_for && by_rusage(metric) && !(is_process_peak && is_inherited);
         if is_waited {
             note(Quality::Exact, Mechanism::Rusage, String::new())
         } else if all_waited_for && by_waited_io(metric) && self.is_io_exact() {
@@ -184,11 +203,19 @@ impl PolledJob {
         } else if !self.was_seen() {
             let reason = "needs BPF; the job ended before /proc was first looked at";
             note(Quality::Unavailable, Mechanism::None, reason.into())
+        } else if metric.group == Group::Memory && !self.was_memory_seen() {
+            let reason = "no look at /proc found a process that had not given back its memory";
+            note(Quality::Unavailable, Mechanism::None, reason.into())
         } else if ["memory_peak_bytes", "memory_peak_rss_sum_bytes"].contains(&metric.name) {
             note(Quality::Sampled, Mechanism::Proc, self.memory_bounds())
         } else if self.sampled(metric) {
-            let reason =
-                "looked at in /proc now and then; what happened between two looks is missing";
+            // Of some the summary says it.
+            let reason = match PARTS.contains(&metric.name) {
+                true => "",
+                false => {
+                    "looked at in /proc now and then; what happened between two looks is missing"
+                }
+            };
             note(Quality::Sampled, Mechanism::Proc, reason.into())
         } else {
             note(Quality::Unavailable, Mechanism::None, format!("needs BPF; {}", self.why))

@@ -1,10 +1,11 @@
 //! One process as it was last seen.
 
-use weigh_schema::event::ProcessEnd;
+use weigh_schema::event::{MemoryParts, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
 use super::Identity;
 use crate::procfs::{self, IO_COUNTERS, Io, ProcError, Stat, Status};
+use crate::spaces;
 
 /// Counters that everybody may read.
 pub const STAT_COUNTERS: &[Counter] = &[
@@ -36,12 +37,25 @@ pub struct Process {
     /// was first seen.
     inherited_at_most: Option<u64>,
     virtual_bytes: u64,
+    /// The greatest that it was ever seen to hold, in whatever program.
     rss_peak_bytes: u64,
-    virtual_peak_bytes: u64,
-    swap_peak_bytes: u64,
+    /// What the address space held at most that it owned when it was last seen.
+    owned: Owned,
     status: Status,
+    /// The thread by which its memory can be looked at.
+    tid: u32,
+    /// The first process that uses its address space, if that is another.
+    space_of: Option<Identity>,
     /// Whether its row has been handed out.
     pub is_end_reported: bool,
+}
+
+/// The greatest sizes of an address space, in bytes; 0 if they were not seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owned {
+    rss: u64,
+    size: u64,
+    swap: u64,
 }
 
 /// Reads and parses `/proc/PID/stat`.
@@ -61,37 +75,33 @@ pub fn nanoseconds(ticks: u64, per_second: u64) -> u64 {
     ticks.saturating_mul(1_000_000_000 / per_second.max(1))
 }
 
+/// The thread by which the memory of a process can be looked at: the first one, unless it has ended before others.
+pub fn thread_with_memory(stat: &Stat) -> u32 {
+    match stat.state {
+        'Z' | 'X' if stat.threads > 1 => spaces::thread_with_memory(stat.pid),
+        _ => stat.pid,
+    }
+}
+
 impl Process {
-    /// Takes in what can be seen of it now; false if it has just vanished.
-    pub fn look(&mut self, stat: &Stat, ticks_per_second: u64) -> bool {
+    /// Takes in what can be seen of it now; false if it has just vanished. `tid` is a thread with memory, and
+    /// `space_of` the process whose address space it uses, if it is not its own.
+    pub fn look(
+        &mut self,
+        stat: &Stat,
+        ticks_per_second: u64,
+        tid: u32,
+        space_of: Option<Identity>,
+    ) -> bool {
         let pid = stat.pid;
+        (self.tid, self.space_of) = (tid, space_of);
         self.parent_pid = stat.parent_pid;
         self.state = Some(stat.state);
         self.threads = stat.threads;
         self.exit_code = stat.exit_code;
         self.name.clone_from(&stat.name);
         self.count(stat, ticks_per_second);
-        if !self.is_alive() {
-            // A zombie has no memory, and keeps the rest until it is waited for.
-            (self.rss_bytes, self.virtual_bytes) = (0, 0);
-            (self.status.swap_bytes, self.status.anonymous_bytes) = (None, None);
-        } else if let Ok(text) = procfs::read_of(pid, "status") {
-            let status = procfs::parse_status(&text);
-            let page = rustix::param::page_size() as u64;
-            self.rss_bytes = status.rss_bytes.unwrap_or(stat.rss_pages * page);
-            self.virtual_bytes = stat.virtual_bytes;
-            self.status = status;
-            self.inherited_at_most = self.inherited_at_most.or(self.status.anonymous_bytes);
-        }
-        self.rss_peak_bytes = self
-            .rss_peak_bytes
-            .max(self.rss_bytes)
-            .max(self.status.rss_peak_bytes.unwrap_or_default());
-        self.virtual_peak_bytes = self
-            .virtual_peak_bytes
-            .max(self.virtual_bytes)
-            .max(self.status.virtual_peak_bytes.unwrap_or_default());
-        self.swap_peak_bytes = self.swap_peak_bytes.max(self.swap_bytes());
+        self.look_at_memory();
         match procfs::read_of(pid, "io").map(|text| procfs::parse_io(&text)) {
             Ok(Some(io)) => self.take_io(&io),
             Err(error) if error.is_gone() => return false,
@@ -106,6 +116,45 @@ impl Process {
             self.command = procfs::parse_cmdline(&text);
         }
         true
+    }
+
+    fn look_at_memory(&mut self) {
+        let status = match self.is_alive() {
+            true => procfs::read_of(self.tid, "status").ok().map(|t| procfs::parse_status(&t)),
+            false => None,
+        };
+        if let Some(status) = status.filter(|status| status.rss_bytes.is_some()) {
+            self.take_memory(status);
+            return;
+        }
+        // A zombie has no memory, and keeps the rest until it is waited for. What is not there is not nothing: the
+        // last that was seen of its peaks stands.
+        (self.rss_bytes, self.virtual_bytes) = (0, 0);
+        (self.status.swap_bytes, self.status.anonymous_bytes) = (None, None);
+        (self.status.shared_bytes, self.status.hugetlb_bytes) = (None, None);
+    }
+
+    fn take_memory(&mut self, status: Status) {
+        self.rss_bytes = status.rss_bytes.unwrap_or_default();
+        self.virtual_bytes = status.virtual_bytes.unwrap_or_default();
+        self.status = status;
+        self.inherited_at_most = self.inherited_at_most.or(self.status.anonymous_bytes);
+        if self.space_of.is_some() {
+            self.owned = Owned::default();
+            return;
+        }
+        let rss = self.rss_bytes.max(self.status.rss_peak_bytes.unwrap_or_default());
+        let size = self.virtual_bytes.max(self.status.virtual_peak_bytes.unwrap_or_default());
+        // A mark that is lower than before is another address space's: the process has executed a program. That of the
+        // resident size may be a little lower, for the kernel keeps it by approximate counters.
+        let is_new = size < self.owned.size || rss + rss / 16 + (1 << 18) < self.owned.rss;
+        let before = if is_new { Owned::default() } else { self.owned };
+        self.owned = Owned {
+            rss: rss.max(before.rss),
+            size: size.max(before.size),
+            swap: self.swap_bytes().max(before.swap),
+        };
+        self.rss_peak_bytes = self.rss_peak_bytes.max(rss);
     }
 
     fn count(&mut self, stat: &Stat, per_second: u64) {
@@ -169,9 +218,9 @@ impl Process {
             name: self.name.clone(),
             command: self.command.clone(),
             counters,
-            rss_peak_bytes: self.rss_peak_bytes,
-            virtual_peak_bytes: self.virtual_peak_bytes,
-            swap_peak_bytes: self.swap_peak_bytes,
+            rss_peak_bytes: self.owned.rss,
+            virtual_peak_bytes: self.owned.size,
+            swap_peak_bytes: self.owned.swap,
         }
     }
 
@@ -213,12 +262,25 @@ impl Process {
         anonymous.saturating_sub(inherited.unwrap_or(anonymous))
     }
 
-    /// What it holds that may be others' too: files and shared memory.
-    pub fn common_bytes(&self) -> u64 {
-        self.status.anonymous_bytes.map_or(0, |own| self.rss_bytes.saturating_sub(own))
+    /// Of what pages its resident size is made; `own` is what is certainly nobody else's.
+    pub fn parts(&self, own: u64) -> MemoryParts {
+        let anonymous = self.status.anonymous_bytes.unwrap_or_default().min(self.rss_bytes);
+        let mapped = self.rss_bytes - anonymous;
+        let shared = self.status.shared_bytes.unwrap_or_default().min(mapped);
+        MemoryParts { anonymous, unshared: own, shared, file: mapped - shared }
     }
 
-    /// Its greatest resident size.
+    /// What it holds in huge pages of hugetlbfs.
+    pub fn hugetlb_bytes(&self) -> u64 {
+        self.status.hugetlb_bytes.unwrap_or_default()
+    }
+
+    /// The process whose address space it uses.
+    pub fn space(&self, own: Identity) -> Identity {
+        self.space_of.unwrap_or(own)
+    }
+
+    /// The greatest resident size that it was ever seen to have of its own.
     pub fn rss_peak_bytes(&self) -> u64 {
         self.rss_peak_bytes
     }

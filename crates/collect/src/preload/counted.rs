@@ -14,7 +14,7 @@ use weigh_schema::io::{
 };
 use weigh_schema::{Counter, CounterValues, Mechanism, Quality};
 
-use super::layout::Shared;
+use super::place::Place;
 use super::tally;
 use super::uses::{Uses, Witnessed};
 
@@ -22,6 +22,8 @@ const NO_CACHE: &str =
     "a library in the programs does not see what the page cache does: that takes bpf";
 const HOW_TO_SEE_ALL: &str = "weigh io --mechanism preload+ptrace, and weigh run --io --io-mechanism preload+ptrace, see such programs, too, and \
      tell what that costs";
+const CUT: &str =
+    "a program has cut the file that it shares with weigh: what was counted there is lost";
 const NO_MAPPED: &str = "memory that is mapped is read and written without any call, and a library in the programs \
                          does not see what the page cache does for it: that takes bpf";
 
@@ -69,7 +71,7 @@ impl Counted {
     }
 
     /// Takes in what is done with.
-    pub fn look(&self, shared: &Shared, tally: &tally::Tally, ended: &[(usize, ProcessEnd)]) {
+    pub fn look(&self, shared: &Place, tally: &tally::Tally, ended: &[(usize, ProcessEnd)]) {
         self.uses.borrow_mut().look(shared, tally, ended);
     }
 
@@ -141,8 +143,13 @@ impl Counted {
             notes.push(format!("the library was not in {}; {but}", known.blind));
         }
         if refused > 0 {
-            notes
-                .push(format!("{refused} programs have too little address space to be counted in"));
+            notes.push(format!(
+                "{refused} programs could not be counted in: their address space, or the file that they share with \
+                 weigh, had no room for them"
+            ));
+        }
+        if uses.is_cut() {
+            notes.push(CUT.to_owned());
         }
         if without_streams > 0 {
             notes.push(format!(

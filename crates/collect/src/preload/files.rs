@@ -96,6 +96,7 @@ fn whole_path(shared: &Shared, tail: u64, head: u64) -> Option<(Option<String>, 
         return Some((None, 1));
     }
     let length = first.path_bytes.load(Ordering::Relaxed) as usize;
+    let length = length.min(RECORDS * PATH_BYTES);
     let records = length.div_ceil(PATH_BYTES).max(1) as u64;
     let mut bytes = Vec::with_capacity(length);
     for at in tail..tail + records.min(head - tail) {

@@ -11,13 +11,16 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0015;
+pub const MAGIC: u64 = 0x7765_6967_6831_0017;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
 pub const SLOTS: usize = 65_536;
 
 /// Opens of files that weigh may be behind.
 pub const RECORDS: usize = 8_192;
+
+/// Slots, and records, for which a process makes room where it finds none left in the file: whole pages.
+pub const ROOM_STEP: usize = 64;
 
 /// Room for a path in a record; a longer one takes several, one behind the other.
 pub const PATH_BYTES: usize = 292;
@@ -153,14 +156,14 @@ shared! {
         virtual_peak: number64,
         /// The most it had swapped out when it was looked at.
         swap_peak: number64,
+        /// The greatest resident size of the last program that it has told of.
+        own_rss_peak: number64,
+        /// The greatest virtual size of the same.
+        own_virtual_peak: number64,
         /// Bytes that the library itself has read there.
         own_bytes: number64,
         /// The calls it needed for that.
         own_calls: number64,
-        /// The function that a clone(2) child is to call, and its argument.
-        start_function: number64,
-        /// See above.
-        start_argument: number64,
         /// The last part of the program's path.
         name: text16,
         /// The program that it is about to execute.
@@ -210,6 +213,11 @@ shared! {
         free: number64,
         /// Slots that were ever taken.
         used: number32,
+        /// Slots that the file has room for: a page that is touched and finds none is a SIGBUS. None is
+        /// taken, or looked at, beyond.
+        room: number32,
+        /// The same of records.
+        record_room: number32,
         /// Processes alive, as far as they could tell.
         alive: number32,
         /// The most that were alive at one moment.
@@ -300,6 +308,10 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_NO_MEMORY = 65536;
     /// It may be in a PID namespace of its own.
     FLAG_NESTED = 131072;
+    /// A sanitizer's runtime must be the first library in the program that it executes.
+    FLAG_SANITIZED = 262144;
+    /// It has the memory of its parent, until it executes a program.
+    FLAG_GUEST = 524288;
 }
 
 numbered! { NUMBERS, "What stands for a PID where a process can not know that which weigh sees.",
@@ -372,6 +384,7 @@ pub fn c_header() -> String {
     );
     let _ = writeln!(header, "#define MAGIC {MAGIC:#x}ull\n#define UNTOLD {UNTOLD:#x}ull");
     let _ = writeln!(header, "enum {{\n\tSLOTS = {SLOTS},\n\tRECORDS = {RECORDS},");
+    let _ = writeln!(header, "\tROOM_STEP = {ROOM_STEP},");
     for (name, value) in STATES.iter().chain(FLAGS).chain(NUMBERS).chain(LIVES) {
         let _ = writeln!(header, "\t{name} = {value},");
     }

@@ -45,6 +45,7 @@ const IO: &[&str] = &[
     "io_write_calls_total",
 ];
 const NET: &[&str] = &["net_sent_bytes_total", "net_received_bytes_total", "net_connections_total"];
+const SUMS: &[&str] = &["memory_peak_bytes", "memory_peak_rss_sum_bytes"];
 const POPULATION: &[&str] = &["processes_total", "processes_peak"];
 const UNKNOWN: &[&str] = &[
     "net_retransmits_total",
@@ -65,10 +66,7 @@ impl Grounds {
         notes.extend(self.calls());
         notes.extend(self.memory());
         if self.may_miss_processes {
-            let reason = format!(
-                "{}: what it started and lived between two looks at /proc was not seen",
-                self.blind
-            );
+            let reason = self.missed();
             notes.extend(POPULATION.iter().map(|m| note(m, Quality::Sampled, None, &reason)));
         }
         if !self.has_no_threads || self.may_miss_processes {
@@ -79,6 +77,10 @@ impl Grounds {
         let reason = "needs BPF: neither the library nor /proc tells it";
         notes.extend(UNKNOWN.iter().map(|m| note(m, Quality::Unavailable, None, reason)));
         notes
+    }
+
+    fn missed(&self) -> String {
+        format!("{}: what it started and lived between two looks at /proc was not seen", self.blind)
     }
 
     fn kernel_counts(&self) -> Vec<Note> {
@@ -138,16 +140,22 @@ impl Grounds {
             Err(reason) => notes.push(note(one, Quality::Sampled, None, reason)),
         }
         let (lower, upper) = self.sum_bounds;
-        if upper as f64 > lower as f64 * 1.01 {
+        if self.may_miss_processes {
+            // Nor is there an upper bound of what nobody has seen.
+            let reason = self.missed();
+            for metric in SUMS {
+                notes.push(note(metric, Quality::Sampled, None, &reason));
+            }
+        } else if upper as f64 > lower as f64 * 1.01 {
             let reason = format!(
                 "looked at now and then; the greatest sum of resident sizes is at least {lower} \
                  and at most {upper} bytes, by what each process held at most"
             );
-            for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+            for metric in SUMS {
                 notes.push(note(metric, Quality::Sampled, None, &reason));
             }
         } else if let Err(reason) = &self.process_peak {
-            for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+            for metric in SUMS {
                 notes.push(note(metric, Quality::Sampled, None, reason));
             }
         }

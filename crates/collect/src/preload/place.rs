@@ -1,26 +1,28 @@
 //! Where the library and the shared file are while a job runs, and the file as weigh sees it.
 //!
-//! Emits a folder that only this run knows of, with both in it; both are gone when weigh lets go.
+//! Emits a folder that only this run knows of, with both in it; both are gone when weigh lets go. Only the user
+//! that weigh runs as can open the file: a process that writes it can harm every program that maps it.
 //! What a weigh left that was killed is removed once nobody can have a use for it (`leftovers`).
 //! Refuses folders from which nothing may be executed: the loader would complain on the standard
-//! error of every program of the job.
+//! error of every program of the job; and those on a file system without room for what a job begins with.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::ops::Deref;
+use std::mem::offset_of;
+use std::ops::{Deref, Range};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::layout::{MAGIC, Shared};
-use super::{Level, PreloadError, clock, leftovers};
+use super::layout::{Head, MAGIC, RECORDS, ROOM_STEP, Record, SLOTS, Shared, Slot};
+use super::{Level, PreloadError, clock, leftovers, uses};
 use crate::io::FileSystem;
+use crate::shared_map::SharedMap;
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
 const LEVEL_3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_3.so"));
@@ -33,8 +35,38 @@ pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
     "/lib64/ld-linux-x86-64.so.2"
 };
 
+/// Slots that there is room for ahead of those that were taken: a few where programs can make more at any moment,
+/// else as many as a job may take from one look to the next.
+const AHEAD: [usize; 2] = [4 * ROOM_STEP, 64 * ROOM_STEP];
+
 /// The longest path that fits into the shared file, with its NUL byte.
 const PATH_BYTES: usize = 256;
+
+/// A file that weigh and programs share.
+pub struct SharedFile {
+    /// Behind the name of the first one.
+    pub suffix: &'static str,
+    /// How long it is.
+    pub bytes: usize,
+    /// The parts that there must be room for before any program comes, where programs can make more room, and
+    /// where they cannot.
+    pub begins_with: fn(can_grow: bool) -> Vec<Range<usize>>,
+}
+
+impl SharedFile {
+    fn make(&self, first: &Path) -> io::Result<SharedMap> {
+        let mut name = first.as_os_str().to_owned();
+        name.push(self.suffix);
+        let file =
+            File::options().read(true).write(true).create_new(true).mode(0o600).open(name)?;
+        file.set_len(self.bytes as u64)?;
+        let map = SharedMap::new(file, self.bytes)?;
+        for part in (self.begins_with)(map.can_grow()) {
+            map.make_room(part)?;
+        }
+        Ok(map)
+    }
+}
 
 /// A folder that only one run knows of, with a library and a file that its programs share.
 pub struct Folder {
@@ -51,27 +83,34 @@ pub struct Folder {
 impl Folder {
     /// Makes it in the first place that allows it; where nothing else can be written, in the last
     /// resort.
-    pub fn new(last_resort: &Path, library: &[u8], bytes: u64) -> Result<Folder, PreloadError> {
+    pub fn new(
+        last_resort: &Path,
+        library: &[u8],
+        files: &[SharedFile],
+    ) -> Result<(Folder, Vec<SharedMap>), PreloadError> {
         let mut refused = Vec::new();
         for parent in candidates(last_resort) {
             leftovers::sweep(&parent);
-            match Folder::within(&parent, library, bytes) {
-                Ok(folder) => return Ok(folder),
+            match Folder::within(&parent, library, files) {
+                Ok(made) => return Ok(made),
                 Err(error) => refused.push(format!("{}: {error}", parent.display())),
             }
         }
         Err(PreloadError::NoPlace { tried: refused.join("; ") })
     }
 
-    fn within(parent: &Path, library: &[u8], bytes: u64) -> io::Result<Folder> {
-        // Processes of the job may become other users. They can not list the folder, and nobody
-        // can guess the name: only who was given it in his environment gets in.
+    fn within(
+        parent: &Path,
+        library: &[u8],
+        files: &[SharedFile],
+    ) -> io::Result<(Folder, Vec<SharedMap>)> {
+        // Processes of the job may become other users, for whom the loader must find the library, though it can
+        // open none of the files there, and does nothing.
         let may_change_user = rustix::process::geteuid().is_root();
-        let (folder_mode, file_mode) =
-            if may_change_user { (0o711, 0o666) } else { (0o700, 0o600) };
+        let folder_mode = if may_change_user { 0o711 } else { 0o700 };
         let path = parent.join(format!("{}{}", leftovers::PREFIX, random_name()?));
         std::fs::DirBuilder::new().mode(folder_mode).create(&path)?;
-        let built = || -> io::Result<(PathBuf, PathBuf, File)> {
+        let built = || -> io::Result<(Folder, Vec<SharedMap>)> {
             std::fs::set_permissions(&path, Permissions::from_mode(folder_mode))?;
             let owner = leftovers::claim(&path)?;
             let name = path.join("libweigh_preload.so");
@@ -83,35 +122,11 @@ impl Folder {
             if [&name, &file].iter().any(|p| p.as_os_str().len() >= PATH_BYTES) {
                 return Err(io::Error::other("the path is too long"));
             }
-            let shared = File::options()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .mode(file_mode)
-                .open(&file)?;
-            shared.set_permissions(Permissions::from_mode(file_mode))?;
-            shared.set_len(bytes)?;
-            Ok((name, file, owner))
+            let maps = files.iter().map(|shared| shared.make(&file)).collect::<io::Result<_>>()?;
+            Ok((Folder { path: path.clone(), library: name, file, _owner: owner }, maps))
         };
-        match built() {
-            Ok((library, file, owner)) => Ok(Folder { path, library, file, _owner: owner }),
-            Err(error) => {
-                let _ = std::fs::remove_dir_all(&path);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Folder {
-    /// Another file that the programs share, named after the first one.
-    pub fn another(&self, suffix: &str, bytes: u64) -> io::Result<File> {
-        let mut name = self.file.clone().into_os_string();
-        name.push(suffix);
-        let file = File::options().read(true).write(true).create_new(true).open(name)?;
-        file.set_permissions(std::fs::metadata(&self.file)?.permissions())?;
-        file.set_len(bytes)?;
-        Ok(file)
+        // What is left of the folder where the making of a file failed is gone with it.
+        built().inspect_err(|_| drop(std::fs::remove_dir_all(&path)))
     }
 }
 
@@ -155,25 +170,86 @@ impl Drop for Folder {
 pub struct Place {
     /// Where it is.
     pub folder: Folder,
-    map: NonNull<Shared>,
+    map: SharedMap,
+    /// How many slots there is to be room for beyond those that were taken.
+    ahead: usize,
+}
+
+/// Slots from one number to another, and their PIDs.
+fn parts_of_slots(from: usize, to: usize) -> [Range<usize>; 2] {
+    let (pids, slots) = (offset_of!(Shared, pids), offset_of!(Shared, slots));
+    let (pid, slot) = (size_of::<AtomicU64>(), size_of::<Slot>());
+    [pids + pid * from..pids + pid * to, slots + slot * from..slots + slot * to]
+}
+
+/// Records that there is room for at the beginning, on a level that tells of opens.
+fn first_records(can_grow: bool) -> usize {
+    if can_grow { ROOM_STEP } else { RECORDS }
+}
+
+fn begins_with(can_grow: bool) -> Vec<Range<usize>> {
+    let mut parts = vec![0..size_of::<Head>()];
+    parts.extend(parts_of_slots(0, AHEAD[usize::from(!can_grow)]));
+    parts
+}
+
+fn begins_with_records(can_grow: bool) -> Vec<Range<usize>> {
+    let at = offset_of!(Shared, records);
+    let records = at..at + size_of::<Record>() * first_records(can_grow);
+    begins_with(can_grow).into_iter().chain([records]).collect()
 }
 
 impl Place {
-    /// Makes the folder, and begins the file.
-    pub fn new(level: Level, last_resort: &Path) -> Result<Place, PreloadError> {
+    /// Makes the folder, and begins the file; the other one that level 4 has, too.
+    pub fn new(
+        level: Level,
+        last_resort: &Path,
+    ) -> Result<(Place, Option<SharedMap>), PreloadError> {
         let library = match level {
             Level::Processes => LEVEL_2,
             Level::Calls => LEVEL_3,
             Level::Files => LEVEL_4,
         };
-        let folder = Folder::new(last_resort, library, size_of::<Shared>() as u64)?;
-        let mapped = File::options().read(true).write(true).open(&folder.file);
-        let map = mapped.and_then(|file| map(&file)).map_err(|error| PreloadError::NoPlace {
-            tried: format!("{}: {error}", folder.path.display()),
-        })?;
-        let place = Place { folder, map };
+        let begins_with = match level {
+            Level::Processes => begins_with,
+            Level::Calls | Level::Files => begins_with_records,
+        };
+        let mut files = vec![SharedFile { suffix: "", bytes: size_of::<Shared>(), begins_with }];
+        files.extend((level == Level::Files).then_some(uses::FILE));
+        let (folder, maps) = Folder::new(last_resort, library, &files)?;
+        let mut maps = maps.into_iter();
+        let no_map = || PreloadError::NoPlace { tried: folder.path.display().to_string() };
+        let map = maps.next().ok_or_else(no_map)?;
+        let can_grow = map.can_grow();
+        let place = Place { folder, map, ahead: AHEAD[usize::from(!can_grow)] };
+        place.head.room.store(place.ahead as u32, Ordering::Relaxed);
+        if level != Level::Processes {
+            place.head.record_room.store(first_records(can_grow) as u32, Ordering::Relaxed);
+        }
         place.introduce();
-        Ok(place)
+        Ok((place, maps.next()))
+    }
+
+    /// Slots that there is room for.
+    pub fn room(&self) -> usize {
+        (self.head.room.load(Ordering::Acquire) as usize).min(SLOTS)
+    }
+
+    /// Makes room for slots before they are taken. A process that finds none is counted.
+    pub fn keep_ahead(&self) {
+        let (used, room) = (super::process::used(self), self.room());
+        let more = (room + self.ahead).min(SLOTS);
+        let is_needed = used + self.ahead > room && room < more;
+        if is_needed
+            && parts_of_slots(room, more).into_iter().all(|part| self.map.make_room(part).is_ok())
+        {
+            self.head.room.fetch_max(more as u32, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a program has cut the file.
+    pub fn is_cut(&self) -> bool {
+        self.map.is_cut()
     }
 
     fn introduce(&self) {
@@ -191,7 +267,7 @@ impl Place {
     fn shared(&self) -> &Shared {
         // SAFETY: the mapping is as large as the type, lives as long as `self`, and the type is
         // made of atomics only, for which every value is valid.
-        unsafe { self.map.as_ref() }
+        unsafe { self.map.start().cast().as_ref() }
     }
 }
 
@@ -200,13 +276,6 @@ impl Deref for Place {
 
     fn deref(&self) -> &Shared {
         self.shared()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // SAFETY: nothing borrows from the mapping any more; it is unmapped once.
-        let _ = unsafe { munmap(self.map.as_ptr().cast(), size_of::<Shared>()) };
     }
 }
 
@@ -237,13 +306,6 @@ fn may_be_executed(library: &Path) -> io::Result<()> {
         munmap(map, 4096)?;
     }
     Ok(())
-}
-
-fn map(file: &File) -> io::Result<NonNull<Shared>> {
-    let (flags, size) = (ProtFlags::READ | ProtFlags::WRITE, size_of::<Shared>());
-    // SAFETY: a new mapping; the file has this size and is only ever mapped.
-    let map = unsafe { mmap(std::ptr::null_mut(), size, flags, MapFlags::SHARED, file, 0)? };
-    NonNull::new(map.cast()).ok_or_else(|| io::Error::other("mapped at 0"))
 }
 
 /// Writes a text, cut so that a NUL byte follows it.

@@ -1,14 +1,14 @@
 //! A slot of the shared file in plain words, and its return to those that are free.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
 use super::hidden::{Hidden, shown};
 use super::layout::{
-    FLAG_EXECED, FLAG_FILTERED, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_USAGE, Life, SLOTS, STATE_ENDED,
-    STATE_EXECED, STATE_REAPED, STATE_RUNNING, STATUS_KNOWN, Shared, Slot, UNTOLD,
+    FLAG_EXECED, FLAG_FILTERED, FLAG_GUEST, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_USAGE, Life, SLOTS,
+    STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, STATUS_KNOWN, Shared, Slot, UNTOLD,
 };
 use super::program;
 
@@ -37,6 +37,8 @@ pub struct Process {
     pub rss_peak_bytes: u64,
     pub virtual_peak_bytes: u64,
     pub swap_peak_bytes: u64,
+    /// Resident and virtual, of the last program that it has told of; 0 if it told of none.
+    pub own_peaks: (u64, u64),
     /// What the library itself has read there: bytes and calls.
     pub own_reads: (u64, u64),
     pub counters: CounterValues,
@@ -69,6 +71,7 @@ impl Process {
             rss_peak_bytes: number(&slot.rss_peak),
             virtual_peak_bytes: number(&slot.virtual_peak),
             swap_peak_bytes: number(&slot.swap_peak),
+            own_peaks: (number(&slot.own_rss_peak), number(&slot.own_virtual_peak)),
             own_reads: (number(&slot.own_bytes), number(&slot.own_calls)),
             counters: CounterValues(std::array::from_fn(|i| number(&slot.counters[i]))),
         })
@@ -102,6 +105,11 @@ impl Process {
         self.pid = hidden.pid_since(self.pid, self.started_ns);
         self.parent_pid = hidden.pid(self.parent_pid);
         self
+    }
+
+    /// Whether its memory is that of its parent.
+    pub fn is_guest(&self) -> bool {
+        self.flags & (FLAG_GUEST | FLAG_EXECED) == FLAG_GUEST
     }
 
     /// Whether it said its last: memory, CPU time and I/O are its own words then.
@@ -178,12 +186,23 @@ impl Process {
     }
 }
 
+/// A row with the memory of the program that the process ended as: what it held before is in the job's sums alone.
+pub fn last_program(row: &ProcessEnd, process: &Process, seen: Option<&ProcessEnd>) -> ProcessEnd {
+    let or_seen =
+        |own: u64, of: fn(&ProcessEnd) -> u64| if own > 0 { own } else { seen.map_or(0, of) };
+    ProcessEnd {
+        rss_peak_bytes: or_seen(process.own_peaks.0, |seen| seen.rss_peak_bytes),
+        virtual_peak_bytes: or_seen(process.own_peaks.1, |seen| seen.virtual_peak_bytes),
+        ..row.clone()
+    }
+}
+
 /// Why the library is not in a process with these flags, as [`Process::blind_spot`] has it.
 pub fn why_blind(flags: u32) -> Option<&'static str> {
     let reasons = [
         (
             FLAG_OUT_OF_REACH,
-            "the library is out of its reach: another root directory, another mount",
+            "the library is out of its reach: another root directory, another mount, another user",
         ),
         (FLAG_FILTERED, "it has set itself a filter of system calls"),
     ];
@@ -211,7 +230,8 @@ fn command(slot: &Slot) -> Vec<String> {
 
 /// Slots that may hold something.
 pub fn used(shared: &Shared) -> usize {
-    (shared.head.used.load(Ordering::Acquire) as usize).min(SLOTS)
+    let of = |count: &AtomicU32| count.load(Ordering::Acquire) as usize;
+    of(&shared.head.used).min(of(&shared.head.room)).min(SLOTS)
 }
 
 /// Gives a slot back whose process was closed, for others to use it.

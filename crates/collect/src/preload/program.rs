@@ -7,9 +7,10 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use object::ReadCache;
 use weigh_parse::executable::{self, Loader};
 
-use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_STATIC};
+use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_SANITIZED, FLAG_STATIC};
 use super::place::LOADER;
 
 /// Scripts that name a script as their interpreter.
@@ -19,10 +20,11 @@ const SCRIPTS: usize = 4;
 const HEAD: u64 = 65_536;
 
 /// The reasons, for people.
-const REASONS: [(u32, &str); 3] = [
+const REASONS: [(u32, &str); 4] = [
     (FLAG_STATIC, "it is a static program"),
     (FLAG_OTHER_LOADER, "it is for another C library or architecture"),
     (FLAG_PRIVILEGED, "it gets other rights than who executes it"),
+    (FLAG_SANITIZED, "its sanitizer's runtime must be the first library"),
 ];
 
 /// What such flags say, if one of them is set.
@@ -30,8 +32,20 @@ pub fn reason(flags: u32) -> Option<&'static str> {
     REASONS.into_iter().find(|(flag, _)| flags & flag != 0).map(|(_, why)| why)
 }
 
+/// With these flags the library must not be named in a program's environment.
+pub const KEPT_OUT: u32 = FLAG_OTHER_LOADER | FLAG_SANITIZED;
+
 /// The flags that say why the library will not be in the command; 0 if it will, or if nobody knows.
 pub fn why_blind(command: &OsStr) -> u32 {
+    let list = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let mut libraries = list.as_encoded_bytes().split(|byte| matches!(byte, b':' | b' '));
+    match libraries.any(executable::must_be_first) {
+        true => FLAG_SANITIZED,
+        false => why_blind_by_file(command),
+    }
+}
+
+fn why_blind_by_file(command: &OsStr) -> u32 {
     let Some(mut path) = find(command) else { return 0 };
     for _ in 0..SCRIPTS {
         let (Ok(bytes), Ok(about)) = (head(&path), path.metadata()) else { return 0 };
@@ -47,7 +61,7 @@ pub fn why_blind(command: &OsStr) -> u32 {
                 let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
                 path = crate::procfs::path_of(text[..end].to_vec());
             }
-            None if bytes.starts_with(b"\x7fELF") => return of_elf(&bytes),
+            None if bytes.starts_with(b"\x7fELF") => return of_program(&path, &bytes),
             None => return 0,
         }
     }
@@ -71,6 +85,16 @@ fn find(command: &OsStr) -> Option<PathBuf> {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && Path::new(path).is_file()
     };
     std::env::split_paths(&list).map(|folder| folder.join(command)).find(is_executable)
+}
+
+/// The same of an executable file that begins so.
+fn of_program(path: &Path, bytes: &[u8]) -> u32 {
+    let needs_first =
+        || File::open(path).is_ok_and(|file| executable::needs_first(&ReadCache::new(file)));
+    match of_elf(bytes) {
+        0 if needs_first() => FLAG_SANITIZED,
+        flags => flags,
+    }
 }
 
 /// The same of the beginning of an executable file.

@@ -128,7 +128,6 @@ impl Tally {
         }
         self.strangers =
             remaining.into_iter().filter(|end| !self.is_known(end, &of_slots)).collect();
-        let parents: BTreeSet<u32> = slots.iter().map(|(_, process)| process.pid).collect();
         let (mut over, mut living): (Vec<_>, Vec<_>) =
             slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
         wait_for_children(&mut over, &mut living, alive);
@@ -139,10 +138,11 @@ impl Tally {
         }
         self.over += over.len() as u64;
         // Children before the parents that waited for them.
-        over.sort_by_key(|(_, process)| match process.ended_ns {
-            0 => now_ns,
-            told => told,
-        });
+        over.sort_by_key(|(_, process)| end_of(process, now_ns));
+        // Until when each was there, as far as is known.
+        let lived = living.iter().map(|(_, process)| (process.pid, u64::MAX));
+        let parents: BTreeMap<u32, u64> =
+            over.iter().map(|(_, p)| (p.pid, end_of(p, now_ns))).chain(lived).collect();
         let mut ended = Vec::with_capacity(over.len());
         for (index, process) in &over {
             self.flags |= process.flags;
@@ -192,13 +192,13 @@ impl Tally {
     }
 
     /// A process is no more: its row, and its part in the sums.
-    fn take(&mut self, process: &Process, parents: &BTreeSet<u32>, now_ns: u64) -> ProcessEnd {
+    fn take(&mut self, process: &Process, parents: &BTreeMap<u32, u64>, now_ns: u64) -> ProcessEnd {
         let mut process = process.clone();
         process.wait_status = process.wait_status.or(self.statuses.get(&process.pid).copied());
         self.statuses.remove(&process.pid);
         self.part_io(&mut process, parents);
         let seen = self.seen.remove(&process.pid);
-        let ended_ns = if process.ended_ns > 0 { process.ended_ns } else { now_ns };
+        let ended_ns = end_of(&process, now_ns);
         let row =
             process.end(self.epoch_ns, Some(ended_ns - self.epoch_ns.min(ended_ns)), seen.as_ref());
         self.note_blind_spot(&process);
@@ -210,19 +210,22 @@ impl Tally {
         self.own_reads.0 += process.own_reads.0;
         self.own_reads.1 += process.own_reads.1;
         self.rss_peak_bytes = self.rss_peak_bytes.max(row.rss_peak_bytes);
-        let held = Held { from_ns: process.started_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes };
-        self.peak.add(held);
-        self.events.push_back(Event::ProcessEnd(Box::new(row.clone())));
+        let from_ns = holds_since(&process, parents.get(&process.parent_pid));
+        if from_ns < ended_ns {
+            self.peak.add(Held { from_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes });
+        }
+        let told = process::last_program(&row, &process, seen.as_ref());
+        self.events.push_back(Event::ProcessEnd(Box::new(told)));
         row
     }
 
     /// Takes from a process what the children it waited for had done, where it could only tell both
     /// together; and remembers what is its own and theirs for its parent.
-    fn part_io(&mut self, process: &mut Process, parents: &BTreeSet<u32>) {
+    fn part_io(&mut self, process: &mut Process, parents: &BTreeMap<u32, u64>) {
         let of_children = self.io_of_children.remove(&process.pid).unwrap_or_default();
         let is_sum = process.flags & FLAG_IO_OF_CHILDREN != 0;
         let mut of_parent = parents
-            .contains(&process.parent_pid)
+            .contains_key(&process.parent_pid)
             .then(|| self.io_of_children.entry(process.parent_pid).or_default());
         for &counter in IO_COUNTERS {
             let (told, theirs) = (process.counters.get(counter), of_children.get(counter));
@@ -300,7 +303,12 @@ impl Tally {
             to_ns: 0,
             bytes: end.rss_peak_bytes,
         };
-        let alive: Vec<Held> = self.remaining().into_iter().map(held).collect();
+        let living: BTreeSet<u32> = self.living.iter().map(|process| process.pid).collect();
+        let is_guest = |p: &&Process| p.is_guest() && living.contains(&p.parent_pid);
+        let guests: BTreeSet<u32> = self.living.iter().filter(is_guest).map(|p| p.pid).collect();
+        let mut rows = self.remaining();
+        rows.retain(|row| !guests.contains(&row.pid));
+        let alive: Vec<Held> = rows.into_iter().map(held).collect();
         self.peak.bytes(&alive)
     }
 
@@ -396,6 +404,20 @@ fn wait_for_children<Slot>(
     }
 }
 
+/// When a process that is no more ended.
+fn end_of(process: &Process, now_ns: u64) -> u64 {
+    if process.ended_ns > 0 { process.ended_ns } else { now_ns }
+}
+
+/// Since when a process held the memory that it is told to have held. What is its parent's, whose end that is, counts as
+/// the parent's as long as that is there.
+fn holds_since(process: &Process, parent_ended_ns: Option<&u64>) -> u64 {
+    match parent_ended_ns {
+        Some(ended_ns) if process.is_guest() => process.started_ns.max(*ended_ns),
+        _ => process.started_ns,
+    }
+}
+
 fn note_in(blind: &mut BTreeMap<String, &'static str>, process: &Process) {
     if let Some(why) = process.blind_spot()
         && blind.len() < NAMED_PROGRAMS
@@ -406,7 +428,7 @@ fn note_in(blind: &mut BTreeMap<String, &'static str>, process: &Process) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::STATE_ENDED;
+    use super::super::layout::{FLAG_EXECED, FLAG_GUEST, STATE_ENDED};
     use super::*;
 
     fn told_its_end(pid: u32, started_ns: u64) -> Process {
@@ -426,6 +448,7 @@ mod tests {
             rss_peak_bytes: 0,
             virtual_peak_bytes: 0,
             swap_peak_bytes: 0,
+            own_peaks: (0, 0),
             own_reads: (0, 0),
             counters: CounterValues::default(),
         }
@@ -452,6 +475,16 @@ mod tests {
         assert_eq!(split(&[]), (vec![9], vec![8, 7, 6]));
         // Nobody has waited yet for one that is there still.
         assert_eq!(split(&[8]), (vec![6, 7, 9], vec![8]));
+    }
+
+    #[test]
+    fn a_guest_holds_nothing_beside_its_parent() {
+        let guest = Process { flags: FLAG_GUEST, ..told_its_end(8, 100) };
+        assert_eq!(holds_since(&guest, Some(&u64::MAX)), u64::MAX);
+        assert_eq!(holds_since(&guest, Some(&150)), 150);
+        assert_eq!(holds_since(&guest, None), 100, "it holds what its parent has left");
+        let executed = Process { flags: FLAG_GUEST | FLAG_EXECED, ..guest };
+        assert_eq!(holds_since(&executed, Some(&u64::MAX)), 100);
     }
 
     #[test]

@@ -7,25 +7,46 @@
 mod read;
 
 use std::collections::{HashMap, HashSet};
-use std::io;
-use std::ptr::NonNull;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use weigh_schema::event::ProcessEnd;
-use weigh_schema::io::{Event, FileId, Numbers, Process, Tally, Transfer, Use};
+use weigh_schema::io::{Event, Field, FileId, Numbers, Process, Tally, Transfer, Use};
 
-use super::PreloadError;
 use super::hidden::{Hidden, shown};
-use super::layout::{FLAG_AIO, FLAG_URING, Shared};
-use super::place::Folder;
+use super::layout::{FLAG_AIO, FLAG_URING};
+use super::place::{Place, SharedFile};
 use super::process;
 use super::uses_layout::{
-    BYTES, HEAD, MAGIC, PROCESS, PROCESS_BYTES, PROCESSES_AT, STATES_AT, SUFFIX, USE_BEGUN,
-    USE_BYTES, USE_DONE, USE_FREE, USE_OPEN, USES, USES_AT,
+    BYTES, HEAD, MAGIC, PROCESS, PROCESS_BYTES, PROCESSES, PROCESSES_AT, ROOM_STEP, STATES_AT,
+    SUFFIX, USE_BEGUN, USE_BYTES, USE_DONE, USE_FREE, USE_OPEN, USES, USES_AT,
 };
 use crate::calls::shim::ticks::{Pace, Ticks};
+use crate::shared_map::SharedMap;
 use read::Words;
+
+/// The file, as it is made.
+pub const FILE: SharedFile = SharedFile { suffix: SUFFIX, bytes: BYTES, begins_with };
+
+/// Uses that there is room for ahead of those that were taken, as of slots.
+const AHEAD: [usize; 2] = [8 * ROOM_STEP, 64 * ROOM_STEP];
+
+/// Processes that there is room for at the beginning.
+const FIRST_PROCESSES: usize = 8 * ROOM_STEP;
+
+fn processes(from: usize, to: usize) -> Range<usize> {
+    PROCESSES_AT + PROCESS_BYTES * from..PROCESSES_AT + PROCESS_BYTES * to
+}
+
+fn uses(from: usize, to: usize) -> Range<usize> {
+    USES_AT + USE_BYTES * from..USES_AT + USE_BYTES * to
+}
+
+/// The head and all states, and the first of all others.
+fn begins_with(can_grow: bool) -> Vec<Range<usize>> {
+    let head = 0..processes(0, FIRST_PROCESSES).end;
+    vec![head, uses(0, AHEAD[usize::from(!can_grow)])]
+}
 
 /// What was seen of that which the kernel's own accounting has, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,12 +82,15 @@ impl Witnessed {
 
 /// The file, and what was read of it.
 pub struct Uses {
-    map: NonNull<AtomicU64>,
+    map: SharedMap,
+    /// How many uses there is to be room for beyond those that were taken.
+    ahead: usize,
     ticks: Ticks,
     pace: Pace,
     began_ns: u64,
     arrived: Vec<Event>,
-    named: HashSet<FileId>,
+    /// What files were called last, and when who called them so began to use them.
+    named: HashMap<FileId, (u64, String)>,
     living: Vec<Process>,
     /// The slots of those, and of those that have just ended, and when their processes were started.
     owners: HashMap<usize, u64>,
@@ -79,24 +103,17 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// Makes the file.
-    pub fn new(folder: &Folder) -> Result<Uses, PreloadError> {
-        let no_place = |error: io::Error| PreloadError::NoPlace { tried: error.to_string() };
-        let file = folder.another(SUFFIX, BYTES as u64).map_err(no_place)?;
-        let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping, where the kernel likes; the file is as long, and only ever mapped.
-        let map = unsafe { mmap(std::ptr::null_mut(), BYTES, rights, flags, &file, 0) };
-        let map = map.map_err(|error| no_place(error.into()))?;
-        let map =
-            NonNull::new(map.cast()).ok_or_else(|| no_place(io::ErrorKind::OutOfMemory.into()))?;
+    /// Begins the file.
+    pub fn new(map: SharedMap) -> Uses {
         let ticks = Ticks::begin();
         let uses = Uses {
+            ahead: AHEAD[usize::from(!map.can_grow())],
             map,
             pace: ticks.pace(),
             ticks,
             began_ns: crate::clock::monotonic_ns(),
             arrived: Vec::new(),
-            named: HashSet::new(),
+            named: HashMap::new(),
             living: Vec::new(),
             owners: HashMap::new(),
             hidden: Hidden::default(),
@@ -107,8 +124,39 @@ impl Uses {
         uses.head("is_by_counter").store(u64::from(uses.ticks.is_known()), Ordering::Relaxed);
         // The first one is the rest.
         uses.head("used").store(1, Ordering::Relaxed);
+        uses.head("room").store(uses.ahead as u64, Ordering::Relaxed);
+        uses.head("process_room").store(FIRST_PROCESSES as u64, Ordering::Relaxed);
         uses.head("magic").store(MAGIC, Ordering::Release);
-        Ok(uses)
+        uses
+    }
+
+    /// Makes room before it is taken: for uses, and for the processes of so many slots.
+    fn keep_ahead(&self, slots: usize) {
+        let room = self.room("room", USES);
+        let more = (room + self.ahead).min(USES);
+        if self.used() + self.ahead > room && room < more {
+            self.grow("room", uses(room, more), more);
+        }
+        let room = self.room("process_room", PROCESSES);
+        if room < slots {
+            self.grow("process_room", processes(room, slots), slots);
+        }
+    }
+
+    fn room(&self, name: &str, most: usize) -> usize {
+        (self.head(name).load(Ordering::Acquire) as usize).min(most)
+    }
+
+    /// Where there is no room, what finds none is counted.
+    fn grow(&self, name: &str, part: Range<usize>, to: usize) {
+        if self.map.make_room(part).is_ok() {
+            self.head(name).fetch_max(to as u64, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a program has cut the file.
+    pub fn is_cut(&self) -> bool {
+        self.map.is_cut()
     }
 
     /// The command is about to begin: times are counted from here.
@@ -129,7 +177,7 @@ impl Uses {
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others write
         // it at any time, which atomics allow.
-        unsafe { std::slice::from_raw_parts(self.map.as_ptr(), BYTES / 8) }
+        unsafe { std::slice::from_raw_parts(self.map.start().cast().as_ptr(), BYTES / 8) }
     }
 
     fn head(&self, name: &str) -> &AtomicU64 {
@@ -143,7 +191,7 @@ impl Uses {
 
     fn state(&self, index: usize) -> &AtomicU32 {
         // SAFETY: the states lie there, one of four bytes for each use; the index is below their number.
-        unsafe { &*self.map.as_ptr().cast::<u8>().add(STATES_AT + 4 * index.min(USES - 1)).cast() }
+        unsafe { &*self.map.start().as_ptr().add(STATES_AT + 4 * index.min(USES - 1)).cast() }
     }
 
     fn use_words(&self, index: usize) -> &[AtomicU64] {
@@ -152,7 +200,7 @@ impl Uses {
     }
 
     fn used(&self) -> usize {
-        (self.head("used").load(Ordering::Acquire) as usize).min(USES)
+        (self.head("used").load(Ordering::Acquire) as usize).min(self.room("room", USES))
     }
 
     fn read(&self, index: usize) -> Words {
@@ -165,6 +213,9 @@ impl Uses {
     }
 
     fn process_words(&self, slot: usize) -> [u64; PROCESS.len()] {
+        if slot >= self.room("process_room", PROCESSES) {
+            return [0; PROCESS.len()];
+        }
         let at = (PROCESSES_AT + PROCESS_BYTES * slot) / 8;
         std::array::from_fn(|i| self.words()[at + i].load(Ordering::Relaxed))
     }
@@ -172,10 +223,11 @@ impl Uses {
     /// Takes in what is done with. `ended` are processes whose slots are about to be given back.
     pub fn look(
         &mut self,
-        shared: &Shared,
+        shared: &Place,
         tally: &super::tally::Tally,
         ended: &[(usize, ProcessEnd)],
     ) {
+        self.keep_ahead(shared.room());
         self.hidden.clone_from(&tally.hidden);
         let gone: HashSet<usize> = ended.iter().map(|(slot, _)| *slot).collect();
         let started_ns = |slot: usize| shared.slots[slot].started_ns.load(Ordering::Relaxed);
@@ -188,7 +240,7 @@ impl Uses {
                 USE_DONE => self.hand_over(index),
                 USE_OPEN if gone.contains(&self.owner(index)) => self.hand_over(index),
                 USE_BEGUN if gone.contains(&self.owner(index)) => self.give_back(index),
-                USE_OPEN => self.tell_name(&self.read(index)),
+                USE_OPEN => self.tell_first_name(&self.read(index)),
                 _ => {}
             }
         }
@@ -201,8 +253,9 @@ impl Uses {
 
     fn hand_over(&mut self, index: usize) {
         let words = self.read(index);
-        self.tell_name(&words);
+        self.tell_first_name(&words);
         if let Some(used) = self.used_of(&words) {
+            self.tell_later_name(&words, used.numbers.get(Field::First));
             self.given.fold(&used.numbers);
             self.arrived.push(Event::Used(Box::new(used)));
         }
@@ -227,10 +280,25 @@ impl Uses {
         }
     }
 
-    fn tell_name(&mut self, words: &Words) {
-        if !self.named.contains(&words.file()) {
-            self.named.insert(words.file());
-            self.arrived.push(Event::Named(words.named()));
+    fn tell_first_name(&mut self, words: &Words) {
+        if !self.named.contains_key(&words.file()) {
+            let named = words.named();
+            self.named.insert(named.file, (0, named.name.clone()));
+            self.arrived.push(Event::Named(named));
+        }
+    }
+
+    /// Who began to use it later than others may know it by another name.
+    fn tell_later_name(&mut self, words: &Words, first_ns: u64) {
+        let named = words.named();
+        let Some((told_ns, told)) = self.named.get_mut(&named.file) else { return };
+        if *told_ns > first_ns {
+            return;
+        }
+        *told_ns = first_ns;
+        if *told != named.name {
+            told.clone_from(&named.name);
+            self.arrived.push(Event::Named(named));
         }
     }
 
@@ -245,9 +313,10 @@ impl Uses {
         let numbers = self.process_words(slot);
         let at = (PROCESSES_AT + PROCESS_BYTES * slot) / 8;
         // For the slot's next process.
-        self.words()[at..at + PROCESS.len()]
-            .iter()
-            .for_each(|word| word.store(0, Ordering::Relaxed));
+        if slot < self.room("process_room", PROCESSES) {
+            let words = self.words()[at..at + PROCESS.len()].iter();
+            words.for_each(|word| word.store(0, Ordering::Relaxed));
+        }
         self.beside.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         self.threads += 1;
         let process = Process { moves_unseen, ..self.process(numbers, row) };
@@ -358,11 +427,4 @@ fn moves_unseen(flags: u32) -> bool {
 /// The place of a process's number.
 fn beside(name: &str) -> usize {
     PROCESS.iter().position(|field| *field == name).unwrap_or(0)
-}
-
-impl Drop for Uses {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
-        let _ = unsafe { munmap(self.map.as_ptr().cast(), BYTES) };
-    }
 }

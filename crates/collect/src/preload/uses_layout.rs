@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use weigh_schema::io::{Numbers, SEEN, STRIDES};
 
 /// Changes whenever the layout does.
-pub const MAGIC: u64 = 0x7765_6967_6869_0003;
+pub const MAGIC: u64 = 0x7765_6967_6869_0004;
 
 /// Beside the name of the first shared file.
 pub const SUFFIX: &str = ".io";
@@ -17,6 +17,9 @@ pub const SUFFIX: &str = ".io";
 /// Files and processes that are kept at one moment, together with those that weigh has not read since they
 /// were done with. The first one is the rest.
 pub const USES: usize = 32_768;
+
+/// Uses, and processes, for which a process makes room where it finds none left in the file: whole pages.
+pub const ROOM_STEP: usize = 32;
 
 /// The same as of the first shared file.
 pub const PROCESSES: usize = super::layout::SLOTS;
@@ -33,9 +36,13 @@ pub const HEAD: &[&str] = &[
     "free",
     // Uses that were ever taken.
     "used",
+    // Uses, and processes, that the file has room for: none is taken, or looked at, beyond.
+    "room",
+    "process_room",
     // Calls that found no room by file: in the rest.
     "rest_calls",
-    // Programs whose address space has no room for this file, or that use no processor's counter.
+    // Programs whose address space has no room for this file, that found none in it, or that use no
+    // processor's counter.
     "refused",
     // Processes whose streams (stdio) are not seen.
     "without_streams",
@@ -133,7 +140,7 @@ pub fn c_header() -> String {
     let _ = writeln!(text, "#define USES_MAGIC {MAGIC:#x}ull\n#define USES_SUFFIX \"{SUFFIX}\"");
     let _ = writeln!(
         text,
-        "enum {{ USES = {USES}, USE_FREE = {USE_FREE}, USE_BEGUN = {USE_BEGUN}, \
+        "enum {{ USES = {USES}, USE_STEP = {ROOM_STEP}, USE_FREE = {USE_FREE}, USE_BEGUN = {USE_BEGUN}, \
          USE_OPEN = {USE_OPEN}, USE_DONE = {USE_DONE} }};"
     );
     let mut structure = |name: &str, fields: &[&str], more: &str| {

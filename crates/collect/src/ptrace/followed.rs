@@ -20,7 +20,7 @@ use weigh_schema::event::{
 use super::looks::Looks;
 use super::{TracedJob, notes, seize, sys, untraced};
 use crate::call_filter::CallFilter;
-use crate::follow::{Follow, FollowError, Hold};
+use crate::follow::{Follow, FollowError, Hold, any_child};
 use crate::io::{BesideTracedIo, FollowIo, TracedIo};
 use crate::{host, signals};
 
@@ -92,6 +92,9 @@ impl Follow for TracedJob {
 
     fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
         let change = self.shared.job().changes.pop_front();
+        if change.is_none() && self.tracer.is_none() {
+            return any_child();
+        }
         if let Some((pid, status)) = change
             && ExitStatus::from_raw(status).stopped_signal().is_some()
         {
@@ -196,6 +199,11 @@ impl Follow for TracedJob {
         self.shared.job().guard.release();
         self.let_held_go();
         Ok(())
+    }
+
+    fn let_go(&mut self) {
+        let _ = self.release();
+        self.stop_tracing();
     }
 
     fn set_ending(&mut self) -> Result<(), FollowError> {

@@ -7,6 +7,7 @@
 mod counts;
 mod describe;
 mod files;
+mod names;
 pub(super) mod short;
 pub(super) mod table;
 mod witness;
@@ -14,13 +15,13 @@ mod witness;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weigh_schema::io::{Deed, Span, Who};
+use weigh_schema::io::{Deed, FileId, Object, Span, Who};
 
 use super::calls::Stops;
 use super::calls::table::{ABIS, Abi, X32};
 use super::library::Library;
 use super::program::Program;
-use super::sys::Call;
+use super::sys::{Call, LastCall};
 use crate::clock::monotonic_ns;
 use crate::host;
 use crate::io::CallKind;
@@ -54,6 +55,10 @@ struct Inside {
     number: u64,
     words: Words,
     arguments: [u64; 6],
+    /// Where the file ends that it appends to, though it names an offset.
+    end: Option<u64>,
+    /// Which file loses its last name by it.
+    loses_name: Option<FileId>,
     began_ns: u64,
 }
 
@@ -140,8 +145,30 @@ impl IoCalls {
             Does::Duplicates if !describe::is_copy(call.number, second) => return,
             _ => {}
         }
+        let end = match does {
+            Does::Call(kind) => describe::end_before(tid, kind, &call, words),
+            _ => None,
+        };
+        let loses_name = match does {
+            Does::Call(CallKind::CALL_PATH) => names::loses_last(tid, &call),
+            _ => None,
+        };
         let Call { number, arguments, .. } = call;
-        self.inside.insert(tid, Inside { does, number, words, arguments, began_ns: 0 });
+        let inside = Inside { does, number, words, arguments, end, loses_name, began_ns: 0 };
+        self.inside.insert(tid, inside);
+    }
+
+    /// Whether a thread is in a call that is counted when it leaves it.
+    pub fn is_inside(&self, tid: u32) -> bool {
+        self.inside.contains_key(&tid)
+    }
+
+    /// A thread ends that was killed in a call.
+    pub fn is_cut_off(&mut self, tid: u32, pid: u32, call: LastCall) {
+        match call {
+            LastCall::Made(result) => self.leaves(tid, pid, result),
+            LastCall::NotMade => drop(self.inside.remove(&tid)),
+        }
     }
 
     /// A thread leaves a call.
@@ -229,8 +256,12 @@ impl IoCalls {
 
     /// A thread is no more.
     pub fn thread_ends(&mut self, tid: u32) {
-        self.inside.remove(&tid);
-        self.counts.get().witness.thread_ends(tid);
+        let mut counts = self.counts.get();
+        if self.inside.remove(&tid).is_some() {
+            // Killed in the few microseconds of another stop, it went past the one at its end.
+            counts.cut_off += 1;
+        }
+        counts.witness.thread_ends(tid);
     }
 
     /// A process is no more.
@@ -308,8 +339,11 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
             return;
         }
     };
-    let Inside { words, arguments, .. } = inside;
-    for end in describe::ends(who.tid, kind, (arguments, *words), result) {
+    if let Some(file) = inside.loses_name.filter(|_| result.is_ok()) {
+        counts.loses_name(file);
+    }
+    let Inside { words, arguments, end, .. } = inside;
+    for end in describe::ends(who.tid, kind, (arguments, *words), *end, result) {
         let End { fd, deed, calls, bytes, place, truncates, is_timed, asked } = end;
         let mut done = Done {
             deed,
@@ -331,7 +365,11 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
         match &referred {
             Ok(referred) => {
                 place_it(&mut done, who.tid, fd, referred, place);
-                give_name(counts, who, fd, referred);
+                // It may have been renamed since it was first seen.
+                match deed == Deed::Open && referred.object == Object::Regular {
+                    true => counts.set_name(referred, files::name(who.pid, who.tid, fd, referred)),
+                    false => give_name(counts, who, fd, referred),
+                }
             }
             Err(Unknown::Hidden) => {
                 let name = counts.name_of(who.pid);
@@ -357,9 +395,15 @@ fn place_it(done: &mut Done, tid: u32, fd: i32, referred: &Referred, place: Plac
         done.from = match place {
             Place::Nowhere => None,
             Place::At(from) => Some(from),
+            Place::AtEnd(end) => has_grown(tid, fd, end, done.bytes).then_some(end),
             Place::BeforePosition => opened.position.and_then(|at| at.checked_sub(done.bytes)),
         };
     }
+}
+
+/// Whether a file has grown by that much from its former end: else others have written, too, and nobody knows where.
+fn has_grown(tid: u32, fd: i32, end: u64, bytes: u64) -> bool {
+    files::size(tid, fd).and_then(|size| size.checked_sub(bytes)) == Some(end)
 }
 
 fn give_name(counts: &mut Counts, who: Who, fd: i32, referred: &Referred) {

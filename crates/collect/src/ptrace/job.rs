@@ -11,8 +11,8 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::calls::Findings;
 use super::guard::Guard;
-use super::peak::UpperBound;
-use super::process::{Process, Thread};
+use super::peak::{Held, UpperBound};
+use super::process::{Memory, Process, Thread};
 use crate::clock::Moment;
 
 /// A process that is not traced, and why.
@@ -33,7 +33,7 @@ pub struct Untraced {
 pub enum Birth {
     /// A thread.
     Thread,
-    /// A process that uses its parent's memory until its exec.
+    /// A process that uses its parent's memory, until its exec or for good.
     Sharing,
     /// A process with memory of its own; what it got from its parent: all, and the part that is
     /// neither a file's nor shared memory.
@@ -58,6 +58,8 @@ pub struct Job {
     pub process_peak: u64,
     /// The greatest sizes of single processes: virtual, swapped out.
     pub single: (u64, u64),
+    /// The most that one of them was seen to hold in huge pages of hugetlbfs.
+    pub single_hugetlb: u64,
     /// When the last process ended, if none is left.
     pub ended_ns: Option<u64>,
     /// What is to be told.
@@ -78,6 +80,8 @@ pub struct Job {
     pub calls: Findings,
     /// Whether CPU time had to be taken from clock ticks.
     pub cpu_by_ticks: bool,
+    /// Why processes with one address space may have been taken for several.
+    pub not_compared: Option<String>,
     /// Limits on how many there may be.
     pub guard: Guard,
     /// What weigh itself held when it made the process for the command.
@@ -100,6 +104,7 @@ impl Job {
             population: Population::default(),
             process_peak: 0,
             single: (0, 0),
+            single_hugetlb: 0,
             ended_ns: None,
             events: VecDeque::new(),
             changes: VecDeque::new(),
@@ -110,6 +115,7 @@ impl Job {
             unseen_io: 0,
             calls: Findings::default(),
             cpu_by_ticks: false,
+            not_compared: None,
             guard: Guard::new(),
             inherited,
             upper: UpperBound::default(),
@@ -164,6 +170,9 @@ impl Job {
             parent.is_plain = false;
             child.ancestor = Some(process);
             child.uid = parent.uid;
+            if birth == Birth::Sharing {
+                child.space = parent.space;
+            }
         }
         self.processes.insert(pid, child);
         let population = &mut self.population;
@@ -184,13 +193,33 @@ impl Job {
             }
         }
         let at_ns = self.now_ns();
+        let new_space = self.new_id();
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let own_before = pid != self.main || process.execs > 0;
-        let held = if own_before { process.memory.held() } else { 0 };
+        let before = (process.space, process.memory);
+        let held = if own_before { before.1.held() } else { Held::default() };
+        if held.spaces > 0 {
+            self.single.0 = self.single.0.max(before.1.virtual_peak);
+            self.single.1 = self.single.1.max(before.1.swap_peak);
+            self.single_hugetlb = self.single_hugetlb.max(before.1.hugetlb_peak);
+        }
         self.upper.end(process.moment, held);
         process.moment = self.upper.begin();
-        process.executes(held, &command);
+        process.executes(held.bytes, new_space, &command);
+        self.hand_over(before.0, before.1);
         self.events.push_back(Event::Exec { pid, at_ns, command, cut });
+    }
+
+    /// A process is done with an address space. One that has only used it has it for its own now.
+    fn hand_over(&mut self, space: u64, memory: Memory) {
+        if memory.is_shared {
+            return;
+        }
+        let users = self.processes.values_mut().filter(|p| p.space == space && p.memory.is_shared);
+        let Some(heir) = users.min_by_key(|process| process.id) else { return };
+        heir.memory = memory;
+        self.upper.end(heir.moment, Held::default());
+        heir.moment = self.upper.begin();
     }
 
     /// A thread is no more; its last counters are those it was last given.
@@ -217,8 +246,9 @@ impl Job {
         let now_ns = self.now_ns();
         let Some(mut process) = self.processes.remove(&pid) else { return };
         let is_copy_of_weigh = pid == self.main && process.execs == 0;
-        let held = if is_copy_of_weigh { 0 } else { process.memory.held() };
+        let held = if is_copy_of_weigh { Held::default() } else { process.memory.held() };
         self.upper.end(process.moment, held);
+        self.hand_over(process.space, process.memory);
         let not_its_own = if pid == self.main {
             // weigh's own copy grows until it has become the command, by what it touches: by
             // libraries, a few MiB at most.
@@ -226,13 +256,14 @@ impl Job {
         } else {
             process.descendants_peak
         };
-        let (peak, missing) = process.peak(held, reach, not_its_own);
-        self.missing.end(process.missing, missing);
-        process.memory.resident_peak = peak;
-        self.process_peak = self.process_peak.max(peak);
+        let peak = process.peak(held.bytes, reach, not_its_own);
+        self.missing.end(process.missing, Held { bytes: peak.missing, ..Held::default() });
+        process.memory.resident_peak = peak.last;
+        self.process_peak = self.process_peak.max(peak.greatest);
         self.single.0 = self.single.0.max(process.memory.virtual_peak);
         self.single.1 = self.single.1.max(process.memory.swap_peak);
-        self.part_from_family(&process, peak);
+        self.single_hugetlb = self.single_hugetlb.max(process.memory.hugetlb_peak);
+        self.part_from_family(&process, peak.greatest);
         self.forget(&mut process, now_ns);
         let end = process.row(Some(now_ns), status);
         self.events.push_back(Event::ProcessEnd(Box::new(end)));
@@ -253,8 +284,9 @@ impl Job {
             self.ended.set(counter, self.ended.get(counter) - by_ended_threads);
             process.counters.set(counter, by_ended_threads + seen.get(counter));
         }
-        self.upper.end(process.moment, 0);
-        self.missing.end(process.missing, 0);
+        self.upper.end(process.moment, Held::default());
+        self.missing.end(process.missing, Held::default());
+        self.hand_over(process.space, process.memory);
         self.part_from_family(&process, 0);
         self.forget(&mut process, now_ns);
         self.population.processes_total -= 1;
@@ -295,15 +327,15 @@ impl Job {
     }
 
     /// No sum of resident sizes was ever greater.
-    pub fn upper_bound(&self) -> u64 {
-        let held: HashMap<u64, u64> = self
+    pub fn upper_bound(&self) -> Held {
+        let held: HashMap<u64, Held> = self
             .processes
             .values()
             .filter(|p| p.pid != self.main || p.execs > 0)
             .map(|p| (p.moment, p.memory.held()))
             .collect();
         let of = |moment| held.get(&moment).copied().unwrap_or_default();
-        self.upper.with_living(of) + self.missing.with_living(|_| 0)
+        self.upper.with_living(of) + self.missing.with_living(|_| Held::default())
     }
 
     /// The greatest resident size that one process is known to have had.
@@ -316,5 +348,63 @@ impl Job {
     /// The rows of the living.
     pub fn living(&self) -> Vec<ProcessEnd> {
         self.processes.values().map(|process| process.row(None, None)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESIDENT: u64 = 100 << 20;
+
+    /// One that has executed a program, holds memory, and has children that use it.
+    fn with_guests(guests: std::ops::Range<u32>) -> Job {
+        let mut job = Job::new(1, 0);
+        job.born(1, 0, Birth::Own(0, 0));
+        job.execs(1, 1, vec!["program".to_owned()], false);
+        for guest in guests {
+            job.born(guest, 1, Birth::Sharing);
+        }
+        for process in job.processes.values_mut() {
+            process.memory.resident_peak = RESIDENT;
+            process.memory.resident = RESIDENT;
+        }
+        job
+    }
+
+    fn upper(job: &Job) -> (u64, u64) {
+        let upper = job.upper_bound();
+        (upper.bytes, upper.spaces)
+    }
+
+    #[test]
+    fn an_address_space_counts_once_for_all_who_use_it() {
+        let mut job = with_guests(2..6);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        (2..6).for_each(|pid| job.process_ends(pid, Some(0), None));
+        job.process_ends(1, Some(0), None);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        let rows: Vec<u64> = job
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::ProcessEnd(row) => Some(row.rss_peak_bytes),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(rows, [0, 0, 0, 0, RESIDENT]);
+    }
+
+    #[test]
+    fn it_outlives_the_one_that_it_was_made_for() {
+        let mut job = with_guests(2..4);
+        job.process_ends(1, Some(0), None);
+        assert!(!job.processes[&2].memory.is_shared && job.processes[&3].memory.is_shared);
+        assert_eq!(upper(&job), (RESIDENT, 1));
+        // The next one executes a program: what it leaves is the last one's.
+        job.execs(2, 2, vec!["another".to_owned()], false);
+        assert!(!job.processes[&3].memory.is_shared);
+        job.process_ends(3, Some(0), None);
+        assert_eq!(upper(&job).0, RESIDENT);
     }
 }

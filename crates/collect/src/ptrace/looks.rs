@@ -6,11 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use weigh_schema::event::MemoryReading;
+use weigh_schema::event::{MemoryParts, MemoryReading};
 
 use super::files::Files;
 use super::job::Job;
 use super::tracer::Shared;
+use crate::procfs::Status;
+use crate::spaces;
 
 /// The times between two looks, at least and at most.
 const BETWEEN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
@@ -48,13 +50,13 @@ impl Looks {
     pub fn look(&mut self, shared: &Shared, files: &mut Files) {
         let begun = Instant::now();
         let living: Vec<(u32, u64)> =
-            shared.job().processes.values().map(|p| (p.pid, p.id)).collect();
+            shared.job().processes.values().map(|p| (p.pid, p.space)).collect();
         // Read without the lock: the tracer must not wait.
-        let seen: Vec<_> = living.iter().map(|(pid, _)| files.status_of(*pid)).collect();
+        let seen: Vec<_> = living.iter().map(|(pid, _)| memory_of(files, *pid)).collect();
         let mut job = shared.job();
-        for ((pid, id), status) in living.iter().zip(&seen) {
-            // Who is still there was so all the time: his number can not have been given away.
-            if let Some(process) = job.processes.get_mut(pid).filter(|p| p.id == *id)
+        for ((pid, space), status) in living.iter().zip(&seen) {
+            // One that has the same address space still was there all the time, and executed nothing meanwhile.
+            if let Some(process) = job.processes.get_mut(pid).filter(|p| p.space == *space)
                 && let Some(status) = status
             {
                 process.memory.see(status);
@@ -72,31 +74,49 @@ impl Looks {
 
     fn sum_up(&mut self, job: &Job) {
         let mut sums = MemoryReading::default();
-        let (mut own, mut common) = (0, 0);
+        let (mut parts, mut common) = (MemoryParts::default(), 0);
         // Before its exec the first one is but a copy of weigh.
         for process in job.processes.values().filter(|p| p.pid != job.main || p.execs > 0) {
             let memory = &process.memory;
-            sums.virtual_size += memory.size;
-            sums.swap += memory.swap;
             if memory.is_shared {
                 continue;
             }
+            let mapped = memory.resident.saturating_sub(memory.anonymous);
+            sums.spaces += 1;
+            sums.virtual_size += memory.size;
+            sums.swap += memory.swap;
+            sums.hugetlb_peak += memory.hugetlb;
             sums.rss_sum += memory.resident;
             sums.floor = sums.floor.max(memory.resident);
-            own += memory.anonymous.saturating_sub(memory.anonymous_at_birth);
-            common = common.max(memory.resident.saturating_sub(memory.anonymous));
+            parts.anonymous += memory.anonymous;
+            parts.unshared += memory.anonymous.saturating_sub(memory.anonymous_at_birth);
+            parts.shared += memory.shared.min(mapped);
+            parts.file += mapped.saturating_sub(memory.shared);
+            common = common.max(mapped);
         }
         // Pages are shared through a file, shared memory or a fork only: leave these out, or count
         // them once.
-        sums.floor = sums.floor.max(own + common).min(sums.rss_sum);
+        sums.floor = sums.floor.max(parts.unshared + common).min(sums.rss_sum);
         let known = &mut self.memory;
-        (known.rss_sum, known.floor) = (sums.rss_sum, sums.floor);
+        (known.rss_sum, known.floor, known.spaces) = (sums.rss_sum, sums.floor, sums.spaces);
         (known.swap, known.virtual_size) = (sums.swap, sums.virtual_size);
         if sums.rss_sum > known.rss_sum_peak {
             (known.rss_sum_peak, known.rss_sum_peak_at_ns) = (sums.rss_sum, job.now_ns());
+            (known.spaces_at_peak, known.parts_at_peak) = (sums.spaces, Some(parts));
         }
+        known.hugetlb_peak = known.hugetlb_peak.max(sums.hugetlb_peak);
         known.floor_peak = known.floor_peak.max(sums.floor);
         known.swap_peak = known.swap_peak.max(sums.swap);
         known.virtual_peak = known.virtual_peak.max(sums.virtual_size);
     }
+}
+
+/// The status of a process, by a thread that has memory: its first one may have ended before others.
+fn memory_of(files: &mut Files, pid: u32) -> Option<Status> {
+    let status = files.status_of(pid)?;
+    if status.rss_bytes.is_some() {
+        return Some(status);
+    }
+    let tid = spaces::thread_with_memory(pid);
+    if tid == pid { Some(status) } else { files.status_of(tid) }
 }

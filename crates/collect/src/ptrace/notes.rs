@@ -39,6 +39,8 @@ pub struct Findings {
     pub calls: Option<CallFindings>,
     /// The bounds of the greatest sum of resident sizes: seen at a look, and at most.
     pub rss_sum: (u64, u64),
+    /// Why address spaces could not be told apart, if they could not.
+    pub spaces: Option<String>,
 }
 
 /// What is known of the calls of a job.
@@ -172,6 +174,11 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
              greatest sum seen at a look was {seen} bytes"
         );
         add("memory_peak_rss_sum_bytes", Quality::Estimated, &reason);
+    }
+    if let Some(reason) = &findings.spaces {
+        for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+            add(metric, Quality::Estimated, reason);
+        }
     }
     for reason in &findings.untraced {
         for metric in METRICS.iter().filter(|m| follows_from_processes(m.name, &m.formula)) {

@@ -7,15 +7,45 @@
 //! lived already, the best one is enough. So it holds one number for each living process.
 
 use std::collections::BTreeMap;
+use std::ops::{Add, AddAssign};
+
+/// What processes hold, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    /// In all.
+    pub bytes: u64,
+    /// Of that, what they had got by forks, and may share since.
+    pub inherited: u64,
+    /// In how many address spaces.
+    pub spaces: u64,
+}
+
+impl Add for Held {
+    type Output = Held;
+
+    fn add(self, more: Held) -> Held {
+        Held {
+            bytes: self.bytes + more.bytes,
+            inherited: self.inherited + more.inherited,
+            spaces: self.spaces + more.spaces,
+        }
+    }
+}
+
+impl AddAssign for Held {
+    fn add_assign(&mut self, more: Held) {
+        *self = *self + more;
+    }
+}
 
 /// The bound while it is being found.
 #[derive(Debug, Default)]
 pub struct UpperBound {
     /// For each living one, in the order of birth: what those that have ended add, at most, at the
     /// moments between its birth and that of the next one that still lives.
-    moments: BTreeMap<u64, u64>,
+    moments: BTreeMap<u64, Held>,
     /// The greatest sum at moments at which none of the living lived.
-    settled: u64,
+    settled: Held,
     /// The number of the next birth.
     next: u64,
 }
@@ -24,14 +54,14 @@ impl UpperBound {
     /// One is born; returns the number to be given at its end.
     pub fn begin(&mut self) -> u64 {
         self.next += 1;
-        self.moments.insert(self.next, 0);
+        self.moments.insert(self.next, Held::default());
         self.next
     }
 
-    /// One has ended that held `bytes` at most.
-    pub fn end(&mut self, number: u64, bytes: u64) {
+    /// One has ended that held so much at most.
+    pub fn end(&mut self, number: u64, held: Held) {
         for (_, sum) in self.moments.range_mut(number..) {
-            *sum += bytes;
+            *sum += held;
         }
         let Some(own) = self.moments.remove(&number) else { return };
         match self.moments.range_mut(..number).next_back() {
@@ -41,11 +71,11 @@ impl UpperBound {
     }
 
     /// The bound, given what each of the living has held so far.
-    pub fn with_living(&self, mut held: impl FnMut(u64) -> u64) -> u64 {
-        let mut living = 0;
+    pub fn with_living(&self, mut held: impl FnMut(u64) -> Held) -> Held {
+        let mut living = Held::default();
         self.moments.iter().fold(self.settled, |greatest, (number, sum)| {
             living += held(*number);
-            greatest.max(living + sum)
+            greatest.max(living + *sum)
         })
     }
 }
@@ -54,14 +84,18 @@ impl UpperBound {
 mod tests {
     use super::*;
 
+    fn held(bytes: u64) -> Held {
+        Held { bytes, inherited: bytes / 2, spaces: 1 }
+    }
+
     #[test]
     fn one_after_the_other_is_the_greatest_of_them() {
         let mut bound = UpperBound::default();
         for bytes in [7, 30, 11] {
             let number = bound.begin();
-            bound.end(number, bytes);
+            bound.end(number, held(bytes));
         }
-        assert_eq!(bound.with_living(|_| unreachable!()), 30);
+        assert_eq!(bound.with_living(|_| unreachable!()), held(30));
     }
 
     #[test]
@@ -70,11 +104,12 @@ mod tests {
         let parent = bound.begin();
         for bytes in [7, 30, 11] {
             let child = bound.begin();
-            bound.end(child, bytes);
+            bound.end(child, held(bytes));
         }
-        assert_eq!(bound.with_living(|_| 100), 130);
-        bound.end(parent, 100);
-        assert_eq!(bound.with_living(|_| unreachable!()), 130);
+        let greatest = Held { bytes: 130, inherited: 65, spaces: 2 };
+        assert_eq!(bound.with_living(|_| held(100)), greatest);
+        bound.end(parent, held(100));
+        assert_eq!(bound.with_living(|_| unreachable!()), greatest);
     }
 
     /// The same by looking at every moment, for a few thousand random histories.
@@ -99,13 +134,14 @@ mod tests {
                 } else {
                     let (number, index) = living.swap_remove(next(living.len() as u64) as usize);
                     lives[index].1 = at;
-                    bound.end(number, lives[index].2);
+                    bound.end(number, held(lives[index].2));
                 }
             }
             let by_moment = (0..moments)
                 .map(|at| lives.iter().filter(|l| l.0 <= at && at < l.1).map(|l| l.2).sum::<u64>());
             let of = |number| lives[living.iter().find(|l| l.0 == number).map(|l| l.1).unwrap()].2;
-            assert_eq!(bound.with_living(of), by_moment.max().unwrap(), "{lives:?}");
+            let greatest = bound.with_living(|number| held(of(number))).bytes;
+            assert_eq!(greatest, by_moment.max().unwrap(), "{lives:?}");
         }
     }
 }

@@ -5,6 +5,7 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::calls::Entered;
 use super::job::Birth;
+use super::peak::Held;
 use super::sys::Ended;
 use crate::procfs::Status;
 
@@ -85,14 +86,27 @@ pub struct Memory {
     pub swap: u64,
     /// The most that was seen of that.
     pub swap_peak: u64,
-    /// Whether it is the parent's memory.
+    /// Of the resident size, shared memory.
+    pub shared: u64,
+    /// Huge pages of hugetlbfs.
+    pub hugetlb: u64,
+    /// The most that was seen of that.
+    pub hugetlb_peak: u64,
+    /// Whether it is another process's memory.
     pub is_shared: bool,
 }
 
 impl Memory {
     /// What it adds to a sum of resident sizes, at most.
-    pub fn held(&self) -> u64 {
-        if self.is_shared { 0 } else { self.resident_peak }
+    pub fn held(&self) -> Held {
+        match self.is_shared {
+            true => Held::default(),
+            false => Held {
+                bytes: self.resident_peak,
+                inherited: self.anonymous_at_birth.min(self.resident_peak),
+                spaces: 1,
+            },
+        }
     }
 
     /// Takes in what was read.
@@ -102,12 +116,26 @@ impl Memory {
         self.resident_peak =
             self.resident_peak.max(resident).max(status.rss_peak_bytes.unwrap_or_default());
         self.anonymous = status.anonymous_bytes.unwrap_or_default();
+        self.shared = status.shared_bytes.unwrap_or_default();
+        self.hugetlb = status.hugetlb_bytes.unwrap_or_default();
+        self.hugetlb_peak = self.hugetlb_peak.max(self.hugetlb);
         self.size = status.virtual_bytes.unwrap_or_default();
         self.virtual_peak =
             self.virtual_peak.max(self.size).max(status.virtual_peak_bytes.unwrap_or_default());
         self.swap = status.swap_bytes.unwrap_or_default();
         self.swap_peak = self.swap_peak.max(self.swap);
     }
+}
+
+/// The greatest resident size of a process, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// Over all programs that it executed.
+    pub greatest: u64,
+    /// Of the last one; 0 if that is not known.
+    pub last: u64,
+    /// What the marks have less.
+    pub missing: u64,
 }
 
 /// A traced process.
@@ -129,6 +157,8 @@ pub struct Process {
     pub counters: CounterValues,
     /// Its memory.
     pub memory: Memory,
+    /// The number of its address space: processes that use one memory have the same.
+    pub space: u64,
     /// The most that it is known to have held before its last exec.
     pub held_before: u64,
     /// The greatest that a descendant held which it may have waited for.
@@ -176,6 +206,7 @@ impl Process {
             running: 1,
             counters: CounterValues::default(),
             memory,
+            space: id,
             held_before: 0,
             descendants_peak: 0,
             ancestor: None,
@@ -192,42 +223,45 @@ impl Process {
         }
     }
 
-    /// It has new memory and a new program.
-    pub fn executes(&mut self, held: u64, command: &[String]) {
+    /// It has new memory, the `space`, and a new program.
+    pub fn executes(&mut self, held: u64, space: u64, command: &[String]) {
         self.held_before = self.held_before.max(held);
-        let before = self.memory;
-        self.memory = Memory {
-            virtual_peak: before.virtual_peak,
-            swap_peak: before.swap_peak,
-            ..Memory::default()
-        };
+        (self.memory, self.space) = (Memory::default(), space);
         self.execs += 1;
         self.command = command.to_vec();
     }
 
-    /// The greatest resident size it ever had, and by how much the marks that were counted with
-    /// may be too low.
+    /// The greatest resident size that it ever had, that of the program that it ended as, and by how
+    /// much the marks that were counted with may be too low.
     ///
     /// The mark of memory that an exec gives up is gone when the tracer hears of the exec. The
     /// kernel keeps the greatest over all execs (`ru_maxrss`), but wait4(2) gives only the greater
     /// of that and of the same of all children that the process has waited for; and a process that
     /// used its parent's memory until its exec is charged with that. So it is taken where it is
     /// greater than anything that could have come from there.
-    pub fn peak(&self, held: u64, reach: Option<u64>, not_its_own: u64) -> (u64, u64) {
+    pub fn peak(&self, held: u64, reach: Option<u64>, not_its_own: u64) -> Peak {
         let known = self.memory.resident_peak.max(self.held_before);
         let Some(reach) =
             reach.filter(|reach| *reach > not_its_own && *reach > known && !self.has_shared)
         else {
-            return (known, 0);
+            return Peak { greatest: known, last: self.memory.resident_peak, missing: 0 };
         };
         // Without an exec it is but a newer reading of the same mark; so it is where it is hardly
         // more: before Linux 6.2 threads keep the last pages they took to themselves until they end.
-        let is_same_mark = self.execs == 0 || reach <= held + held / 64 + (1 << 20);
-        (reach, reach - if is_same_mark { held } else { self.held_before })
+        let is_only_mark = self.execs == 0 || held == 0 && self.held_before == 0;
+        match is_only_mark || reach <= held + held / 64 + (1 << 20) {
+            true => Peak { greatest: reach, last: reach, missing: reach - held },
+            false => Peak {
+                greatest: reach,
+                last: self.memory.resident_peak,
+                missing: reach - self.held_before,
+            },
+        }
     }
 
-    /// Its row.
+    /// Its row. Memory that is another's is not told as its own.
     pub fn row(&self, ended_ns: Option<u64>, status: Option<i32>) -> ProcessEnd {
+        let memory = if self.memory.is_shared { Memory::default() } else { self.memory };
         ProcessEnd {
             pid: self.pid,
             parent_pid: self.parent_pid,
@@ -238,9 +272,9 @@ impl Process {
             name: self.name.clone(),
             command: self.command.clone(),
             counters: self.counters.clone(),
-            rss_peak_bytes: self.memory.resident_peak.max(self.held_before),
-            virtual_peak_bytes: self.memory.virtual_peak,
-            swap_peak_bytes: self.memory.swap_peak,
+            rss_peak_bytes: memory.resident_peak,
+            virtual_peak_bytes: memory.virtual_peak,
+            swap_peak_bytes: memory.swap_peak,
         }
     }
 }

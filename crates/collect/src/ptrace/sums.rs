@@ -72,8 +72,14 @@ impl TracedJob {
         memory.process_peak = job.process_peak();
         memory.virtual_peak = memory.virtual_peak.max(job.single.0);
         memory.swap_peak = memory.swap_peak.max(job.single.1);
+        memory.hugetlb_peak = memory.hugetlb_peak.max(job.single_hugetlb);
         memory.floor_peak = memory.floor_peak.max(memory.process_peak);
-        memory.rss_sum_peak = memory.rss_sum_peak.max(job.upper_bound()).max(memory.floor_peak);
+        let upper = job.upper_bound();
+        if upper.bytes > memory.rss_sum_peak {
+            (memory.rss_sum_peak, memory.spaces_at_peak) = (upper.bytes, upper.spaces);
+        }
+        memory.rss_sum_peak = memory.rss_sum_peak.max(memory.floor_peak);
+        memory.likely_peak = memory.floor_peak.max(upper.bytes - upper.inherited);
         let mut reading = JobReading {
             at_ns: job.now_ns(),
             counters,
@@ -92,7 +98,7 @@ impl TracedJob {
         let job = self.shared.job();
         let mut hidden: Vec<String> = job.hidden.iter().cloned().collect();
         hidden.sort();
-        let upper = job.upper_bound();
+        let upper = job.upper_bound().bytes;
         let seen = self.looks.memory.rss_sum_peak.max(job.process_peak());
         let wanted = (self.wanted.network, self.wanted.files);
         let calls = self.wanted.calls.then(|| notes::CallFindings::of(&job.calls, wanted));
@@ -103,6 +109,7 @@ impl TracedJob {
             untraced: self.untraced.reasons(),
             cpu_by_ticks: job.cpu_by_ticks,
             rss_sum: (seen, upper),
+            spaces: job.not_compared.clone(),
         }
     }
 }

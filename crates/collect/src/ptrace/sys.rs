@@ -7,6 +7,8 @@ use std::ptr::{null, null_mut};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
+use crate::signals;
+
 /// What is asked of each thread: to stop at births, execs and ends. Never that the job is killed
 /// when weigh is. Stops at other system calls are told from signals, where they are asked for.
 const OPTIONS: c_int = libc::PTRACE_O_TRACEFORK
@@ -115,6 +117,53 @@ pub fn at_call(tid: u32) -> Option<AtCall> {
     }
 }
 
+/// What became of the call in which a thread was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastCall {
+    /// It was not made, or would have been made again.
+    NotMade,
+    /// It was made: what came of it, or the number of the error.
+    Made(Result<u64, c_int>),
+}
+
+/// The same of a thread that is stopped at its end; none if its registers cannot be read.
+pub fn last_call(tid: u32) -> Option<LastCall> {
+    const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+    let not_begun = -i64::from(libc::ENOSYS);
+    Some(match register_of_result(tid)? {
+        value if value == not_begun || RESTARTS.contains(&value) => LastCall::NotMade,
+        error @ -4095..0 => LastCall::Made(Err(-error as c_int)),
+        value => LastCall::Made(Ok(value.cast_unsigned())),
+    })
+}
+
+/// The register in which a stopped thread's call leaves what it returns.
+#[cfg(target_arch = "x86_64")]
+fn register_of_result(tid: u32) -> Option<i64> {
+    // SAFETY: the kernel writes registers of this machine, those of a 32-bit program too; all of their bits are numbers.
+    unsafe {
+        let mut registers: libc::user_regs_struct = std::mem::zeroed();
+        let request = libc::PTRACE_GETREGS;
+        let got = libc::ptrace(request, tid as pid_t, 0, &raw mut registers);
+        (got >= 0).then_some(registers.rax.cast_signed())
+    }
+}
+
+/// The same; of a 32-bit program the registers are fewer, and others.
+#[cfg(not(target_arch = "x86_64"))]
+fn register_of_result(tid: u32) -> Option<i64> {
+    const NT_PRSTATUS: usize = 1;
+    // SAFETY: the kernel writes no more than the given length, into plain data; all of its bits are numbers.
+    unsafe {
+        let mut registers: libc::user_regs_struct = std::mem::zeroed();
+        let length = size_of_val(&registers);
+        let mut part = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: length };
+        let request = libc::PTRACE_GETREGSET;
+        let got = libc::ptrace(request, tid as pid_t, NT_PRSTATUS, &raw mut part);
+        (got >= 0 && part.iov_len == length).then_some(registers.regs[0].cast_signed())
+    }
+}
+
 /// Some bytes of a stopped thread's memory.
 pub fn read_memory<const N: usize>(tid: u32, address: u64) -> Option<[u8; N]> {
     let mut bytes = [0; N];
@@ -181,6 +230,44 @@ pub fn message(tid: u32) -> Option<u32> {
         libc::ptrace(libc::PTRACE_GETEVENTMSG, tid as pid_t, 0, &mut value as *mut libc::c_ulong)
     };
     (result == 0).then_some(value as u32)
+}
+
+/// The number of the system call that a stopped thread is in, and its first argument; none of 32-bit programs.
+fn call_under_way(tid: u32) -> Option<(c_long, u64)> {
+    const NT_PRSTATUS: usize = 1;
+    // SAFETY: the structure is plain data; the request writes no more than the given length into it, and says how much.
+    let (registers, length) = unsafe {
+        let mut registers: libc::user_regs_struct = std::mem::zeroed();
+        let size = size_of_val(&registers);
+        let mut to = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size };
+        let request = libc::PTRACE_GETREGSET;
+        if libc::ptrace(request as _, tid as pid_t, NT_PRSTATUS as *mut c_void, &raw mut to) != 0 {
+            return None;
+        }
+        (registers, to.iov_len)
+    };
+    if length != size_of_val(&registers) {
+        return None;
+    }
+    #[cfg(target_arch = "x86_64")]
+    return Some((registers.orig_rax as c_long, registers.rdi));
+    #[cfg(target_arch = "aarch64")]
+    return Some((registers.regs[8] as c_long, registers.regs[0]));
+}
+
+/// The flags of the call by which a thread makes another process, at the event that tells of it; none if they are not
+/// known.
+pub fn clone_flags(tid: u32) -> Option<u64> {
+    let (number, first) = call_under_way(tid)?;
+    match number {
+        libc::SYS_clone => Some(first),
+        libc::SYS_clone3 => read_memory::<8>(tid, first).map(u64::from_ne_bytes),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_fork => Some(0),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_vfork => Some((libc::CLONE_VM | libc::CLONE_VFORK) as u64),
+        _ => None,
+    }
 }
 
 /// Waits until a child or a traced thread changes, and leaves the change where it is: a stop is
@@ -260,17 +347,6 @@ pub fn take(tid: u32) -> Option<Ended> {
     })
 }
 
-/// Whether two processes use the same memory; none if the kernel does not say.
-pub fn share_memory(a: u32, b: u32) -> Option<bool> {
-    const KCMP_VM: c_long = 1;
-    // SAFETY: the call reads no memory of ours.
-    match unsafe { libc::syscall(libc::SYS_kcmp, a as c_long, b as c_long, KCMP_VM, 0, 0) } {
-        0 => Some(true),
-        1..=3 => Some(false),
-        _ => None,
-    }
-}
-
 /// No SIGCHLD for children that merely stop: a traced job does so all the time, and weigh asks the
 /// tracer. The job is not touched by it: an exec sets the handling of signals anew.
 pub fn hear_of_ends_only() {
@@ -291,11 +367,22 @@ fn interrupting_signal() -> c_int {
 
 /// Lets this thread be woken from [`wait`] by [`interrupt`], and by no other signal of weigh's.
 pub fn be_interruptible() -> libc::pthread_t {
-    extern "C" fn nothing(_: c_int) {}
-    // SAFETY: the structures are plain data; a handler that does nothing may run at any time.
+    extern "C" fn interrupted(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+        // SAFETY: the kernel gives the handler a whole structure; hand_to_reader may be called in one.
+        unsafe {
+            let is_own = (*info).si_code == libc::SI_TKILL
+                && (*info).si_pid().cast_unsigned() == std::process::id();
+            if !is_own {
+                signals::hand_to_reader(signal, info);
+            }
+        }
+    }
+    // SAFETY: the structures are plain data; the handler may run at any time.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as extern "C" fn(c_int) as usize;
+        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = interrupted;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO;
         libc::sigaction(interrupting_signal(), &action, null_mut());
         let mut all_but_this: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all_but_this);

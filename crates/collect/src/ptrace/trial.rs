@@ -38,8 +38,14 @@ fn least(trials: &[Vec<u64>]) -> u64 {
 fn with_child<T>(call: impl Fn() -> libc::c_long, look: impl FnOnce(pid_t) -> T) -> io::Result<T> {
     // SAFETY: the child makes nothing but the given call, and is ended here.
     unsafe {
+        let weigh = libc::getpid();
         let child = libc::fork();
         if child == 0 {
+            // Whatever becomes of weigh, it does not go on without it.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != weigh {
+                libc::_exit(0);
+            }
             loop {
                 call();
             }
@@ -47,7 +53,7 @@ fn with_child<T>(call: impl Fn() -> libc::c_long, look: impl FnOnce(pid_t) -> T)
         if child < 0 {
             return Err(io::Error::last_os_error());
         }
-        let outcome = sys::seize(child as u32, false).map(|()| look(child));
+        let outcome = seize(child).map(|()| look(child));
         libc::kill(child, libc::SIGKILL);
         // The first wait may be for the stop at its end; without a tracer's word it goes no further.
         let mut status = 0;
@@ -55,6 +61,16 @@ fn with_child<T>(call: impl Fn() -> libc::c_long, look: impl FnOnce(pid_t) -> T)
             sys::resume(child as u32, 0);
         }
         outcome
+    }
+}
+
+/// Begins to trace a child of weigh's own. No thread of a job is ever told to end with its tracer; this one is.
+fn seize(child: pid_t) -> io::Result<()> {
+    let options = libc::c_long::from(libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL);
+    // SAFETY: this request reads no memory of ours.
+    match unsafe { libc::ptrace(libc::PTRACE_SEIZE, child, 0, options) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

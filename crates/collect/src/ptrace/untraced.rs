@@ -162,6 +162,10 @@ impl UntracedTrees {
             sum.processes_peak = sum.processes_peak.max(sum.processes);
             sum.threads_peak = sum.threads_peak.max(sum.threads);
             let sums = &mut reading.memory;
+            sums.spaces += memory.spaces;
+            sums.spaces_at_peak += memory.spaces_at_peak;
+            sums.likely_peak = sums.likely_peak.max(memory.likely_peak);
+            sums.hugetlb_peak = sums.hugetlb_peak.max(memory.hugetlb_peak);
             sums.rss_sum += memory.rss_sum;
             sums.swap += memory.swap;
             sums.virtual_size += memory.virtual_size;

@@ -2,8 +2,8 @@
 //!
 //! Reads the number that the kernel gave to a process last, `stat` of those that have got a number
 //! since, and, where memory matters, `statm` of each member. Emits [`Sums`]. A count is an upper
-//! bound until it would pass a limit; then the members are looked at one by one. What it misses
-//! (who was made by one that nobody met), it finds when it looks at everybody, now and then.
+//! bound until it would pass a limit; then the members are looked at one by one, and memory is
+//! counted by address space. What it misses (who was made by one that nobody met), it finds when it looks at everybody, now and then.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::poll::freeze::{Crowd, is_alive, newest_pid, read, read_into};
 use crate::poll::{Identity, JobPoller, list_processes, tree};
 use crate::procfs::Stat;
+use crate::spaces;
 
 /// With more new numbers than that it is quicker to look who is there.
 const MANY: u32 = 2_000;
@@ -87,23 +88,32 @@ impl Members {
         Crowd { root: self.root, adopters: self.adopters.clone(), known }
     }
 
-    /// Looks at the job. Counts are exact if they are beyond these.
-    pub fn look(&mut self, processes: Option<u64>, threads: Option<u64>) -> Sums {
+    /// Looks at the job. Counts are exact if they are beyond these; memory is if `is_past` says that it is too much.
+    pub fn look(
+        &mut self,
+        processes: Option<u64>,
+        threads: Option<u64>,
+        is_past: impl Fn(&Sums) -> bool,
+    ) -> Sums {
         self.meet_new();
         let upper = self.all.len() as u64;
         let upper_threads = self.all.values().map(|m| m.threads).sum::<u64>() + self.new_threads;
-        let is_past = |most: Option<u64>, upper| most.is_some_and(|most| upper > most);
-        if is_past(processes, upper) || is_past(threads, upper_threads) {
+        let is_beyond = |most: Option<u64>, upper| most.is_some_and(|most| upper > most);
+        if is_beyond(processes, upper) || is_beyond(threads, upper_threads) {
             self.count();
         }
-        self.sums()
+        let sums = self.sums(false);
+        match is_past(&sums) && self.is_memory_wanted {
+            true => self.sums(true),
+            false => sums,
+        }
     }
 
     /// Looks at everybody of the job.
     pub fn look_at_all(&mut self) -> Sums {
         self.meet_everybody();
         self.count();
-        self.sums()
+        self.sums(true)
     }
 
     fn meet_new(&mut self) {
@@ -192,30 +202,70 @@ impl Members {
         });
     }
 
-    fn sums(&mut self) -> Sums {
+    /// What it has; memory by address space, or by process, which is quicker and an upper bound.
+    fn sums(&mut self, by_space: bool) -> Sums {
         let mut sums = Sums::default();
         if self.is_memory_wanted {
-            let page_bytes = self.page_bytes;
-            let (mut own, mut common) = (0, 0);
-            self.all.retain(|pid, member| {
-                let Some((rss, shared)) = statm(*pid) else { return false };
-                let (rss, shared) = (rss * page_bytes, shared * page_bytes);
-                let anonymous = rss.saturating_sub(shared);
-                // It can only become less.
-                let inherited = member.inherited.map_or(anonymous, |before| before.min(anonymous));
-                member.inherited = Some(inherited);
-                own += anonymous - inherited;
-                common = common.max(shared);
-                sums.rss_sum += rss;
-                sums.largest = sums.largest.max(rss);
-                true
-            });
+            let spaces = if by_space { self.spaces() } else { HashMap::new() };
+            let held = self.held(&spaces);
+            let own: u64 = held.values().map(|held| held.own).sum();
+            let common = held.values().map(|held| held.common).max().unwrap_or_default();
+            sums.rss_sum = held.values().map(|held| held.rss).sum();
+            sums.largest = held.values().map(|held| held.rss).max().unwrap_or_default();
             // Pages can only be shared through a file, through shared memory, or by a fork.
             sums.floor = sums.largest.max(own + common).min(sums.rss_sum);
         }
         sums.processes = self.all.len() as u64;
         sums.threads = self.all.values().map(|member| member.threads).sum();
         sums
+    }
+
+    /// What each address space holds, by the first process that uses it; those who have ended are left out from now on.
+    fn held(&mut self, spaces: &HashMap<u32, (u32, u32)>) -> BTreeMap<u32, Held> {
+        let mut all = BTreeMap::new();
+        let page_bytes = self.page_bytes;
+        self.all.retain(|pid, member| {
+            let (tid, space) = spaces.get(pid).copied().unwrap_or((*pid, *pid));
+            let Some((rss, shared)) = resident(*pid, tid) else { return tid != *pid };
+            let anonymous = rss.saturating_sub(shared) * page_bytes;
+            // It can only become less.
+            let inherited = member.inherited.map_or(anonymous, |before| before.min(anonymous));
+            member.inherited = Some(inherited);
+            let held: &mut Held = all.entry(space).or_default();
+            held.rss = held.rss.max(rss * page_bytes);
+            held.own = held.own.max(anonymous - inherited);
+            held.common = held.common.max(shared * page_bytes);
+            true
+        });
+        all
+    }
+
+    /// Of each process a thread that has memory, and the first process with the same.
+    fn spaces(&self) -> HashMap<u32, (u32, u32)> {
+        let pids: Vec<u32> = self.all.keys().copied().collect();
+        let tids: Vec<u32> = pids.iter().map(|pid| spaces::thread_with_memory(*pid)).collect();
+        let first = spaces::first_of_each(&tids);
+        (0..pids.len()).map(|at| (pids[at], (tids[at], pids[first[at]]))).collect()
+    }
+}
+
+/// What an address space holds, in bytes.
+#[derive(Default)]
+struct Held {
+    rss: u64,
+    /// What is certainly nobody else's.
+    own: u64,
+    /// What may be others' too: files and shared memory.
+    common: u64,
+}
+
+/// The same of a process by a thread of it, or by another where that one has ended before others.
+fn resident(pid: u32, tid: u32) -> Option<(u64, u64)> {
+    let held = statm(tid)?;
+    let has_others = || read(pid).is_some_and(|stat| stat.threads > 1);
+    match held.0 == 0 && tid == pid && has_others() {
+        true => Some(statm(spaces::thread_with_memory(pid)).unwrap_or(held)),
+        false => Some(held),
     }
 }
 

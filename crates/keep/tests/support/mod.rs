@@ -27,6 +27,7 @@ pub fn running() -> Summary {
         job: Job {
             id: "20261121T203900-7".into(),
             command: vec!["sh".into(), "-c".into(), "a 'b'\n\"c\"\\ ü\u{0}".into()],
+            command_base64: Vec::new(),
             cwd: "/".into(),
             category: None,
             labels: BTreeMap::from([(String::new(), "empty".to_string())]),
@@ -46,6 +47,8 @@ pub fn running() -> Summary {
             enforced_by: "bpf".into(),
             exceeded: false,
             observed: None,
+            overshoot: None,
+            overshoot_at_most: None,
             at_seconds: None,
             offender: Some(Offender { pid: 7, ..Offender::default() }),
         }],

@@ -32,6 +32,15 @@ pub struct New<'a> {
     pub umask: u32,
 }
 
+/// Whether reads and writes of an open file come here, though the kernel passes those of the file's other opens through.
+///
+/// The kernel opens the file below with the caller's flags, and never changes them. With O_APPEND there it would
+/// append for ever: after fcntl(F_SETFL) without the flag, and with RWF_NOAPPEND, too. An O_APPEND that is set
+/// later does no harm, because the kernel hands it on with each write.
+fn must_come_here(wanted: OFlags, is_passed: bool) -> bool {
+    is_passed && wanted.contains(OFlags::APPEND)
+}
+
 impl Served {
     pub(super) fn lookup_in(&self, parent: u64, name: &OsStr) -> Outcome<FileAttr> {
         let parent = self.inodes.get(parent)?;
@@ -110,7 +119,8 @@ impl Served {
         back: Back<'_>,
     ) -> Outcome<HowOpen> {
         let inode = self.inodes.get(node)?;
-        let flags = OFlags::from_bits_retain(flags as u32) & MEANT;
+        let wanted = OFlags::from_bits_retain(flags as u32);
+        let flags = wanted & MEANT;
         let open = || reopen(&inode, flags);
         let fd = match flags.contains(OFlags::TRUNC) && caller.is_root() {
             true => caller::keeping_bits(open)?,
@@ -119,7 +129,7 @@ impl Served {
                 open()?
             }
         };
-        Ok(self.opened(OpenFile { fd, inode, opener }, back))
+        Ok(self.opened(OpenFile { fd, inode, opener }, wanted, back))
     }
 
     pub(super) fn create_file(
@@ -147,12 +157,12 @@ impl Served {
         let refer = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let (inode, attributes) =
             self.inodes.told(refer, Place { parent: &parent, name: new.name })?;
-        Ok((self.opened(OpenFile { fd, inode, opener }, back), attributes))
+        Ok((self.opened(OpenFile { fd, inode, opener }, wanted, back), attributes))
     }
 
     /// A file is open: from now on the kernel treats it as it was found to be possible when it was opened
     /// first, for as long as anybody has it open.
-    fn opened(&self, file: OpenFile, back: Back<'_>) -> HowOpen {
+    fn opened(&self, file: OpenFile, wanted: OFlags, back: Back<'_>) -> HowOpen {
         let mut opened = file.inode.opened();
         if opened.times == 0 && self.sight() == Sight::Passing {
             self.pass_through(&mut opened, &file, back);
@@ -160,9 +170,10 @@ impl Served {
         opened.times += 1;
         let backing = opened.backing.clone();
         drop(opened);
-        let flags = match self.sight() {
-            Sight::Exact => FopenFlags::FOPEN_DIRECT_IO,
-            _ => FopenFlags::empty(),
+        let is_exact = self.sight() == Sight::Exact;
+        let flags = match is_exact || must_come_here(wanted, backing.is_some()) {
+            true => FopenFlags::FOPEN_DIRECT_IO,
+            false => FopenFlags::empty(),
         };
         HowOpen { handle: self.keep(Handle::File(file)), flags, backing }
     }

@@ -43,6 +43,9 @@ pub struct IoReport<Files = Vec<FileUse>> {
     pub schema: String,
     /// What was followed: the command, or nothing if it ran already.
     pub command: Vec<String>,
+    /// Its words as Base64, where one of them is no UTF-8: there `command` has U+FFFD for what is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// The process that was followed from the time it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -238,6 +241,9 @@ pub struct Slowest {
 pub struct FileUse {
     /// Path when it was first seen, or addresses.
     pub name: String,
+    /// The last path by which it was known, if that is another: it was renamed, or opened by another link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_name: Option<String>,
     /// What it is.
     pub object: Object,
     /// The process.
@@ -251,7 +257,11 @@ pub struct FileUse {
     pub device: u32,
     /// The inode.
     pub inode: u64,
-    /// Whether it had been deleted when it was last told of.
+    /// What tells it from other files that have had this inode: its generation, or a mark of its birth. None in
+    /// recordings that were made before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
+    /// Whether it had no name any more in the end, as far as that is known.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_deleted: bool,
     /// Who has counted what is in this row, where several count in one job.

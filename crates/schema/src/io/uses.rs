@@ -281,8 +281,10 @@ pub struct Process {
 /// One thing that the kernel side tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A file is called so.
+    /// A file is called so: for the first time, or by another name than before.
     Named(Named),
+    /// A file has lost its last name.
+    Unlinked(FileId),
     /// A process is done with a file, for now: what it did since this was told last.
     Used(Box<Use>),
     /// A process has ended.

@@ -5,6 +5,7 @@ pub mod docs;
 mod functions;
 mod slowest;
 mod table;
+mod under_way;
 
 use weigh_schema::Mechanism;
 use weigh_schema::amount::{show_amount, show_number_of};
@@ -41,6 +42,7 @@ pub fn render(report: &CallsReport, rows: usize, screen: Screen) -> String {
     if let Some(more) = more_rows(rows, report.calls.len(), "kind of calls", "kinds of calls") {
         lines.push(Line::new().add(more, Paint::Dim));
     }
+    lines.extend(under_way::lines(report, width));
     if !report.slowest.is_empty() {
         lines.push(Line::new());
         lines.push(Line::new().add("slowest", Paint::Bold));

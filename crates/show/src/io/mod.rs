@@ -231,6 +231,15 @@ fn titles(width: usize) -> Line {
     Line::new().add(columns.collect::<String>(), Paint::Dim).add("  file", Paint::Dim)
 }
 
+/// By what it was known last, beside what it was known by first.
+fn later_name(file: &FileUse) -> String {
+    let Some(later) = &file.later_name else { return String::new() };
+    let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_string());
+    let in_same_folder = folder(later) == folder(&file.name);
+    let shown = later.rsplit('/').next().filter(|_| in_same_folder).unwrap_or(later);
+    format!(" (later {shown})")
+}
+
 fn file_line(file: &FileUse, are_devices_unseen: bool, screen: Screen) -> Line {
     let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
     let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
@@ -274,7 +283,7 @@ fn file_line(file: &FileUse, are_devices_unseen: bool, screen: Screen) -> Line {
         false => format!(" by {}", sources.join("+")),
     };
     let by = format!("  {} {}{thread}{sources}", file.process, file.pid);
-    let name = format!("{}{deleted}", file.name);
+    let name = format!("{}{}{deleted}", file.name, later_name(file));
     let room = screen.row_columns().saturating_sub(cells.chars().count() + 2);
     let left = room.saturating_sub(by.chars().count()).max(LEAST_NAME.min(room));
     Line::new()

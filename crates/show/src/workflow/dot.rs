@@ -7,6 +7,7 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::io::Object;
 
 use super::Workflow;
+use super::files::unique_names;
 use crate::text::harmless;
 
 /// The whole graph.
@@ -16,15 +17,16 @@ pub fn render(workflow: &Workflow) -> String {
         let label = quoted(&format!("{} {pid}", task.name));
         let _ = writeln!(out, "  p{pid} [shape=box, style=rounded, label={label}];");
     }
-    for path in workflow.files.keys() {
-        let _ = writeln!(out, "  {} [shape=note];", quoted(path));
+    let names = unique_names(workflow.files.iter(), numbered);
+    for name in names.values() {
+        let _ = writeln!(out, "  {name} [shape=note];");
     }
     for (pid, task) in &workflow.tasks {
-        for path in &task.inputs {
-            let _ = writeln!(out, "  {} -> p{pid};", quoted(path));
+        for name in task.inputs.iter().filter_map(|file| names.get(file)) {
+            let _ = writeln!(out, "  {name} -> p{pid};");
         }
-        for path in &task.outputs {
-            let _ = writeln!(out, "  p{pid} -> {};", quoted(path));
+        for name in task.outputs.iter().filter_map(|file| names.get(file)) {
+            let _ = writeln!(out, "  p{pid} -> {name};");
         }
     }
     // Files are between their users already.
@@ -40,6 +42,11 @@ pub fn render(workflow: &Workflow) -> String {
         );
     }
     out + "}\n"
+}
+
+/// A file's name, and of which of several that have it.
+fn numbered(path: &str, number: Option<usize>) -> String {
+    number.map_or_else(|| quoted(path), |number| quoted(&format!("{path}\n({number})")))
 }
 
 /// A text as Graphviz has it. A backslash means something to it, in labels and beside.

@@ -5,6 +5,7 @@
 //! [`wfformat`] and [`dot`]. Refuses nothing: what is left out is counted, for the forms to say.
 
 pub mod dot;
+pub mod files;
 mod order;
 mod ties;
 pub mod wfformat;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer};
 use weigh_schema::recording::ProcessRow;
 
+use files::{DataFile, FileKey};
 use ties::Ties;
 
 /// What one process took in and made.
@@ -23,10 +25,10 @@ pub struct Task {
     pub process: Option<ProcessRow>,
     /// The kernel's name for it.
     pub name: String,
-    /// Paths that it read, or mapped.
-    pub inputs: BTreeSet<String>,
-    /// Paths that it wrote, or emptied.
-    pub outputs: BTreeSet<String>,
+    /// Files that it read, or mapped.
+    pub inputs: BTreeSet<FileKey>,
+    /// Files that it wrote, or emptied.
+    pub outputs: BTreeSet<FileKey>,
 }
 
 /// The tasks, their files, and what goes from one to the other.
@@ -34,8 +36,8 @@ pub struct Task {
 pub struct Workflow {
     /// By PID.
     pub tasks: BTreeMap<u32, Task>,
-    /// By path, and where its last byte lay that was used.
-    pub files: BTreeMap<String, u64>,
+    /// By what they are, not by what they are called.
+    pub files: BTreeMap<FileKey, DataFile>,
     /// What goes from one task to another, those of most bytes first; never in a circle.
     pub flows: Vec<Flow>,
     /// How many were left out because they would have closed a circle.
@@ -44,7 +46,7 @@ pub struct Workflow {
     pub scratch_total: usize,
     /// How many more parents there would be by files that were used one after the other.
     pub untied_total: usize,
-    scratch: BTreeMap<String, BTreeSet<u32>>,
+    scratch: BTreeMap<FileKey, BTreeSet<u32>>,
     ties: Ties,
 }
 
@@ -55,27 +57,29 @@ impl Workflow {
         if used.object != Object::Regular || !(is_input || is_output) {
             return;
         }
+        let key = FileKey::of(used);
         let task = self.tasks.entry(used.pid).or_default();
         task.name.clone_from(&used.process);
         if is_input {
-            task.inputs.insert(used.name.clone());
-            self.ties.add_reader(&used.name, used.pid, last_read(&used.totals));
+            task.inputs.insert(key.clone());
+            self.ties.add_reader(&key, used.pid, last_read(&used.totals));
         }
         if is_output {
-            task.outputs.insert(used.name.clone());
+            task.outputs.insert(key.clone());
             let first = value(&used.totals, "first_seconds").unwrap_or(0.0);
-            self.ties.add_writer(&used.name, used.pid, first);
+            self.ties.add_writer(&key, used.pid, first);
         }
-        let furthest = self.files.entry(used.name.clone()).or_default();
+        if used.is_deleted {
+            self.scratch.entry(key.clone()).or_default();
+        }
+        let file = self.files.entry(key).or_default();
+        file.path.clone_from(used.later_name.as_ref().unwrap_or(&used.name));
         // Where in a file mapped memory was used is not known, but how much of it came or went.
         let by_mapping = mapped(&used.totals);
-        *furthest = number(&used.totals, "highest_bytes")
+        file.size = number(&used.totals, "highest_bytes")
             .max(by_mapping.read_bytes)
             .max(by_mapping.written_bytes)
-            .max(*furthest);
-        if used.is_deleted {
-            self.scratch.entry(used.name.clone()).or_default();
-        }
+            .max(file.size);
     }
 
     /// Adds who wrote what others read, after all uses.
@@ -87,7 +91,7 @@ impl Workflow {
             }
             self.flows.push(flow.clone());
         }
-        let (ties, more) = self.ties.beside(&self.flows);
+        let (ties, more) = self.ties.beside(&self.flows, &self.files);
         self.flows.extend(ties);
         self.untied_total = more;
         self.circular_total = order::without_circles(&mut self.flows);
@@ -107,20 +111,20 @@ impl Workflow {
     /// A file that one process made, used and deleted is nobody's input.
     fn leave_out_scratch(&mut self) {
         for (pid, task) in &self.tasks {
-            for path in task.inputs.union(&task.outputs) {
-                if let Some(users) = self.scratch.get_mut(path) {
+            for file in task.inputs.union(&task.outputs) {
+                if let Some(users) = self.scratch.get_mut(file) {
                     users.insert(*pid);
                 }
             }
         }
         self.scratch.retain(|_, users| users.len() == 1);
         self.scratch_total = self.scratch.len();
-        for (path, users) in std::mem::take(&mut self.scratch) {
-            self.files.remove(&path);
+        for (file, users) in std::mem::take(&mut self.scratch) {
+            self.files.remove(&file);
             for pid in users {
                 let Some(task) = self.tasks.get_mut(&pid) else { continue };
-                task.inputs.remove(&path);
-                task.outputs.remove(&path);
+                task.inputs.remove(&file);
+                task.outputs.remove(&file);
             }
         }
     }

@@ -8,42 +8,49 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weigh_schema::io::{Flow, Object};
 
+use super::files::{DataFile, FileKey};
+
 /// More of them are not told: each has to be looked at for circles.
 const MOST: usize = 5000;
 
-/// When tasks used files, by path and PID.
+/// When tasks used files, by file and PID.
 #[derive(Clone, Debug, Default)]
 pub struct Ties {
     /// When each that made something of a file began with it.
-    writers: BTreeMap<String, BTreeMap<u32, f64>>,
+    writers: BTreeMap<FileKey, BTreeMap<u32, f64>>,
     /// When each that took something in was done.
-    readers: BTreeMap<String, BTreeMap<u32, f64>>,
+    readers: BTreeMap<FileKey, BTreeMap<u32, f64>>,
 }
 
 impl Ties {
     /// A task makes this file, from then on.
-    pub fn add_writer(&mut self, path: &str, pid: u32, first: f64) {
-        let known = self.writers.entry(path.to_string()).or_default().entry(pid).or_insert(first);
+    pub fn add_writer(&mut self, file: &FileKey, pid: u32, first: f64) {
+        let known = self.writers.entry(file.clone()).or_default().entry(pid).or_insert(first);
         *known = known.min(first);
     }
 
     /// A task takes this file in, until then.
-    pub fn add_reader(&mut self, path: &str, pid: u32, last: f64) {
-        let known = self.readers.entry(path.to_string()).or_default().entry(pid).or_insert(last);
+    pub fn add_reader(&mut self, file: &FileKey, pid: u32, last: f64) {
+        let known = self.readers.entry(file.clone()).or_default().entry(pid).or_insert(last);
         *known = known.max(last);
     }
 
     /// One for each two tasks that are not tied yet, those of the earliest writers first; and how many more there
     /// would be.
-    pub fn beside(&self, flows: &[Flow]) -> (Vec<Flow>, usize) {
+    pub fn beside(
+        &self,
+        flows: &[Flow],
+        files: &BTreeMap<FileKey, DataFile>,
+    ) -> (Vec<Flow>, usize) {
         let mut tied: BTreeSet<(u32, u32)> = flows.iter().map(|f| (f.writer, f.reader)).collect();
         let mut found = Vec::new();
-        for (path, writers) in &self.writers {
-            for (reader, last) in self.readers.get(path).into_iter().flatten() {
+        for (file, writers) in &self.writers {
+            let path = || files.get(file).map(|file| file.path.clone()).unwrap_or_default();
+            for (reader, last) in self.readers.get(file).into_iter().flatten() {
                 let before = writers.iter().filter(|(pid, first)| *pid != reader && *first <= last);
                 for (writer, first) in before {
                     if tied.insert((*writer, *reader)) {
-                        found.push((*first, tie(path, *writer, *reader)));
+                        found.push((*first, tie(path(), *writer, *reader)));
                     }
                 }
             }
@@ -55,36 +62,46 @@ impl Ties {
     }
 }
 
-fn tie(path: &str, writer: u32, reader: u32) -> Flow {
-    Flow { name: path.to_string(), object: Object::Regular, writer, reader, ..Flow::default() }
+fn tie(name: String, writer: u32, reader: u32) -> Flow {
+    Flow { name, object: Object::Regular, writer, reader, ..Flow::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn file(name: &str) -> FileKey {
+        let row = serde_json::json!({
+            "name": name, "object": "regular", "pid": 0, "process": "", "device": 3, "inode": 7,
+            "read_bytes": 0, "read_calls": 0, "written_bytes": 0, "write_calls": 0, "by_kind": {},
+            "numbers": {}, "again_quality": "exact",
+        });
+        FileKey::of(&serde_json::from_value(row).expect("a row"))
+    }
+
     #[test]
     fn who_read_after_another_wrote_is_tied_once() {
         let mut ties = Ties::default();
-        for path in ["/a", "/b"] {
-            ties.add_writer(path, 1, 3.0);
-            ties.add_reader(path, 2, 5.0);
+        for file in [file("/a"), file("/b")] {
+            ties.add_writer(&file, 1, 3.0);
+            ties.add_reader(&file, 2, 5.0);
             // He was done before.
-            ties.add_reader(path, 3, 2.0);
-            ties.add_reader(path, 1, 9.0);
+            ties.add_reader(&file, 3, 2.0);
+            ties.add_reader(&file, 1, 9.0);
         }
-        let (found, more) = ties.beside(&[]);
+        let (found, more) = ties.beside(&[], &BTreeMap::new());
         let pairs: Vec<_> = found.iter().map(|flow| (flow.writer, flow.reader)).collect();
         assert_eq!((pairs, more), (vec![(1, 2)], 0));
-        assert_eq!(ties.beside(&found), (Vec::new(), 0));
+        assert_eq!(ties.beside(&found, &BTreeMap::new()), (Vec::new(), 0));
     }
 
     #[test]
     fn what_is_too_much_is_counted() {
         let mut ties = Ties::default();
-        (0..100).for_each(|pid| ties.add_writer("/a", pid, 1.0));
-        (100..200).for_each(|pid| ties.add_reader("/a", pid, 2.0));
-        let (found, more) = ties.beside(&[]);
+        let file = file("/a");
+        (0..100).for_each(|pid| ties.add_writer(&file, pid, 1.0));
+        (100..200).for_each(|pid| ties.add_reader(&file, pid, 2.0));
+        let (found, more) = ties.beside(&[], &BTreeMap::new());
         assert_eq!((found.len(), more), (MOST, 100 * 100 - MOST));
     }
 }

@@ -3,6 +3,8 @@
 //! Its fields are what they are there; what weigh does not know is left out. The description says what is
 //! otherwise than its readers may think.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use weigh_schema::io::{Flow, IoFound};
@@ -10,6 +12,7 @@ use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{Number, Value};
 
+use super::files::{FileKey, unique_names};
 use super::{Task, Workflow};
 use crate::io::not_seen;
 
@@ -135,7 +138,8 @@ pub fn render(summary: &Summary, found: &IoFound, workflow: &Workflow) -> String
 
 fn description(found: &IoFound, workflow: &Workflow) -> String {
     let mut said = vec![
-        "Each process that used a file is a task. A file's size is where the last byte lay that was used of it. \
+        "Each process that used a file is a task. A file's size is where the last byte lay that was used of it; \
+         its name is the last path by which it was known, with #n2, #n3, ... behind it where another file had that name. \
          Parents wrote what their children read, in files, pipes or sockets; or wrote to a file before their children \
          had read it, where it is not known that it was these bytes."
             .to_string(),
@@ -159,16 +163,20 @@ fn description(found: &IoFound, workflow: &Workflow) -> String {
 }
 
 fn specification(workflow: &Workflow) -> Specification {
+    let ids = unique_names(workflow.files.iter(), numbered_id);
+    let of = |files: &BTreeSet<FileKey>| files.iter().filter_map(|f| ids.get(f).cloned()).collect();
     let tasks = workflow.tasks.iter().map(|(pid, task)| Specified {
         name: if task.name.is_empty() { pid.to_string() } else { task.name.clone() },
         id: id(*pid, task),
         parents: others(workflow, |flow| (flow.reader == *pid).then_some(flow.writer)),
         children: others(workflow, |flow| (flow.writer == *pid).then_some(flow.reader)),
-        input_files: task.inputs.iter().map(|path| file_id(path)).collect(),
-        output_files: task.outputs.iter().map(|path| file_id(path)).collect(),
+        input_files: of(&task.inputs),
+        output_files: of(&task.outputs),
     });
-    let file = |(path, size): (&String, &u64)| DataFile { id: file_id(path), size_in_bytes: *size };
-    Specification { tasks: tasks.collect(), files: workflow.files.iter().map(file).collect() }
+    let size = |file: &FileKey| workflow.files.get(file).map_or(0, |file| file.size);
+    let file =
+        |(file, id): (&&FileKey, &String)| DataFile { id: id.clone(), size_in_bytes: size(file) };
+    Specification { tasks: tasks.collect(), files: ids.iter().map(file).collect() }
 }
 
 /// The tasks at the other end of flows, each once.
@@ -249,6 +257,12 @@ fn file_id(path: &str) -> String {
         }
     }
     out
+}
+
+/// The same for a second file of that path: no two digits follow the `#`.
+fn numbered_id(path: &str, number: Option<usize>) -> String {
+    let id = file_id(path);
+    number.map_or(id.clone(), |number| format!("{id}#n{number}"))
 }
 
 #[cfg(test)]

@@ -71,6 +71,10 @@ pub fn limited(process_count: usize) -> Recording {
         enforced_by: "bpf".to_string(),
         exceeded: true,
         observed: Some(Number::Whole(1_600_081_920)),
+        overshoot: Some(
+            "checked at each update of a counter in the kernel: what one step takes".into(),
+        ),
+        overshoot_at_most: Some(Number::Whole(2 << 20)),
         at_seconds: Some(88.204),
         offender: Some(Offender {
             pid: offender.pid,
@@ -183,6 +187,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
         job: Job {
             id: "20251121-190431-make-7f3a".to_string(),
             command: ["make", "-j8", "CFLAGS=-O2 -g", "all", "test"].map(String::from).to_vec(),
+            command_base64: Vec::new(),
             cwd: "/srv/build/server".to_string(),
             category: Some("nightly".to_string()),
             labels: [("branch", "main"), ("commit", "4be1c07")]
@@ -207,6 +212,8 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             enforced_by: "bpf".to_string(),
             exceeded: false,
             observed: Some(Number::Whole(1_599_401_984)),
+            overshoot: None,
+            overshoot_at_most: None,
             at_seconds: None,
             offender: None,
         }],
@@ -296,6 +303,9 @@ fn value(m: &'static weigh_schema::Metric, processes: &[ProcessRow], files: &[Fi
         "files_opened_total" => exact(files.iter().map(|f| f.opened_total as f64).sum()),
         _ if m.name.starts_with("mmap_") => {
             Value::unavailable(m.unit, "needs page-cache probes, which `weigh run` does not attach")
+        }
+        "disk_growth_peak_bytes" => {
+            measured(419_430_400.0, Mechanism::Stat, Quality::Sampled, Some(footprint_note))
         }
         _ if m.name.starts_with("disk_") => {
             let size = if m.unit == Unit::Bytes { 734_003_200.0 } else { 4_812.0 };

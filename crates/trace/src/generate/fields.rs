@@ -4,7 +4,7 @@ use super::{Aside, ID, LEFT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::TextSource;
 use crate::probe::{Content, ProbeField};
-use crate::record::offset;
+use crate::record::{CUT, offset};
 
 /// `BPF_F_USER_STACK` of `<linux/bpf.h>`.
 const USER_STACK: u64 = 1 << 8;
@@ -70,10 +70,12 @@ impl Writer<'_> {
             }
             Content::Text { source: TextSource::Place(place), is_user } => {
                 self.address(place, absent);
+                self.code.store(R::Frame, LEFT, R::R0, 8);
                 self.code.with(Op::Move, R::R3, R::R0);
                 self.room_of(field);
                 self.code.call(self.text_reader(*is_user));
                 self.code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
+                self.mark_cut(field, *is_user);
             }
             Content::Bytes { place, plus, is_user } => {
                 self.address(place, absent);
@@ -91,6 +93,25 @@ impl Writer<'_> {
             }
             Content::Stack { is_user } => self.write_stack(field, *is_user, absent),
         }
+    }
+
+    /// A text that fills its room may have been cut: then its byte behind the last one that was copied is not its end.
+    fn mark_cut(&mut self, field: &ProbeField, is_user: bool) {
+        let (Some(at), bytes) = (field.bytes.checked_sub(CUT.len() as u32), field.bytes) else {
+            return;
+        };
+        let (cut, whole) = (self.code.label(), self.code.label());
+        self.code.jump_if_constant(When::Less, R::R0, bytes as i32, whole);
+        self.code.load(R::R3, R::Frame, LEFT, 8);
+        self.code.with_constant(Op::Add, R::R3, bytes as i32 - 1);
+        let is_user = is_user || self.site.is_some();
+        self.read(if is_user { Helper::ReadUser } else { Helper::ReadKernel }, 1, cut);
+        self.code.jump_if_constant(When::Equal, R::R0, 0, whole);
+        self.code.place(cut);
+        for (place, byte) in (at..).zip(CUT) {
+            self.code.store_constant(R::R7, (field.offset + place) as i16, i32::from(*byte), 1);
+        }
+        self.code.place(whole);
     }
 
     /// Who reads a text: what a program hands over lies in its own memory.

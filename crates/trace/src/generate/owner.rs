@@ -31,9 +31,8 @@ impl Writer<'_> {
             self.code.load(R::R0, R::Frame, TEXT + user, 4);
             self.code.jump_if(When::Unequal, R::R0, R::R8, end);
         }
-        let [first, others @ ..] = owner.groups;
-        self.code.load(R::R1, R::Frame, TEXT + first, 4);
-        for group in others {
+        self.code.constant(R::R1, u64::from(owner.gid));
+        for group in owner.groups {
             self.code.load(R::R0, R::Frame, TEXT + group, 4);
             self.code.jump_if(When::Unequal, R::R0, R::R1, end);
         }

@@ -63,6 +63,7 @@ impl Writer<'_> {
         self.code.place(is_full);
         self.count(Count::Lost);
         self.count_at(self.state.of_buffer(buffer.number, OfBuffer::Lost));
+        self.count_at(self.state.of_cpu_lost_in(self.slot.number as usize, buffer.number));
         self.code.jump(next);
         self.code.place(has_room);
         let code = &mut self.code;

@@ -2,7 +2,7 @@
 
 use super::{LEFT, TEXT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
-use crate::condition::{Right, Source, TEXT_ROOM, Test, TextSource};
+use crate::condition::{COMPARED_BYTES, Right, Source, Test, TextSource};
 use crate::filter::Comparison;
 use crate::state::BANKS;
 
@@ -121,10 +121,11 @@ impl Writer<'_> {
                 code.with(Op::Move, R::R3, R::R0);
                 code.with(Op::Move, R::R1, R::Frame);
                 code.with_constant(Op::Add, R::R1, i32::from(TEXT));
-                code.constant(R::R2, TEXT_ROOM as u64);
+                // The helper cuts what is longer and ends it: the cut must not look like the end.
+                code.constant(R::R2, COMPARED_BYTES as u64);
                 code.call(reader);
                 code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
-                TEXT_ROOM
+                COMPARED_BYTES
             }
         };
         let mut wanted = text.to_vec();

@@ -180,7 +180,7 @@ impl Writer<'_> {
         self.read(Helper::ReadKernel, bytes, absent);
     }
 
-    fn read(&mut self, by: Helper, bytes: u32, absent: Label) {
+    pub(super) fn read(&mut self, by: Helper, bytes: u32, absent: Label) {
         let code = &mut self.code;
         code.with(Op::Move, R::R1, R::Frame);
         code.with_constant(Op::Add, R::R1, i32::from(LOADED));

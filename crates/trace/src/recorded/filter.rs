@@ -7,9 +7,10 @@
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::near::nearest;
+use crate::number_range::NumberRange;
 use crate::path::Path;
 use crate::probe::Probe;
-use crate::record::Record;
+use crate::record::{CUT_MARK, Record};
 use crate::synthesis::key::{Part, number, words};
 use crate::value::Value;
 use crate::walk::Shape;
@@ -117,7 +118,7 @@ impl Binder<'_> {
                 return Err(other.span().refuse(self.text, wrong));
             }
         };
-        Ok(match self.right(part, mask.is_some(), right)? {
+        Ok(match self.right((part, mask.is_some(), how), right)? {
             None => Bound::Always(false),
             Some(right) => Bound::Number { left: part, mask, how, right },
         })
@@ -173,10 +174,14 @@ impl Binder<'_> {
     }
 
     /// The other side; none if only other events have it.
-    fn right(&self, left: Part, is_masked: bool, right: &Operand) -> Result<Option<Side>, Refusal> {
+    fn right(
+        &self,
+        (left, is_masked, how): (Part, bool, Comparison),
+        right: &Operand,
+    ) -> Result<Option<Side>, Refusal> {
         let path = match right {
             Operand::Number { value, span } => {
-                return self.bounded(left, is_masked, *value, *span).map(Some);
+                return self.bounded((left, is_masked, how), *value, *span).map(Some);
             }
             Operand::Path(path) => path,
             Operand::Text { span, .. } => {
@@ -212,30 +217,23 @@ impl Binder<'_> {
         }
     }
 
-    /// A number that the left side can be.
+    /// A number that the left side is compared with.
     fn bounded(
         &self,
-        left: Part,
-        is_masked: bool,
+        (left, is_masked, how): (Part, bool, Comparison),
         value: i128,
         span: Span,
     ) -> Result<Side, Refusal> {
-        let (bits, is_signed) = left.width(self.probe);
-        let bits = if is_masked { 64 } else { bits };
-        let all = 1i128 << bits;
-        let (least, most) = match (is_signed, bits) {
-            // Of 64 bits either reading may be meant.
-            (_, 64) => (-(all / 2), all - 1),
-            (true, _) => (-(all / 2), all / 2 - 1),
-            (false, _) => (0, all - 1),
-        };
-        if !(least..=most).contains(&value) {
-            let allowed = format!("the other side is {least} to {most}");
-            return Err(span.refuse(self.text, Wrong::Range { number: value.to_string(), allowed }));
-        }
-        Ok(Side::Constant(match is_signed && !is_masked {
-            true => i128::from(value as i64),
-            false => i128::from(value as u64),
+        let (bits, is_signed) = if is_masked { (64, false) } else { left.width(self.probe) };
+        let compared = NumberRange::new(bits, is_signed).compare(how, value);
+        let (_, reading) = compared.map_err(|allowed| {
+            span.refuse(self.text, Wrong::Range { number: value.to_string(), allowed })
+        })?;
+        Ok(Side::Constant(match how {
+            Comparison::Equal | Comparison::Unequal if is_signed => i128::from(reading as i64),
+            Comparison::Equal | Comparison::Unequal => i128::from(reading),
+            // Numbers of more bits than the field has, and compared as they are.
+            _ => value,
         }))
     }
 }
@@ -254,6 +252,7 @@ impl Bound {
             Bound::Not(of) => !of.holds(probe, record),
             Bound::Always(truth) => *truth,
             Bound::Text { left, text, is_equal } => match left.of(probe, record) {
+                Value::Text(other) if is_beginning(other, text) => false,
                 Value::Text(other) => (other == text) == *is_equal,
                 _ => false,
             },
@@ -272,6 +271,12 @@ impl Bound {
             }
         }
     }
+}
+
+/// Whether it is what is left of a text that may have been this one.
+fn is_beginning(cut: &[u8], text: &[u8]) -> bool {
+    let begins = |cut: &[u8]| cut.len() < text.len() && text.starts_with(cut);
+    cut.strip_suffix(CUT_MARK).is_some_and(begins) && cut != text
 }
 
 fn compares(left: i128, how: Comparison, right: i128) -> bool {
@@ -341,6 +346,9 @@ mod tests {
             ("event == \"b\"", [false, true]),
             ("only", [false, false]),
             ("tid > tgid", [true, true]),
+            ("ret in -20..18446744073709551615", [true, false]),
+            ("ret < 18446744073709551605", [true, false]),
+            ("ret == 18446744073709551605", [true, false]),
         ] {
             assert_eq!(holds(text), expected, "{text}");
         }
@@ -357,6 +365,9 @@ mod tests {
             ("only == 256", &["0 to 255"]),
             ("dev < \"lo\"", &["=="]),
             ("tgid ==", &["^"]),
+            ("tgid < 0", &["never less"]),
+            ("ret > 9223372036854775808", &["never greater"]),
+            ("tgid in 5..3", &["3..5 may be meant"]),
         ] {
             let refusal = RecordedFilter::parse(text, &[&a, &b]).err();
             let said = refusal.unwrap_or_else(|| panic!("{text}")).to_string();

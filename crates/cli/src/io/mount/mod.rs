@@ -32,6 +32,7 @@ use told::MountIo;
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let telling = &arguments.telling;
+    telling.status.apply();
     super::check_files(telling, arguments.calls.as_deref())?;
     let (json, live) = (super::open_json(telling)?, super::live(telling)?);
     let sinks = Sinks::open(telling, arguments.calls.as_deref())?;
@@ -110,7 +111,7 @@ impl Serving<'_> {
                 end.filter(|_| self.counted.is_none()).map_or(look, |e| e.min(look)),
             )?;
             let is_time = end.is_some_and(|end| Instant::now() >= end);
-            if is_time {
+            if is_time || started.why_to_stop().is_some() {
                 self.stop_counting();
             }
             let is_over = match has_command {
@@ -168,6 +169,7 @@ impl Serving<'_> {
         let words = self.arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
+            command_base64: weigh_schema::base64::of_words(&self.arguments.command),
             pid: None,
             mount: None,
             wall_seconds: self.counted.unwrap_or_else(|| self.began.elapsed()).as_secs_f64(),

@@ -2,7 +2,7 @@
 
 use weigh_collect::cgroup::{self, JobCgroup};
 use weigh_collect::follow::Follow;
-use weigh_schema::event::CollectorStatus;
+use weigh_schema::event::{CollectorStatus, Note};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
@@ -39,19 +39,48 @@ fn start(with: &mut Start<'_>) -> Result<Box<dyn JobCollector>, String> {
         let _ = group.remove();
         return Err(error.to_string());
     }
-    Ok(Box::new(Group(group)))
+    Ok(Box::new(Group { group, shared_peak: 0 }))
 }
 
-struct Group(JobCgroup);
+struct Group {
+    group: JobCgroup,
+    /// The most shared memory and files in memory that it was seen to hold, mapped or not.
+    shared_peak: u64,
+}
+
+impl Group {
+    fn look_at_shared(&mut self) {
+        self.shared_peak = self.shared_peak.max(self.group.shared_bytes().unwrap_or_default());
+    }
+
+    /// What no process maps is in no resident size.
+    fn note(&self) -> Option<Note> {
+        (self.shared_peak > 0).then(|| Note {
+            metric: "memory_peak_bytes".to_owned(),
+            quality: Quality::Exact,
+            source: None,
+            reason: format!(
+                "of shared memory and files in memory only what was mapped is in it; the job's control group held up to \
+                 {} bytes of them at a sample, mapped or not",
+                self.shared_peak
+            ),
+        })
+    }
+}
 
 impl JobCollector for Group {
     fn value(&self, name: &str) -> Option<f64> {
-        (name == PEAK).then(|| self.0.peak_bytes().ok()).flatten().map(|bytes| bytes as f64)
+        (name == PEAK).then(|| self.group.peak_bytes().ok()).flatten().map(|bytes| bytes as f64)
+    }
+
+    fn samples(&mut self, _living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        self.look_at_shared();
+        Vec::new()
     }
 
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
         let unit = metric(PEAK).map_or(Unit::Bytes, |m| m.unit);
-        let value = match self.0.peak_bytes() {
+        let value = match self.group.peak_bytes() {
             Ok(bytes) => Value {
                 value: Some(unit.number(bytes as f64)),
                 unit,
@@ -62,6 +91,8 @@ impl JobCollector for Group {
             Err(error) => Value::unavailable(unit, error.to_string()),
         };
         findings.given.insert(PEAK.to_string(), value);
-        cgroup::status(self.0.remove().as_ref().copied())
+        findings.oom_kills = self.group.oom_kills();
+        findings.notes.extend(self.note());
+        cgroup::status(self.group.remove().as_ref().copied())
     }
 }

@@ -175,6 +175,7 @@ impl Files {
     fn run(&self) -> Run {
         Run {
             command: Vec::new(),
+            command_base64: Vec::new(),
             pid: None,
             mount: None,
             wall_seconds: self.began.elapsed().as_secs_f64(),

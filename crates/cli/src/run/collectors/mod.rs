@@ -12,7 +12,8 @@ mod io;
 mod written;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use weigh_collect::cgroup::JobCgroup;
 use weigh_collect::follow::Follow;
@@ -44,9 +45,26 @@ pub trait JobCollector {
         None
     }
 
+    /// The longest time between two looks at a metric so far, where it is looked at now and then on this
+    /// collector's own account.
+    fn looks_apart(&self, _metric: &str) -> Option<Duration> {
+        None
+    }
+
     /// Why a metric that has no present value has none.
     fn why_not_yet(&self) -> &str {
         "not known yet at this moment"
+    }
+
+    /// The metrics of which it is not to be believed what the follower's readings say: it knows them, or
+    /// that nobody does.
+    fn takes_over(&self) -> &[&'static str] {
+        &[]
+    }
+
+    /// Why it will never know its metrics, if that is so.
+    fn refusal(&self) -> Option<&str> {
+        None
     }
 
     /// When it has to be attended to, if ticks are too seldom for it.
@@ -87,6 +105,8 @@ pub struct Findings {
     pub notes: Vec<Note>,
     /// What was read and written.
     pub io: Option<Box<IoFound>>,
+    /// Processes that were killed for want of memory, by the count of the job's own control group.
+    pub oom_kills: Option<u64>,
 }
 
 impl Findings {
@@ -111,6 +131,14 @@ struct Absent {
 }
 
 impl JobCollector for Absent {
+    fn refusal(&self) -> Option<&str> {
+        Some(&self.reason)
+    }
+
+    fn takes_over(&self) -> &[&'static str] {
+        self.metrics
+    }
+
     fn why_not_yet(&self) -> &str {
         &self.reason
     }
@@ -135,6 +163,8 @@ struct Start<'a> {
     /// The control group that was made for it, if one was, and whether it is in there already.
     group: Option<(Result<JobCgroup, String>, bool)>,
     follower: &'a dyn Follow,
+    /// Folders that weigh has made for this run, besides the recording.
+    own_folders: &'a [PathBuf],
 }
 
 /// What a collector is, whether or not it is wanted and works.
@@ -177,7 +207,7 @@ impl Started {
 }
 
 /// Starts all collectors on the command, which is created but not yet executed. `io` is who tells of reads and
-/// writes, where the user has said who is to.
+/// writes, where the user has said who is to; `own_folders` are those that weigh has made.
 pub fn start(
     settings: &Settings,
     waiting: &Waiting,
@@ -185,10 +215,11 @@ pub fn start(
     follower: &dyn Follow,
     mount: Option<ForJob>,
     io: Option<Box<dyn FollowIo>>,
+    own_folders: &[PathBuf],
 ) -> Vec<Started> {
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     let group = Some((group, waiting.is_in_group));
-    let mut start = Start { settings, pid, group, follower };
+    let mut start = Start { settings, pid, group, follower, own_folders };
     let written = settings.arguments.written.then(|| written::start(waiting));
     let by_file = settings.arguments.io.then(|| match mount {
         Some(mount) => io::start_at(mount),

@@ -68,6 +68,10 @@ impl JobCollector for NotSeen {
 struct Pages(Box<dyn FollowWrites>);
 
 impl JobCollector for Pages {
+    fn takes_over(&self) -> &[&'static str] {
+        &[WRITTEN]
+    }
+
     fn finish(
         mut self: Box<Self>,
         findings: &mut Findings,

@@ -1,16 +1,22 @@
 //! The end of a run: the last threads are waited for, what is left is read, and the summary made.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use weigh_account::{Crossed, job_value};
+use weigh_schema::Group;
+use weigh_schema::event::JobReading;
+use weigh_schema::limit::Limit;
+use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Exit, ExitKind};
 
 use super::Running;
 use crate::arguments::Collector;
-use crate::run::collectors::Findings;
 use crate::run::outcome::Conclusion;
+use crate::run::overshoot::overshoot;
 use crate::run::snapshots::Snapshots;
 
 /// How long to wait at the end for the next of the last threads to be reaped: several of the
@@ -50,6 +56,17 @@ impl Running {
         }
     }
 
+    /// The longest time between two looks at each metric that is limited.
+    fn looks_apart(&self) -> impl Fn(&str) -> Duration + use<> {
+        // The job may have ended long after the last one.
+        let apart = self.limits.apart();
+        let of_collector = |name| self.others.iter().find_map(|o| o.collector.looks_apart(name));
+        let limits = self.settings.limits.iter().map(|limit| limit.metric.name);
+        let further: BTreeMap<_, _> =
+            limits.filter_map(|name| Some((name, of_collector(name)?))).collect();
+        move |name| apart + further.get(name).copied().unwrap_or_default()
+    }
+
     pub(super) fn conclude(mut self) -> anyhow::Result<Conclusion> {
         self.settle();
         self.take_snapshots(Snapshots::last_look)?;
@@ -59,23 +76,26 @@ impl Running {
         let ended_ns = self.job.ended_ns().unwrap_or(reading.at_ns);
         let mut last = reading.clone();
         last.at_ns = ended_ns;
-        let more = self.sample_others();
-        self.recorder.tick(&last, more);
+        self.note_unknown();
+        let mut samples = self.recorder.known_samples(&last);
+        samples.extend(self.sample_others());
         self.remaining(reading.at_ns);
-        let mut findings = Findings::default();
+        let mut findings = std::mem::take(&mut self.rest.findings);
         let wall_seconds = ended_ns as f64 * 1e-9;
         let mut statuses = self.job.statuses();
+        statuses.append(&mut self.rest.statuses);
+        let apart = self.looks_apart();
         for other in self.others.drain(..) {
             statuses.push(other.collector.finish(&mut findings, &mut self.recorder));
         }
         self.opened.finish(&mut *self.job, &mut self.recorder);
         findings.notes.extend(self.job.notes());
+        let mechanism = self.job.mechanism();
+        self.oom.finish(mechanism, &mut findings);
+        self.cpu_wait.finish(mechanism, &reading, self.summary.host.cpus, &mut findings);
         if self.settings.wants(Collector::Pages) {
             statuses.push(self.looks.status());
         }
-        let memory = &reading.memory;
-        self.recorder.peak(memory.rss_sum_peak_at_ns, memory.rss_sum_peak, memory.floor_peak);
-
         let summary = &mut self.summary;
         summary.job.ended = Timestamp::from_nanosecond(self.recorder.epoch(ended_ns).into()).ok();
         summary.metrics = weigh_account::metrics(&weigh_account::Measured {
@@ -87,6 +107,17 @@ impl Running {
             given: findings.given,
             notes: &findings.notes,
         });
+        self.rest.qualify(&mut summary.metrics);
+        self.recorder.last_samples(ended_ns, samples, &summary.metrics);
+        let memory = &reading.memory;
+        if summary.metrics.get("memory_peak_bytes").is_some_and(|peak| peak.value.is_some()) {
+            self.recorder.peak(
+                memory.rss_sum_peak_at_ns,
+                memory.rss_sum_peak,
+                memory.floor_peak,
+                memory.spaces_at_peak,
+            );
+        }
         if let Some(snapshots) = self.snapshots {
             let (taken, status) = snapshots.finish();
             summary.snapshots = taken;
@@ -98,8 +129,19 @@ impl Running {
         }
         summary.io = findings.io;
         summary.collectors = statuses;
+        self.limits.tell_of_rest(&self.settings.limits, &summary.metrics);
+        let held = held_to(&self.settings.limits, &summary.metrics, &reading);
+        self.enforcer.compare_at_end(&crossed(&self.settings.limits, &held), ended_ns);
+        for happening in self.enforcer.happened() {
+            let recording = self.settings.directory.display().to_string();
+            self.announcer.tell(&summary.job, &recording, happening);
+        }
         let ended_by = self.enforcer.ended_by();
-        summary.limits = self.enforcer.into_outcomes(&summary.metrics);
+        let cpus = summary.host.cpus;
+        summary.limits = self.enforcer.into_outcomes(
+            &|name| Some(weigh_schema::metric(name)?.unit.number(*held.get(name)?)),
+            &|outcome| overshoot(outcome, apart(&outcome.metric), cpus),
+        );
         summary.exit = Some(exit(self.main.status, ended_by, self.interrupted));
         self.job.close();
         Ok(Conclusion {
@@ -110,6 +152,32 @@ impl Running {
             quiet: false,
         })
     }
+}
+
+/// What each limit is held to at the end. An estimate of memory may be above what is certain: nothing is
+/// held against a job that is not.
+fn held_to(
+    limits: &[Limit],
+    metrics: &BTreeMap<String, Value>,
+    reading: &JobReading,
+) -> BTreeMap<&'static str, f64> {
+    let held = |limit: &Limit| {
+        let value = metrics.get(limit.metric.name)?;
+        let number = value.number()?;
+        let is_uncertain =
+            value.quality == Quality::Estimated && limit.metric.group == Group::Memory;
+        let certain = job_value(limit.metric, reading, 0.0).filter(|_| is_uncertain);
+        let is_past = number > limit.value;
+        Some((limit.metric.name, certain.filter(|_| is_past).map_or(number, |c| c.min(number))))
+    };
+    limits.iter().filter_map(held).collect()
+}
+
+/// The limits that such values are past.
+fn crossed(limits: &[Limit], held: &BTreeMap<&'static str, f64>) -> Vec<Crossed> {
+    let values = limits.iter().filter_map(|l| Some((l, *held.get(l.metric.name)?)));
+    let past = values.filter(|(limit, value)| *value > limit.value);
+    past.map(|(l, observed)| Crossed { metric: l.metric.name, observed, fully: true }).collect()
 }
 
 fn exit(status: Option<ExitStatus>, limit: Option<String>, interrupted: bool) -> Exit {

@@ -30,6 +30,11 @@ impl Talk for Guest {
                 register.pid = std::process::id();
                 register.output.clone_from(&self.output);
                 register.taken = self.taken;
+                // Here they are taken in and written, not where the probes are.
+                for buffer in register.buffers.iter_mut().filter(|buffer| buffer.name == MAIN) {
+                    buffer.counted.taken = self.taken;
+                    buffer.output.clone_from(&self.output);
+                }
                 Answer::Register(register)
             }
             Ok(answer) => answer,

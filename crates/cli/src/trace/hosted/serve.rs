@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use weigh_agent::{Peer, command_of, may_ask, may_follow};
+use weigh_agent::{Notes, Peer, command_of, may_ask, may_follow};
 use weigh_collect::trace::cpus_online;
 use weigh_trace::event::Field;
 use weigh_trace::policy::{MOST_PROBES, MOST_RING_BYTES};
@@ -38,7 +38,16 @@ pub fn be_stream(peer: Peer) -> ExitCode {
         let process = io::stdout().as_fd().try_clone_to_owned()?;
         stream.set_nonblocking(false)?;
         let conversation = Conversation::patient(stream, PATIENCE)?;
-        Host { conversation, process, peer, stream: None, is_armed: false }.serve()
+        Host {
+            conversation,
+            process,
+            peer,
+            stream: None,
+            is_armed: false,
+            notes: Notes::inherited(),
+            waits: false,
+        }
+        .serve()
     };
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,6 +62,9 @@ struct Host {
     peer: Peer,
     stream: Option<Stream>,
     is_armed: bool,
+    notes: Notes,
+    /// Whether whom to follow is said later.
+    waits: bool,
 }
 
 impl Host {
@@ -61,6 +73,8 @@ impl Host {
             let Ok((line, with)) = self.conversation.line() else { break };
             let ask: HostAsk = serde_json::from_slice(&line)?;
             let answered = self.answer(ask, with);
+            // What follows no command follows whatever its user does.
+            self.notes.note(self.stream.is_some() && (self.is_armed || !self.waits));
             let (answer, with) = answered
                 .unwrap_or_else(|error| (HostAnswer::Refused(format!("{error:#}")), Vec::new()));
             self.conversation.say(&answer, &with)?;
@@ -104,8 +118,9 @@ impl Host {
                 HostAnswer::Done
             }
             HostAsk::Join { pid } => {
-                may_follow(pid, peer.uid)?;
+                may_follow(peer, pid)?;
                 stream.join(pid)?;
+                self.is_armed = true;
                 HostAnswer::Done
             }
             HostAsk::IsMember { pid } => HostAnswer::Is(stream.is_member(pid)),
@@ -149,7 +164,7 @@ impl Host {
             wake: wanted.wake,
             ..TraceArguments::default()
         };
-        let checker = Checker::of_user(&arguments, self.peer.uid)?;
+        let checker = Checker::of_user(&arguments, (self.peer.uid, self.peer.gid))?;
         let mut wishes: Vec<Wish> = Vec::new();
         for event in &wanted.events {
             let wish = checker.check_one(&event.text, event.is_of_set)?;
@@ -174,6 +189,7 @@ impl Host {
         };
         let with = stream.given()?;
         self.stream = Some(stream);
+        self.waits = wanted.follows;
         Ok((HostAnswer::Opened(Box::new(attached)), with))
     }
 }

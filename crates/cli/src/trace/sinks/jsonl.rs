@@ -15,6 +15,7 @@ use weigh_trace::value::Value;
 
 use super::whole::WholeFile;
 use super::{Meaning, Sink};
+use crate::show;
 use crate::trace::counts::Totals;
 
 /// A file of lines, or standard output.
@@ -36,8 +37,9 @@ impl Jsonl {
     }
 
     /// On standard output.
-    pub fn on_output() -> Jsonl {
-        Jsonl::Output(Vec::new())
+    pub fn on_output() -> anyhow::Result<Jsonl> {
+        show::check_output()?;
+        Ok(Jsonl::Output(Vec::new()))
     }
 }
 

@@ -101,7 +101,7 @@ pub fn of_file(
     counters: &[String],
 ) -> anyhow::Result<Box<dyn Sink>> {
     if path.as_os_str() == "-" {
-        return Ok(Box::new(jsonl::Jsonl::on_output()));
+        return Ok(Box::new(jsonl::Jsonl::on_output()?));
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     // speedscope takes the first ending for a format of its own, and knows the second by what is in it.

@@ -258,14 +258,15 @@ impl Stream {
         let seconds = now_ns.saturating_sub(self.origin.began_ns) as f64 * 1e-9;
         let mut totals = self.totals(seconds, now_ns);
         let found = self.found(usize::MAX, (now_ns, seconds));
+        let own: Vec<_> = self.buffers.iter().map(|held| self.followed_in(held)).collect();
         let Stream { buffers, traced, meaning, kernel, state, found_last, .. } = self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.wish.probe);
-        for held in buffers.iter_mut().filter(|held| held.is_over()) {
+        for (held, own) in buffers.iter_mut().zip(own).filter(|(held, _)| held.is_over()) {
             held.end(now_ns, &probe, meaning);
             if held.name == MAIN {
                 found_last.clone_from(&found);
             }
-            totals.taken = held.taken;
+            (totals.taken, totals.followed) = (held.taken, own);
             held.finish(&totals, meaning, kernel, state);
         }
     }
@@ -283,7 +284,7 @@ impl Stream {
                 delivery: match held.asked.delivery {
                     Some(delivery) => delivery.to_string(),
                     None => {
-                        format!("{} bytes", self.kernel.word(self.state.watermark(held.number)))
+                        format!("{} bytes", held.wake(self.usual_wake))
                     }
                 },
                 output: held.asked.output.as_ref().map(|path| path.display().to_string()),

@@ -43,12 +43,11 @@ impl Talk for Stream {
     }
 
     fn r#where(&self, buffer: usize) -> Where {
-        let counted = (0..self.traced.len()).map(|number| self.counted(number));
         let held = self.buffers.get(buffer);
         Where {
             positions: held.map_or(Vec::new(), |held| held.positions().to_vec()),
             seen: held.map_or(Vec::new(), |held| held.seen.clone()),
-            lost: counted.map(|counted| counted.lost + counted.missed).collect(),
+            lost: held.map_or(Vec::new(), |held| self.lost_in(held)),
         }
     }
 

@@ -10,7 +10,6 @@ use super::Stream;
 use crate::live::Live;
 use crate::trace::counts::{MAIN, Totals};
 use crate::trace::held::Held;
-use crate::trace::way::Way;
 
 impl Stream {
     /// Ready when a watermark was crossed.
@@ -104,13 +103,14 @@ impl Stream {
         let mut totals = self.totals(seconds, now_ns);
         let found = self.found(usize::MAX, (now_ns, seconds));
         totals.synthesis = found.or(self.found_last.take());
-        let taken = totals.taken;
-        for held in &mut self.buffers {
-            // A file says how many it has itself.
-            totals.taken = held.taken;
+        // A file says how many it has itself, and what it lacks itself.
+        let own: Vec<_> = self.buffers.iter().map(|held| self.followed_in(held)).collect();
+        let (taken, followed) = (totals.taken, std::mem::take(&mut totals.followed));
+        for (held, own) in self.buffers.iter_mut().zip(own) {
+            (totals.taken, totals.followed) = (held.taken, own);
             held.finish(&totals, &self.meaning, &self.kernel, &self.state);
         }
-        totals.taken = taken;
+        (totals.taken, totals.followed) = (taken, followed);
         totals.buffers = self.totals(seconds, now_ns).buffers;
         (totals, self.why_failed())
     }
@@ -138,7 +138,9 @@ impl Stream {
         let buffers = self.buffers.iter().map(|held| held.counted(&self.kernel, &self.state));
         Totals {
             origin: self.origin.clone(),
-            followed: (0..self.traced.len()).map(|number| self.followed(number)).collect(),
+            followed: (0..self.traced.len())
+                .map(|number| self.followed(number, self.counted(number)))
+                .collect(),
             buffers: buffers.collect(),
             taken: self.taken(),
             seen: None,
@@ -147,11 +149,6 @@ impl Stream {
             seconds,
             synthesis: None,
         }
-    }
-
-    /// What looks at several events, if anything does.
-    pub(super) fn main(&self) -> Option<&Way> {
-        self.buffers.iter().find(|held| held.name == MAIN)?.way.as_ref()
     }
 
     pub(super) fn live(&mut self) -> Option<&mut Live> {

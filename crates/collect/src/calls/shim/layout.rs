@@ -98,9 +98,6 @@ pub const NUMBERS: usize = (COUNTS.len() + BUCKETS).next_multiple_of(LINE / 8);
 
 const LINE: usize = 64;
 
-/// Numbers of all calls of a stripe.
-pub const STRIPE_NUMBERS: usize = STRIPE_BYTES / 8;
-
 /// Bytes of a stripe: whole pages, for each process maps its own alone.
 pub const STRIPE_BYTES: usize = (CALLS.len() * NUMBERS * 8).next_multiple_of(PAGE);
 
@@ -117,12 +114,17 @@ pub const HEAD: &[(&str, usize)] = &[
     ("only_by_sockets", CHOSEN),
     ("sockets", 1),
     ("taken", STRIPES),
+    // Calls that found no room in the file.
+    ("refused", 1),
 ];
 
 /// Numbers of a set of calls.
 pub const CHOSEN: usize = 2;
 
-const _: () = assert!(CALLS.len() <= CHOSEN * 64);
+const _: () = assert!(CALLS.len() <= CHOSEN * 64 && CALLS.len() <= READY_CALLS);
+
+/// Calls of which a process can remember that there is room for them: a number's bits.
+const READY_CALLS: usize = 64;
 
 /// The calls by which a server takes connections, receives and sends.
 pub const NETWORK: &[&str] =

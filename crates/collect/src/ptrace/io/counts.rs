@@ -89,7 +89,7 @@ pub struct Counts {
     members: HashMap<u32, Member>,
     uses: HashMap<(FileId, Who), Counting>,
     rest: Counting,
-    named: HashSet<FileId>,
+    named: HashMap<FileId, String>,
     gone: HashSet<FileId>,
     given_again: HashMap<FileId, u32>,
     events: Vec<Event>,
@@ -102,6 +102,8 @@ pub struct Counts {
     traced: HashSet<u32>,
     /// Programs that were let go, because something else traces them.
     pub untraced: BTreeSet<String>,
+    /// Calls of which it is not known what they had done when their threads were killed.
+    pub cut_off: u64,
     /// Programs whose descriptors the kernel hides.
     pub hidden: BTreeSet<String>,
     /// Programs that use io_uring.
@@ -125,7 +127,7 @@ impl Counts {
             members: HashMap::new(),
             uses: HashMap::new(),
             rest: Counting::default(),
-            named: HashSet::new(),
+            named: HashMap::new(),
             gone: HashSet::new(),
             given_again: HashMap::new(),
             events: Vec::new(),
@@ -134,6 +136,7 @@ impl Counts {
             witness: Witness::default(),
             traced: HashSet::new(),
             untraced: BTreeSet::new(),
+            cut_off: 0,
             hidden: BTreeSet::new(),
             by_uring: BTreeSet::new(),
             by_aio: BTreeSet::new(),
@@ -200,20 +203,43 @@ impl Counts {
     }
 
     /// A file that has the number of one that is gone is another one. When both were made does not always tell: file
-    /// systems have times by ticks of milliseconds.
+    /// systems have times by ticks of milliseconds. Who has no name and is open is not gone: it may get one (O_TMPFILE).
     pub fn kept_apart(&mut self, mut found: Referred) -> Referred {
         let number = found.file;
         if found.is_deleted {
-            if self.gone.len() == MOST_USES {
-                self.gone.clear();
-            }
-            self.gone.insert(number);
-        } else if self.gone.remove(&number) {
+            self.has_no_name(number);
+        } else if self.gone.remove(&number) && !self.is_open(&self.present(number)) {
             *self.given_again.entry(number).or_default() += 1;
         }
-        let times = self.given_again.get(&number).copied().unwrap_or(0);
-        found.file.generation = number.generation.wrapping_add(times);
+        found.file = self.present(number);
         found
+    }
+
+    /// The file that has a number now.
+    fn present(&self, number: FileId) -> FileId {
+        let times = self.given_again.get(&number).copied().unwrap_or(0);
+        FileId { generation: number.generation.wrapping_add(times), ..number }
+    }
+
+    fn has_no_name(&mut self, number: FileId) {
+        if self.gone.len() == MOST_USES {
+            self.gone.clear();
+        }
+        self.gone.insert(number);
+    }
+
+    fn is_open(&self, file: &FileId) -> bool {
+        let descriptors = self.members.values().flat_map(|member| member.descriptors.values());
+        descriptors.into_iter().any(|referred| referred.file == *file)
+    }
+
+    /// A file has lost its last name.
+    pub fn loses_name(&mut self, number: FileId) {
+        self.has_no_name(number);
+        let file = self.present(number);
+        if self.named.contains_key(&file) {
+            self.events.push(Event::Unlinked(file));
+        }
     }
 
     /// What a descriptor refers to now.
@@ -261,12 +287,15 @@ impl Counts {
 
     /// Whether a file has a name by now.
     pub fn is_named(&self, file: &FileId) -> bool {
-        self.named.contains(file)
+        self.named.contains_key(file)
     }
 
     /// A file is called so.
     pub fn set_name(&mut self, referred: &Referred, name: String) {
-        self.named.insert(referred.file);
+        if self.named.get(&referred.file) == Some(&name) {
+            return;
+        }
+        self.named.insert(referred.file, name.clone());
         let Referred { file, object, .. } = *referred;
         self.events.push(Event::Named(Named { file, object, name }));
     }

@@ -4,9 +4,10 @@
 use libc::c_int;
 use weigh_schema::io::{Deed, Transfer};
 
-use super::short::Words;
+use super::files;
+use super::short::{LONG, Words};
 use crate::io::CallKind;
-use crate::ptrace::sys::read_memory;
+use crate::ptrace::sys::{Call, read_memory};
 
 /// The kernel takes no more pieces of a vector, and no more messages.
 const MOST_PIECES: u64 = 1024;
@@ -20,6 +21,8 @@ pub enum Place {
     At(u64),
     /// At the file's own position, which lies behind it when it is done.
     BeforePosition,
+    /// At the file's end, which was here, if the file has grown by what was written and no more.
+    AtEnd(u64),
 }
 
 /// What was done with one descriptor.
@@ -49,14 +52,64 @@ pub fn is_copy(number: u64, second: u64) -> bool {
     number != libc::SYS_fcntl.cast_unsigned() || copies.contains(&(second as c_int))
 }
 
-/// All that was done: with one descriptor, or from one to another.
+/// The flags by which a write at an offset goes elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Appending {
+    /// The open file's decide.
+    AsOpened,
+    /// Those of the call say so.
+    Always,
+    /// Those of the call say that it does not.
+    Never,
+}
+
+/// RWF_APPEND, and RWF_NOAPPEND of Linux 6.9.
+const APPEND: u64 = 0x10;
+const NO_APPEND: u64 = 0x20;
+
+fn appending(call: &Call, words: Words) -> Appending {
+    if call.number != libc::SYS_pwritev2.cast_unsigned() {
+        return Appending::AsOpened;
+    }
+    // Of a 32-bit program the offset's halves are one argument.
+    let flags = call.arguments[if words == LONG { 5 } else { 4 }];
+    match (flags & APPEND != 0, flags & NO_APPEND != 0) {
+        (true, _) => Appending::Always,
+        (false, true) => Appending::Never,
+        (false, false) => Appending::AsOpened,
+    }
+}
+
+/// Where the file ends that a call is about to append to: one that names an offset, where O_APPEND or flags of its own
+/// have the kernel put it there.
+pub fn end_before(tid: u32, kind: CallKind, call: &Call, words: Words) -> Option<u64> {
+    let is_at_offset = match kind {
+        CallKind::CALL_PWRITE => true,
+        CallKind::CALL_PWRITEV => call.arguments[3].cast_signed() >= 0,
+        _ => false,
+    };
+    if !is_at_offset {
+        return None;
+    }
+    let fd = call.arguments[0] as c_int;
+    let is_appended = match appending(call, words) {
+        Appending::Never => false,
+        Appending::Always => true,
+        Appending::AsOpened => files::opened(tid, fd).flags & libc::O_APPEND as u32 != 0,
+    };
+    if is_appended { files::size(tid, fd) } else { None }
+}
+
+/// All that was done: with one descriptor, or from one to another. Where the file ended before, if that is where it
+/// was written.
 pub fn ends(
     tid: u32,
     kind: CallKind,
     (arguments, words): (&[u64; 6], Words),
+    end: Option<u64>,
     result: Result<u64, i32>,
 ) -> Vec<End> {
-    let call = Described { tid, kind, arguments, words, result };
+    let call = Described { tid, kind, arguments, words, end, result };
     match kind {
         CallKind::CALL_SENDFILE => call.copied((1, 2), (0, usize::MAX)),
         CallKind::CALL_SPLICE | CallKind::CALL_COPY_RANGE => call.copied((0, 1), (2, 3)),
@@ -81,6 +134,7 @@ struct Described<'a> {
     kind: CallKind,
     arguments: &'a [u64; 6],
     words: Words,
+    end: Option<u64>,
     result: Result<u64, i32>,
 }
 
@@ -169,6 +223,7 @@ impl Described<'_> {
             end.bytes = self.pieces(self.arguments[1], end.calls, (8 * word, 7 * word), length);
         }
         end.place = match self.kind {
+            _ if self.end.is_some() => self.end.map_or(Place::Nowhere, Place::AtEnd),
             Call::CALL_PREAD | Call::CALL_PWRITE => Place::At(self.arguments[3]),
             // preadv2 and its like: -1 is the file's own position.
             Call::CALL_PREADV | Call::CALL_PWRITEV if self.arguments[3].cast_signed() >= 0 => {

@@ -4,15 +4,23 @@
 //! synchronised, for a process of the job may serve it.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
-use rustix::net::{AddressFamily, SocketAddrAny, getpeername, getsockname, sockopt};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, getpeername, getsockname, sockopt,
+};
 use weigh_schema::io::{FileId, Object};
 
+use crate::io::last_look::birth;
+use crate::io::unix_names;
 use crate::ptrace::calls::descriptor::{self, Name};
 
 /// How the kernel marks a path that leads nowhere any more.
 const DELETED: &str = " (deleted)";
+
+/// What is called so has a path, and the kernel does not say it in one piece.
+const TOO_LONG: &str = "(its path is longer than 4095 bytes)";
 
 /// What a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,27 +56,46 @@ pub fn referred(tid: u32, fd: i32) -> Result<Referred, Unknown> {
     }
     let name = Name::of("fd", tid, fd);
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::BTIME;
-    let stat = rustix::fs::statx(CWD, name.text(), flags, wanted).map_err(|error| match error {
+    let stat = rustix::fs::statx(CWD, name.text(), flags, WANTED).map_err(|error| match error {
         rustix::io::Errno::NOENT => Unknown::Nothing,
         _ => Unknown::Hidden,
     })?;
+    Ok(of_stat(&stat))
+}
+
+const WANTED: StatxFlags =
+    StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::NLINK).union(StatxFlags::BTIME);
+
+fn of_stat(stat: &Statx) -> Referred {
     let number = |major: u32, minor: u32| major << 20 | minor;
-    let is_born = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let seconds = stat.stx_btime.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
-    let born = seconds.wrapping_add(stat.stx_btime.tv_nsec.into());
     let object =
         Object::of_mode(stat.stx_mode.into(), number(stat.stx_rdev_major, stat.stx_rdev_minor));
-    Ok(Referred {
+    Referred {
         file: FileId {
             device: number(stat.stx_dev_major, stat.stx_dev_minor),
-            // Numbers of inodes are given again; two of the same number were not made at the same time.
-            generation: if is_born { born as u32 } else { 0 },
+            // Numbers of inodes are given again, perhaps within the tick that times are kept by: see `Counts::kept_apart`.
+            generation: birth(stat),
             inode: stat.stx_ino,
         },
         object,
         is_deleted: object == Object::Regular && stat.stx_nlink == 0,
-    })
+    }
+}
+
+/// What is behind a descriptor of weigh's own, and how many names it has.
+pub fn about(file: &OwnedFd) -> Option<(Referred, u32)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(file, c"", flags, WANTED).ok()?;
+    Some((of_stat(&stat), stat.stx_nlink))
+}
+
+/// How long a regular file is.
+pub fn size(tid: u32, fd: i32) -> Option<u64> {
+    let name = Name::of("fd", tid, fd);
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    let wanted = StatxFlags::TYPE | StatxFlags::SIZE;
+    let stat = rustix::fs::statx(CWD, name.text(), flags, wanted).ok()?;
+    (Object::of_mode(stat.stx_mode.into(), 0) == Object::Regular).then_some(stat.stx_size)
 }
 
 /// Where a descriptor's position is, and the flags that it was opened with.
@@ -113,7 +140,8 @@ pub fn name(pid: u32, tid: u32, fd: i32, referred: &Referred) -> String {
         }
         Object::Anonymous => "anonymous inode".to_string(),
         object => {
-            let path = descriptor::path(tid, fd).unwrap_or_default();
+            let too_long = || format!("{TOO_LONG} [{inode}]").into_bytes();
+            let path = descriptor::path(tid, fd).unwrap_or_else(too_long);
             let path = String::from_utf8_lossy(&path);
             match object {
                 Object::Regular => path.strip_suffix(DELETED).unwrap_or(&path).to_string(),
@@ -123,12 +151,28 @@ pub fn name(pid: u32, tid: u32, fd: i32, referred: &Referred) -> String {
     }
 }
 
+/// A Unix socket's name, if it has one.
+fn unix_name(address: SocketAddrAny) -> Option<String> {
+    let address = SocketAddrUnix::try_from(address).ok()?;
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match address.abstract_name() {
+        // It has none.
+        Some([]) => None,
+        Some(abstract_name) => Some(format!("@{}", name(abstract_name))),
+        None => address.path().map(|path| name(path.to_bytes())),
+    }
+}
+
 /// Who speaks with whom. For this the socket is weigh's too, for a moment; the thread is stopped
 /// meanwhile.
 fn addresses(pid: u32, fd: i32) -> Option<String> {
     let socket = descriptor::copy_of(pid, fd).ok()?;
     let protocol = match sockopt::socket_domain(&socket).ok()? {
-        AddressFamily::UNIX => return Some("unix socket".to_string()),
+        AddressFamily::UNIX => {
+            let local = getsockname(&socket).ok().and_then(unix_name);
+            let remote = getpeername(&socket).ok().flatten().and_then(unix_name);
+            return Some(unix_names(local, remote));
+        }
         AddressFamily::INET | AddressFamily::INET6 => sockopt::socket_protocol(&socket).ok()??,
         _ => return None,
     };

@@ -6,7 +6,7 @@ use weigh_schema::Counter;
 
 use super::Tracer;
 use crate::ptrace::job::Job;
-use crate::ptrace::sys;
+use crate::ptrace::sys::{self, LastCall};
 
 impl Tracer {
     /// A thread at its end, all its own counters still there; at the end of the last one of its
@@ -22,6 +22,7 @@ impl Tracer {
 
     fn looks_at_leaving(&mut self, job: &mut Job, tid: u32) {
         let Some(pid) = job.threads.get(&tid).map(|thread| thread.process) else { return };
+        self.leaves_last_call(job, tid, pid);
         let running = job.processes.get(&pid).map_or(0, |process| process.running);
         if let Some(calls) = self.calls.as_mut().filter(|_| running == 1) {
             calls.ends(job, pid, tid);
@@ -51,6 +52,23 @@ impl Tracer {
         }
         if !is_io_seen {
             job.hidden.insert(process.command.first().cloned().unwrap_or_default());
+        }
+    }
+
+    /// A thread that was killed in a call stops no more where it leaves that: what the call had done stands in its
+    /// registers.
+    fn leaves_last_call(&mut self, job: &mut Job, tid: u32, pid: u32) {
+        let is_inside = self.io.as_ref().is_some_and(|io| io.is_inside(tid))
+            || job.threads.get(&tid).is_some_and(|thread| thread.call.is_some());
+        if !is_inside {
+            return;
+        }
+        let Some(call) = sys::last_call(tid) else { return };
+        if let Some(io) = &mut self.io {
+            io.is_cut_off(tid, pid, call);
+        }
+        if let (Some(calls), LastCall::Made(result)) = (&mut self.calls, call) {
+            calls.leaves(job, tid, result);
         }
     }
 

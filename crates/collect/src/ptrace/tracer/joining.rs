@@ -15,6 +15,7 @@ use crate::ptrace::job::{Birth, Job};
 use crate::ptrace::refusal::{self, TraceError};
 use crate::ptrace::sys;
 use crate::signals::send_in_turn;
+use crate::spaces;
 
 impl Tracer {
     /// Begins to trace all threads of a process that runs. Those that they start meanwhile are told of by them.
@@ -53,9 +54,7 @@ impl Tracer {
             return;
         };
         let is_thread = event == libc::PTRACE_EVENT_CLONE && self.files.is_thread_of(parent, born);
-        let is_sharing = !is_thread
-            && event != libc::PTRACE_EVENT_FORK
-            && sys::share_memory(parent, born).unwrap_or(event == libc::PTRACE_EVENT_VFORK);
+        let is_sharing = !is_thread && is_sharing(job, parent, born, Some((tid, event)));
         let is_guarded = job.guard.is_set();
         if !is_guarded {
             self.resume(job, tid, 0);
@@ -188,7 +187,7 @@ impl Tracer {
         if status.tracer == Some(0) {
             return;
         }
-        let is_sharing = pid == tid && sys::share_memory(parent, tid).unwrap_or(false);
+        let is_sharing = pid == tid && is_sharing(job, parent, tid, None);
         self.placed_early.push(tid);
         self.place(job, tid, if pid == tid { parent } else { pid }, pid != tid, is_sharing);
     }
@@ -198,6 +197,22 @@ impl Tracer {
             self.place_by_own_word(job, tid);
         }
     }
+}
+
+/// Whether a new process uses its parent's memory: no event tells, for clone(2) with CLONE_VM and SIGCHLD is told of as
+/// a fork.
+fn is_sharing(job: &mut Job, parent: u32, born: u32, told: Option<(u32, c_int)>) -> bool {
+    // Where kcmp is forbidden, as in containers, the call itself tells.
+    let by_call = |tid| Some(sys::clone_flags(tid)? & libc::CLONE_VM as u64 != 0);
+    let known = spaces::share_memory(parent, born).or_else(|| by_call(told?.0));
+    if let Some(is_sharing) = known {
+        return is_sharing;
+    }
+    let is_vfork = told.is_some_and(|(_, event)| event == libc::PTRACE_EVENT_VFORK);
+    if !is_vfork && job.not_compared.is_none() {
+        job.not_compared = spaces::why_not_compared();
+    }
+    is_vfork
 }
 
 fn threads_of(pid: u32) -> impl Iterator<Item = u32> {

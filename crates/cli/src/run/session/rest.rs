@@ -1,0 +1,80 @@
+//! Weigh's own CPU time is nearly used up, by a limit that was meant for the job: nothing is measured any more, and the
+//! command is waited for.
+//!
+//! Reads signals and the command's end alone; emits what every value has to say of it.
+
+use std::collections::BTreeMap;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use weigh_collect::notice;
+use weigh_schema::event::CollectorStatus;
+use weigh_schema::quality::{Quality, Value};
+use weigh_schema::{Mechanism, metric};
+
+use super::Running;
+use crate::foreground::{take_signals, why_measuring_stopped};
+use crate::run::collectors::Findings;
+
+/// The metric that needs no measuring.
+const WALL: &str = "wall_seconds";
+
+/// What was known when measuring stopped, if it has.
+#[derive(Default)]
+pub struct Rest {
+    because: Option<String>,
+    pub findings: Findings,
+    pub statuses: Vec<CollectorStatus>,
+}
+
+impl Running {
+    /// Not while a limit ends the job: that is weigh's to do, and soon done. A filter of calls needs its tracer.
+    pub(super) fn may_rest(&self) -> bool {
+        self.main.status.is_none() && !self.enforcer.is_ending() && self.job.filter().is_none()
+    }
+
+    /// Lets go of the job, and waits for the command.
+    pub(super) fn rest(&mut self) -> anyhow::Result<()> {
+        let because = why_measuring_stopped();
+        notice!("{because}; the command goes on");
+        let at = self.begun.elapsed().as_secs_f64();
+        self.rest.because = Some(format!("{because}, {at:.1} s after the start"));
+        self.tick()?;
+        for other in self.others.drain(..) {
+            let status = other.collector.finish(&mut self.rest.findings, &mut self.recorder);
+            self.rest.statuses.push(status);
+        }
+        self.job.let_go();
+        weigh_collect::rusage::leave_orphans();
+        // A tracer waits for children no longer.
+        self.signals = take_signals(true)?.1;
+        while self.main.status.is_none() {
+            let signals = PollFd::new(&self.signals, PollFlags::IN);
+            let _ = poll(&mut [signals, PollFd::new(&self.main.pidfd, PollFlags::IN)], None);
+            while let Some(signal) = self.signals.receive() {
+                self.signal(signal);
+            }
+            self.reap()?;
+        }
+        Ok(())
+    }
+}
+
+impl Rest {
+    /// What the kernel side counts goes on by itself; all else was known until then.
+    pub fn qualify(&self, metrics: &mut BTreeMap<String, Value>) {
+        let Some(because) = &self.because else { return };
+        let until_then = |name: &str, value: &Value| {
+            name != WALL && metric(name).is_some() && value.source != Mechanism::Bpf
+        };
+        let cut = metrics.iter_mut().filter(|(name, value)| until_then(name, value));
+        for (_, value) in cut.filter(|(_, value)| value.value.is_some()) {
+            if value.quality == Quality::Exact {
+                value.quality = Quality::Estimated;
+            }
+            value.reason = Some(match value.reason.take() {
+                Some(before) => format!("{before}; {because}"),
+                None => because.clone(),
+            });
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Whether files have a name still, and which, when all is over: until then they may be renamed and deleted, by anybody.
+//!
+//! Reads the file system where a file was last known to be; where that leads elsewhere, asks for the file by its inode
+//! and generation, which takes root and a file system that can be asked so. Asks no file system that a process may
+//! serve, or that lies on another machine: it might not answer.
+
+use std::ffi::CString;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
+use rustix::io::Errno;
+use weigh_schema::io::FileId;
+
+use crate::procfs;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastLook {
+    /// Whether it has no name any more; none if nobody knows.
+    pub is_deleted: Option<bool>,
+    /// Its name, if that is another than it was.
+    pub name: Option<String>,
+}
+
+/// What the generation of a file's number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// The kernel's.
+    Kernel,
+    /// A mark of its birth, of who has no rights to ask for the kernel's.
+    Birth,
+}
+
+/// Looks for files.
+pub struct LastLooks {
+    generation: Generation,
+    /// Where file systems are mounted that may not answer.
+    silent: Vec<PathBuf>,
+}
+
+/// Types of file systems whose requests are answered by a process, or another machine.
+const SILENT: [&str; 10] =
+    ["fuse", "nfs", "cifs", "smb", "9p", "virtiofs", "ceph", "afs", "autofs", "lustre"];
+
+impl LastLooks {
+    /// Of files whose generations are these.
+    pub fn new(generation: Generation) -> LastLooks {
+        let table = procfs::read("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = procfs::parse_mountinfo(&table).into_iter();
+        let is_silent = |kind: &str| SILENT.iter().any(|silent| kind.starts_with(silent));
+        let silent = mounts.filter(|mount| is_silent(&mount.kind)).map(|mount| mount.point);
+        LastLooks { generation, silent: silent.collect() }
+    }
+
+    /// Looks for one by its last path.
+    pub fn look(&self, file: FileId, path: &str) -> LastLook {
+        let path = Path::new(path);
+        if !path.is_absolute() {
+            return LastLook::default();
+        }
+        let is_there = match self.open(path) {
+            Ok(found) => self.is_it(file, &found),
+            Err(Errno::NOENT | Errno::NOTDIR) => Some(false),
+            Err(_) => None,
+        };
+        match is_there {
+            Some(true) => LastLook { is_deleted: Some(false), name: None },
+            Some(false) if self.generation == Generation::Kernel => self.look_elsewhere(file, path),
+            _ => LastLook::default(),
+        }
+    }
+
+    /// Whether it lies where a file system may not answer.
+    fn is_silent(&self, path: &Path) -> bool {
+        self.silent.iter().any(|point| path.starts_with(point))
+    }
+
+    /// Refers to what is there now.
+    fn open(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
+            Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS) => {}
+            known => return known,
+        }
+        match self.is_silent(path) {
+            true => Err(Errno::AGAIN),
+            false => rustix::fs::open(path, flags, Mode::empty()),
+        }
+    }
+
+    /// Whether this is the file.
+    fn is_it(&self, file: FileId, found: &OwnedFd) -> Option<bool> {
+        let stat = about(found)?;
+        if stat.stx_ino != file.inode {
+            return Some(false);
+        }
+        // btrfs tells programs other numbers of devices than it has in the kernel: these are not compared.
+        match self.generation {
+            Generation::Kernel => {
+                match Handle::of(found).and_then(|handle| handle.generation(file.inode)) {
+                    Some(generation) => Some(generation == file.generation),
+                    None => Some(true),
+                }
+            }
+            Generation::Birth => (birth(&stat) == file.generation).then_some(true),
+        }
+    }
+
+    /// The file system itself is asked for the inode.
+    fn look_elsewhere(&self, file: FileId, path: &Path) -> LastLook {
+        let found = path.parent().filter(|folder| !self.is_silent(folder)).and_then(|folder| {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
+            let inode = about(&folder)?.stx_ino;
+            let handle = Handle::of(&folder)?.of_other(inode, file)?;
+            Some(handle.open(&folder))
+        });
+        match found {
+            Some(Ok(found)) => self.found(file, &found),
+            Some(Err(Errno::STALE)) => LastLook { is_deleted: Some(true), name: None },
+            _ => LastLook::default(),
+        }
+    }
+
+    fn found(&self, file: FileId, found: &OwnedFd) -> LastLook {
+        if about(found).is_some_and(|stat| stat.stx_nlink == 0) {
+            return LastLook { is_deleted: Some(true), name: None };
+        }
+        let link = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let name = std::fs::read_link(link).ok();
+        // The kernel may know it by its inode alone.
+        let leads_there = |name: &PathBuf| {
+            self.open(name).ok().and_then(|found| self.is_it(file, &found)) == Some(true)
+        };
+        let name = name.filter(leads_there).and_then(|name| name.to_str().map(str::to_string));
+        LastLook { is_deleted: Some(false), name }
+    }
+}
+
+fn about(file: &OwnedFd) -> Option<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let wanted = StatxFlags::INO | StatxFlags::NLINK | StatxFlags::BTIME;
+    statx(file, c"", flags, wanted).ok()
+}
+
+/// A mark of when a file was made: its nanoseconds since 1970, as far as they have room.
+pub fn birth(stat: &Statx) -> u32 {
+    if stat.stx_mask & StatxFlags::BTIME.bits() == 0 {
+        return 0;
+    }
+    let seconds = stat.stx_btime.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
+    seconds.wrapping_add(stat.stx_btime.tv_nsec.into()) as u32
+}
+
+const MOST_HANDLE_BYTES: usize = 128;
+
+/// By what a file system finds a file without its path.
+#[repr(C, align(4))]
+#[derive(Clone)]
+struct Handle {
+    bytes: u32,
+    kind: i32,
+    content: [u8; MOST_HANDLE_BYTES],
+}
+
+const _: () = assert!(offset_of!(Handle, content) == 8);
+
+impl Handle {
+    fn of(file: impl AsFd) -> Option<Handle> {
+        let mut handle =
+            Handle { bytes: MOST_HANDLE_BYTES as u32, kind: 0, content: [0; MOST_HANDLE_BYTES] };
+        let (nothing, mut mount) = (CString::default(), 0);
+        // SAFETY: the path ends with a NUL byte; the kernel writes no more than the given number of bytes behind the
+        // handle's head, and one number.
+        let failed = unsafe {
+            let fd = file.as_fd().as_raw_fd();
+            let to = (&raw mut handle).cast();
+            libc::name_to_handle_at(fd, nothing.as_ptr(), to, &raw mut mount, libc::AT_EMPTY_PATH)
+        };
+        (failed == 0).then_some(handle)
+    }
+
+    /// Where the inode and its generation stand in it. Each file system has a form of its own; of those where they
+    /// stand as in these (ext4 and others, XFS, btrfs) it is known that a file is found by them.
+    fn places(&self, inode: u64) -> Option<(std::ops::Range<usize>, usize)> {
+        let has = |place: &std::ops::Range<usize>| {
+            let inode = inode.to_ne_bytes();
+            self.content[place.clone()] == inode[..place.len()]
+                && inode[place.len()..] == [0; 8][place.len()..]
+        };
+        let (place, generation) = match (self.bytes, self.kind) {
+            (8, 1) => (0..4, 4),
+            (12, 0x81) => (0..8, 8),
+            (20, 0x4d) => (0..8, 16),
+            _ => return None,
+        };
+        has(&place).then_some((place, generation))
+    }
+
+    /// The generation of the inode that it is of.
+    fn generation(&self, inode: u64) -> Option<u32> {
+        let (_, at) = self.places(inode)?;
+        Some(u32::from_ne_bytes(self.content[at..at + 4].try_into().ok()?))
+    }
+
+    /// Of another file on the same file system. A generation of 0 stands for any.
+    fn of_other(&self, inode: u64, file: FileId) -> Option<Handle> {
+        let (place, at) = self.places(inode)?;
+        if file.generation == 0 || place.len() == 4 && file.inode > u32::MAX.into() {
+            return None;
+        }
+        let mut other = self.clone();
+        let length = place.len();
+        other.content[place].copy_from_slice(&file.inode.to_ne_bytes()[..length]);
+        other.content[at..at + 4].copy_from_slice(&file.generation.to_ne_bytes());
+        Some(other)
+    }
+
+    fn open(mut self, on: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+        // SAFETY: the kernel reads as many bytes as the handle says that it has; what it returns is a new descriptor.
+        unsafe {
+            let handle = (&raw mut self).cast();
+            let fd =
+                libc::open_by_handle_at(on.as_raw_fd(), handle, libc::O_PATH | libc::O_CLOEXEC);
+            match fd {
+                0.. => Ok(OwnedFd::from_raw_fd(fd)),
+                _ => {
+                    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    fn id(path: &Path) -> FileId {
+        let file = rustix::fs::open(path, OFlags::PATH, Mode::empty()).expect("it is there");
+        let stat = about(&file).expect("it is known");
+        let generation = birth(&stat);
+        FileId { device: 0, generation, inode: path.metadata().expect("it is there").ino() }
+    }
+
+    #[test]
+    fn a_file_is_there_by_its_name_as_long_as_that_leads_to_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let looks = LastLooks::new(Generation::Birth);
+        let path = folder.path().join("file");
+        std::fs::write(&path, "x").expect("written");
+        let (file, name) = (id(&path), path.display().to_string());
+        let there = LastLook { is_deleted: Some(false), name: None };
+        assert_eq!(looks.look(file, &name), there);
+        let other = FileId { inode: file.inode + 1, ..file };
+        assert_eq!(looks.look(other, &name), LastLook::default());
+        std::fs::remove_file(&path).expect("removed");
+        // Who has no rights does not know whether it has another name.
+        assert_eq!(looks.look(file, &name), LastLook::default());
+        assert_eq!(looks.look(file, "pipe:[7]"), LastLook::default());
+    }
+}

@@ -1,0 +1,428 @@
+#!/usr/bin/env python3
+"""What weigh must never do to a job, tried in bulk: kills at random moments, odd surroundings, disks that fill up.
+
+usage: torture.py WEIGH [--part kills|surroundings|disks|memory] [--way TEXT] [--number N] [--seed S] [--state FILE]
+
+WEIGH is the binary. The job is `careful` of tests/workloads, which checks the result of each of its own calls and
+exits with 7. Prints `ok NAME` or `FAIL NAME: why` for each way and part. Wants root: it works in a mount namespace
+with a /tmp and a /dev/shm of its own, and starts half of the runs as an ordinary user.
+
+kills          weigh gets SIGKILL at a random moment, N times a way. Counted: jobs that did not come to their end,
+               processes of weigh that are left, and files and settings that are left after the next run.
+surroundings   what a command can inherit or meet. The job's status and output must be those without weigh. With a
+               small N each surrounding is tried in some of the ways only, others with another seed.
+disks          a recording on a disk of N sizes from nothing on. The status must be the job's.
+memory         /dev/shm of 4 KiB (0 is no limit), 64 KiB, 1 MiB and 64 MiB fills at a random moment, N times in all.
+
+With --state kills and memory go on where the file says they ended, and end at N in all.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CAREFUL = HERE.parent / "workloads" / "bin" / "careful"
+NOBODY = 65534
+MARK = "WEIGH_TORTURE_MARK"
+HANGS_AFTER = 60
+ROUNDS = 6
+TASK_DELAYACCT = Path("/proc/sys/kernel/task_delayacct")
+# Standard error of a weigh that nobody reads, and of one whose reader has gone (see `inherited_pipes`).
+FULL_PIPE, DEAD_PIPE = 60, 61
+
+
+class Way:
+    """A verb with a mechanism, by root or an ordinary user."""
+
+    def __init__(self, name, options, user=None, mounts=False):
+        self.name, self.options, self.user, self.mounts = name, options, user, mounts
+
+    def command(self, weigh, folder, job):
+        options = [option.replace("@", str(folder)) for option in self.options]
+        return [weigh, *options, "--", *job]
+
+
+def all_ways():
+    run = lambda mechanism: ["run", "--mechanism", mechanism, "-o", "@/recording"]
+    io = lambda mechanism: ["io", "--mechanism", mechanism, "--json", "@/told.json"]
+    return [
+        Way("run-bpf", run("bpf") + ["--delays"]),
+        Way("run-ptrace", run("ptrace"), NOBODY),
+        Way("run-preload", run("preload"), NOBODY),
+        Way("run-poll", run("poll"), NOBODY),
+        Way("io-bpf", io("bpf")),
+        Way("io-ptrace", io("ptrace") + ["--no-seccomp"], NOBODY),
+        Way("io-preload", io("preload"), NOBODY),
+        Way("calls-bpf", ["calls", "--mechanism", "bpf", "--json", "@/told.json"]),
+        Way("calls-preload", ["calls", "--mechanism", "preload", "--json", "@/told.json"]),
+        Way("trace", ["trace", "-e", "sched:sched_process_exec", "-o", "@/events.jsonl"]),
+        Way("io-mount", ["io", "mount", "@/source", "@/mounted"], mounts=True),
+    ]
+
+
+# Name, what a shell does before it executes "$@".
+SURROUNDINGS = [
+    ("plain", ""),
+    ("CHLD ignored", "env --ignore-signal=CHLD"),
+    ("HUP, INT, QUIT ignored", "env --ignore-signal=HUP,INT,QUIT"),
+    ("all signals ignored", "env --ignore-signal"),
+    ("CHLD and TERM blocked", "env --block-signal=CHLD,TERM"),
+    ("all signals blocked", "env --block-signal"),
+    ("standard input closed", "<&-"),
+    ("standard output closed", ">&-"),
+    ("standard error closed", "2>&-"),
+    ("all three closed", "<&- >&- 2>&-"),
+    ("standard error full", "2>/dev/full"),
+    ("standard output full", ">/dev/full"),
+    ("nobody reads standard error", f"2>&{FULL_PIPE}"),
+    ("standard error's reader has gone", f"2>&{DEAD_PIPE}"),
+    ("files of 40 KiB at most", "ulimit -f 40;"),
+    ("no file of any size", "ulimit -f 0;"),
+    ("16 descriptors", "ulimit -n 16;"),
+    ("10 descriptors", "ulimit -Sn 10;"),
+    ("stack of 128 KiB", "ulimit -s 128;"),
+    ("5 seconds of CPU", "ulimit -t 5;"),
+    ("1 second of CPU, soft", "ulimit -St 1;"),
+    ("no locked memory", "ulimit -l 0;"),
+    ("no core", "ulimit -c 0;"),
+    ("no pending signals", "ulimit -i 0;"),
+    ("no HOME", "env -u HOME"),
+    ("HOME is not there", "HOME=/nowhere"),
+    ("no PATH", "PATH="),
+    ("no environment", "env -i"),
+    ("TMPDIR is not there", "TMPDIR=/nowhere"),
+    ("TMPDIR is a file", "TMPDIR=/etc/passwd"),
+    ("2,000 variables", "env $(for i in $(seq 2000); do echo V$i=0123456789; done)"),
+    ("odd language", "LC_ALL=tlh LANG=\\\\"),
+    ("umask 0777", "umask 0777;"),
+    ("lowest priority", "nice -n 19"),
+    ("idle scheduling", "chrt --idle 0"),
+    ("in a deleted folder", 'mkdir gone; cd gone; rmdir "$PWD";'),
+    ("a session of its own", "setsid --wait"),
+    ("one CPU", "taskset -c 0"),
+    ("no new privileges", "setpriv --no-new-privs"),
+    ("killed first when memory is short", "choom -n 1000 --"),
+]
+# Where a mechanism that was asked for by name, or any recording, is impossible: weigh may say so before the command
+# has begun.
+MAY_REFUSE = {"umask 0777", "no file of any size", "16 descriptors", "no new privileges"}
+SHARED_MEMORY = ["4k", "64k", "1m", "64m"]
+
+
+class Tried:
+    """Runs of one way in a folder of their own."""
+
+    def __init__(self, weigh, way):
+        self.weigh, self.way = weigh, way
+        self.folder = Path("/tmp") / way.name
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for name in ("", "home", "tmp", "source", "mounted"):
+            (self.folder / name).mkdir()
+            (self.folder / name).chmod(0o777)
+        self.mark = f"{way.name}-{os.getpid()}"
+
+    def environment(self):
+        return {
+            "PATH": os.environ["PATH"], "HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp"),
+            "XDG_STATE_HOME": str(self.folder / "home"), "LANG": "C.UTF-8", MARK: self.mark,
+        }
+
+    def job(self, rounds, measured):
+        """Its file lies in the mount where weigh serves one."""
+        place = "mounted" if self.way.mounts and measured else "tmp"
+        return ["/tmp/careful", str(rounds), str(self.folder / place / "careful.data")]
+
+    def start(self, command, prelude=""):
+        """Starts a command; what its standard output gets goes to a file."""
+        self.out = self.folder / "out"
+        with open(self.out, "wb") as out, open(self.folder / "err", "wb") as err:
+            user = {"user": self.way.user, "group": self.way.user, "extra_groups": []} if self.way.user else {}
+            # Spaces apart what is a word; assignments and redirections are the shell's.
+            shell = ["bash", "-c", script(prelude), "bash", *command]
+            return subprocess.Popen(shell, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder / "tmp",
+                                    env=self.environment(), pass_fds=(FULL_PIPE, DEAD_PIPE), **user)
+
+    def said(self):
+        return re.sub(r"begun \d+", "begun", self.out.read_text(errors="replace"))
+
+    def ended(self, process):
+        """Its status, or None where it hangs."""
+        try:
+            return process.wait(HANGS_AFTER)
+        except subprocess.TimeoutExpired:
+            self.end_all()
+            process.kill()
+            process.wait()
+            return None
+
+    def clear(self):
+        for name in ("recording", "told.json", "events.jsonl"):
+            path = self.folder / name
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def marked(self):
+        """PIDs of all that carry the mark, with what they are."""
+        found = {}
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit():
+                try:
+                    if f"{MARK}={self.mark}".encode() in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                        words = Path(entry.path, "cmdline").read_bytes().split(b"\0")
+                        found[int(entry.name)] = b" ".join(words[:4]).decode(errors="replace")
+                except OSError:
+                    pass
+        return found
+
+    def end_all(self):
+        for pid in self.marked():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def unmount(self):
+        if self.way.mounts:
+            subprocess.run(["umount", "-l", self.folder / "mounted"], stderr=subprocess.DEVNULL)
+
+    def litter(self):
+        """What lies in the folders for temporary files."""
+        own = self.folder / "tmp"
+        left = [str(path.relative_to(own)) for path in own.rglob("*") if path.name != "careful.data"]
+        return left + [f"/dev/shm/{name}" for name in os.listdir("/dev/shm")]
+
+
+def script(prelude):
+    """A prelude that ends with `;` is commands; others stand before or behind what is executed."""
+    if prelude.endswith(";"):
+        return f'{prelude} exec "$@"'
+    if re.match(r"[0-9]*[<>]", prelude):
+        return f'exec "$@" {prelude}'
+    if re.match(r"\w+=", prelude):
+        return f'{prelude} exec "$@"'
+    return f'exec {prelude} "$@"'
+
+
+def inherited_pipes():
+    """Puts the write ends of a pipe that is full and of one whose reader has gone where runs inherit them."""
+    full_reader, full = os.pipe()
+    os.set_blocking(full, False)
+    try:
+        while True:
+            os.write(full, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(full, True)
+    dead_reader, dead = os.pipe()
+    os.close(dead_reader)
+    os.dup2(full, FULL_PIPE)
+    os.dup2(dead, DEAD_PIPE)
+    return full_reader
+
+
+def report(name, faults):
+    print(f"FAIL  {name}: {'; '.join(faults)}" if faults else f"ok    {name}", flush=True)
+    return not faults
+
+
+def wait_for_end_of_jobs(tried):
+    """Waits until no process of the job lives; what of weigh's lives then."""
+    until = time.monotonic() + HANGS_AFTER
+    while time.monotonic() < until:
+        alive = tried.marked()
+        if not any("careful" in words and "weigh" not in words.split()[0] for words in alive.values()):
+            break
+        time.sleep(0.01)
+    # What is to end by itself gets its moment.
+    for _ in range(200):
+        alive = tried.marked()
+        if not alive:
+            return {}
+        time.sleep(0.01)
+    return alive
+
+
+class State:
+    """How far a long run has come, by part and way."""
+
+    def __init__(self, path):
+        self.path = path and Path(path)
+        self.all = json.loads(self.path.read_text()) if self.path and self.path.exists() else {}
+
+    def of(self, name):
+        return self.all.setdefault(name, {"done": 0, "harmed": [], "left": []})
+
+    def save(self):
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(json.dumps(self.all, indent=1))
+
+
+def kills(weigh, way, number, chance, state):
+    tried = Tried(weigh, way)
+    so_far = state.of(f"kills {way.name}")
+    command = lambda: way.command(weigh, tried.folder, tried.job(ROUNDS, True))
+    delays = TASK_DELAYACCT.read_text() if TASK_DELAYACCT.exists() else None
+    began = time.monotonic()
+    whole = tried.ended(tried.start(command()))
+    length = time.monotonic() - began
+    if whole != 7:
+        return report(f"kills {way.name}", [f"undisturbed it ended with {whole}: {(tried.folder / 'err').read_text()[-300:]}"])
+    harmed, left = so_far["harmed"], so_far["left"]
+    while so_far["done"] < number:
+        tried.clear()
+        tried.unmount()
+        process = tried.start(command())
+        moment = chance.uniform(0, length * 1.1)
+        time.sleep(moment)
+        process.kill()
+        process.wait()
+        alive = wait_for_end_of_jobs(tried)
+        said = tried.said()
+        # Who uses a mount whose server is gone gets an error, and nothing else.
+        if "begun" in said and "whole" not in said and not way.mounts:
+            harmed.append(f"killed after {moment:.3f} s: {(tried.folder / 'err').read_text()[-200:]}")
+        left += alive.values()
+        tried.end_all()
+        so_far["done"] += 1
+        state.save()
+    tried.clear()
+    tried.unmount()
+    again = tried.ended(tried.start(command()))
+    litter = tried.litter()
+    faults = []
+    if harmed:
+        faults.append(f"{len(harmed)} of {number} jobs harmed, first {harmed[0]}")
+    if left:
+        faults.append(f"{len(left)} processes left of {number} kills, first {left[0]}")
+    if again != 7:
+        faults.append(f"the run after ended with {again}")
+    if litter:
+        faults.append(f"{len(litter)} files left after the next run, first {litter[0]}")
+    if delays is not None and TASK_DELAYACCT.read_text() != delays:
+        faults.append("kernel.task_delayacct is not as it was")
+        TASK_DELAYACCT.write_text(delays)
+    return report(f"kills {way.name}, {so_far['done']}", faults)
+
+
+def surrounded(weigh, ways, which, prelude):
+    faults = []
+    for way in ways:
+        tried = Tried(weigh, way)
+        expected = tried.ended(tried.start(tried.job(1, False), prelude)), tried.said()
+        measured = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True)), prelude))
+        tried.unmount()
+        found = measured, tried.said()
+        begun = "begun" in found[1]
+        if found != expected and not (which in MAY_REFUSE and measured == 125 and not begun):
+            told = (tried.folder / "err").read_text(errors="replace")[-200:].strip()
+            hangs = "hangs" if measured is None else f"status {found[0]} for {expected[0]}"
+            faults.append(f"{way.name}: {hangs}, said {found[1]!r} for {expected[1]!r} ({told!r})")
+        tried.end_all()
+    return report(f"surroundings {which}", faults)
+
+
+def surroundings(weigh, ways, number, chance):
+    a_time = min(len(ways), max(2, number // 10))
+    first, good = chance.randrange(len(ways)), True
+    for at, (which, prelude) in enumerate(SURROUNDINGS):
+        chosen = [ways[(first + at * a_time + i) % len(ways)] for i in range(a_time)]
+        good &= surrounded(weigh, chosen, which, prelude)
+    return good
+
+
+def disks(weigh, way, number):
+    """A recording on a disk that is too small for it, from nothing on: the status is the job's."""
+    tried = Tried(weigh, way)
+    disk, faults = tried.folder / "disk", []
+    disk.mkdir()
+    for size in range(1, number + 1):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4096 * size},mode=1777", "none", disk], check=True)
+        way.options = [option.replace("@/", "@/disk/") if "@/disk" not in option else option for option in way.options]
+        status = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True))))
+        said, told = tried.said(), (tried.folder / "err").read_text(errors="replace")
+        # A recording that cannot be begun is a reason not to begin the command.
+        if status != 7 and not (status == 125 and "begun" not in said and told):
+            faults.append(f"{4 * size} KiB: status {status}, {told[-200:]!r}")
+        subprocess.run(["umount", "-l", disk], check=True)
+    return report(f"disks {way.name}, {number} sizes", faults)
+
+
+def memory(weigh, way, number, chance, state):
+    """Shared memory that somebody else fills. The job must not notice."""
+    tried, so_far = Tried(weigh, way), state.of(f"memory {way.name}")
+    while so_far["done"] < number:
+        size = SHARED_MEMORY[so_far["done"] % len(SHARED_MEMORY)]
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=1777", "none", "/dev/shm"], check=True)
+        process = tried.start(way.command(weigh, tried.folder, tried.job(ROUNDS, True)))
+        time.sleep(chance.uniform(0, 0.5))
+        subprocess.run(["dd", "if=/dev/zero", "of=/dev/shm/full", "bs=4k"], stderr=subprocess.DEVNULL)
+        status = tried.ended(process)
+        if status != 7 or "whole" not in tried.said():
+            told = (tried.folder / "err").read_text(errors="replace")[-200:]
+            so_far["harmed"].append(f"/dev/shm of {size}: status {status}, {told!r}")
+        tried.clear()
+        subprocess.run(["umount", "-l", "/dev/shm"], check=True)
+        so_far["done"] += 1
+        state.save()
+    harmed = so_far["harmed"]
+    faults = [f"{len(harmed)} of {number} jobs harmed, first {harmed[0]}"] if harmed else []
+    return report(f"memory {way.name}, {so_far['done']}", faults)
+
+
+def apart(weigh):
+    """Goes on in a mount namespace of its own, with what ordinary users need in /tmp."""
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    program, careful = Path(weigh).read_bytes(), CAREFUL.read_bytes()
+    for place in ("/tmp", "/dev/shm"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", place], check=True)
+    for name, content in (("weigh", program), ("careful", careful)):
+        path = Path("/tmp") / name
+        path.write_bytes(content)
+        path.chmod(0o755)
+    os.chdir("/tmp")
+    return "/tmp/weigh"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("weigh")
+    parser.add_argument("--part", choices=["kills", "surroundings", "disks", "memory"])
+    parser.add_argument("--way", default="")
+    parser.add_argument("--number", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--state", type=os.path.abspath)
+    given = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("torture.py: this wants root, for a mount namespace of its own and for other users")
+    if os.environ.get("WEIGH_TORTURE_APART") != "1":
+        os.environ["WEIGH_TORTURE_APART"] = "1"
+        os.execvp("unshare", ["unshare", "-m", sys.executable, *sys.argv])
+    weigh = apart(os.path.abspath(given.weigh))
+    pipe = inherited_pipes()
+    ways = [way for way in all_ways() if given.way in way.name]
+    if not ways:
+        sys.exit(f"torture.py: no way has '{given.way}' in its name: {', '.join(way.name for way in all_ways())}")
+    chance, state, good = random.Random(given.seed), State(given.state), True
+    wanted = lambda part: given.part in (None, part)
+    for way in ways:
+        if wanted("kills"):
+            good &= kills(weigh, way, given.number, chance, state)
+        if wanted("memory") and "preload" in way.name:
+            good &= memory(weigh, way, given.number, chance, state)
+        if wanted("disks") and not way.mounts:
+            good &= disks(weigh, way, given.number)
+    if wanted("surroundings"):
+        good &= surroundings(weigh, ways, given.number, chance)
+    os.close(pipe)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
