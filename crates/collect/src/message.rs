@@ -290,11 +290,18 @@ impl Queue {
         };
         let mut state = self.lock();
         let (mut steps, mut until) = (state.steps, Instant::now() + patience);
+        let mut left_unread = unread();
         while !is_so(&state) && state.stuck_at[which] != Some(state.steps) {
             if matches!(wait, Wait::End(_)) && state.steps != steps {
                 (steps, until) = (state.steps, Instant::now() + patience);
             }
             let left = until.saturating_duration_since(Instant::now());
+            let is_read = left.is_zero() && matches!(wait, Wait::End(_)) && unread() != left_unread;
+            if is_read {
+                // A pipe may take the next piece only when a whole page of it was read.
+                (left_unread, until) = (unread(), Instant::now() + patience);
+                continue;
+            }
             if left.is_zero() {
                 state.stuck_at[which] = Some(state.steps);
                 break;
@@ -304,6 +311,11 @@ impl Queue {
         }
         state
     }
+}
+
+/// Bytes in a pipe that nobody has read yet.
+fn unread() -> Option<u64> {
+    rustix::io::ioctl_fionread(std::io::stderr()).ok()
 }
 
 /// Whole lines, as many as a pipe takes at once.
