@@ -12,11 +12,16 @@ export type MetricName =
   | "cpu_cycles_total"
   | "cpu_cache_misses_total"
   | "memory_peak_bytes"
+  | "memory_peak_anonymous_bytes"
+  | "memory_peak_shared_bytes"
+  | "memory_peak_file_bytes"
+  | "memory_peak_hugetlb_bytes"
   | "memory_peak_rss_sum_bytes"
   | "memory_peak_process_rss_bytes"
   | "memory_peak_cgroup_bytes"
   | "memory_peak_virtual_bytes"
   | "memory_peak_swap_bytes"
+  | "oom_kills_total"
   | "io_read_bytes_total"
   | "io_written_bytes_total"
   | "io_read_calls_total"
@@ -27,6 +32,7 @@ export type MetricName =
   | "storage_written_bytes_total"
   | "files_opened_total"
   | "disk_footprint_peak_bytes"
+  | "disk_growth_peak_bytes"
   | "disk_files_peak"
   | "net_sent_bytes_total"
   | "net_received_bytes_total"
@@ -40,6 +46,10 @@ export type MetricName =
   | "page_faults_minor_total"
   | "page_faults_major_total"
   | "delay_cpu_seconds"
+  | "delay_cpu_throttled_seconds"
+  | "delay_cpu_own_seconds"
+  | "delay_cpu_others_seconds"
+  | "delay_cpu_stolen_seconds"
   | "delay_block_seconds"
   | "delay_reclaim_seconds"
   | "delay_swapin_seconds"
@@ -287,6 +297,8 @@ export interface LimitOutcome {
   enforced_by: string;
   exceeded: boolean;
   observed: number | null;
+  overshoot?: string | null;
+  overshoot_at_most?: number | null;
   at_seconds: number | null;
   offender?: Offender | null;
 }

@@ -31,7 +31,7 @@ fn what_was_not_seen_stands_at_the_head() {
     for line in [
         "# not seen: bytes and calls, all together, are estimated",
         "# not seen: mapped unavailable: no call tells of it",
-        "# not seen: two lines",
+        "# not seen: two\\nlines",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
