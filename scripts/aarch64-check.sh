@@ -2,10 +2,13 @@
 # Whether the BPF programs are right for aarch64, too, as far as a compiler sees without that machine's headers:
 # what they know of its registers and calls. The rest is for tests/vm/aarch64.sh. Wants the headers that a build
 # of the crate weigh-collect has derived, and prints what clang says of errors.
+#
+# usage: aarch64-check.sh [PROFILE]    the build whose headers are taken; default: debug
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../crates/collect"
 target=${CARGO_TARGET_DIR:-$PWD/../../target}
-newest() { find "$target"/debug/build -path "$1" -printf '%T@ %h\n' | sort -n | tail -n 1 | cut -d' ' -f2-; }
+profile=${1:-debug}
+newest() { find "$target/$profile/build" -path "$1" -printf '%T@ %h\n' | sort -n | tail -n 1 | cut -d' ' -f2-; }
 derived=$(newest '*/weigh-collect-*/out/counters.h')
 libbpf=$(newest '*/libbpf-sys-*/out/include/bpf/bpf_helpers.h')
 [[ -n $derived && -n $libbpf ]] || { echo "weigh-collect has not been built in $target"; exit 1; }

@@ -1,6 +1,5 @@
 #!/bin/bash
-# All tests, one layer after the other; but the release build is made beside the other builds, for none
-# of them keeps all processors busy, and fuzzing takes the time that others leave. Every layer runs even
+# All tests, one layer after the other; but fuzzing takes the time that others leave. Every layer runs even
 # if one before it failed. What each says goes to target/test-logs/ and is shown if it fails. Ends with
 # `N passed, N failed`, and with status 1 if anything failed.
 #
@@ -10,8 +9,7 @@
 #
 # usage: test.sh [LAYER...]    only these layers; `test.sh list` names them
 #
-# The tests are built in the dev profile, which checks arithmetic; what is run besides them, in a
-# browser, as another user and in the virtual machine, is the release build that users have.
+# All is built once, in the profile `tested`: as users have it, but with arithmetic checked and less of the optimiser.
 set -uo pipefail
 # What a script's background or nohup has ignored stays ignored for all that is started from there; bash cannot undo it.
 [[ -n ${WEIGH_TESTS_SIGNALS:-} ]] || WEIGH_TESTS_SIGNALS=default exec env --default-signal bash "${BASH_SOURCE[0]}" "$@"
@@ -19,17 +17,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$HOME/.cargo/bin:$PATH"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 export CARGO_TERM_COLOR=never NO_COLOR=1
-# Nobody debugs what a continuous integration builds, and debug information takes time; so does what the
-# optimiser does over all crates at the end, 116 s of CPU time for 50 ns less of a record of `weigh trace`,
-# and what is kept for the next build of the same crate, which there is none of.
-[[ -z ${CI:-} ]] || export CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_RELEASE_LTO=false CARGO_INCREMENTAL=0
-weigh=$CARGO_TARGET_DIR/release/weigh
+# There is no next build of the same crate there that something could be kept for.
+[[ -z ${CI:-} ]] || export CARGO_INCREMENTAL=0
+profile=tested
+weigh=$CARGO_TARGET_DIR/$profile/weigh
 logs=$CARGO_TARGET_DIR/test-logs
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$logs"
 
-passed=0 failed=0 unsteady=0
+passed=0 failed=0 unsteady=0 as_root=()
 only=("$@")
 # More that fail at once are no chance.
 most_again=8
@@ -37,6 +34,7 @@ most_again=8
 # Most tests of the binary need root: they are run by sudo if need be, but nothing is built by it.
 if ((EUID)) && [[ ${only[*]} != list ]]; then
 	if sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo -v; }; then
+		as_root=(sudo -E)
 		export "CARGO_TARGET_$(uname -m | tr '[:lower:]' '[:upper:]')_UNKNOWN_LINUX_GNU_RUNNER=sudo -E env --default-signal PATH=$PATH"
 	else
 		echo "neither root nor sudo: tests that need root are left out"
@@ -168,9 +166,9 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_terminal|io_traced|mechanisms|mount|calls_accuracy|trace_agent|trace_clients|trace_end|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
+	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_terminal|io_traced|io_places|mechanisms|messages|mount|surroundings|calls_accuracy|trace_agent|trace_clients|trace_ctl|trace_end|trace_into|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
-	mapfile -t all < <(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
+	mapfile -t all < <(cargo test --profile "$profile" --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
 	mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$elsewhere")
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
@@ -214,23 +212,21 @@ vm() {
 	return $status
 }
 
-beside build cargo build --release --locked -p weigh
 layer format command cargo fmt --all --check
-layer lint command cargo clippy --locked --workspace --all-targets -- -D warnings
+layer lint command cargo clippy --profile "$profile" --locked --workspace --all-targets -- -D warnings
 layer deny command target/tools/bin/cargo-deny --locked check bans licenses sources
 layer page command bash -c 'cd dashboard && npm run --silent check'
 layer workloads command make -C tests/workloads
-layer compile command cargo test --locked --workspace --no-run
-layer aarch64 command scripts/aarch64-check.sh
-ended build command
+layer compile command cargo test --profile "$profile" --locked --workspace --no-run
+layer aarch64 command scripts/aarch64-check.sh "$profile"
 beside fuzz chrt --idle 0 scripts/fuzz.sh smoke
-# One that takes long, and one processor; and one that only the build that users have is quick enough for.
+# One that takes long, and one processor; and one that others would keep from being quick enough.
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
-layer rust cargo cargo_tests "--skip $hard --skip $outrun" cargo test --locked --workspace --no-fail-fast
-layer outrun cargo cargo_tests "$outrun" env WEIGH_BIN="$weigh" cargo test --locked --workspace --test limits
-beside hard_cases cargo_tests "$hard" cargo test --locked --workspace --test hard_cases
+layer rust cargo cargo_tests "--skip $hard --skip $outrun" cargo test --profile "$profile" --locked --workspace --no-fail-fast
+layer outrun cargo cargo_tests "$outrun" cargo test --profile "$profile" --locked --workspace --test limits
+beside hard_cases cargo_tests "$hard" cargo test --profile "$profile" --locked --workspace --test hard_cases
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-layer torture lines tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-10}"
+layer torture lines "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-10}"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 ended hard_cases cargo
