@@ -540,7 +540,9 @@ fn what_a_big_program_starts_is_as_small_as_it_is() {
         };
         for metric in ["memory_peak_process_rss_bytes", "memory_peak_virtual_bytes"] {
             let large = sizes(metric);
-            measured.check(large.len() == 1, || format!("{by}, {how}: {metric} {large:?}"));
+            // Looks may come too late for the big program itself.
+            let is_right = large.len() == 1 || by == "poll" && large.is_empty();
+            measured.check(is_right, || format!("{by}, {how}: {metric} {large:?}"));
         }
     }
 }

@@ -15,6 +15,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::signals::hold_for_reader;
+
 /// `MADV_POPULATE_WRITE`, Linux 5.14: fails where a touch would be a SIGBUS.
 const POPULATE_WRITE: i32 = 23;
 
@@ -49,7 +51,7 @@ pub struct SharedMap {
 impl SharedMap {
     /// Maps a file of that many bytes.
     pub fn new(file: File, bytes: usize) -> io::Result<SharedMap> {
-        BEFORE.get_or_init(catch_faults);
+        has_handler();
         let free = |span: &&Span| {
             span.from.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
@@ -120,6 +122,11 @@ impl Drop for SharedMap {
     }
 }
 
+/// Whether the signal has a handler: from the first call on, unless weigh was started with it ignored.
+pub(crate) fn has_handler() -> bool {
+    BEFORE.get_or_init(catch_faults).is_some()
+}
+
 /// Takes the signal, unless it is ignored: the job is to have that from weigh as weigh had it.
 fn catch_faults() -> Option<libc::sigaction> {
     // SAFETY: zeros are a valid `sigaction`; both calls get pointers to live structures, and the handler calls
@@ -143,6 +150,10 @@ extern "C" fn on_fault(signal: i32, about: *mut libc::siginfo_t, context: *mut l
     // SAFETY: the kernel gives a handler with SA_SIGINFO a valid structure; of a fault it has the address.
     let (code, at) = unsafe { ((*about).si_code, (*about).si_addr() as usize) };
     if code == libc::BUS_ADRERR && put_zeros(at) {
+        return;
+    }
+    // SAFETY: what the kernel gave, and it is read no more if it is kept.
+    if code <= 0 && unsafe { hold_for_reader(signal, about) } {
         return;
     }
     match BEFORE.get().and_then(Option::as_ref) {

@@ -5,11 +5,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::inherited::{self, LAST_SIGNAL};
+use crate::shared_map;
 
 /// Signals by which a shell's job control stops and continues, and such that nobody can take.
 const NOT_TAKEN: [i32; 6] =
@@ -24,10 +25,14 @@ const HANDED_ON: i32 = -1000;
 const BY_OWN_TIMER: i32 = -2;
 
 /// The signals that weigh takes for itself while a command runs: all that can be. Two that the C library keeps for
-/// itself cannot be named to it, and are left out there.
+/// itself cannot be named to it, and are left out there. So is SIGBUS where it has a handler, which keeps what
+/// processes send for [`SignalReader::receive`]: a fault that is blocked ends weigh.
 pub fn taken(hears_of_children: bool) -> Vec<i32> {
-    let is_left =
-        |signal: &i32| NOT_TAKEN.contains(signal) || *signal == libc::SIGCHLD && !hears_of_children;
+    let is_left = |signal: &i32| match *signal {
+        libc::SIGCHLD => !hears_of_children,
+        libc::SIGBUS => shared_map::has_handler(),
+        signal => NOT_TAKEN.contains(&signal),
+    };
     (1..=LAST_SIGNAL).filter(|signal| !is_left(signal)).collect()
 }
 
@@ -140,6 +145,79 @@ pub(crate) unsafe fn hand_to_reader(signal: i32, info: *mut libc::siginfo_t) {
     }
 }
 
+/// A signal that a process has sent and that came to a handler. As of blocked ones, there is one at most.
+struct Held {
+    is_taken: AtomicBool,
+    is_whole: AtomicBool,
+    signal: AtomicI32,
+    code: AtomicI32,
+    sender: AtomicU32,
+    user: AtomicU32,
+    value: AtomicU64,
+}
+
+static HELD: Held = Held {
+    is_taken: AtomicBool::new(false),
+    is_whole: AtomicBool::new(false),
+    signal: AtomicI32::new(0),
+    code: AtomicI32::new(0),
+    sender: AtomicU32::new(0),
+    user: AtomicU32::new(0),
+    value: AtomicU64::new(0),
+};
+
+impl Held {
+    fn put(&self, received: Received) {
+        if self.is_taken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.signal.store(received.signal, Ordering::Relaxed);
+        self.code.store(received.code, Ordering::Relaxed);
+        self.sender.store(received.sender, Ordering::Relaxed);
+        self.user.store(received.user, Ordering::Relaxed);
+        self.value.store(received.value, Ordering::Relaxed);
+        self.is_whole.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<Received> {
+        if !self.is_whole.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        let received = Received {
+            signal: self.signal.load(Ordering::Relaxed),
+            code: self.code.load(Ordering::Relaxed),
+            sender: self.sender.load(Ordering::Relaxed),
+            user: self.user.load(Ordering::Relaxed),
+            value: self.value.load(Ordering::Relaxed),
+        };
+        self.is_taken.store(false, Ordering::Release);
+        Some(received)
+    }
+}
+
+/// Keeps a signal that a process has sent for the reader, whose wait it ends; in a signal's handler. Whether there is
+/// a reader.
+///
+/// # Safety
+/// `info` is what the kernel gave the handler, which reads it no more.
+pub(crate) unsafe fn hold_for_reader(signal: i32, info: *mut libc::siginfo_t) -> bool {
+    let reader = READER.load(Ordering::Acquire);
+    // SAFETY: the caller vouches for it; gettid may be called in a handler.
+    unsafe {
+        if reader != libc::gettid() {
+            if reader != 0 {
+                hand_to_reader(signal, info);
+            }
+            return reader != 0;
+        }
+        let info = &*info.cast::<QueuedInfo>();
+        let code = if info.code == HANDED_ON { libc::SI_USER } else { info.code };
+        let (sender, user) = (info.sender, info.user);
+        HELD.put(Received { signal, code, sender, user, value: info.value });
+    }
+    true
+}
+
 /// Blocked signals, as a descriptor.
 pub struct SignalReader(File);
 
@@ -167,8 +245,8 @@ impl SignalReader {
     pub fn receive(&mut self) -> Option<Received> {
         const SIZE: usize = std::mem::size_of::<libc::signalfd_siginfo>();
         let mut record = [0u8; SIZE];
-        if self.0.read(&mut record).ok()? != SIZE {
-            return None;
+        if self.0.read(&mut record).ok() != Some(SIZE) {
+            return HELD.take();
         }
         // SAFETY: the record has the size of the structure, which is plain data without padding
         // requirements beyond what read_unaligned takes care of.

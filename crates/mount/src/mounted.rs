@@ -170,9 +170,11 @@ impl Mounted {
     /// The end. If it is not over it is left as it is: its end would wait for those who have something of it.
     pub fn finish(mut self) -> Result<(), MountError> {
         match self.session.take() {
-            Some(session) if session.guard.is_finished() => {
-                session.join().map_err(MountError::Ended)
-            }
+            Some(session) if session.guard.is_finished() => match session.join() {
+                // So the kernel may say what is ENODEV else: nobody has it any more.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+                ended => ended.map_err(MountError::Ended),
+            },
             session => {
                 std::mem::forget(session);
                 Ok(())

@@ -14,7 +14,7 @@ use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS, Subsystem};
 
 use super::KernelCalls;
 use super::choosing::{
-    ALWAYS, INTERRUPTS, JOIN, LOOK, OWN, PAGES, WITHOUT_INTERRUPTS, owners, root_of,
+    ALWAYS, INTERRUPTS, JOIN, LOOK, OWN, PAGES, UNDER_WAY, WITHOUT_INTERRUPTS, owners, root_of,
 };
 use super::functions::let_go;
 use crate::job::{JobError, bpf};
@@ -197,7 +197,10 @@ fn is_needed(program: &str) -> bool {
 
 /// The parts that a program is attached for, as bits; none if it is not, or was not loaded.
 fn parts_of(program: &ProgramMut<'_>, name: &str) -> u64 {
-    if !program.autoload() || [JOIN, LOOK, PAGES].contains(&name) || name.starts_with(OWN) {
+    if !program.autoload()
+        || [JOIN, LOOK, PAGES, UNDER_WAY].contains(&name)
+        || name.starts_with(OWN)
+    {
         return 0;
     }
     let anything = owners(name).any(|of| matches!(of, "member" | "call"));

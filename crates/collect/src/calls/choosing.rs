@@ -28,6 +28,7 @@ pub(super) const MANY: &str = "_many";
 pub(super) const JOIN: &str = "member__join";
 pub(super) const LOOK: &str = "member__look";
 pub(super) const PAGES: &str = "member__pages";
+pub(super) const UNDER_WAY: &str = "member__under_way";
 
 /// Tracepoints of file systems that most kernels have as modules: where they are not loaded, no file
 /// is on them.
