@@ -6,6 +6,7 @@
 mod conclusion;
 mod limits;
 mod moments;
+mod page_looks;
 mod rest;
 
 use std::collections::HashSet;
@@ -18,14 +19,14 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
-use weigh_account::{Crossed, LimitWatch};
+use weigh_account::LimitWatch;
 use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::io::FollowIo;
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, With, spawn_with};
 use weigh_collect::{message, notice};
 use weigh_keep::{Entry, RecordingWriter};
-use weigh_schema::event::{Event, JobReading, SharedMemoryReading};
+use weigh_schema::event::{Event, JobReading};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::quality::Quality;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
@@ -38,7 +39,7 @@ use super::cpu_wait::CpuWait;
 use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
-use super::looks::{self, Looks};
+use super::looks::Looks;
 use super::oom::OomKills;
 use super::opened::Opened;
 use super::outcome::Conclusion;
@@ -434,58 +435,6 @@ impl Running {
         let job_control = JOB_CONTROL.map(Some).contains(&by);
         if job_control && !self.enforcer.is_holding() {
             signals::stop_self();
-        }
-    }
-
-    /// Without the kernel nobody tells of a new peak that may be shared memory counted twice.
-    fn notice_peaks(&mut self) {
-        if self.job.mechanism() != Mechanism::Bpf && self.settings.wants(Collector::Pages) {
-            let memory = self.job.glance().memory;
-            self.looks.notice(memory.rss_sum_peak, memory.floor_peak);
-        }
-    }
-
-    fn look_at_pages(&mut self) {
-        if self.looks.next().is_none() {
-            return;
-        }
-        let departures = self.job.departures();
-        let before = self.job.glance();
-        let living = || self.job.living().iter().map(|p| p.pid).collect();
-        if let Some(reading) = self.looks.look(&before, &living) {
-            self.looked(&before, departures, reading);
-        }
-    }
-
-    /// What a look has found is recorded, and limits are held to it from now on.
-    fn looked(&mut self, before: &JobReading, departures: u64, reading: SharedMemoryReading) {
-        let reading = looks::at_one_moment(reading, &self.job.glance());
-        // Growth while the pages were looked at is in both of its sums.
-        let twice = reading.rss_sum_bytes.saturating_sub(reading.union_bytes);
-        let apart = before.memory.rss_sum.saturating_sub(before.memory.floor);
-        // If it can not be told the kernel side holds to its lower bound, as before.
-        let _ = self.job.set_unseen(apart.saturating_sub(twice), departures);
-        // It may have told of a crossing meanwhile, and of the process at that very point.
-        self.events();
-        let crossed = Crossed {
-            metric: "memory_peak_bytes",
-            observed: reading.union_bytes as f64,
-            fully: true,
-        };
-        if self.enforcer.is_new(&crossed) {
-            self.enforcer.found_by_look(&crossed, reading.at_ns, &mut *self.job);
-            self.looks.limit_is_crossed();
-        }
-        self.recorder.look(reading);
-    }
-
-    fn look_at_what_is_held(&mut self) {
-        if !self.settings.wants(Collector::Pages) {
-            return;
-        }
-        let living: Vec<u32> = self.job.living().iter().map(|p| p.pid).collect();
-        if let Some(reading) = self.looks.look_now(&self.job.glance(), &living) {
-            self.recorder.look(looks::at_one_moment(reading, &self.job.glance()));
         }
     }
 
