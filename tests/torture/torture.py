@@ -341,11 +341,11 @@ def disks(weigh, way, number):
     """A recording on a disk that is too small for it, from nothing on: the status is the job's."""
     tried = Tried(weigh, way)
     disk, faults = tried.folder / "disk", []
+    there = Way(way.name, [option.replace("@/", "@/disk/") for option in way.options], way.user)
     disk.mkdir()
     for size in range(1, number + 1):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4096 * size},mode=1777", "none", disk], check=True)
-        way.options = [option.replace("@/", "@/disk/") if "@/disk" not in option else option for option in way.options]
-        status = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True))))
+        status = tried.ended(tried.start(there.command(weigh, tried.folder, tried.job(1, True))))
         said, told = tried.said(), (tried.folder / "err").read_text(errors="replace")
         # A recording that cannot be begun is a reason not to begin the command.
         if status != 7 and not (status == 125 and "begun" not in said and told):
