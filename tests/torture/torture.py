@@ -113,7 +113,7 @@ SURROUNDINGS = [
 ]
 # Where a mechanism that was asked for by name, or any recording, is impossible: weigh may say so before the command
 # has begun.
-MAY_REFUSE = {"umask 0777", "no file of any size", "16 descriptors", "no new privileges"}
+MAY_REFUSE = {"umask 0777", "no file of any size", "files of 40 KiB at most", "16 descriptors"}
 SHARED_MEMORY = ["4k", "64k", "1m", "64m"]
 
 
