@@ -166,7 +166,7 @@ browser() {
 # there, and so do recordings of files, which `io` and `io_files` follow there.
 vm() {
 	local tests all
-	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_terminal|io_traced|io_places|mechanisms|messages|mount|surroundings|calls_accuracy|trace_agent|trace_clients|trace_ctl|trace_end|trace_into|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
+	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_terminal|io_traced|io_truth|io_places|mechanisms|messages|mount|surroundings|calls_accuracy|trace_agent|trace_clients|trace_ctl|trace_end|trace_into|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
 	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
 	mapfile -t all < <(cargo test --profile "$profile" --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
@@ -185,7 +185,7 @@ vm() {
 		tests/vm/suite.sh --in-turns --weigh "$weigh" "${first[@]}" -- --skip the_library_changes_nothing_of_a_program \
 			--skip slow_requests_are_told --skip requests_that_wait_for_the_device --skip what_marking_a_call_costs \
 			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
-			--skip python_finds_own_parts --skip nothing_is_attached_when_the_time --skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
+			--skip python_finds_own_parts --skip nothing_is_attached_when_the_time --skip whoever_used_most --skip growth_is_what_comes --skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
 		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
 		[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
 			accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \

@@ -43,8 +43,8 @@ static bool map_stripe(int file)
 {
 	size_t number = free_stripe();
 	off_t at = (off_t)(sizeof(struct shim_head) + number * sizeof(struct stripe));
-	void *map = mmap(shim.stripe, sizeof(struct stripe), PROT_READ | PROT_WRITE,
-			 MAP_SHARED | (shim.stripe ? MAP_FIXED : 0), file, at);
+	void *map = (void *)syscall(SYS_mmap, shim.stripe, sizeof(struct stripe), PROT_READ | PROT_WRITE,
+				    MAP_SHARED | (shim.stripe ? MAP_FIXED : 0), file, at);
 
 	if (map == MAP_FAILED)
 		return false;
@@ -59,13 +59,16 @@ static int open_file(void)
 	struct stat about;
 	int file = (int)syscall(SYS_openat, AT_FDCWD, file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
-	if (file < 0 || (!fstat(file, &about) && (size_t)about.st_size == FILE_BYTES))
+	if (file < 0 || (!syscall(SYS_fstat, file, &about) && (size_t)about.st_size == FILE_BYTES))
 		return file;
 	syscall(SYS_close, file);
 	return -1;
 }
 
-/* A signal handler may come here, too: nothing but system calls. */
+/*
+ * A signal handler may come here, too: nothing but system calls, and none by the C library's functions, which
+ * are this library's own: they would come here again.
+ */
 SELDOM static void leave_parents_stripe(void)
 {
 	int kept = errno, file = open_file();

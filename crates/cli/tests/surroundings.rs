@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{PoisonError, RwLock};
 
 use support::measured::Measured;
-use support::run::{Scratch, Weigh, by, set_surroundings};
+use support::run::{Scratch, Weigh, bare_status, by, set_surroundings};
 use support::{
     WAYS, is_slow, patience, weigh_binary, weigh_for_everybody, workload, worth_the_time,
 };
@@ -418,5 +418,24 @@ fn json_for_a_closed_output_is_refused_before_the_command_runs() {
         assert_eq!(output.status.code(), Some(125), "{verb}: {said}");
         assert!(said.contains("standard output: it is closed"), "{verb}: {said}");
         assert!(!scratch.path("work/ran").exists(), "{verb}: the command was run");
+    }
+}
+
+/// The library of `weigh calls` looked for its file by functions that it wraps itself: a megabyte of stack, and all
+/// descriptors, in each child of fork(2).
+#[test]
+fn a_forked_child_needs_little_stack() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let weigh = weigh_binary().display().to_string();
+    let careful = workload("careful");
+    for verb in ["calls", "io"] {
+        let script = format!(
+            "ulimit -s 128; exec {weigh} {verb} -q --mechanism preload --json told.json -- {careful} 1 data"
+        );
+        let (said, status) = bare_status(&scratch, &["timeout", "60", "bash", "-c", &script]);
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert_eq!(status, Some(7), "{verb}: {said}");
+        assert!(said.ends_with("whole 1\n"), "{verb}: {said}");
     }
 }
