@@ -349,7 +349,8 @@ pub fn parquet_file(data: &[u8]) {
 pub fn summary(data: &[u8]) {
     let Ok(summary) = serde_json::from_slice::<Summary>(data) else { return };
     for width in [1, 80, 200] {
-        let style = Style { color: false, width, complete: true, recording: None };
+        let style =
+            Style { color: false, width, complete: true, is_running: false, recording: None };
         let text = table::render(&summary, style);
         // What a program calls itself must not reach the terminal as a command to it.
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
