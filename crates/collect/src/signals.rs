@@ -156,17 +156,21 @@ struct Held {
     value: AtomicU64,
 }
 
-static HELD: Held = Held {
-    is_taken: AtomicBool::new(false),
-    is_whole: AtomicBool::new(false),
-    signal: AtomicI32::new(0),
-    code: AtomicI32::new(0),
-    sender: AtomicU32::new(0),
-    user: AtomicU32::new(0),
-    value: AtomicU64::new(0),
-};
+static HELD: Held = Held::new();
 
 impl Held {
+    const fn new() -> Held {
+        Held {
+            is_taken: AtomicBool::new(false),
+            is_whole: AtomicBool::new(false),
+            signal: AtomicI32::new(0),
+            code: AtomicI32::new(0),
+            sender: AtomicU32::new(0),
+            user: AtomicU32::new(0),
+            value: AtomicU64::new(0),
+        }
+    }
+
     fn put(&self, received: Received) {
         if self.is_taken.swap(true, Ordering::AcqRel) {
             return;
@@ -351,15 +355,7 @@ mod tests {
 
     #[test]
     fn what_a_handler_holds_is_received_once_and_the_first_counts() {
-        let held = Held {
-            is_taken: AtomicBool::new(false),
-            is_whole: AtomicBool::new(false),
-            signal: AtomicI32::new(0),
-            code: AtomicI32::new(0),
-            sender: AtomicU32::new(0),
-            user: AtomicU32::new(0),
-            value: AtomicU64::new(0),
-        };
+        let held = Held::new();
         assert_eq!(held.take(), None);
         held.put(received(libc::SIGBUS, -1, 4711));
         held.put(received(libc::SIGBUS, 0, 4712));
