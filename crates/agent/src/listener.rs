@@ -59,7 +59,7 @@ pub fn is_served(path: &Path) -> bool {
     reached().is_ok()
 }
 
-/// Turns away, with the reason, whoever waits at a socket.
+/// Turns away, with the reason, the clients that wait at a socket.
 pub fn turn_all_away(listener: &OwnedFd, reason: Reason) {
     while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
         turn_away(&connection, reason);

@@ -76,7 +76,7 @@ pub fn is_output_gone() -> bool {
         && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Whether an error is that nobody reads on: whoever reads standard output may have read enough.
+/// Whether an error is that nobody reads on: the reader of standard output may have read enough.
 pub fn is_enough(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

@@ -107,7 +107,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// Whoever asks next finds it as the answer.
+    /// The next request finds it as the answer.
     fn say_why(&self) {
         let refused = match self.what {
             Followed::Events => format!("{{\"refused\":\"{MADE_ROOM}\"}}\n").into_bytes(),

@@ -126,7 +126,7 @@ fn stat(pid: u32) -> Option<procfs::Stat> {
     procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)
 }
 
-/// What a process has used so far, by whoever knows most of it.
+/// What a process has used so far, by the mechanism that knows most of it.
 fn use_of(process: &ProcessEnd) -> CounterValues {
     let mut values = CounterValues::default();
     if let Some(stat) = stat(process.pid) {

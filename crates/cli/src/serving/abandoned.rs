@@ -46,7 +46,7 @@ pub fn sweep_whole(parent: &Path, prefix: &str) {
     }
 }
 
-/// A folder of this user's that nobody holds; whoever makes one waits for this, and finds it removed.
+/// A folder of this user's that nobody holds; a weigh that makes one waits for this, and finds it removed.
 fn take_over(at: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let folder = open(at, name)?;
     if fstat(&folder)?.st_uid != rustix::process::geteuid().as_raw() {
@@ -108,7 +108,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
 
-    /// A socket in a folder of that name, with whoever listens there.
+    /// A socket in a folder of that name, with its listener.
     fn left(parent: &Path, name: &str) -> UnixListener {
         std::fs::create_dir(parent.join(name)).expect("a folder");
         UnixListener::bind(parent.join(name).join("0123456789abcdef")).expect("a socket")

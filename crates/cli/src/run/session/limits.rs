@@ -75,7 +75,7 @@ impl Running {
         Ok(())
     }
 
-    /// A limit on what nobody knows here is no limit: whoever set it is told while the job is young.
+    /// A limit on what nobody knows here is no limit: its user is told while the job is young.
     fn tell_of_unheld(&mut self) {
         let notes = self.job.notes();
         let mut unheld = Vec::new();

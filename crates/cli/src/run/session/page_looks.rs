@@ -37,7 +37,7 @@ impl Running {
         // Growth while the pages were looked at is in both of its sums.
         let twice = reading.rss_sum_bytes.saturating_sub(reading.union_bytes);
         let apart = before.memory.rss_sum.saturating_sub(before.memory.floor);
-        // If it can not be told the kernel side holds to its lower bound, as before.
+        // If it cannot be told the kernel side holds to its lower bound, as before.
         let _ = self.job.set_unseen(apart.saturating_sub(twice), departures);
         // It may have told of a crossing meanwhile, and of the process at that very point.
         self.events();
