@@ -1,0 +1,583 @@
+//! `weigh calls`, against what the programs themselves know.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::run::{Scratch, set_surroundings, weigh};
+use crate::support::{is_slow, patience, wait_until, weigh_binary, weigh_for_everybody, workload};
+use serde_json::Value;
+
+/// Follows a command; what it ended with, and the report.
+#[track_caller]
+fn calls(scratch: &Scratch, options: &[&str], command: &[&str]) -> (Output, Value) {
+    let json = scratch.path("calls.json").display().to_string();
+    let arguments = [&["calls", "--json", &json][..], options, &["--"], command].concat();
+    let output = weigh(scratch, &arguments);
+    let report = serde_json::from_str(&scratch.text("calls.json"));
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.clone(), report.unwrap_or_else(|error| panic!("{error}: {}", said())))
+}
+
+/// The rows of a kind of call.
+fn rows<'a>(report: &'a Value, call: &str) -> Vec<&'a Value> {
+    let rows = report["calls"].as_array().expect("rows").iter();
+    rows.filter(|row| row["call"] == call).collect()
+}
+
+#[track_caller]
+fn number(report: &Value, call: &str, key: &str) -> u64 {
+    let numbers = rows(report, call).into_iter().map(|row| row[key].as_u64().expect("a number"));
+    numbers.sum()
+}
+
+/// Whether this machine has counters of the CPU is perf's to say, by the same call.
+#[test]
+fn counters_are_counted_or_said_to_be_unavailable_with_the_reason() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = ["--counters", "instructions,cycles", "--slowest", "3"];
+    let (output, report) = calls(&scratch, &options, &["sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let counters = report["counters"].as_array().expect("counters");
+    let names: Vec<_> = counters.iter().map(|counter| counter["name"].as_str()).collect();
+    assert_eq!(names, [Some("cycles"), Some("instructions")]);
+    for counter in counters {
+        let name = counter["name"].as_str().expect("a name");
+        let key = format!("{name}_total");
+        let counts = report["calls"].as_array().expect("rows").iter();
+        let counts: Vec<_> = counts.filter_map(|row| row["counters"][&key].as_u64()).collect();
+        match counter["unavailable"].as_str() {
+            Some(why) => {
+                let line = format!("{name} unavailable: {why}");
+                // Before the command, and in the report.
+                assert_eq!(said.matches(&line).count(), 2, "{said}");
+                assert!(why.starts_with("perf_event_open"), "{why}");
+                assert!(counts.is_empty(), "{counts:?}");
+            }
+            None => {
+                assert!(counts.iter().sum::<u64>() > 0);
+                assert!(said.contains("counted: "), "{said}");
+            }
+        }
+    }
+    // Nobody asked.
+    let (_, report) = calls(&scratch, &[], &["true"]);
+    assert!(report.get("counters").is_none());
+}
+
+#[test]
+fn a_counter_that_there_is_not_is_refused_with_those_that_there_are() {
+    let scratch = Scratch::new();
+    let refused = |options: &[&str]| {
+        let output = weigh(&scratch, &[&["calls"], options, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(125));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = refused(&["--counters", "cyles"]);
+    assert!(said.contains("'cyles'") && said.contains("cycles, instructions"), "{said}");
+    let said = refused(&["--counters", "cycles", "--mechanism", "preload"]);
+    assert!(said.contains("--counters takes bpf"), "{said}");
+}
+
+#[test]
+fn a_file_of_single_calls_is_refused_where_they_are_added_up() {
+    let scratch = Scratch::new();
+    let options = ["calls", "--mechanism", "preload", "--per-call", "rows.parquet", "--", "true"];
+    let output = weigh(&scratch, &options);
+    assert_eq!(output.status.code(), Some(125));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--per-call takes bpf"), "{said}");
+}
+
+/// A `key=value` line of a workload's truth.
+#[track_caller]
+fn truth(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    line.unwrap_or_else(|| panic!("no {key} in {text}")).parse().expect("a number")
+}
+
+/// The parts of each row are its time, no more and no less.
+#[track_caller]
+fn parts_add_up(report: &Value) {
+    for row in report["calls"].as_array().expect("rows") {
+        let parts = row["parts"].as_object().expect("parts");
+        let of = |key: &str| parts.values().filter_map(|p| p[key].as_f64()).sum::<f64>();
+        let sum = of("time_seconds") + of("waiting_seconds") + of("run_queue_seconds");
+        let time = row["time_seconds"].as_f64().expect("seconds");
+        assert!((sum - time).abs() < 1e-6, "{}: {sum} of {time}", row["call"]);
+    }
+}
+
+/// The time of the workload's sleeps is what it saw itself: the row. On a slow machine much may lie
+/// between the clock that it looks at and the call.
+#[track_caller]
+fn slept_as_long<'a>(report: &'a Value, said: &str) -> &'a Value {
+    let slept = rows(report, "clock_nanosleep")[0];
+    let seconds = slept["time_seconds"].as_f64().expect("seconds");
+    let own = truth(said, "clock_nanosleep_ns") as f64 / 1e9;
+    let least = if is_slow() { 7.0 * 0.02 } else { own * 0.95 };
+    assert!(seconds <= own && seconds > least, "{seconds} of {own}");
+    slept
+}
+
+#[test]
+fn every_call_is_counted_and_its_parts_add_up() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/file").display().to_string();
+    for program in ["calls", "calls-static"] {
+        let _ = std::fs::remove_file(scratch.path("truth"));
+        let (output, report) = calls(&scratch, &["-q"], &[&workload(program), &file]);
+        assert!(output.status.success(), "{output:?}");
+        let said = scratch.text("truth");
+        for call in ["pwrite64", "fsync", "clock_nanosleep", "getppid"] {
+            assert_eq!(number(&report, call, "calls_total"), truth(&said, call), "{call}");
+        }
+        assert_eq!(report["lost_total"], 0);
+        slept_as_long(&report, &said);
+        parts_add_up(&report);
+    }
+}
+
+/// It is tried out with calls that are in no table, and no row.
+#[test]
+fn what_following_a_call_costs_here_is_said() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("calls.parquet");
+    let options = ["--per-call", &file.display().to_string()];
+    let (output, report) = calls(&scratch, &options, &["true"]);
+    let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
+    let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
+    assert!(followed > others && others > 0.0 && followed < 1e-3, "{followed} {others}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("to be followed costs each call"), "{said}");
+    let rows = report["calls"].as_array().expect("rows");
+    let counted: u64 = rows.iter().filter_map(|row| row["calls_total"].as_u64()).sum();
+    assert_eq!(report["calls_total"].as_u64(), Some(counted), "{report}");
+    let is_known = |row: &Value| !row["call"].as_str().expect("a name").contains("32766");
+    assert!(counted < 1000 && rows.iter().all(is_known), "{counted} {report}");
+    assert_eq!((&report["threads_total"], &report["untold_total"]), (&1.into(), &0.into()));
+    assert_eq!(weigh_keep::each_call(&file, |_| {}).expect("rows"), counted);
+}
+
+/// By a library, which has to be in a program for that; it is in no table either.
+#[test]
+fn what_marking_a_call_costs_here_is_said() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1009", "count=23"];
+    let (output, report) = calls(&scratch, &["--mechanism", "preload"], &command);
+    let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
+    let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
+    assert!(followed > others && others >= 0.0 && followed < 1e-3, "{followed} {others}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("to be followed costs each call"), "{said}");
+    assert_eq!(number(&report, "write", "calls_total"), 23, "{report}");
+    assert!(
+        rows(&report, "lseek").iter().all(|row| row["calls_total"].as_u64() < Some(10)),
+        "{report}"
+    );
+    assert_eq!((&report["threads_total"], &report["lost_total"]), (&1.into(), &0.into()));
+    let notes = report["notes"].as_array().expect("notes");
+    assert!(!notes.iter().any(|note| note.to_string().contains("was not in")), "{report}");
+}
+
+#[test]
+fn the_command_keeps_its_output_and_status() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (output, _) = calls(&scratch, &[], &["sh", "-c", "echo out; exit 3"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"out\n"[..]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("exit_group"), "{output:?}");
+    let (output, report) = calls(&scratch, &["-q"], &["sh", "-c", "kill -9 $$"]);
+    assert_eq!(output.status.signal(), Some(9));
+    assert_eq!(number(&report, "kill", "calls_total"), 1);
+    let missing = weigh(&scratch, &["calls", "--", "no-such-command-anywhere"]);
+    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+}
+
+#[test]
+fn a_call_that_never_returns_counts_until_its_thread_ends() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let seconds = patience(0.3).as_secs_f64();
+    let command = ["timeout", "-s", "KILL", &seconds.to_string(), "sleep", "1000"];
+    let (_, report) = calls(&scratch, &["-q"], &command);
+    let slept = rows(&report, "clock_nanosleep");
+    let time = slept[0]["time_seconds"].as_f64().expect("seconds");
+    assert!(time > seconds * 0.5 && time < seconds + 5.0, "{time}");
+    assert_eq!(number(&report, "clock_nanosleep", "calls_total"), 1);
+}
+
+#[test]
+fn what_the_command_leaves_behind_is_followed_too() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let script = "(setsid sh -c 'sleep 0.2; mkdir left-over' &) ; true";
+    let (_, report) = calls(&scratch, &["-q"], &["sh", "-c", script]);
+    assert_eq!(number(&report, "mkdir", "calls_total"), 1, "{report}");
+}
+
+#[test]
+fn a_file_has_rows_of_its_own() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/data file").display().to_string();
+    let command = ["dd", "if=/dev/zero", &format!("of={file}"), "bs=1009", "count=23"];
+    let (_, report) = calls(&scratch, &["-q", "--by", "file"], &command);
+    let of = |call: &str, of: &str| {
+        let mut rows = rows(&report, call).into_iter().filter(|row| row["of"] == of);
+        rows.next().unwrap_or_else(|| panic!("no {call} of {of}: {report}")).clone()
+    };
+    assert_eq!(of("write", &file)["calls_total"], 23);
+    assert_eq!(of("write", &file)["bytes_total"], 23 * 1009);
+    assert_eq!(of("read", "/dev/zero")["calls_total"], 23);
+    assert_eq!(of("read", "/dev/zero")["bytes_total"], 23 * 1009);
+}
+
+#[test]
+fn pipes_have_the_names_that_the_kernel_gives_them() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let names = scratch.path("names").display().to_string();
+    let script = "{ readlink /proc/self/fd/0 >>\"$0\"; cat; }";
+    let script = format!("echo one | {script} | cat | {script}");
+    let command = ["sh", "-c", &script, &names];
+    let (_, report) = calls(&scratch, &["-q", "--by", "file"], &command);
+    let names = scratch.text("names");
+    assert_eq!(names.lines().count(), 2, "{names}");
+    for name in names.lines() {
+        let read = rows(&report, "read").into_iter().find(|row| row["of"] == name);
+        let read = read.unwrap_or_else(|| panic!("no read of {name}: {report}"));
+        assert_eq!(read["bytes_total"], "one\n".len(), "{report}");
+    }
+}
+
+#[test]
+fn a_connection_has_rows_of_its_own() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = ["-q", "--by", "connection", "-s", "socket,tcp,net"];
+    let (_, report) = calls(&scratch, &options, &[&workload("net"), "1000003", "3"]);
+    let said = scratch.text("truth");
+    let moved = |calls: &[&str]| -> u64 {
+        let rows = calls.iter().flat_map(|call| rows(&report, call));
+        let rows = rows.filter(|row| row["of"].as_str().is_some_and(|of| of.contains(" -> ")));
+        rows.map(|row| row["bytes_total"].as_u64().expect("bytes")).sum()
+    };
+    let sent = moved(&["write", "sendto", "sendmsg", "writev"]);
+    let received = moved(&["read", "recvfrom", "recvmsg", "readv"]);
+    assert_eq!(sent, truth(&said, "net_sent_bytes"), "{report}");
+    assert_eq!(received, truth(&said, "net_received_bytes"), "{report}");
+    // Three connections, each seen from both ends.
+    let mut names: Vec<&str> =
+        rows(&report, "write").iter().filter_map(|r| r["of"].as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(
+        names.iter().filter(|name| name.starts_with("tcp 127.0.0.1:")).count() >= 3,
+        "{names:?}"
+    );
+}
+
+#[test]
+fn a_process_that_runs_already() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "while :; do sleep 0.05; done"]).stdout(Stdio::null());
+    set_surroundings(&mut shell, &scratch);
+    let mut shell = shell.spawn().expect("a shell");
+    let json = scratch.path("calls.json").display().to_string();
+    let duration = format!("{}ms", patience(0.7).as_millis());
+    let pid = shell.id().to_string();
+    let output = weigh(&scratch, &["calls", "--pid", &pid, "--for", &duration, "--json", &json]);
+    let piped = weigh(&scratch, &["calls", "--pid", &pid, "--for", "0.3s", "--json", "-"]);
+    shell.kill().and_then(|()| shell.wait()).expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("clock_nanosleep"), "{output:?}");
+    let report: Value = serde_json::from_str(&scratch.text("calls.json")).expect("JSON");
+    assert!(number(&report, "clock_nanosleep", "calls_total") >= 3, "{report}");
+    assert!(number(&report, "wait4", "calls_total") >= 3, "{report}");
+    assert_eq!(report["pid"], shell.id());
+    // Whoever reads standard output gets JSON alone, and people the table beside it.
+    let report: Value = serde_json::from_slice(&piped.stdout).expect("JSON and nothing else");
+    assert_eq!(report["pid"], shell.id());
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("clock_nanosleep"), "{piped:?}");
+}
+
+#[test]
+fn a_signal_to_weigh_reaches_the_command() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let mut weigh = Command::new(weigh_binary());
+    weigh.args([
+        "calls",
+        "-q",
+        "--",
+        "sh",
+        "-c",
+        "trap 'exit 7' TERM; echo ready; while :; do sleep 0.02; done",
+    ]);
+    weigh.stdout(Stdio::piped());
+    set_surroundings(&mut weigh, &scratch);
+    let mut weigh = weigh.spawn().expect("weigh");
+    let mut ready = [0; 6];
+    let mut said = weigh.stdout.take().expect("a pipe");
+    std::io::Read::read_exact(&mut said, &mut ready).expect("it is ready");
+    crate::support::processes::signal(weigh.id(), 15);
+    let mut status = None;
+    wait_until("weigh ends", 20.0, || {
+        status = weigh.try_wait().expect("it is our child");
+        status.is_some()
+    });
+    assert_eq!(status.expect("waited for").code(), Some(7));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_the_command_runs() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let marker = scratch.path("has-run").display().to_string();
+    let library = ["calls", "--mechanism", "preload", "--only"];
+    let unknown = [&library[..], &["fsink", "--", "touch", &marker]].concat();
+    let cases: [(&[&str], &str); 6] = [
+        (&unknown, "no call 'fsink'"),
+        (&["calls", "--only", "fsync", "--", "touch", &marker], "--only takes --mechanism preload"),
+        (&["calls", "-s", "blok", "--", "touch", &marker], "did you mean block?"),
+        (&["calls"], "expected either a command"),
+        (&["calls", "--pid", "4194303", "--for", "1s"], "there is no process 4194303"),
+        (&["calls", "--json", "/no/such/folder/x", "--", "touch", &marker], "/no/such/folder/x"),
+    ];
+    for (arguments, expected) in cases {
+        let output = weigh(&scratch, arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "no '{expected}' in {said}");
+        assert!(!scratch.path("has-run").exists(), "{arguments:?}: the command ran");
+    }
+}
+
+#[test]
+fn without_rights_it_says_what_is_missing() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let weigh = weigh_for_everybody();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(weigh).args(["calls", "--", "true"]);
+    set_surroundings(&mut command, &scratch);
+    let output = command.output().expect("setpriv");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("CAP_BPF"), "{said}");
+    // All that an agent would do instead is named.
+    for served in ["`weigh run`", "`weigh io`", "`weigh trace`", "libweigh"] {
+        assert!(said.contains(served), "no {served}: {said}");
+    }
+}
+
+/// Follows a command by the library; what it ended with, and the report.
+#[track_caller]
+fn marked(scratch: &Scratch, command: &[&str]) -> (Output, Value) {
+    calls(scratch, &["-q", "--mechanism", "preload"], command)
+}
+
+#[track_caller]
+fn notes(report: &Value) -> String {
+    let notes = report["notes"].as_array().expect("notes").iter();
+    notes.map(|note| note.as_str().expect("text")).collect::<Vec<&str>>().join("\n")
+}
+
+#[test]
+fn the_library_counts_every_call_of_a_function() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/file").display().to_string();
+    let (output, report) = marked(&scratch, &[&workload("calls"), &file]);
+    assert!(output.status.success(), "{output:?}");
+    let said = scratch.text("truth");
+    assert_eq!(report["mechanism"], "preload");
+    for call in ["read", "pwrite64", "fsync", "clock_nanosleep"] {
+        assert_eq!(number(&report, call, "calls_total"), truth(&said, call), "{call}");
+    }
+    assert_eq!(number(&report, "read", "bytes_total"), truth(&said, "read_bytes"));
+    assert_eq!(number(&report, "read", "errors_total"), truth(&said, "read_errors"));
+    // It is made without a function of the C library, and that is said.
+    assert!(rows(&report, "getppid").is_empty(), "{report}");
+    assert!(notes(&report).contains("without a function of the C library"), "{report}");
+    assert!(!notes(&report).contains("was not split"), "{report}");
+    let slept = slept_as_long(&report, &said);
+    let waited = slept["parts"]["sched"]["waiting_seconds"].as_f64().expect("seconds");
+    // Of a wait whose end the kernel told nobody of the library knows no more than the whole call.
+    let missed = report.get("missed_arrivals_total").map_or(0, |n| n.as_u64().expect("a number"));
+    assert!(missed <= 3 && waited > 0.019 * (7 - missed) as f64, "{missed} missed: {slept}");
+    parts_add_up(&report);
+}
+
+#[test]
+fn only_the_calls_that_are_asked_for_are_marked() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("work/file").display().to_string();
+    let options =
+        ["-q", "--mechanism", "preload", "--only", "fsync,network,read", "-s", "sched,socket"];
+    let (output, report) = calls(&scratch, &options, &[&workload("calls"), &file]);
+    assert!(output.status.success(), "{output:?}");
+    let said = scratch.text("truth");
+    for call in ["read", "fsync"] {
+        assert_eq!(number(&report, call, "calls_total"), truth(&said, call), "{call}");
+    }
+    for call in ["pwrite64", "clock_nanosleep", "openat", "close"] {
+        assert!(rows(&report, call).is_empty(), "{call}: {report}");
+    }
+    // No interrupt takes part in what these two see.
+    let parts = report["subsystems"].as_array().expect("parts").iter();
+    assert_eq!(parts.map(|part| part["name"].clone()).collect::<Vec<_>>(), ["sched", "socket"]);
+    parts_add_up(&report);
+}
+
+/// What is written to a log is not.
+#[test]
+fn what_is_not_by_a_socket_is_not_of_the_network() {
+    needs_root!();
+    // Two writes are to a device, and one says how many there were.
+    for (only, others) in [("network", 0), ("network,write", 3)] {
+        let scratch = Scratch::new();
+        let options = ["-q", "--mechanism", "preload", "--only", only, "-s", "sched"];
+        let (output, report) = calls(&scratch, &options, &[&workload("sockets")]);
+        assert!(output.status.success(), "{output:?}");
+        let said = scratch.text("truth");
+        let of_sockets = truth(&said, "moving_calls") + truth(&said, "looking_calls");
+        assert_eq!(report["calls_total"], of_sockets + others, "{only}: {report}");
+    }
+}
+
+#[test]
+fn what_goes_by_sockets_is_counted_whatever_else_its_number_was() {
+    needs_root!();
+    for mechanism in ["preload", "bpf"] {
+        let scratch = Scratch::new();
+        let options = ["-q", "--mechanism", mechanism, "-s", "sched,socket"];
+        let (output, report) = calls(&scratch, &options, &[&workload("sockets")]);
+        assert!(output.status.success(), "{output:?}");
+        let said = scratch.text("truth");
+        let parts = report["subsystems"].as_array().expect("parts");
+        if parts.iter().any(|part| part["name"] == "socket" && part.get("missing").is_some()) {
+            assert_eq!(mechanism, "bpf", "{report}");
+            continue;
+        }
+        let sum = |field: &str| -> u64 {
+            let rows = report["calls"].as_array().expect("rows").iter();
+            rows.filter_map(|row| row["parts"]["socket"][field].as_u64()).sum()
+        };
+        let counted = (sum("sent_bytes_total"), sum("received_bytes_total"));
+        let expected = (truth(&said, "sent_bytes"), truth(&said, "received_bytes"));
+        assert_eq!(counted, expected, "{mechanism}: {report}");
+        // The library counts each call on a socket that moved bytes, and no probe is attached for it.
+        if mechanism == "preload" {
+            assert_eq!(sum("entries_total"), truth(&said, "moving_calls"), "{report}");
+            let of = |part: &&Value| part["name"] == "socket";
+            assert_eq!(parts.iter().find(of).map(|part| &part["probes"]), Some(&0.into()));
+        }
+    }
+}
+
+/// Forks before it has made a call, and while it makes some; each process writes.
+const FAMILY: &str = "
+import os
+null = os.open('/dev/null', os.O_WRONLY)
+children = []
+for child in range(60):
+    pid = os.fork()
+    if not pid:
+        for i in range(500):
+            os.write(null, b'12345')
+        os._exit(0)
+    children.append(pid)
+    for i in range(50):
+        os.write(null, b'12345')
+for pid in children:
+    os.waitpid(pid, 0)
+";
+
+#[test]
+fn the_calls_of_many_processes_at_once_are_all_counted() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = ["-q", "--mechanism", "preload", "--only", "write", "-s", "sched"];
+    let (output, report) = calls(&scratch, &options, &["python3", "-c", FAMILY]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(number(&report, "write", "calls_total"), 60 * (500 + 50), "{report}");
+    assert_eq!(number(&report, "write", "bytes_total"), 60 * (500 + 50) * 5, "{report}");
+}
+
+#[test]
+fn programs_that_the_library_is_not_in_are_named() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let static_one = workload("calls-static");
+    let file = scratch.path("work/file").display().to_string();
+    let script = format!("{static_one} {file}; env -u LD_PRELOAD true; dd if={file} of=/dev/null");
+    let (output, report) = marked(&scratch, &["bash", "-c", &script]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(rows(&report, "clock_nanosleep").is_empty(), "{report}");
+    assert!(notes(&report).contains("was not in calls-static, true:"), "{report}");
+    let refused = weigh(&scratch, &["calls", "--mechanism", "preload", "--", &static_one, &file]);
+    assert_eq!(refused.status.code(), Some(125), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("static"), "{refused:?}");
+}
+
+#[test]
+fn the_library_changes_nothing_of_a_program() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let program = ["python3", "-c", PROGRAM];
+    let alone = Command::new(program[0]).args(&program[1..]).output().expect("python3");
+    let (output, report) = marked(&scratch, &program);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, alone.stdout);
+    assert_eq!(output.stderr, alone.stderr);
+    // Four threads and a child of 100 reads each, and 3 bytes that the handler wrote.
+    assert!(number(&report, "pread64", "calls_total") >= 500, "{report}");
+    assert_eq!(number(&report, "pread64", "bytes_total"), 500 * 7, "{report}");
+}
+
+/// Errors, the lowest free descriptor, descriptors that are closed without looking, threads, a fork,
+/// a handler that writes while a call is open, and an exec at the end.
+const PROGRAM: &str = r#"
+import os, signal, threading, time
+first = os.open("/dev/null", os.O_RDONLY)
+print(first)
+try:
+    os.read(77, 1)
+except OSError as error:
+    print(error.errno)
+os.closerange(3, 4096)
+for fd in range(3, 2048):
+    try:
+        os.close(fd)
+        print("open", fd)
+    except OSError:
+        pass
+data = os.open("/dev/zero", os.O_RDONLY)
+print(data)
+def reads():
+    for at in range(100):
+        os.pread(data, 7, at)
+threads = [threading.Thread(target=reads) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+signal.signal(signal.SIGALRM, lambda *_: os.write(1, b"rings\n"))
+signal.setitimer(signal.ITIMER_REAL, 0.02)
+time.sleep(0.1)
+child = os.fork()
+if child == 0:
+    reads()
+    os.write(1, b"child\n")
+    os._exit(3)
+print(os.waitpid(child, 0)[1], flush=True)
+os.execvp("sh", ["sh", "-c", "echo end; exec true"])
+"#;

@@ -1,0 +1,16 @@
+//! Tests of `weigh calls`, `explain` and libweigh.
+
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accounts;
+mod accuracy;
+mod explain;
+mod foreign;
+mod functions;
+mod libweigh;
+mod libweigh_configured;
+mod libweigh_parts;
+mod libweigh_rust;
+mod libweigh_started;

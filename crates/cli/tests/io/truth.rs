@@ -1,0 +1,346 @@
+//! What `weigh io` says is what happened to the files, not what the calls asked for or what the files were called: by
+//! every mechanism.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::support::measured::truths;
+use crate::support::run::{Scratch, Weigh, weigh, weigh_as};
+use crate::support::told::{number, row, text};
+use crate::support::{is_root, workload};
+use serde_json::Value;
+
+const NOBODY: u32 = 65534;
+
+/// Who can be asked here. What needs no rights is tried without.
+fn mechanisms() -> Vec<(&'static str, Option<u32>)> {
+    let nobody = Some(NOBODY);
+    let all = [("bpf", None), ("ptrace", nobody), ("preload", nobody), ("preload+ptrace", nobody)];
+    all.into_iter().filter(|(name, _)| is_root() || *name != "bpf").collect()
+}
+
+/// Follows a command; the report. What it says is not looked at.
+#[track_caller]
+fn report(
+    scratch: &Scratch,
+    (mechanism, user): (&str, Option<u32>),
+    options: &[&str],
+    command: &[&str],
+) -> Value {
+    let json = text(&scratch.path("io.json"));
+    let own = ["io", "-q", "--mechanism", mechanism, "--json", &json];
+    let output = weigh_as(user, scratch, &[&own[..], options, &["--"], command].concat());
+    assert!(output.status.success(), "{mechanism}: {output:?}");
+    serde_json::from_str(&scratch.text("io.json")).expect("a report")
+}
+
+/// The command that appends, and what it says of itself.
+fn appends(scratch: &Scratch, kind: &str, path: &str) -> String {
+    let truth = text(&scratch.path("truth"));
+    format!("TRUTH_FILE={truth} exec {} {kind} {path}", workload("appends"))
+}
+
+fn truth_of(scratch: &Scratch) -> (BTreeMap<String, u64>, Vec<u64>) {
+    let said = scratch.text("truth");
+    std::fs::remove_file(scratch.path("truth")).expect("it was written");
+    let places = said.lines().find_map(|line| line.strip_prefix("at=")).expect("places");
+    let places = places.split(' ').map(|place| place.parse().expect("a number")).collect();
+    (truths(&said), places)
+}
+
+#[track_caller]
+fn is_as_it_was(row: &Value, truth: &BTreeMap<String, u64>, places: &[u64], who: &str) {
+    assert_eq!(row["written_bytes"], truth["io_written_bytes"], "{who}");
+    assert_eq!(number(row, "highest_bytes"), truth["highest"], "{who}: {row}");
+    assert_eq!(number(row, "rewritten_bytes"), truth["rewritten"], "{who}: {row}");
+    assert_eq!(row["again_quality"], "exact", "{who}");
+    assert_eq!(number(row, "placed_total"), places.len() as u64, "{who}: {row}");
+    let backwards = places.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64;
+    assert_eq!(number(row, "random_writes_total"), backwards, "{who}: {row}");
+}
+
+#[test]
+fn writes_at_an_offset_that_are_appended_lie_at_the_end() {
+    for (mechanism, user) in mechanisms() {
+        let scratch = Scratch::new();
+        let path = text(&scratch.path("work/appended"));
+        let script = appends(&scratch, "calls", &path);
+        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", &script]);
+        let (truth, places) = truth_of(&scratch);
+        is_as_it_was(row(&report, &path), &truth, &places, mechanism);
+    }
+}
+
+/// By ptrace and by a library requests of AIO are not seen.
+#[test]
+fn requests_that_are_appended_lie_at_the_end() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let path = text(&scratch.path("work/appended"));
+    let script = appends(&scratch, "aio", &path);
+    let report = report(&scratch, ("bpf", None), &[], &["sh", "-c", &script]);
+    let (truth, places) = truth_of(&scratch);
+    is_as_it_was(row(&report, &path), &truth, &places, "AIO");
+}
+
+#[test]
+fn each_call_is_told_with_the_place_where_it_wrote() {
+    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
+    {
+        let scratch = Scratch::new();
+        let path = text(&scratch.path("work/appended"));
+        let table = text(&scratch.path("calls.parquet"));
+        let script = appends(&scratch, "calls", &path);
+        report(&scratch, (mechanism, user), &["--calls", &table], &["sh", "-c", &script]);
+        let (_, places) = truth_of(&scratch);
+        let mut found = Vec::new();
+        let see = |row: weigh_schema::io::IoCall| {
+            if row.deed == "write"
+                && row.path.as_deref() == Some(&path)
+                && row.error == Default::default()
+            {
+                found.push(row.offset_bytes);
+            }
+        };
+        weigh_keep::each_io_call(Path::new(&table), see).expect("a table");
+        let expected: Vec<Option<u64>> = places.into_iter().map(Some).collect();
+        assert_eq!(found, expected, "{mechanism}");
+    }
+}
+
+/// Numbers of inodes are given again at once, and times of birth are kept by ticks of milliseconds.
+#[test]
+fn files_that_were_made_in_one_tick_are_told_apart() {
+    const SCRIPT: &str = "
+import os
+for name, length in (('ra', 100), ('rb', 20), ('rc', 3)):
+    file = os.open(name, os.O_CREAT | os.O_WRONLY)
+    os.write(file, b'x' * length)
+    os.close(file)
+    os.unlink(name)";
+    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
+    {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["python3", "-c", SCRIPT]);
+        let written = ["ra", "rb", "rc"].map(|name| {
+            let row = row(&report, &text(&scratch.path(&format!("work/{name}"))));
+            row["written_bytes"].as_u64().expect("a number")
+        });
+        assert_eq!(written, [100, 20, 3], "{mechanism}");
+    }
+}
+
+/// One write(2) of 1 GiB, and the end of its process when a little of it is done.
+const KILLED: &str = "
+import os, signal, sys, time
+child = os.fork()
+if not child:
+    file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+    os.write(file, b'head')
+    os.write(file, bytes(1 << 30))
+    time.sleep(1000)
+while not (os.path.exists(sys.argv[1]) and os.stat(sys.argv[1]).st_size > 1 << 22):
+    time.sleep(0.001)
+os.kill(child, signal.SIGKILL)
+assert os.waitpid(child, 0)[1] == signal.SIGKILL";
+
+#[test]
+fn what_a_call_had_done_when_its_process_was_killed_is_counted() {
+    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
+    {
+        let scratch = Scratch::new();
+        let path = scratch.path("work/cut");
+        let command = ["python3", "-c", KILLED, &text(&path)];
+        let report = report(&scratch, (mechanism, user), &[], &command);
+        let size = path.metadata().expect("it is there").len();
+        let row = row(&report, &text(&path));
+        assert_eq!(row["written_bytes"], size, "{mechanism}: {}", report["notes"]);
+        assert_eq!(number(row, "highest_bytes"), size, "{mechanism}");
+    }
+}
+
+/// The thread that ends last has a name of its own.
+#[test]
+fn a_process_is_not_called_as_one_of_its_threads_is() {
+    const SCRIPT: &str = "
+import os, threading, time
+ready = threading.Event()
+def work():
+    open('/proc/thread-self/comm', 'w').write('worker-7')
+    open('written', 'w').write('hello')
+    ready.set()
+    time.sleep(1000)
+threading.Thread(target=work).start()
+ready.wait()
+os._exit(0)";
+    for (mechanism, user) in mechanisms() {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["python3", "-c", SCRIPT]);
+        let row = row(&report, &text(&scratch.path("work/written")));
+        assert_eq!(row["process"], "python3", "{mechanism}");
+        let processes = report["processes"].as_array().expect("processes");
+        let process =
+            processes.iter().find(|process| process["pid"] == row["pid"]).expect("it is there");
+        assert_eq!(process["name"], "python3", "{mechanism}");
+    }
+}
+
+/// File systems that can be asked for a file by its inode.
+fn finds_by_inode(folder: &Path) -> bool {
+    let kind = rustix::fs::statfs(folder).expect("a file system").f_type;
+    [0xef53, 0x5846_5342, 0x9123_683e].contains(&kind)
+}
+
+/// What was deleted, replaced and renamed after it was closed, and what was made without a name and got one.
+#[test]
+fn the_end_says_whether_a_file_has_a_name_and_which() {
+    const SCRIPT: &str = "
+echo hi >gone; rm gone
+echo old >replaced; echo new >new; mv new replaced
+echo moved >moved; mv moved later; cat later >/dev/null
+python3 -c \"import os
+file = os.open('.', os.O_TMPFILE | os.O_WRONLY)
+os.write(file, b'nameless')
+os.link(f'/proc/self/fd/{file}', 'named', dst_dir_fd=os.open('.', os.O_RDONLY))\"";
+    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
+    {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", SCRIPT]);
+        let files: Vec<&Value> = (report["files"].as_array().expect("files").iter())
+            .filter(|file| number(file, "placed_total") > 0 && file["written_bytes"] != 0)
+            .collect();
+        let of = |end: &str| {
+            let path = text(&scratch.path(&format!("work/{end}")));
+            let is_it =
+                |row: &&&Value| row["name"].as_str().is_some_and(|name| name.starts_with(&path));
+            let row = files.iter().find(is_it).unwrap_or_else(|| panic!("{end}: {report}"));
+            (row.get("is_deleted").is_some(), row.get("later_name").cloned())
+        };
+        let later = |name: &str| Some(Value::from(text(&scratch.path(&format!("work/{name}")))));
+        if mechanism == "ptrace" || finds_by_inode(&scratch.path("work")) {
+            assert_eq!(of("gone"), (true, None), "{mechanism}");
+            assert_eq!(of("replaced"), (true, None), "{mechanism}");
+        }
+        assert!(!of("new").0, "{mechanism}");
+        assert_eq!(of("moved"), (false, later("later")), "{mechanism}");
+        assert!(!of("#").0, "{mechanism}");
+    }
+}
+
+/// One name for two files in turn: each has its own size, and its own readers.
+#[test]
+fn a_workflow_tells_files_apart_that_had_one_name() {
+    needs_root!();
+    let measured = Weigh::bash(
+        "head -c 70000 /dev/zero >t; mv t one; head -c 300 /dev/zero >t; mv t two; cksum one; md5sum two",
+    )
+    .option("--io")
+    .measure();
+    let recording = text(&measured.scratch.path("recording"));
+    let work = text(&measured.scratch.path("work"));
+    let export = ["export", "--format", "wfformat", "--under", &work, &recording];
+    let output = weigh(&measured.scratch, &export);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let parts = &document["workflow"]["specification"];
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let sizes: Vec<u64> = list(&parts["files"])
+        .iter()
+        .map(|file| file["sizeInBytes"].as_u64().expect("a size"))
+        .collect();
+    assert_eq!(sizes.iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([70_000, 300]));
+    let tasks = list(&parts["tasks"]);
+    let called =
+        |name: &str| -> Vec<&Value> { tasks.iter().filter(|task| task["name"] == name).collect() };
+    let heads = called("head");
+    for (reader, writer) in [("cksum", heads[0]), ("md5sum", heads[1])] {
+        let reader = called(reader)[0];
+        assert_eq!(list(&reader["parents"]), [writer["id"].clone()], "{reader}");
+        assert_eq!(reader["inputFiles"], writer["outputFiles"], "{reader}");
+    }
+    let output = weigh(
+        &measured.scratch,
+        &["export", "--format", "darshan-parser", "--under", &work, &recording],
+    );
+    let listed = String::from_utf8(output.stdout).expect("a text");
+    let opens = listed.lines().filter(|line| line.contains("\tPOSIX_OPENS\t"));
+    let ids: Vec<_> = opens.map(|line| line.split('\t').take(3).collect::<Vec<_>>()).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+}
+
+/// Nobody ever says of it that it ends.
+#[test]
+fn a_process_that_has_ended_is_not_waited_for() {
+    let mut child = std::process::Command::new("true").spawn().expect("it starts");
+    let pid = child.id().to_string();
+    crate::support::wait_until("it has ended", 20.0, || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+        stat.contains(") Z ")
+    });
+    let scratch = Scratch::new();
+    let ways: [&[&str]; 4] = [
+        &["io", "--mechanism", "ptrace"],
+        &["io", "--mechanism", "bpf"],
+        &["calls"],
+        &["trace", "-e", "sched:sched_switch"],
+    ];
+    for way in ways.iter().filter(|way| is_root() || way.contains(&"ptrace")) {
+        let output = weigh(&scratch, &[*way, &["--pid", &pid][..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{way:?}: {said}");
+        assert!(said.contains("it is a zombie"), "{way:?}: {said}");
+    }
+    child.wait().expect("it has ended");
+}
+
+#[test]
+fn sockets_have_the_names_of_both_ends() {
+    const SCRIPT: &str = "
+import os, socket
+for name in ('socket', '\\0weigh-%d' % os.getpid()):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(name)
+    listener.listen()
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(name)
+    server = listener.accept()[0]
+    client.send(b'hello')
+    server.recv(5)
+print(os.getpid())";
+    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
+    {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["python3", "-c", SCRIPT]);
+        let names: Vec<&str> = (report["files"].as_array().expect("files").iter())
+            .filter(|file| file["object"] == "socket")
+            .map(|file| file["name"].as_str().expect("a name"))
+            .collect();
+        let is_there = |start: &str| names.iter().any(|name| name.starts_with(start));
+        for start in ["unix socket [", "unix -> socket [", "unix @weigh-", "unix -> @weigh-"] {
+            assert!(is_there(start), "{mechanism}: {start}: {names:?}");
+        }
+    }
+}
+
+/// Paths that the kernel does not say in one piece.
+#[test]
+fn a_path_that_is_too_long_is_told_so() {
+    const SCRIPT: &str = "
+import os
+for _ in range(40):
+    os.mkdir('n' * 200)
+    os.chdir('n' * 200)
+file = os.open('deep', os.O_CREAT | os.O_WRONLY)
+os.write(file, b'12345')
+os.close(file)";
+    for (mechanism, user) in mechanisms() {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["python3", "-c", SCRIPT]);
+        let files = report["files"].as_array().expect("files");
+        let deep = files.iter().find(|file| file["written_bytes"] == 5).expect("it was written");
+        let name = deep["name"].as_str().expect("a name");
+        assert!(
+            name.starts_with("(its path is longer than") || name.starts_with('…'),
+            "{mechanism}: {name}"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! Tests of `weigh run`, `show` and their recordings.
+
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod agent_run;
+mod events;
+mod files;
+mod limits;
+mod mechanisms;
+mod memory;
+mod network;
+mod processes;
+mod recording;
+mod terminal;
+mod written;

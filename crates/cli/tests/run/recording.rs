@@ -1,0 +1,551 @@
+//! What a run leaves behind: tables that agree with the summary, samples where they belong, and a
+//! summary of the shape that others build on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::support::measured::Measured;
+use crate::support::run::{Scratch, Weigh, set_surroundings, weigh};
+use crate::support::trace::succeeds;
+use crate::support::workload;
+use serde_json::Value as Json;
+use weigh_keep::Recording;
+use weigh_schema::recording::{SampleRow, files};
+use weigh_schema::{Formula, Group, Kind, METRICS, Number, Quality};
+
+/// A job that uses a bit of everything.
+fn mixed() -> Weigh {
+    Weigh::bash(&format!(
+        "{} 60 2 & {} 30000000 & {} 3 20000000 together; {} write 1000003 1021 {}; wait; {} 5 fork",
+        workload("spin"),
+        workload("fill-static"),
+        workload("children"),
+        workload("io"),
+        "written",
+        workload("procs")
+    ))
+}
+
+/// The samples of one series of the job, by time.
+fn series(measured: &Measured, name: &str) -> Vec<SampleRow> {
+    let mut rows = measured.samples();
+    rows.retain(|row| row.metric == name && row.scope == "job");
+    rows.sort_by_key(|row| row.time_ns);
+    rows
+}
+
+fn greatest(samples: &[SampleRow]) -> f64 {
+    samples.iter().map(|row| row.value).fold(f64::MIN, f64::max)
+}
+
+#[test]
+fn rows_of_processes_add_up_to_the_job() {
+    needs_root!();
+    let measured = mixed().measure();
+    let rows = measured.processes();
+    assert_eq!(rows.len() as f64, measured.number("processes_total"));
+    let mut compared = 0;
+    for metric in METRICS.iter().filter(|m| matches!(m.formula, Formula::Sum { .. })) {
+        let Some(of_job) = measured.value(metric.name).number() else { continue };
+        let values: Vec<_> = rows.iter().filter_map(|row| row.metrics.get(metric.name)).collect();
+        measured.check(values.len() == rows.len(), || {
+            format!("{} is known for {} of {} processes", metric.name, values.len(), rows.len())
+        });
+        let sum: f64 = values.iter().map(|number| number.as_f64()).sum();
+        measured.check((sum - of_job).abs() < 1e-6, || {
+            format!("the rows add up to {sum} {}, the job has {of_job}", metric.name)
+        });
+        compared += usize::from(of_job > 0.0);
+    }
+    assert!(compared >= 8, "only {compared} metrics had a value");
+    let peak = rows.iter().map(|row| row.metrics["memory_peak_process_rss_bytes"].as_f64());
+    let peak = peak.fold(0.0, f64::max);
+    assert_eq!(peak, measured.number("memory_peak_process_rss_bytes"), "greatest of the rows");
+}
+
+#[test]
+fn times_are_in_order() {
+    needs_root!();
+    let measured = mixed().options("--interval 50ms").measure();
+    let job = &measured.summary().job;
+    let started = job.started.as_nanosecond() as i64;
+    let ended = job.ended.expect("it has ended").as_nanosecond() as i64;
+    let wall = measured.number("wall_seconds");
+    let between = (ended - started) as f64 * 1e-9;
+    measured.check((wall - between).abs() < 0.002, || format!("{wall} s, but {between} s between"));
+    for row in measured.processes() {
+        let end = row.ended_ns.unwrap_or(i64::MAX);
+        measured.check(started <= row.started_ns && row.started_ns <= end && end <= ended, || {
+            format!("{} ({}) from {} to {end}", row.command, row.pid, row.started_ns)
+        });
+    }
+    for sample in measured.samples() {
+        measured.check((started..=ended).contains(&sample.time_ns), || {
+            format!("{} s after the end: {sample:?}", (sample.time_ns - ended) as f64 * 1e-9)
+        });
+    }
+}
+
+#[test]
+fn series_end_where_the_summary_stands() {
+    needs_root!();
+    let measured = mixed().options("--interval 20ms").measure();
+    let compared = series_agree(&measured);
+    assert!(compared >= 8, "only {compared} series");
+}
+
+/// What a follower does not know, or a collector knows better, is nothing in the rows, not 0.
+#[test]
+fn by_whatever_means_series_end_where_the_summary_stands() {
+    needs_root!();
+    let ways = [
+        "--mechanism bpf --files",
+        "--mechanism bpf --written",
+        "--mechanism bpf --without network",
+        "--mechanism bpf --level 2",
+        "--mechanism ptrace",
+        "--mechanism ptrace --level 3",
+        "--mechanism preload",
+        "--mechanism preload --level 2",
+        "--mechanism poll",
+        "--mechanism poll --files",
+    ];
+    for way in ways {
+        let job =
+            format!("{} 23 opened-; sleep 0.2; head -c 99999 /dev/zero > f", workload("open"));
+        let measured = Weigh::bash(&job).options(&format!("{way} --interval 20ms")).end();
+        assert!(measured.status.success(), "{way}\n{}", measured.everything());
+        println!("{way}: {} series", series_agree(&measured));
+        if way.contains("--files") {
+            let opened = measured.number("files_opened_total");
+            measured.check(opened >= 23.0, || format!("{way}: {opened} opens"));
+            let of_processes = measured
+                .processes()
+                .iter()
+                .any(|row| row.metrics.contains_key("files_opened_total"));
+            measured.check(!of_processes, || format!("{way}: fanotify counted by process"));
+        }
+    }
+    // Too short for a look.
+    series_agree(&Weigh::run(["true"]).options("--mechanism poll").end());
+}
+
+/// Every series of a counter ends at the summary's value, no peak's goes beyond it, and what has no value has no
+/// rows. Returns how many were compared.
+#[track_caller]
+fn series_agree(measured: &Measured) -> u32 {
+    let mut compared = 0;
+    for metric in METRICS {
+        let Some(name) = metric.series else { continue };
+        let samples = series(measured, name);
+        let Some(value) = measured.value(metric.name).number() else {
+            measured.check(samples.is_empty(), || {
+                format!("{} is not known: {name} {samples:?}", metric.name)
+            });
+            continue;
+        };
+        // The last scan of a short job comes after its last sample.
+        if samples.is_empty() && (metric.group == Group::Files || metric.kind == Kind::Peak) {
+            continue;
+        }
+        measured.check(!samples.is_empty(), || format!("{} has no series", metric.name));
+        compared += 1;
+        match metric.kind {
+            Kind::Counter => {
+                let falls = samples.windows(2).find(|two| two[1].value < two[0].value);
+                measured.check(falls.is_none(), || format!("{name} goes down: {falls:?}"));
+                let last = samples[samples.len() - 1].value;
+                measured.check(last == value, || format!("{name} ends at {last}, not {value}"));
+            }
+            Kind::Peak => {
+                let most = greatest(&samples);
+                // Until a first look at what is shared, the series can but take the sum, which is
+                // the summary's upper bound.
+                let looked_at = metric.name == "memory_peak_bytes"
+                    && measured.value(metric.name).quality != Quality::Exact;
+                let bound =
+                    if looked_at { measured.number("memory_peak_rss_sum_bytes") } else { value };
+                measured.check(most <= bound * 1.000_001, || format!("{name} reaches {most}"));
+            }
+            Kind::Gauge => {}
+        }
+    }
+    compared
+}
+
+#[test]
+fn samples_come_at_the_interval() {
+    needs_root!();
+    for (interval, text, lasts) in [(0.01, "10ms", "1"), (0.1, "100ms", "1.05"), (1.0, "1s", "2.2")]
+    {
+        let measured =
+            Weigh::run(["sleep", lasts]).options(&format!("--interval {text}")).measure();
+        let samples = series(&measured, "cpu_seconds").len() as f64;
+        // One more at the end. A busy machine may make weigh late, but not early.
+        let expected = measured.number("wall_seconds") / interval;
+        measured.check((expected / 2.0..=expected + 2.0).contains(&samples), || {
+            format!("{samples} samples at {text}, expected {expected}")
+        });
+    }
+}
+
+#[test]
+fn a_peak_between_two_ticks_has_a_sample() {
+    needs_root!();
+    let measured = Weigh::workload("spike 300000001 1").options("--interval 1s").measure();
+    for (metric, name) in [
+        ("memory_peak_rss_sum_bytes", "memory_rss_sum_bytes"),
+        ("memory_peak_bytes", "memory_bytes"),
+    ] {
+        let samples = series(&measured, name);
+        let most = greatest(&samples);
+        let peak = measured.number(metric);
+        measured.check(most >= peak * 0.999 && most <= peak, || {
+            format!("{name} reaches {most}, {metric} is {peak}")
+        });
+        // It is gone when the program sleeps for the last 200 ms.
+        let last = &samples[samples.len() - 1];
+        let at = samples.iter().find(|row| row.value == most).expect("there is one");
+        let before = (last.time_ns - at.time_ns) as f64 * 1e-9;
+        measured.check(before > 0.15 && last.value < 50e6, || {
+            format!("the peak is {before} s before the last sample: {last:?}")
+        });
+    }
+}
+
+#[test]
+fn every_metric_is_there_and_honest() {
+    needs_root!();
+    let measured = mixed().measure();
+    let names: BTreeSet<_> = measured.summary().metrics.keys().map(String::as_str).collect();
+    let declared: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
+    assert_eq!(names, declared);
+    for metric in METRICS {
+        let value = measured.value(metric.name);
+        assert_eq!(value.unit, metric.unit, "{}", metric.name);
+        let is_known = value.quality != Quality::Unavailable;
+        assert_eq!(value.value.is_some(), is_known, "{}: {value:?}", metric.name);
+        assert!(value.quality == Quality::Exact || value.reason.is_some(), "{}", metric.name);
+        if let Some(number) = value.value {
+            let is_whole = matches!(number, Number::Whole(_));
+            assert_eq!(is_whole, metric.unit.is_whole(), "{}: {number:?}", metric.name);
+        }
+    }
+}
+
+#[test]
+fn the_directory_holds_what_was_promised() {
+    needs_root!();
+    let measured = Weigh::run(["true"]).measure();
+    let place = measured.scratch.path("recording");
+    let found: BTreeSet<_> = fs::read_dir(&place)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .collect();
+    let promised = [files::SUMMARY, files::SERIES, files::PROCESSES, files::FILES, files::REPORT];
+    assert_eq!(found, promised.map(String::from).into());
+    let page = measured.scratch.text("recording/report.html");
+    assert!(page.contains("</html>") && page.contains("wall_seconds"), "no page");
+    measured.said(&place.display().to_string());
+}
+
+#[test]
+fn without_a_place_it_is_under_the_state_directory() {
+    needs_root!();
+    let scratch = crate::support::run::Scratch::new();
+    for _ in 0..2 {
+        let output = weigh(&scratch, &["run", "-q", "--", "true"]);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let recordings: Vec<_> = fs::read_dir(scratch.path("state/weigh"))
+        .expect("it was made")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    assert_eq!(recordings.len(), 2, "{recordings:?}");
+    for recording in recordings {
+        let found = Recording::open(&recording).expect("a recording");
+        let name = recording.file_name().and_then(|name| name.to_str());
+        assert_eq!(Some(found.summary().job.id.as_str()), name);
+    }
+}
+
+#[test]
+fn the_summary_goes_where_it_is_wanted() {
+    needs_root!();
+    let run = Weigh::run(["echo", "hello"]).options("-q --json -");
+    let measured = run.measure();
+    let said = String::from_utf8_lossy(&measured.stdout);
+    let json = said.strip_prefix("hello\n").expect("the command's own comes first");
+    let written: Json = serde_json::from_str(json).expect("JSON");
+    let kept: Json =
+        serde_json::from_str(&measured.scratch.text("recording/summary.json")).expect("JSON");
+    assert_eq!(written, kept);
+
+    let run = Weigh::run(["true"]).options("-q");
+    let path = run.scratch().path("wanted.json");
+    let measured = run.option("--json").option(&path).measure();
+    let kept = measured.scratch.text("recording/summary.json");
+    let parse = |text: &str| serde_json::from_str::<Json>(text).expect("JSON");
+    assert_eq!(parse(&measured.scratch.text("wanted.json")), parse(&kept));
+
+    let measured = Weigh::run(["true"]).options("-q --json fd:2").measure();
+    let kept = measured.scratch.text("recording/summary.json");
+    assert_eq!(parse(&measured.stderr), parse(&kept));
+}
+
+#[test]
+fn show_and_report_read_it_again() {
+    needs_root!();
+    let measured = mixed().measure();
+    let place = measured.scratch.path("recording").display().to_string();
+    let output = weigh(&measured.scratch, &["show", &place]);
+    assert!(output.status.success(), "{output:?}");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for metric in ["wall_seconds", "memory_peak_bytes", "processes_total"] {
+        assert!(shown.contains(metric), "no {metric}:\n{shown}");
+    }
+    assert!(!shown.contains('\x1b') && !shown.contains("incomplete"), "{shown}");
+
+    let output = weigh(&measured.scratch, &["show", &place, "--json"]);
+    let parse = |text: &[u8]| serde_json::from_slice::<Json>(text).expect("JSON");
+    let kept = measured.scratch.text("recording/summary.json");
+    assert_eq!(parse(&output.stdout), parse(kept.as_bytes()));
+
+    let page = measured.scratch.path("page.html").display().to_string();
+    let output = weigh(&measured.scratch, &["report", &place, "-o", &page]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(measured.scratch.text("page.html").contains("</html>"));
+}
+
+#[test]
+fn labels_and_category_are_kept() {
+    needs_root!();
+    let measured =
+        Weigh::run(["true"]).options("--label a=1 --label b=x=y --category test").measure();
+    let job = &measured.summary().job;
+    let labels: Vec<_> = job.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(labels, [("a", "1"), ("b", "x=y")]);
+    assert_eq!(job.category.as_deref(), Some("test"));
+    assert_eq!(job.command, ["true"]);
+    assert_eq!(job.cwd, measured.scratch.path("work").display().to_string());
+}
+
+#[test]
+fn two_jobs_beside_each_other_are_kept_apart() {
+    needs_root!();
+    let small = Weigh::workload("spike 40000000 700").start();
+    let large = Weigh::workload("spike 160000000 700").start();
+    for running in [small, large] {
+        let measured = running.end();
+        measured.is("processes_total", 1);
+        measured.is_near("memory_peak_bytes", measured.truth("peak_rss_bytes"), 0.005);
+    }
+}
+
+#[test]
+fn a_run_inside_a_run() {
+    needs_root!();
+    let binary = crate::support::weigh_binary().display().to_string();
+    let fill = workload("fill");
+    let run = Weigh::run([&binary, "run", "-q", "-o", "inner", "--", &fill, "100000000"]);
+    let measured = run.measure();
+    let inner = Recording::open(&measured.scratch.path("work/inner")).expect("a recording");
+    let of_inner = |metric: &str| inner.summary().metrics[metric].number();
+    assert_eq!(of_inner("processes_total"), Some(1.0));
+    let truth = measured.truth("peak_rss_bytes") as f64;
+    let peak = of_inner("memory_peak_bytes").expect("known");
+    assert!((peak - truth).abs() < truth * 0.005, "{peak}, expected {truth}");
+    // The outer one has both, and whatever the inner weigh starts for itself.
+    measured.is_between("processes_total", 2.0, 4.0);
+    measured.is_between("memory_peak_bytes", truth, truth + 200e6);
+}
+
+/// The path of each value in a document and the kinds of values found there. Names that are data,
+/// such as metrics and labels, become `*`.
+fn shape(json: &Json, path: &str, found: &mut BTreeMap<String, BTreeSet<&'static str>>) {
+    let kind = match json {
+        Json::Null => "null",
+        Json::Bool(_) => "true or false",
+        Json::Number(number) if number.is_f64() => "real",
+        Json::Number(_) => "whole",
+        Json::String(_) => "text",
+        Json::Array(items) => {
+            items.iter().for_each(|item| shape(item, &format!("{path}[]"), found));
+            "list"
+        }
+        Json::Object(fields) => {
+            let is_map = ["metrics", "job.labels"].contains(&path);
+            for (name, value) in fields {
+                let name = if is_map { "*" } else { name };
+                let below = if path.is_empty() { name.into() } else { format!("{path}.{name}") };
+                shape(value, &below, found);
+            }
+            "object"
+        }
+    };
+    if !path.is_empty() {
+        found.entry(path.to_string()).or_default().insert(kind);
+    }
+}
+
+/// `summary.json` has the keys, and values of the types, that `tests/golden` has; others build on
+/// them. Metrics' names are checked against their declarations, elsewhere.
+#[test]
+fn the_shape_of_the_summary() {
+    needs_root!();
+    let golden = include_str!("../../../../tests/golden/summary-shape.txt");
+    let run = Weigh::workload("grow step 1000000 1000 2000000000").options(
+        "--limit memory_peak_bytes=50MB --limit wall_seconds=60s --label a=b --category test",
+    );
+    let crossed = run.end();
+    let plain = Weigh::run(["true"]).options("--without hardware").measure();
+    let failed = Weigh::run(["no-such-command-anywhere"]).end();
+    let mut found = BTreeMap::new();
+    for measured in [&crossed, &plain, &failed] {
+        measured.summary();
+        let text = measured.scratch.text("recording/summary.json");
+        shape(&serde_json::from_str(&text).expect("JSON"), "", &mut found);
+    }
+    let mut declared = BTreeMap::new();
+    let mut may_be_missing = BTreeSet::new();
+    for line in golden.lines().filter(|line| !line.starts_with('#')) {
+        let (path, kinds) = line.split_once(": ").expect("PATH: KINDS");
+        if let Some(path) = path.strip_suffix('?') {
+            may_be_missing.insert(path);
+        }
+        let path = path.trim_end_matches('?').to_string();
+        declared.insert(path, kinds.split(", ").collect::<BTreeSet<_>>());
+    }
+    let describe = || {
+        let line = |(path, kinds): (&String, &BTreeSet<_>)| {
+            format!("{path}: {}\n", kinds.iter().copied().collect::<Vec<_>>().join(", "))
+        };
+        found.iter().map(line).collect::<String>()
+    };
+    for (path, kinds) in &found {
+        let allowed = declared.get(path);
+        assert!(
+            allowed.is_some_and(|allowed| allowed.is_superset(kinds)),
+            "{path} is {kinds:?}, expected {allowed:?}; all that was found:\n{}",
+            describe()
+        );
+    }
+    for path in declared.keys().filter(|path| !may_be_missing.contains(path.as_str())) {
+        assert!(found.contains_key(path), "{path} is missing; found:\n{}", describe());
+    }
+}
+
+/// A number that follows from the one before, the same in each run.
+fn next(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize
+}
+
+/// Damages a recording's files: a bit, an end that is missing, a stretch of noise, one in place of another.
+fn damage(files: &[(PathBuf, Vec<u8>)], state: &mut u64) -> String {
+    let (path, bytes) = &files[next(state) % files.len()];
+    let mut damaged = bytes.clone();
+    // What a file says of itself stands at its end: there a bit changes most.
+    let stretch = if next(state).is_multiple_of(2) { bytes.len() } else { bytes.len().min(2048) };
+    let at = bytes.len() - 1 - next(state) % stretch;
+    let how = match next(state) % 6 {
+        0..3 => {
+            let bit = next(state) % 8;
+            damaged[at] ^= 1 << bit;
+            format!("bit {bit} of byte {at}")
+        }
+        3 => {
+            damaged.truncate(at);
+            format!("cut at {at}")
+        }
+        4 => {
+            let end = damaged.len().min(at + 1 + next(state) % 64);
+            damaged[at..end].fill_with(|| next(state) as u8);
+            format!("noise from {at} to {end}")
+        }
+        _ => {
+            let (other, bytes) = &files[next(state) % files.len()];
+            damaged.clone_from(bytes);
+            format!("{} in its place", other.display())
+        }
+    };
+    fs::write(path, damaged).expect("it can be written");
+    format!("{}: {how}", path.display())
+}
+
+#[track_caller]
+fn is_told_plainly(damage: &str, words: &[&str], output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let status = output.status;
+    let is_ended = status.code().is_some_and(|code| code != 101 && code != 134);
+    assert!(is_ended && !said.contains("panicked"), "{damage}: {words:?}: {status}: {said}");
+    let is_raw = |c: char| c.is_control() && c != '\n';
+    assert!(!said.contains(is_raw), "{damage}: {words:?}: {said:?}");
+}
+
+#[test]
+fn a_damaged_recording_is_refused_or_read_and_nothing_worse() {
+    let job = Weigh::bash("for i in 1 2 3; do /bin/true; done; head -c 5000 /dev/zero >written");
+    let measured = job.options("--interval 20ms --io").measure();
+    let scratch = &measured.scratch;
+    let (recording, events) = (scratch.path("recording"), scratch.path("events.parquet"));
+    let page = scratch.path("page.html").display().to_string();
+    let root = crate::support::is_root();
+    if root {
+        let event = "sched:sched_process_exec{file=str(bprm->filename), old_pid, stack(3)}";
+        let path = events.display().to_string();
+        let words = ["trace", "-q", "-e", event, "-o", &path, "--", "sh", "-c", "/bin/true; :"];
+        succeeds(&weigh(scratch, &words));
+    }
+    let of_recording = fs::read_dir(&recording).expect("a folder").flatten().map(|e| e.path());
+    let paths = of_recording.chain(root.then(|| events.clone()));
+    let mut files: Vec<_> = paths.map(|p| (p.clone(), fs::read(p).expect("a file"))).collect();
+    files.sort();
+    let (place, events) = (recording.display().to_string(), events.display().to_string());
+    let verbs: [&[&str]; 4] = [
+        &["show", &place],
+        &["report", &place, "-o", &page],
+        &["export", "--format", "wfformat", &place],
+        &["trace", "read", &events, "--rate", "by event"],
+    ];
+    let mut state = 19;
+    for _ in 0..crate::support::amount(48) {
+        let damage = damage(&files, &mut state);
+        let is_of_trace = damage.starts_with(&events);
+        let verbs = verbs.iter().filter(|words| (words[0] == "trace") == is_of_trace);
+        for words in verbs {
+            is_told_plainly(&damage, words, &weigh(scratch, words));
+        }
+        for (path, bytes) in &files {
+            fs::write(path, bytes).expect("it can be written");
+        }
+    }
+}
+
+#[test]
+fn words_that_are_no_text_are_kept_byte_by_byte() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let json = |name: &str| scratch.path(name).display().to_string();
+    let ways: [(&str, &[&str], &str); 3] = [
+        ("calls.json", &["calls", "-q", "--json"], "/"),
+        ("io.json", &["io", "-q", "--json"], "/"),
+        ("run.json", &["run", "-q", "-o", "recording", "--json"], "/job/"),
+    ];
+    for (name, words, place) in ways {
+        for (word, expected) in [(&b"\xff\xfe"[..], Some("//4=")), (b"text", None)] {
+            let mut command = Command::new(crate::support::weigh_binary());
+            set_surroundings(&mut command, &scratch);
+            command.args(words).arg(json(name)).args(["--", "true"]).arg(OsStr::from_bytes(word));
+            assert!(command.output().expect("it starts").status.success(), "{words:?}");
+            let report: Json = serde_json::from_str(&scratch.text(name)).expect("JSON");
+            let found = report.pointer(&format!("{place}command_base64"));
+            assert_eq!(found.and_then(|all| all[1].as_str()), expected, "{name}");
+            let _ = std::fs::remove_dir_all(scratch.path("work/recording"));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Files of `weigh trace` for other programs, read by what is written here from their own specifications.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::support::run::{Scratch, weigh};
+use crate::support::workload;
+
+/// Follows while so many datagrams are sent; the file.
+#[track_caller]
+fn sends(scratch: &Scratch, name: &str, options: &[&str], sends: u64) -> PathBuf {
+    let file = scratch.path(name);
+    let (path, program, sends) =
+        (file.display().to_string(), workload("datagrams"), sends.to_string());
+    let command = [program.as_str(), &sends, "1400", "7"];
+    let arguments = [&["trace", "-o", &path][..], options, &["--"], &command].concat();
+    let output = weigh(scratch, &arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(", 0 lost"), "{said}");
+    file
+}
+
+/// A protocol buffer's fields: number, and either a number or bytes.
+struct Fields<'b>(Vec<(u64, u64, &'b [u8])>);
+
+impl<'b> Fields<'b> {
+    fn new(mut bytes: &'b [u8]) -> Fields<'b> {
+        fn varint(bytes: &mut &[u8]) -> u64 {
+            let mut value = 0;
+            for n in 0.. {
+                let byte = bytes[0];
+                *bytes = &bytes[1..];
+                value |= u64::from(byte & 0x7f) << (7 * n);
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            value
+        }
+        let mut fields = Vec::new();
+        while !bytes.is_empty() {
+            let head = varint(&mut bytes);
+            let (number, inner) = match head & 7 {
+                0 => (varint(&mut bytes), &[][..]),
+                1 => {
+                    (u64::from_le_bytes(take(&mut bytes, 8).try_into().expect("8 bytes")), &[][..])
+                }
+                2 => {
+                    let length = varint(&mut bytes) as usize;
+                    (0, take(&mut bytes, length))
+                }
+                kind => panic!("wire type {kind}"),
+            };
+            fields.push((head >> 3, number, inner));
+        }
+        Fields(fields)
+    }
+
+    fn all(&self, field: u64) -> impl Iterator<Item = &(u64, u64, &'b [u8])> {
+        self.0.iter().filter(move |(number, ..)| *number == field)
+    }
+
+    fn number(&self, field: u64) -> Option<u64> {
+        self.all(field).next().map(|(_, number, _)| *number)
+    }
+
+    fn inner(&self, field: u64) -> Option<Fields<'b>> {
+        self.all(field).next().map(|(.., bytes)| Fields::new(bytes))
+    }
+
+    fn text(&self, field: u64) -> Option<String> {
+        self.all(field).next().map(|(.., bytes)| String::from_utf8(bytes.to_vec()).expect("UTF-8"))
+    }
+}
+
+fn take<'b>(bytes: &mut &'b [u8], length: usize) -> &'b [u8] {
+    let (taken, rest) = bytes.split_at(length);
+    *bytes = rest;
+    taken
+}
+
+#[test]
+fn a_perfetto_trace_has_threads_events_counters_and_flows() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let options = [
+        "-e",
+        "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm}",
+        "-e",
+        "net:net_dev_start_xmit{len=skb->len}",
+        "-e",
+        "net:netif_rx{length=skb->len}",
+        "--counter",
+        "len",
+    ];
+    let bytes = std::fs::read(sends(&scratch, "x.perfetto-trace", &options, 2003)).expect("a file");
+    let trace = Fields::new(&bytes);
+    let mut names: [BTreeMap<u64, String>; 4] = Default::default();
+    let mut tracks: BTreeMap<u64, Fields<'_>> = BTreeMap::new();
+    let (mut events, mut flows) = (BTreeMap::<String, u64>::new(), BTreeMap::<u64, u64>::new());
+    let (mut counted, mut odd) = (0, 0);
+    for (field, _, packet) in &trace.0 {
+        assert_eq!(*field, 1, "nothing but packets");
+        let packet = Fields::new(packet);
+        assert_eq!(packet.number(10), Some(1), "of one sequence");
+        for (kind, .., name) in packet.inner(12).iter().flat_map(|names| &names.0) {
+            let name = Fields::new(name);
+            let (number, text) = (name.number(1).expect("a number"), name.text(2).expect("a name"));
+            names[*kind as usize].insert(number, text);
+        }
+        if let Some(track) = packet.inner(60) {
+            tracks.insert(track.number(1).expect("a number"), track);
+        }
+        let Some(event) = packet.inner(11) else { continue };
+        assert!(packet.number(8).is_some_and(|time| time > 0), "it has a time");
+        let track = &tracks[&event.number(11).expect("a track")];
+        if event.number(9) == Some(4) {
+            assert!(track.text(2).expect("a name").ends_with(" len"));
+            assert!(track.inner(8).is_some(), "it is a counter's");
+            odd += u64::from(event.number(30) == Some(1443));
+            counted += 1;
+            continue;
+        }
+        assert_eq!(event.number(9), Some(3), "an instant");
+        let thread = track.inner(4).expect("a thread's track");
+        assert_eq!(thread.text(5).as_deref(), Some("datagrams"));
+        let process = tracks[&track.number(5).expect("a parent")].inner(3).expect("a process");
+        assert_eq!((process.number(1), process.text(6)), (thread.number(1), thread.text(5)));
+        assert_eq!(names[1][&event.number(3).expect("a category")], "net");
+        let name = &names[2][&event.number(10).expect("a name")];
+        *events.entry(name.clone()).or_default() += 1;
+        *flows.entry(event.number(47).expect("a flow")).or_default() += 1;
+        let arguments: Vec<Fields<'_>> =
+            event.all(4).map(|(.., bytes)| Fields::new(bytes)).collect();
+        let argument =
+            |name: &str| arguments.iter().find(|a| names[3][&a.number(1).expect("a name")] == name);
+        assert!(argument("cpu").and_then(|cpu| cpu.number(3)).is_some());
+        assert!(argument("id").and_then(|id| id.number(7)).is_some_and(|id| id != 0));
+        if name == "net:net_dev_queue" {
+            assert_eq!(argument("dev").and_then(|dev| dev.text(6)).as_deref(), Some("lo"));
+        }
+    }
+    let each: Vec<(&str, u64)> = events.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    let queued = ["net:net_dev_queue", "net:net_dev_start_xmit", "net:netif_rx"];
+    assert_eq!(each, queued.map(|name| (name, 2003)));
+    assert_eq!((counted, odd), (2 * 2003, 2 * 7));
+    assert_eq!(flows.len(), 2003, "a flow for each packet");
+    assert!(flows.values().all(|events| *events == 3), "through all three");
+}
+
+#[test]
+fn what_is_paired_is_joined_by_a_flow() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let call = if cfg!(target_arch = "aarch64") { 206 } else { 44 };
+    let (enter, exit) = (
+        format!("raw_syscalls:sys_enter if arg1 == {call}"),
+        format!("raw_syscalls:sys_exit if regs->orig_ax == {call}"),
+    );
+    // What the events are about is not the same: without the pairs each had a flow for itself.
+    let pair = "sys_enter -> sys_exit by tid";
+    let options = ["-e", &enter, "-e", &exit, "--latency", pair];
+    let bytes = std::fs::read(sends(&scratch, "x.perfetto-trace", &options, 503)).expect("a file");
+    let mut flows = BTreeMap::<u64, u64>::new();
+    for (.., packet) in &Fields::new(&bytes).0 {
+        let Some(event) = Fields::new(packet).inner(11) else { continue };
+        *flows.entry(event.number(47).expect("a flow")).or_default() += 1;
+    }
+    assert_eq!(flows.len(), 503);
+    assert!(flows.values().all(|events| *events == 2), "{flows:?}");
+}
+
+#[test]
+fn a_pair_lasts_from_the_one_to_the_other() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let pair = "net:net_dev_queue followed by net:netif_rx by skb within 10s";
+    let bytes = sends(&scratch, "x.perfetto-trace", &["--sequence", pair], 503);
+    let bytes = std::fs::read(bytes).expect("a file");
+    let mut tracks = BTreeMap::<u64, Vec<(u64, u64)>>::new();
+    for (.., packet) in &Fields::new(&bytes).0 {
+        let packet = Fields::new(packet);
+        let Some(event) = packet.inner(11) else { continue };
+        let track = event.number(11).expect("a track");
+        let (kind, time) = (event.number(9).expect("a kind"), packet.number(8).expect("a time"));
+        tracks.entry(track).or_default().push((kind, time));
+    }
+    assert_eq!(tracks.len(), 503);
+    for events in tracks.values() {
+        let [(1, begin), (2, end)] = events[..] else { panic!("{events:?}") };
+        assert!(begin < end && end - begin < 10_000_000_000, "{events:?}");
+    }
+}
+
+/// A number of 4 bytes.
+fn word(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize
+}
+
+/// A packet in a file of packets.
+struct Packet {
+    time_ns: u64,
+    original: usize,
+    bytes: Vec<u8>,
+    comment: String,
+    flags: usize,
+}
+
+/// The packets of a file, all of which are of one interface, of that link type.
+#[track_caller]
+fn packets(mut file: &[u8], link_type: u8) -> Vec<Packet> {
+    let (mut packets, mut interfaces) = (Vec::new(), 0);
+    while !file.is_empty() {
+        let (kind, length) = (word(file, 0), word(file, 4));
+        assert_eq!((length % 4, word(file, length - 4)), (0, length), "its length stands twice");
+        let body = take(&mut file, length);
+        match kind {
+            0x0a0d_0d0a => assert_eq!(word(body, 8), 0x1a2b_3c4d),
+            1 => {
+                interfaces += 1;
+                assert_eq!(body[8], link_type);
+            }
+            6 => {
+                assert_eq!((word(body, 8), interfaces), (0, 1), "its interface was told of");
+                let (kept, original) = (word(body, 20), word(body, 24));
+                let mut options = &body[28 + kept.next_multiple_of(4)..length - 4];
+                let (mut comment, mut flags) = (String::new(), 0);
+                while word(options, 0) != 0 {
+                    let head = take(&mut options, 4);
+                    let size = usize::from(u16::from_le_bytes([head[2], head[3]]));
+                    let value = take(&mut options, size.next_multiple_of(4));
+                    match head[0] {
+                        1 => comment = String::from_utf8(value[..size].to_vec()).expect("UTF-8"),
+                        2 => flags = word(value, 0),
+                        other => panic!("option {other}"),
+                    }
+                }
+                packets.push(Packet {
+                    time_ns: (word(body, 12) as u64) << 32 | word(body, 16) as u64,
+                    original,
+                    bytes: body[28..28 + kept].to_vec(),
+                    comment,
+                    flags,
+                });
+            }
+            other => panic!("a block of kind {other}"),
+        }
+    }
+    packets
+}
+
+#[test]
+fn a_file_of_packets_has_each_as_it_leaves_and_as_it_comes_in() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("x.pcapng");
+    let (path, program) = (file.display().to_string(), workload("datagrams"));
+    let options = ["trace", "packets", "--snap", "64", "-o", &path, "--"];
+    let output = weigh(&scratch, &[&options[..], &[&program, "503", "1400", "7"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+    let packets = packets(&std::fs::read(&file).expect("a file"), 1);
+    let outwards: Vec<&Packet> = packets.iter().filter(|packet| packet.flags == 2).collect();
+    // What is sent over loopback comes in at once, in an interrupt of the sender's; but where those take
+    // long, a thread of the kernel goes on.
+    let inwards = packets.len() - outwards.len();
+    assert_eq!(outwards.len(), 503);
+    assert!((450..=503).contains(&inwards), "{inwards}");
+    assert_eq!(outwards.iter().filter(|packet| packet.original == 1443).count(), 7);
+    let day = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a date");
+    for packet in &packets {
+        assert_eq!(packet.bytes.len(), 64);
+        assert!((1442..=1443).contains(&packet.original));
+        // IP after the addresses of Ethernet; version 4; UDP; its length.
+        assert_eq!(packet.bytes[12..15], [8, 0, 0x45]);
+        assert_eq!(packet.bytes[23], 17);
+        let length = u16::from_be_bytes([packet.bytes[38], packet.bytes[39]]);
+        assert_eq!(usize::from(length), packet.original - 34);
+        assert!(packet.comment.starts_with("process "), "{}", packet.comment);
+        assert!(packet.comment.contains(" (datagrams), thread "), "{}", packet.comment);
+        let ago = (day.as_nanos() as u64).abs_diff(packet.time_ns);
+        assert!(ago < 600_000_000_000, "{ago} ns ago");
+    }
+    // The witness, where it is installed.
+    let tshark = std::process::Command::new("tshark")
+        .args(["-r", &path, "-T", "fields", "-e", "udp.length", "-e", "frame.comment"])
+        .output();
+    if let Ok(tshark) = tshark {
+        let read = String::from_utf8(tshark.stdout).expect("UTF-8");
+        let errors = String::from_utf8_lossy(&tshark.stderr);
+        assert_eq!(read.lines().count(), packets.len(), "{errors}");
+        let longer = packets.iter().filter(|packet| packet.original == 1443).count();
+        let read = read.lines().filter(|line| line.starts_with("1409\tprocess "));
+        assert_eq!(read.count(), longer);
+    }
+    let options = ["trace", "-e", "net:net_dev_queue", "-o", &path, "--", "true"];
+    let other = weigh(&scratch, &options);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("weigh trace packets"));
+}
+
+/// Read by the reference reader, which refuses what is not in the order of time, or not as it was described.
+#[test]
+fn a_common_trace_is_read_back_whole_and_in_order() {
+    needs_root!();
+    if std::env::var_os("WEIGH_OWN_MACHINE").is_some() {
+        println!("ignored: this machine has no babeltrace2");
+        return;
+    }
+    let scratch = Scratch::new();
+    let options = [
+        "-e",
+        "net:net_dev_queue{len=skb->len, dev=skb->dev->name, comm}",
+        "-e",
+        "net:netif_rx{length=skb->len}",
+        "-e",
+        "sched:sched_switch{prev->comm, stack}",
+    ];
+    let folder = sends(&scratch, "x.ctf", &options, 2003);
+    let mut reader = std::process::Command::new("babeltrace2");
+    let read = reader.arg(&folder).output().expect("babeltrace2 is installed");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let text = String::from_utf8(read.stdout).expect("UTF-8");
+    let of = |event: &str| text.lines().filter(|line| line.contains(event)).collect::<Vec<_>>();
+    let queued = of(" net:net_dev_queue: ");
+    assert_eq!(queued.len(), 2003);
+    assert_eq!(queued.iter().filter(|line| line.contains("{ len = 1443, ")).count(), 7);
+    let same = "dev = \"lo\", comm = \"datagrams\" }";
+    assert!(
+        queued.iter().all(|line| line.contains(same) && line.contains("absent = 0b0")),
+        "{queued:#?}"
+    );
+    assert_eq!(of(" net:netif_rx: ").len(), 2003);
+    let switches = of(" sched:sched_switch: ");
+    assert!(
+        !switches.is_empty() && switches.iter().all(|line| line.contains("schedule")),
+        "{switches:#?}"
+    );
+    let times: Vec<&str> = text.lines().filter_map(|line| line.get(1..19)).collect();
+    assert!(times.is_sorted(), "one after the other");
+}

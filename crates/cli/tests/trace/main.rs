@@ -1,0 +1,17 @@
+//! Tests of `weigh trace`.
+
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod agent;
+mod clients;
+mod ctl;
+mod end;
+mod formats;
+mod into_buffers;
+mod machine;
+mod read;
+mod stream;
+mod synthesis;
+mod user;

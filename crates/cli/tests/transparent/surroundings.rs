@@ -1,0 +1,439 @@
+//! What containers and careful administrators take away: weigh works without it, or says what to
+//! do. An ordinary user everywhere; `docs/without-root.md` has the table.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock};
+
+use crate::support::measured::Measured;
+use crate::support::run::{Scratch, Weigh, bare_status, by, set_surroundings};
+use crate::support::{
+    WAYS, is_slow, patience, weigh_binary, weigh_for_everybody, workload, worth_the_time,
+};
+use weigh_schema::Quality;
+
+/// Held to change what is the whole machine's; shared by whoever is not to notice.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// What confines weigh, and still lets it trace.
+const CONFINED: [&str; 5] =
+    ["container", "container,profile", "user,profile", "hidepid,user", "user,no-rights"];
+
+fn job(confinement: &str, options: &str) -> Weigh {
+    Weigh::bash("\"$IO\" write 1000003 4099 a && \"$PROCS\" 23 fork && true")
+        .env("IO", workload("io"))
+        .env("PROCS", workload("procs"))
+        .within(confinement)
+        .options(options)
+}
+
+/// Processes, bytes and CPU time are exact.
+#[track_caller]
+fn is_right(measured: &Measured, knows_processes: bool) {
+    assert!(measured.status.success(), "{}", measured.everything());
+    // Besides what `procs` says: bash and `io`.
+    let processes = measured.truth("processes_total") + 2;
+    let told = measured.scratch.text("truth").len() as u64;
+    let exact = |name: &str| measured.value(name).quality == Quality::Exact;
+    measured.is("io_written_bytes_total", 1_000_003 + told);
+    for name in ["io_written_bytes_total", "cpu_seconds"] {
+        measured.check(exact(name), || format!("{name}: {:?}", measured.value(name)));
+    }
+    if knows_processes {
+        measured.is("processes_total", processes);
+        measured.check(exact("processes_total"), || "processes_total".to_string());
+    }
+}
+
+#[test]
+fn in_containers_and_behind_their_profiles() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for confinement in worth_the_time(&CONFINED, 2) {
+        for by in ["ptrace", "preload", "poll"] {
+            let measured = job(confinement, &format!("--mechanism {by}")).end();
+            is_right(&measured, by != "poll");
+        }
+        let measured = job(confinement, "").end();
+        measured.said("by ptrace instead");
+        is_right(&measured, true);
+    }
+    let measured = job("container", "").end();
+    measured.said("user namespace, as in a rootless container");
+}
+
+/// Profiles of containers forbid kcmp(2), by which address spaces are compared.
+#[test]
+fn where_no_address_spaces_are_compared_the_call_that_made_them_tells() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let measured = Weigh::workload("shared 6 60000000 vm 100")
+        .within("user,profile")
+        .options("--mechanism ptrace")
+        .end();
+    assert!(measured.status.success(), "{}", measured.everything());
+    measured.is_near("memory_peak_bytes", measured.truth("own_rss_bytes"), 0.01);
+    let value = measured.value("memory_peak_bytes");
+    measured.check(value.quality == Quality::Exact, || format!("{value:?}"));
+}
+
+#[test]
+fn where_ptrace_is_forbidden_the_library_stands_in() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let measured = job("user,no-ptrace", "").end();
+    measured.said("not by ptrace either: cannot trace a process: Operation not permitted");
+    measured.said("a seccomp filter is in force");
+    measured.said("by preload instead");
+    is_right(&measured, true);
+    let refused = job("user,no-ptrace", "--mechanism ptrace").end();
+    assert_eq!(refused.status.code(), Some(125), "{}", refused.everything());
+    refused.said("a seccomp filter is in force");
+    assert!(!refused.scratch.path("work/a").exists(), "the command was run");
+}
+
+#[test]
+fn where_nothing_can_be_written_but_the_recording() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for by in ["ptrace", "preload", "poll"] {
+        let weigh = Weigh::bash("/bin/true; [ ! -w /tmp ] && exit 3");
+        let writable = weigh.scratch().path("").display().to_string();
+        let measured = weigh
+            .within(format!("read-only={writable},user"))
+            .options(&format!("--mechanism {by}"));
+        let measured = measured.end();
+        assert_eq!(measured.status.code(), Some(3), "{}", measured.everything());
+        measured.is("io_written_bytes_total", 0);
+        assert!(measured.recording().is_complete());
+        let left = fs::read_dir(measured.scratch.path("recording")).expect("the recording");
+        let left: Vec<_> = left.flatten().map(|f| f.file_name()).collect();
+        assert!(!left.iter().any(|f| f.to_string_lossy().starts_with("weigh-")), "{left:?}");
+    }
+}
+
+/// Where the files are that programs share with weigh.
+const SHM: [&str; 3] = ["1m", "64m", "64k"];
+
+/// What keeps such files, as root and as an ordinary user.
+const SHARING: [(&str, &str); 6] = [
+    ("run -q --mechanism preload", ""),
+    ("run -q --mechanism preload", ",user"),
+    ("run -q --io", ",user"),
+    ("io -q --mechanism preload", ""),
+    ("io -q", ",user"),
+    ("calls -q --mechanism preload", ""),
+];
+
+/// Fills the file system before the loop goes round for the `$WHEN`th time.
+const FILLING: &str = "for ((i = 0; i < 10; i++)); do
+        [ $i = $WHEN ] && dd if=/dev/zero of=/dev/shm/all bs=64k count=2000 2>dd
+        /bin/true || echo $? >>harmed; cat dd >f$i 2>cat; [ $? -le 1 ] || echo $? >>harmed
+    done; exit 7";
+
+/// A page that is touched and finds no room is a SIGBUS, in every program of the job and in weigh.
+#[test]
+fn where_the_job_leaves_no_room_in_dev_shm() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let sizes = worth_the_time(&SHM, 1).iter();
+    let ways = sizes.flat_map(|size| SHARING.iter().map(move |way| (size, way)));
+    for (round, (size, (way, user))) in ways.enumerate() {
+        let scratch = Scratch::new();
+        let mut command = Command::new(workload("confine"));
+        command.arg(format!("shm={size}{user}")).arg(weigh_for_everybody());
+        command.args(way.split(' ')).args(["--", "bash", "-c", FILLING]);
+        set_surroundings(&mut command, &scratch);
+        let output = command.env("WHEN", (round * 7 % 10).to_string()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way}{user}, {size}: {said}");
+        let harmed = scratch.text("work/harmed");
+        assert!(harmed.is_empty(), "{way}{user}, {size}: {harmed} {said}");
+    }
+}
+
+/// What finds no room is counted, and said beside the values.
+#[test]
+fn processes_without_room_in_dev_shm_are_said_to_be_so() {
+    needs_root!();
+    if is_slow() {
+        eprintln!("six hundred processes at once are too many for this machine");
+        return;
+    }
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let script = "dd if=/dev/zero of=/dev/shm/all bs=64k count=2000 2>dd
+        mkfifo p; exec 3<>p
+        for ((i = 0; i < 600; i++)); do read -r <&3 & done
+        for ((i = 0; i < 600; i++)); do echo; done >&3; wait; exit 7";
+    let measured = Weigh::bash(script).within("shm=8m,user").options("--mechanism preload").end();
+    measured.check(measured.status.code() == Some(7), || "expected 7".to_string());
+    let total = measured.value("processes_total");
+    let reason = total.reason.as_deref().unwrap_or_default();
+    measured.check(reason.contains("no place in the shared file"), || format!("{total:?}"));
+    measured.check(total.quality != Quality::Exact, || format!("{total:?}"));
+}
+
+#[test]
+fn without_proc_the_command_is_not_run() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let refused = job("no-proc,user", "").end();
+    assert_eq!(refused.status.code(), Some(125), "{}", refused.everything());
+    refused.said("/proc is not there");
+    assert!(!refused.scratch.path("work/a").exists(), "the command was run");
+}
+
+#[test]
+fn without_ps_or_any_other_program() {
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for by in ["ptrace", "preload", "poll"] {
+        let measured = Weigh::workload("procs 23 fork")
+            .run_by(65534)
+            .env("PATH", "/proc/self/nowhere")
+            .options(&format!("--mechanism {by}"))
+            .end();
+        assert!(measured.status.success(), "{}", measured.everything());
+        if by != "poll" {
+            measured.is("processes_total", measured.truth("processes_total"));
+        }
+    }
+}
+
+/// Debian's kernel in the virtual machine has Yama; the scope is the whole machine's.
+#[test]
+fn with_every_scope_of_yama_but_the_last() {
+    needs_root!();
+    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    let scope = "/proc/sys/kernel/yama/ptrace_scope";
+    let Ok(before) = fs::read_to_string(scope) else {
+        assert!(!is_slow(), "the guest's kernel has Yama");
+        return;
+    };
+    let outcome = std::panic::catch_unwind(|| {
+        fs::write(scope, "1").expect("Yama's scope");
+        is_right(&job("user", "--mechanism ptrace").end(), true);
+        fs::write(scope, "2").expect("Yama's scope");
+        let refused = job("user", "--mechanism ptrace").end();
+        assert_eq!(refused.status.code(), Some(125), "{}", refused.everything());
+        refused.said("kernel.yama.ptrace_scope is 2");
+        let measured = job("user", "").end();
+        measured.said("by preload instead");
+        is_right(&measured, true);
+    });
+    fs::write(scope, before.trim()).expect("Yama's scope");
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// The guest has version 2 with the memory controller, as most machines of users do.
+#[test]
+fn in_a_delegated_group_the_peak_is_the_controllers() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let root = std::path::Path::new("/sys/fs/cgroup");
+    let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+    if !controllers.split_whitespace().any(|c| c == "memory") {
+        assert!(!is_slow(), "the guest has the memory controller in version 2");
+        return;
+    }
+    fs::write(root.join("cgroup.subtree_control"), "+memory").expect("the controller");
+    let group = root.join(format!("delegated-{}", std::process::id()));
+    fs::create_dir(&group).expect("a group");
+    let chowned = Command::new("chown").arg("-R").arg("65534").arg(&group).status();
+    assert!(chowned.expect("chown").success());
+    for by in ["ptrace", "preload", "poll"] {
+        let procs = group.join("cgroup.procs").display().to_string();
+        let weigh = Weigh::workload("fill 57000000 exit").options(&format!("--mechanism {by}"));
+        let measured = weigh.within(format!("group={procs},user")).end();
+        assert!(measured.status.success(), "{}", measured.everything());
+        let truth = measured.truth("filled_bytes") as f64;
+        measured.is_between("memory_peak_cgroup_bytes", truth, truth * 1.05);
+        let value = measured.value("memory_peak_cgroup_bytes");
+        assert_eq!(value.quality, Quality::Exact);
+        let control = fs::read_to_string(group.join("cgroup.subtree_control")).expect("readable");
+        assert_eq!(control.trim(), "", "{by}: not as it was before");
+        let children = fs::read_dir(&group).expect("readable").flatten();
+        let children: Vec<_> = children.filter(|c| c.path().is_dir()).collect();
+        assert!(children.is_empty(), "{by}: {children:?}");
+    }
+    fs::remove_dir(&group).expect("nobody is in it");
+}
+
+/// What launchers leave to those whom they start. The last: limits that weigh itself needs more than.
+const LEFT_BEHIND: [&[&str]; 4] = [
+    &["ignore=1,2,3,13,17,24,25,34,64", "block=10,15,17,40", "timers=1000"],
+    &["ignore=all", "block=all", "soft=7:30", "soft=1:8192", "soft=3:131072", "soft=0:500"],
+    &["close=0,1,2", "hard=7:300", "hard=0:500", "hard=4:0"],
+    &["close=1", "hard=3:131072", "soft=6:400", "hard=5:4000000000"],
+];
+
+/// Runs `tty` with what a launcher leaves, bare or below weigh: what it found, and how it ended.
+#[track_caller]
+fn found(left: &[&str], weigh: Option<Command>, scratch: &Scratch) -> (String, Option<i32>) {
+    let mut launched = Command::new(workload("launch"));
+    launched.args(left).arg("--");
+    if let Some(weigh) = weigh {
+        launched.arg(weigh.get_program()).args(weigh.get_args()).arg("--");
+    }
+    launched.arg(workload("tty")).env("TTY_STATUS", "7").env("TTY_FILE", scratch.path("found"));
+    set_surroundings(&mut launched, scratch);
+    let null = || Stdio::null();
+    let mut child = launched.stdin(null()).stdout(null()).stderr(null()).spawn().expect("launch");
+    let end = std::time::Instant::now() + patience(60.0);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("our child") {
+            break status;
+        }
+        if std::time::Instant::now() > end {
+            child.kill().expect("our child");
+            panic!("it has not ended: {launched:?}");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let differs = |line: &&str| ["pid=", "parent=", "cwd="].iter().any(|key| line.starts_with(key));
+    let found = scratch.text("found");
+    assert!(!found.is_empty(), "{launched:?} found nothing: {status}");
+    (found.split_inclusive('\n').filter(|line| !differs(line)).collect(), status.code())
+}
+
+#[test]
+fn what_a_launcher_leaves_is_the_commands_as_it_was() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for left in LEFT_BEHIND {
+        let scratch = Scratch::new();
+        let bare = found(left, None, &scratch);
+        assert_eq!(bare.1, Some(7));
+        for way in worth_the_time(&WAYS, 3) {
+            let scratch = Scratch::new();
+            let mut below = found(left, Some(by(way, &scratch)), &scratch);
+            if way == &["calls", "--mechanism", "preload"] {
+                // libweigh's connection to who serves it, out of the program's way.
+                let is_own = |line: &&str| line.starts_with("fd") && line.contains("=socket:");
+                below.0 = below.0.split_inclusive('\n').filter(|line| !is_own(line)).collect();
+            }
+            assert_eq!(below, bare, "left: below weigh, right: bare; {left:?} {way:?}");
+        }
+    }
+}
+
+/// The same as an ordinary user, who cannot raise a hard limit.
+#[test]
+fn what_a_launcher_leaves_to_an_ordinary_user() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for left in worth_the_time(&LEFT_BEHIND, 1) {
+        let left = [left, &["user"][..]].concat();
+        let bare = found(&left, None, &Scratch::new());
+        for way in [&["run"][..], &["run", "--mechanism", "preload"], &["io"]] {
+            let scratch = Scratch::new();
+            let mut weigh = Command::new(weigh_for_everybody());
+            weigh.args(by(way, &scratch).get_args());
+            let below = found(&left, Some(weigh), &scratch);
+            assert_eq!(below, bare, "left: below weigh, right: bare; {left:?} {way:?}");
+        }
+    }
+}
+
+/// A limit on the size of files is met as a full disk is: the job goes on to its end, and its status is weigh's.
+#[test]
+fn a_small_limit_of_files_is_a_failed_write() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let script = "for ((i = 0; i < 200; i++)); do /bin/true; done; ulimit -f; exit 7";
+    for way in worth_the_time(&WAYS, 2) {
+        // A library shares a larger file with weigh than there may be.
+        if way.contains(&"preload") {
+            continue;
+        }
+        let scratch = Scratch::new();
+        let weigh = by(way, &scratch);
+        let mut launched = Command::new(workload("launch"));
+        launched.args(["hard=1:8192", "--"]).arg(weigh_binary()).args(weigh.get_args());
+        set_surroundings(&mut launched, &scratch);
+        let output = launched.args(["--", "bash", "-c", script]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way:?}: {said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "8\n", "{way:?}");
+        if way[0] != "trace" {
+            assert!(said.contains("File too large"), "{way:?}: {said}");
+        }
+    }
+    // Where the library cannot be, an ordinary user's reads and writes are seen by another way.
+    let scratch = Scratch::new();
+    let mut launched = Command::new(workload("launch"));
+    launched.args(["hard=1:8192", "user", "--"]).arg(weigh_for_everybody());
+    set_surroundings(&mut launched, &scratch);
+    let output = launched.args(["io", "--", "sh", "-c", "exit 7"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+}
+
+/// weigh uses CPU time of its own; where the hard limit has no room for that it lets go of the job in time, and waits.
+#[test]
+fn a_small_limit_of_cpu_time_ends_the_measuring_not_the_job() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    // Each process takes weigh more time than itself.
+    let script = "for ((i = 0; i < 4000; i++)); do /bin/true & wait $!; done; ulimit -Ht; exit 7";
+    let user = ["hard=0:1", "user"];
+    for (left, way) in [
+        (&user[..], &["run", "--mechanism", "ptrace", "--interval", "10ms"][..]),
+        (&user, &["run", "--mechanism", "poll", "--interval", "10ms"]),
+        (&user, &["io", "--mechanism", "ptrace"]),
+    ] {
+        let scratch = Scratch::new();
+        let mut launched = Command::new(workload("launch"));
+        launched.args(left).arg("--").arg(weigh_for_everybody());
+        launched.args(by(way, &scratch).get_args()).args(["--", "bash", "-c", script]);
+        set_surroundings(&mut launched, &scratch);
+        let output = launched.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way:?}: {said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n", "{way:?}");
+        if is_slow() || !said.contains("measuring stopped") {
+            assert!(way.contains(&"poll") || way[0] == "io", "{way:?} was never short: {said}");
+            continue;
+        }
+        if way[0] == "run" && !said.contains("used up") {
+            let recording = weigh_keep::Recording::open(&scratch.path("recording"));
+            let recording = recording.expect("a recording");
+            let cpu = &recording.summary().metrics["cpu_seconds"];
+            let reason = cpu.reason.as_deref().unwrap_or_default();
+            assert!(cpu.quality != Quality::Exact && reason.contains("ulimit -t 1"), "{cpu:?}");
+        }
+    }
+}
+
+#[test]
+fn json_for_a_closed_output_is_refused_before_the_command_runs() {
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for verb in ["run", "io"] {
+        let scratch = Scratch::new();
+        let mut launched = Command::new(workload("launch"));
+        launched.args(["close=1", "--"]).arg(weigh_binary()).args([verb, "--json", "-", "--"]);
+        set_surroundings(&mut launched, &scratch);
+        let output = launched.args(["touch", "ran"]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{verb}: {said}");
+        assert!(said.contains("standard output: it is closed"), "{verb}: {said}");
+        assert!(!scratch.path("work/ran").exists(), "{verb}: the command was run");
+    }
+}
+
+/// The library of `weigh calls` looked for its file by functions that it wraps itself: a megabyte of stack, and all
+/// descriptors, in each child of fork(2).
+#[test]
+fn a_forked_child_needs_little_stack() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let weigh = weigh_binary().display().to_string();
+    let careful = workload("careful");
+    for verb in ["calls", "io"] {
+        let script = format!(
+            "ulimit -s 128; exec {weigh} {verb} -q --mechanism preload --json told.json -- {careful} 1 data"
+        );
+        let (said, status) = bare_status(&scratch, &["timeout", "60", "bash", "-c", &script]);
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert_eq!(status, Some(7), "{verb}: {said}");
+        assert!(said.ends_with("whole 1\n"), "{verb}: {said}");
+    }
+}
