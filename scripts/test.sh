@@ -159,54 +159,18 @@ browser() {
 	(cd dashboard && npm run --silent test-trace -- "$scratch"/{trace,few}.html)
 }
 
-# The tests of the binary, as the layer `rust` has built them, and the release build, on another
-# kernel. All of the workspace is named so that nothing is built again with other features. What
-# never touches the kernel's measuring is not run again there, unless WEIGH_VM=all asks for it; of libweigh's
-# tests those of programs that weigh has started are, and some more; the others, and the hard cases, take long
-# there, and so do recordings of files, which `io` and `io_files` follow there.
+# Tests of the binary, as the layer `rust` has built them, on another kernel: those that tests/vm/tests.txt names.
+# A guest whose processors do not take turns can stand still: where programs are attached one of them executes an
+# instruction for ever that the other has just written over. One whose processors do keeps one of this
+# machine's busy, so there are two beside each other.
 vm() {
-	local tests all
-	local elsewhere='/(doctor_io|errors|events|recording|terminal|transparent|explain|agent_run|agent_io|kernel|hard_cases|libweigh|libweigh_parts|libweigh_rust|io_beside_traced|io_recorded|io_rootless|io_run_traced|io_terminal|io_traced|io_truth|io_places|mechanisms|messages|mount|surroundings|calls_accuracy|trace_agent|trace_clients|trace_ctl|trace_end|trace_into|trace_formats|trace_read|trace_synthesis|unprivileged)-[0-9a-f]+$'
-	[[ ${WEIGH_VM:-} != all ]] || elsewhere='^$'
-	mapfile -t all < <(cargo test --profile "$profile" --locked --workspace --no-run --message-format=json 2>/dev/null |
+	local tests beside status=0 part=(tests/vm/suite.sh --in-turns --weigh "$weigh" --tests tests/vm/tests.txt)
+	mapfile -t tests < <(cargo test --profile "$profile" --locked --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
-	mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$elsewhere")
 	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
-	# A guest whose processors do not take turns can stand still: where programs are attached one of them executes an
-	# instruction for ever that the other has just written over. One whose processors do keeps one of this
-	# machine's busy, so there are two beside each other, with as much to do.
-	local first libweigh beside status=0 of_first='/((calls|libweigh|limits)[a-z_]*|network|files)-[0-9a-f]+$'
-	mapfile -t libweigh < <(printf '%s\n' "${all[@]}" | grep -E '/libweigh(_parts)?-[0-9a-f]+$')
-	mapfile -t first < <(printf '%s\n' "${tests[@]}" | grep -E "$of_first")
-	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -vE "$of_first")
-	{
-		local status=0
-		# There is no Python in the guest.
-		tests/vm/suite.sh --in-turns --weigh "$weigh" "${first[@]}" -- --skip the_library_changes_nothing_of_a_program \
-			--skip slow_requests_are_told --skip requests_that_wait_for_the_device --skip what_marking_a_call_costs \
-			--skip the_calls_of_many_processes_at_once --skip outrun_from_outside --skip limits_from_a_file \
-			--skip python_finds_own_parts --skip nothing_is_attached_when_the_time --skip whoever_used_most --skip growth_is_what_comes --skip ignores_term --skip a_limit_on_time --skip near_a_limit --skip an_unlimited_job || status=1
-		# Exact accounts, of who has no rights too, what comes later, and which parts are attached when.
-		[[ ${WEIGH_VM:-} == all ]] || tests/vm/suite.sh --in-turns --weigh "$weigh" "${libweigh[@]}" -- \
-			accounts_of_many_threads_are_exact a_user_without_rights_is_measured what_ends_later_is_accounted \
-			parts_are_attached_when_they_are_wanted || status=1
-		exit $status
-	} >"$scratch/first" 2>&1 &
+	"${part[@]}" --part 1/2 "${tests[@]}" >"$scratch/first" 2>&1 &
 	beside=$!
-	# What is user space's, or told once more of the same programs of the kernel's: how much memory weigh takes,
-	# how it tells of files, who outlives whom; and what takes programs that the guest lacks (Python).
-	local skips=() name
-	for name in many_files_take_little_memory ten_thousand_files_open_at_once rows_of_the_parquet_file \
-		advice_has_its_figures the_table_is_on_the_terminal a_file_without_a_name a_job_outlives_weigh \
-		children_that_share_a_position the_command_keeps_its_output the_order_of_reads_is_known \
-		who_wrote_what_others_read what_is_read_again_is_known ten_thousand_short_processes \
-		a_snapshot_while_programs_begin when_weigh_is_killed what_a_killed_weigh_leaves \
-		a_static_tracer_without_names a_job_that_traces a_program_of_32_bits_is_counted_as_one_of_64_is \
-		memory_that_is_a_file_has_its_name python_reads_along nothing_is_told_of_others a_user_follows_his_own_command \
-		a_command_is_waited_for_when_the_time_is_over; do
-		skips+=(--skip "$name")
-	done
-	tests/vm/suite.sh --in-turns --weigh "$weigh" "${tests[@]}" -- "${skips[@]}" || status=1
+	"${part[@]}" --part 2/2 "${tests[@]}" || status=1
 	wait "$beside" || status=1
 	cat "$scratch/first"
 	return $status
@@ -223,8 +187,8 @@ beside fuzz chrt --idle 0 scripts/fuzz.sh smoke
 # One that takes long, and one processor; and one that others would keep from being quick enough.
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
 layer rust cargo cargo_tests "--skip $hard --skip $outrun" cargo test --profile "$profile" --locked --workspace --no-fail-fast
-layer outrun cargo cargo_tests "$outrun" cargo test --profile "$profile" --locked --workspace --test limits
-beside hard_cases cargo_tests "$hard" cargo test --profile "$profile" --locked --workspace --test hard_cases
+layer outrun cargo cargo_tests "$outrun" cargo test --profile "$profile" --locked --workspace --test run
+beside hard_cases cargo_tests "$hard" cargo test --profile "$profile" --locked --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer torture lines "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-10}"
 layer package lines packaging/test.sh "$weigh"

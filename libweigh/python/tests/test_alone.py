@@ -1,4 +1,4 @@
-"""Run by crates/cli/tests/libweigh.rs, without an agent, as `python3 -m unittest`."""
+"""Run by crates/cli/tests/calls/libweigh.rs, without an agent, as `python3 -m unittest`."""
 
 import time
 import unittest

@@ -1,4 +1,4 @@
-"""Run by crates/cli/tests/libweigh_configured.rs, with an agent that has examples/link-layer.toml, as `python3 -m unittest`."""
+"""Run by crates/cli/tests/calls/libweigh_configured.rs, with an agent that has examples/link-layer.toml, as `python3 -m unittest`."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Run by crates/cli/tests/libweigh.rs, with an agent, as `python3 -m unittest`."""
+"""Run by crates/cli/tests/calls/libweigh.rs, with an agent, as `python3 -m unittest`."""
 
 import os
 import pathlib

@@ -9,7 +9,7 @@ use super::{HOWS, Outcome, Section};
 const OPENING: &str = "\
 # Hard cases
 
-Made by `crates/cli/tests/hard_cases.rs`, which runs every case with every mechanism and fails where
+Made by `crates/cli/tests/transparent/hard_cases.rs`, which runs every case with every mechanism and fails where
 this table is not what it found; do not edit by hand. `WEIGH_BLESS=1` writes it anew.
 
 Each job is run without weigh first: with weigh it must end the same way and say the same on both
