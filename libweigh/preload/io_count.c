@@ -225,7 +225,7 @@ static void count_slowly(int fd, ssize_t n, uint64_t calls, uint32_t what, uint6
 			}
 		}
 		if (LIKELY(io_lock(&use->lock))) {
-			bool is_open = descriptor->use == use && io_is_open(use);
+			bool is_open = __atomic_load_n(&descriptor->use, __ATOMIC_RELAXED) == use && io_is_open(use);
 			if (LIKELY(is_open))
 				count_move(use, &move);
 			io_unlock(&use->lock);
@@ -248,7 +248,7 @@ void io_moved_many(int fd, ssize_t n, uint64_t calls, uint32_t what, uint64_t fr
 void io_moved(int fd, ssize_t n, uint32_t what, uint64_t from, uint64_t began)
 {
 	struct descriptor *descriptor = &io_first[(unsigned)fd % IO_FIRST];
-	struct io_use *use = descriptor->use;
+	struct io_use *use = __atomic_load_n(&descriptor->use, __ATOMIC_ACQUIRE);
 	bool wrote = what >> 4 & 1;
 
 	if ((unsigned)fd >= IO_FIRST || n <= 0 || !use || descriptor->life != io_life || !began ||

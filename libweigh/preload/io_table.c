@@ -32,11 +32,13 @@ static struct descriptor *_Atomic later;
 /* Uses by their files, plus one; those of another life mean nothing. */
 static uint32_t buckets[BUCKETS], buckets_life;
 static uint64_t table_lock;
+/* Of who meets a descriptor for the first time: it counts once, though two threads use it at once. */
+static uint64_t meeting_lock;
 
 bool io_lock_slowly(uint64_t *lock)
 {
 	for (int i = 0; i < SPINS + YIELDS; i++) {
-		if (!*(volatile uint64_t *)lock && !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		if (!__atomic_load_n(lock, __ATOMIC_RELAXED) && !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 			return true;
 		if (i >= SPINS)
 			RAW(sched_yield);
@@ -182,7 +184,7 @@ void io_become_child(void)
 		return;
 	io_life++;
 	io_epoch++;
-	table_lock = 0;
+	table_lock = meeting_lock = 0;
 	if (!known.pid || pid_of(self->life) != known.pid)
 		io_is_on = false;
 	else if (!introduce())
@@ -368,15 +370,20 @@ static void leave_use(struct io_use *use)
 	io_unlock(&table_lock);
 }
 
-struct io_use *io_use_of(struct descriptor *descriptor, int fd)
+static struct io_use *known_use(const struct descriptor *descriptor)
 {
-	struct io_use *use;
+	struct io_use *use = __atomic_load_n(&descriptor->use, __ATOMIC_ACQUIRE);
+
+	return LIKELY(use && descriptor->life == io_life) ? use : NULL;
+}
+
+static struct io_use *meet(struct descriptor *descriptor, int fd)
+{
+	struct io_use *use = known_use(descriptor);
 	long flags;
 
-	if (LIKELY(descriptor->use && descriptor->life == io_life))
-		return descriptor->use;
-	if (are_others())
-		return NULL;
+	if (use)
+		return use;
 	use = take_use(fd);
 	if (!use)
 		return NULL;
@@ -390,12 +397,25 @@ struct io_use *io_use_of(struct descriptor *descriptor, int fd)
 	return use;
 }
 
+struct io_use *io_use_of(struct descriptor *descriptor, int fd)
+{
+	struct io_use *use = known_use(descriptor);
+
+	if (LIKELY(use))
+		return use;
+	if (are_others() || !io_lock(&meeting_lock))
+		return NULL;
+	use = meet(descriptor, fd);
+	io_unlock(&meeting_lock);
+	return use;
+}
+
 static void forget(struct descriptor *descriptor, int fd)
 {
 	struct io_use *use;
 	struct descriptor *twin;
 
-	if (descriptor->life != io_life)
+	if (!known_use(descriptor))
 		return;
 	use = __atomic_exchange_n(&descriptor->use, NULL, __ATOMIC_ACQ_REL);
 	if (!use)
@@ -453,12 +473,12 @@ void io_opened(int fd, int flags, uint32_t call, uint64_t began)
 bool io_closes(int fd)
 {
 	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
-	struct io_use *use = descriptor ? descriptor->use : NULL;
+	struct io_use *use = descriptor ? known_use(descriptor) : NULL;
 	struct stat about;
 
 	bool is_counted = false;
 
-	if (!use || descriptor->life != io_life || are_others())
+	if (!use || are_others())
 		return false;
 	if (use->descriptors == 1 && S_ISREG(use->mode) && !RAW(fstat, fd, &about))
 		use->links = about.st_nlink;

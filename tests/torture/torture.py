@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What weigh must never do to a job, tried in bulk: kills at random moments, odd surroundings, disks that fill up.
 
-usage: torture.py WEIGH [--part kills|surroundings|disks|memory] [--way TEXT] [--number N] [--seed S] [--state FILE]
+usage: torture.py WEIGH [--part kills|surroundings|disks|memory|failures] [--way TEXT] [--number N] [--seed S] [--state FILE]
 
 WEIGH is the binary. The job is `careful` of tests/workloads, which checks the result of each of its own calls and
 exits with 7. Prints `ok NAME` or `FAIL NAME: why` for each way and part. Wants root: it works in a mount namespace
@@ -12,6 +12,9 @@ kills          weigh gets SIGKILL at a random moment, N times a way. Counted: jo
 surroundings   what a command can inherit or meet. The job's status and output must be those without weigh. With a
                small N each surrounding is tried in some of the ways only, others with another seed.
 disks          a recording on a disk of N sizes from nothing on. The status must be the job's.
+failures       one write to a file fails in weigh, or all from one on, or one allocation: a random one, N/5 times a way.
+               The status must be the job's; where an allocation fails weigh may be aborted, and the job comes to its
+               end all the same.
 memory         /dev/shm of 4 KiB (0 is no limit), 64 KiB, 1 MiB and 64 MiB fills at a random moment, N times in all.
 
 With --state kills and memory go on where the file says they ended, and end at N in all.
@@ -115,6 +118,10 @@ SURROUNDINGS = [
 # has begun.
 MAY_REFUSE = {"umask 0777", "no file of any size", "files of 40 KiB at most", "16 descriptors"}
 SHARED_MEMORY = ["4k", "64k", "1m", "64m"]
+WRITE_ERRORS = ["EIO", "ENOSPC", "EINTR", "short", "EIO+", "ENOSPC+"]
+# A run makes some dozens of writes to files, and some ten thousand allocations.
+WRITES, ALLOCATIONS = 40, 15
+ABORTED = 128 + signal.SIGABRT
 
 
 class Tried:
@@ -354,6 +361,36 @@ def disks(weigh, way, number):
     return report(f"disks {way.name}, {number} sizes", faults)
 
 
+def failing(chance, at):
+    """What fails at the run of a number, as failing.c has it."""
+    if at % 2 == 0:
+        return f"write {chance.randint(1, WRITES)} {chance.choice(WRITE_ERRORS)}"
+    return f"malloc {int(2 ** chance.uniform(0, ALLOCATIONS))}"
+
+
+def failures(weigh, way, number, chance):
+    """Writes and allocations take turns."""
+    tried, faults = Tried(weigh, way), []
+    times = max(2, number // 5)
+    for at in range(times):
+        fails = failing(chance, at)
+        prelude = f"env LD_PRELOAD=/tmp/failing.so 'WEIGH_FAILS={fails}'"
+        status = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True)), prelude))
+        left = wait_for_end_of_jobs(tried)
+        said, told = tried.said(), (tried.folder / "err").read_text(errors="replace")
+        refused = status == 125 and "begun" not in said and told
+        aborted = fails.startswith("malloc") and status in (ABORTED, -signal.SIGABRT) and "allocation" in told
+        if not (status == 7 or refused or aborted) or "panicked" in told:
+            faults.append(f"{fails}: status {status}, {told[-200:]!r}")
+        elif "begun" in said and "whole" not in said:
+            faults.append(f"{fails}: the job did not come to its end, {said!r}")
+        if left:
+            faults.append(f"{fails}: left {left}")
+        tried.end_all()
+        tried.clear()
+    return report(f"failures {way.name}, {times}", faults)
+
+
 def memory(weigh, way, number, chance, state):
     """Shared memory that somebody else fills. The job must not notice."""
     tried, so_far = Tried(weigh, way), state.of(f"memory {way.name}")
@@ -386,6 +423,8 @@ def apart(weigh):
         path = Path("/tmp") / name
         path.write_bytes(content)
         path.chmod(0o755)
+    shared = ["cc", "-shared", "-fPIC", "-O1", "-o", "/tmp/failing.so", HERE / "failing.c"]
+    subprocess.run(shared, check=True)
     os.chdir("/tmp")
     return "/tmp/weigh"
 
@@ -393,7 +432,7 @@ def apart(weigh):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weigh")
-    parser.add_argument("--part", choices=["kills", "surroundings", "disks", "memory"])
+    parser.add_argument("--part", choices=["kills", "surroundings", "disks", "memory", "failures"])
     parser.add_argument("--way", default="")
     parser.add_argument("--number", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
@@ -418,6 +457,8 @@ def main():
             good &= memory(weigh, way, given.number, chance, state)
         if wanted("disks") and not way.mounts:
             good &= disks(weigh, way, given.number)
+        if wanted("failures") and not way.mounts:
+            good &= failures(weigh, way, given.number, chance)
     if wanted("surroundings"):
         good &= surroundings(weigh, ways, given.number, chance)
     os.close(pipe)

@@ -36,6 +36,17 @@ pub struct Client {
     readers: BTreeMap<u64, u32>,
     /// Tells it that something has settled, once it has asked for that.
     told_by: Option<OwnedFd>,
+    /// What it is told once what it wants is attached.
+    pub waits_for: Option<Attached>,
+}
+
+/// What a program asked for that has to be attached first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attached {
+    /// Its page.
+    Page,
+    /// Nothing but the parts.
+    Parts,
 }
 
 /// What came of looking for a message.
@@ -70,6 +81,7 @@ impl Client {
             copy: None,
             readers: BTreeMap::new(),
             told_by: None,
+            waits_for: None,
         })
     }
 

@@ -1,5 +1,7 @@
 //! The socket, and what is done for those who connect to it.
 
+mod attaching;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -11,12 +13,11 @@ use rustix::fs::unlink;
 use rustix::net::{SocketFlags, accept_with};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
-use weigh_collect::job::JobError;
 use weigh_schema::library::{CONFIGURED, FOLLOWS_CALLS, Followed, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
-use crate::client::{Client, Received, turn_away};
+use crate::client::{Attached, Client, Received, turn_away};
 use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
 use crate::listener::{ServerError, listen_at, spare};
@@ -54,6 +55,10 @@ pub struct Server {
     epoll: OwnedFd,
     looks: Looks,
     wants: Wants,
+    /// The parts of the change that is under way.
+    attaching: Option<u64>,
+    /// Whether what is attached for packets is to change.
+    is_to_adapt: bool,
     spare: Option<OwnedFd>,
     clients: BTreeMap<u64, Client>,
     rounds: Rounds,
@@ -83,6 +88,7 @@ const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const GRACE: u64 = u64::MAX - 2;
 const KERNEL: u64 = u64::MAX - 3;
+const ATTACHED: u64 = u64::MAX - 4;
 /// More events do not wait at once: each client has two.
 const MOST_EVENTS: usize = 2048;
 /// It is looked no more often for pages that programs keep that have left.
@@ -113,6 +119,8 @@ impl Server {
             epoll,
             looks,
             wants,
+            attaching: None,
+            is_to_adapt: false,
             spare: spare(),
             clients: BTreeMap::new(),
             rounds: Rounds::default(),
@@ -161,6 +169,7 @@ impl Server {
     pub fn handle(&mut self, calls: &mut KernelCalls) -> Result<(), ServerError> {
         if !self.hears_kernel {
             watch(&self.epoll, calls.attention_fd(), KERNEL)?;
+            watch(&self.epoll, calls.attached_fd(), ATTACHED)?;
             self.hears_kernel = true;
         }
         let mut events = Vec::with_capacity(MOST_EVENTS);
@@ -176,9 +185,11 @@ impl Server {
                 LISTENER => self.accept(calls),
                 TIMER => self.look(),
                 GRACE => self.let_go(calls),
-                // What can not be attached any more is told of as missing.
-                KERNEL => drop(calls.adapt()),
+                KERNEL => self.adapt(calls),
+                ATTACHED => self.end_attach(calls),
                 key if key & SESSION != 0 => self.sessions.end(key & !SESSION),
+                // Nothing else is heard of a program that waits for its answer.
+                key if self.waits(key) => self.drop_client(key / 2, calls),
                 key => {
                     let client = self.clients.get(&(key / 2));
                     requests.extend(client.map(|client| (client.user, key)));
@@ -256,8 +267,8 @@ impl Server {
             if self.settings.adds_up {
                 add_up(&mut self.sums, page);
             }
-            // What only it wanted is let go of after a while: nothing can fail now.
-            let _ = self.attach_wanted(calls);
+            // What only it wanted is let go of after a while.
+            self.attach_wanted(calls);
         }
     }
 
@@ -301,9 +312,12 @@ impl Server {
             }
         }
         client.want(parts);
-        let attached = self.attach_wanted(calls);
-        let Some(client) = self.clients.get(&key) else { return Ok(()) };
-        let Some((page, _)) = client.page.as_ref().filter(|_| attached.is_ok()) else {
+        self.answer_once_attached(key, Attached::Page, calls)
+    }
+
+    /// Gives a program its page: what it wants is attached.
+    fn give_page(&self, client: &Client, calls: &KernelCalls) -> io::Result<()> {
+        let Some((page, _)) = &client.page else {
             return client.answer(Reason::Kernel, 0, 0, None);
         };
         page.set_served(true);
@@ -319,10 +333,7 @@ impl Server {
             return client.answer(Reason::NotUnderstood, 0, 0, None);
         }
         client.want(parts);
-        let attached = self.attach_wanted(calls);
-        let Some(client) = self.clients.get(&key) else { return Ok(()) };
-        let reason = if attached.is_ok() { Reason::Measured } else { Reason::Kernel };
-        client.answer(reason, 0, 0, None)
+        self.answer_once_attached(key, Attached::Parts, calls)
     }
 
     /// Tells what the configuration has made of the parts of the kernel.
@@ -334,44 +345,6 @@ impl Server {
         match self.configured_file.open(calls, &self.left_out) {
             Ok(file) => client.answer(Reason::Measured, 0, 0, Some(file.as_fd())),
             Err(_) => client.answer(Reason::NoMemory, 0, 0, None),
-        }
-    }
-
-    /// Attaches what anybody wants now, and tells all what is attached.
-    fn attach_wanted(&mut self, calls: &mut KernelCalls) -> Result<(), JobError> {
-        let wanted = self.wanted();
-        let some_linger = self.clients.values().any(Client::lingers);
-        let done = match self.wants.want(wanted, some_linger) {
-            Some(parts) => calls.attach_only(parts).inspect(|()| self.wants.are_attached(parts)),
-            None => Ok(()),
-        };
-        self.tell_of_parts(calls.available_parts(), calls.attached_parts());
-        done
-    }
-
-    /// Lets go of what nobody wants any more; those who are served know before.
-    fn let_go(&mut self, calls: &mut KernelCalls) {
-        let lingering = self.clients.values_mut().filter(|client| client.lingers());
-        lingering.take(LOOKS_AT_ONCE).for_each(Client::look_at_lingering);
-        let wanted = self.wanted();
-        let some_linger = self.clients.values().any(Client::lingers);
-        let parts = self.wants.look(wanted, some_linger);
-        self.tell_of_parts(
-            calls.available_parts(),
-            calls.attached_parts() & (parts | calls.held()),
-        );
-        if calls.attach_only(parts).is_ok() {
-            self.wants.are_attached(parts);
-        }
-    }
-
-    fn wanted(&self) -> u64 {
-        self.clients.values().map(Client::wanted).fold(0, |all, parts| all | parts)
-    }
-
-    fn tell_of_parts(&self, available: u64, attached: u64) {
-        for (page, _) in self.clients.values().filter_map(|client| client.page.as_ref()) {
-            page.set_parts(available, attached);
         }
     }
 

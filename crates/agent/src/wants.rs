@@ -49,6 +49,11 @@ impl Wants {
         kept
     }
 
+    /// The parts that are attached, as bits.
+    pub fn attached(&self) -> u64 {
+        self.attached
+    }
+
     /// That is so now.
     pub fn are_attached(&mut self, parts: u64) {
         self.attached = parts;

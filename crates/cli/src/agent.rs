@@ -94,14 +94,14 @@ fn tell_what_is_missing(attached: &Attached) {
     }
 }
 
-/// libweigh waits two seconds for an answer, and the others who are served wait as well.
+/// libweigh waits two seconds for an answer.
 const LONG: Duration = Duration::from_secs(1);
 
 fn tell_of_slow_functions(take: Duration) {
     if take >= LONG {
         notice!(
             "a part of the configuration takes {:.1} s to attach here, for it has so many functions; the first \
-             program that wants it waits so long, and all others with it: fewer functions do better",
+             program that wants it waits so long, and whoever wants another part meanwhile: fewer functions do better",
             take.as_secs_f64()
         );
     }

@@ -5,12 +5,15 @@
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
 mod attaching;
+mod change;
 mod choosing;
 pub mod clients;
 mod counting;
 mod functions;
 pub(crate) mod join;
 mod layout;
+mod link;
+mod links;
 mod looking;
 mod names;
 mod placing;
@@ -24,9 +27,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
     BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, Later, Named,
@@ -39,11 +43,13 @@ use crate::job::{JobError, bpf, forever};
 use crate::optional::Offers;
 use crate::table::{READING, entries};
 use crate::{complaints, dirty, requirements};
-use attaching::Links;
+use change::Changing;
 use choosing::Chosen;
-use counting::Counting;
+use counting::{Counting, CpuEvents};
 use functions::OnRequest;
 use layout::skeleton;
+use link::Link;
+use links::{Links, Plan};
 use placing::Placing;
 use standby::Standby;
 
@@ -109,14 +115,22 @@ pub struct Attached {
 /// The calls of a job, followed by the kernel itself.
 pub struct KernelCalls {
     skeleton: skeleton::CallsSkel<'static>,
-    links: Links,
+    changing: Changing,
+    /// The parts that are attached, as bits; and those that were before the change that is under way.
+    attached_now: u64,
+    attached_before: u64,
+    /// What was attached last, if all of it was.
+    settled: Option<Plan>,
+    /// What came of a change that somebody has begun.
+    ended: Option<Result<(), JobError>>,
     standby: Standby,
     counting: Counting,
     /// Of functions, for as long as anything is attached.
     functions: Vec<Link>,
     function_probes: Option<FunctionProbes>,
-    /// Of functions, that come and go with those who ask.
-    on_request: Option<OnRequest>,
+    /// Whether there are some that come and go with those who ask, and how long that takes at most.
+    has_functions_on_request: bool,
+    functions_take: Duration,
     /// The parts whose borders they are, by the numbers of their recipes.
     of_borders: Vec<Option<String>>,
     /// The parts that stay attached, whoever else asks for what.
@@ -193,7 +207,11 @@ impl KernelCalls {
         if !functions.is_empty() {
             let (parts, on_request) = OnRequest::try_out(functions, &mut calls.skeleton)?;
             calls.attached = joined(std::mem::take(&mut calls.attached), parts);
-            calls.on_request = on_request;
+            calls.has_functions_on_request = on_request.is_some();
+            calls.functions_take = on_request.as_ref().map(OnRequest::takes).unwrap_or_default();
+            if let Some(links) = calls.changing.links() {
+                links.on_request = on_request;
+            }
         }
         Ok(calls)
     }
@@ -243,7 +261,10 @@ impl KernelCalls {
         if !chosen.follows("tcp") {
             open.maps.senders.set_max_entries(1).map_err(bpf("table of senders"))?;
         }
-        let skeleton = open.load().map_err(bpf("load"))?;
+        let mut skeleton = open.load().map_err(bpf("load"))?;
+        let changing = CpuEvents::of(&counting, skeleton.object())
+            .and_then(|cpus| Changing::new(Links::of(skeleton.object_mut(), cpus)?))
+            .map_err(|error| bpf("links")(error.into()))?;
         let (told, later, names) = (Rc::default(), Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &later, &names)?;
         let placing = Placing::new(
@@ -252,12 +273,17 @@ impl KernelCalls {
         let standby = Standby::new(&skeleton)?;
         let mut calls = KernelCalls {
             skeleton,
-            links: Links::default(),
+            changing,
+            attached_now: 0,
+            attached_before: 0,
+            settled: None,
+            ended: None,
             standby,
             counting,
             functions: Vec::new(),
             function_probes: None,
-            on_request: None,
+            has_functions_on_request: false,
+            functions_take: Duration::ZERO,
             of_borders: functions.of_borders(),
             held: 0,
             ring,
@@ -287,8 +313,8 @@ impl KernelCalls {
     }
 
     /// How long a program waits at most for the functions of a part that it wants.
-    pub fn functions_take(&self) -> std::time::Duration {
-        self.on_request.as_ref().map(OnRequest::takes).unwrap_or_default()
+    pub fn functions_take(&self) -> Duration {
+        self.functions_take
     }
 
     /// The counters of the CPU that were asked for, and why there are none.

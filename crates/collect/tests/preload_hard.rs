@@ -306,7 +306,7 @@ fn a_shared_file_that_was_cut() {
 }
 
 /// They end a program with what they have found. ThreadSanitizer's runtime calls functions of the library before it
-/// can bear that.
+/// can bear that: see the next one.
 #[test]
 fn sanitizers_find_nothing_in_the_library() {
     let (folder, _) = program();
@@ -445,5 +445,49 @@ fn names_of_any_bytes() {
         let seen: String =
             String::from_utf8_lossy(&name[..name.len().min(15)]).replace('\n', "\\n");
         assert_eq!(job.named(&seen).len(), 4, "{seen}: {job:?}");
+    }
+}
+
+/// What of the library stands before no function of the C library's.
+const COUNTING: [&str; 9] = [
+    "slots",
+    "mapping",
+    "io_table",
+    "io_count",
+    "io_marks",
+    "io_streams",
+    "clock",
+    "look",
+    "children",
+];
+
+#[test]
+fn threads_that_count_at_once_race_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preloaded/threads.c");
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/preload");
+    for sanitizer in ["thread", "address,undefined"] {
+        let path = folder.path().join("program");
+        let mut cc = Command::new("cc");
+        cc.args([
+            "-g",
+            "-O1",
+            "-std=gnu17",
+            "-pthread",
+            "-DLEVEL=4",
+            "-Wno-tsan",
+            "-I",
+            env!("OUT_DIR"),
+        ]);
+        cc.arg(format!("-fsanitize={sanitizer}")).arg("-fno-sanitize-recover=all").arg("-I");
+        cc.args([&library, Path::new("-o"), &path, &tests]);
+        cc.args(COUNTING.map(|part| library.join(part).with_extension("c")));
+        let made = cc.output().unwrap();
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "its runtime comes with the compiler: {said}");
+        let place = tempfile::tempdir_in(folder.path()).unwrap();
+        let run = Command::new(&path).arg(place.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success() && said.is_empty(), "{sanitizer}: {} {said}", run.status);
     }
 }

@@ -5,11 +5,11 @@
 //! millisecond for each (`tests/attaching.rs` measures both), and what is loaded and not attached costs
 //! nobody any time.
 
-use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use libbpf_rs::ProgramMut;
 use libbpf_rs::skel::Skel as _;
-use libbpf_rs::{Link, ProgramMut};
 use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS, Subsystem};
 
 use super::KernelCalls;
@@ -17,6 +17,7 @@ use super::choosing::{
     ALWAYS, INTERRUPTS, JOIN, LOOK, OWN, PAGES, UNDER_WAY, WITHOUT_INTERRUPTS, owners, root_of,
 };
 use super::functions::let_go;
+use super::links::{Outcome, Plan};
 use crate::job::{JobError, bpf};
 
 /// Stands for whoever asks for anything: the job's threads, and calls where they are followed. The
@@ -28,61 +29,87 @@ const TCP: &str = "tcp";
 /// The parts that no configuration has defined.
 const BUILT_IN: u64 = (1 << SUBSYSTEMS.len()) - 1;
 
-/// The programs that are attached.
-#[derive(Default)]
-pub(super) struct Links {
-    by_program: BTreeMap<String, Link>,
-    pub(super) parts: u64,
-}
-
 impl KernelCalls {
     /// Attaches these parts of those that were chosen, and lets go of the others; what this side holds
     /// by itself stays. What has been attached goes on undisturbed.
     pub fn attach_only(&mut self, parts: u64) -> Result<(), JobError> {
+        self.wait_for_change();
+        let plan = self.plan(parts);
+        match self.changing.links().map(|links| links.change(plan)) {
+            Some(outcome) => self.take_in_change(outcome),
+            None => Err(lost()),
+        }
+    }
+
+    /// Attaches what is attached once more: other programs of it are wanted.
+    pub(super) fn attach_again(&mut self) -> Result<(), JobError> {
+        self.wait_for_change();
+        self.attach_only(self.attached_now)
+    }
+
+    /// The same as [`KernelCalls::attach_only`], by a thread of its own: it is over once [`KernelCalls::end_attach`] says what came of it. Nothing must
+    /// be under way.
+    pub fn begin_attach(&mut self, parts: u64) {
+        self.wait_for_change();
+        let plan = self.plan(parts);
+        if self.settled == Some(plan) {
+            self.ended = Some(Ok(()));
+            return;
+        }
+        // Nobody is told of what is about to go.
+        self.attached_now &= plan.parts;
+        match self.changing.begin(plan) {
+            Some(outcome) => self.ended = Some(self.take_in_change(outcome)),
+            None if !self.changing.is_under_way() => self.ended = Some(Err(lost())),
+            None => {}
+        }
+    }
+
+    /// What came of what was begun, if it is over.
+    pub fn end_attach(&mut self) -> Option<Result<(), JobError>> {
+        if let Some(outcome) = self.changing.end() {
+            self.ended = Some(self.take_in_change(outcome));
+        }
+        self.ended.take()
+    }
+
+    /// Readable once what was begun is over.
+    pub fn attached_fd(&self) -> BorrowedFd<'_> {
+        self.changing.over()
+    }
+
+    fn wait_for_change(&mut self) {
+        if let Some(outcome) = self.changing.wait() {
+            self.ended = Some(self.take_in_change(outcome));
+        }
+    }
+
+    fn plan(&mut self, parts: u64) -> Plan {
         // A program of several parts is not attached for one that it was not loaded for.
         let target = with_always(
             (parts | self.held) & (self.chosen_parts() | ANYTHING | CpuCounter::bits()),
         );
-        if target & !self.links.parts & bits([TCP]) != 0 {
+        if target & !self.attached_now & bits([TCP]) != 0 {
             self.forget_senders();
         }
-        let mut links = std::mem::take(&mut self.links.by_program);
-        let mut failed: Vec<(String, String)> = Vec::new();
-        let mut programs: Vec<(String, ProgramMut<'_>)> = self
-            .skeleton
-            .object_mut()
-            .progs_mut()
-            .map(|program| (program.name().to_string_lossy().into_owned(), program))
-            .collect();
-        // Somebody's interval is open meanwhile: a beginning that is seen while the end is not yet would last, and what
-        // an interrupt that never ends is on top of is not accounted. They go in the order of their names: beginnings first.
-        programs.sort_by_key(|(name, _)| !is_end(name));
-        for (name, program) in programs {
-            if parts_of(&program, &name) & target == 0 || !self.standby.wants(&name) {
-                continue;
-            }
-            let link = match links.remove(&name) {
-                Some(link) => Ok(link),
-                None => program.attach(),
-            };
-            match link {
-                Ok(link) => drop(self.links.by_program.insert(name, link)),
-                Err(error) if is_needed(&name) => {
-                    self.links = Links::default();
-                    return Err(bpf("attach")(error));
-                }
-                Err(error) => failed.push((name, error.to_string())),
-            }
+        self.attached_before = self.attached_now;
+        let counted = if self.follows_calls() { target & self.counting.available() } else { 0 };
+        Plan { parts: target, packets: self.standby.seen, counted }
+    }
+
+    fn take_in_change(&mut self, outcome: Outcome) -> Result<(), JobError> {
+        let Outcome { plan, error, failed, lacking, not_counted } = outcome;
+        self.settled = Some(plan).filter(|_| {
+            error.is_none() && failed.is_empty() && lacking == 0 && not_counted.is_none()
+        });
+        if let Some(error) = error {
+            self.attached_now = self.attached_before;
+            return Err(bpf("attach")(error.into()));
         }
-        let lacking = match &mut self.on_request {
-            // Nobody is told that what lacks a function is measured.
-            Some(functions) => functions.attach_only(target, &self.skeleton)?,
-            None => 0,
-        };
-        let counted = if self.follows_calls() { target } else { 0 };
-        self.counting.attach_only(counted, self.skeleton.object());
-        self.links.parts = target & !lacking;
+        self.attached_now = plan.parts & !lacking;
+        self.tell_of_packets(plan.packets);
         failed.into_iter().for_each(|(program, reason)| self.lacks(&program, reason));
+        not_counted.into_iter().for_each(|error| self.counting.refuse(&error));
         Ok(())
     }
 
@@ -108,8 +135,8 @@ impl KernelCalls {
     /// Stops following: what is in the table stays readable.
     pub fn detach(&mut self) {
         self.held = 0;
-        self.links = Links::default();
-        self.counting.attach_only(0, self.skeleton.object());
+        // It fails where something is attached, and nothing is.
+        let _ = self.attach_only(0);
         let began = Instant::now();
         let_go(&mut self.functions);
         if let Some(functions) = &mut self.function_probes {
@@ -119,12 +146,12 @@ impl KernelCalls {
 
     /// The parts that are attached now, as bits.
     pub fn attached_parts(&self) -> u64 {
-        self.links.parts & self.available_parts()
+        self.attached_now & self.available_parts()
     }
 
     /// The functions are attached, and stay so.
     pub(super) fn took_functions(&mut self) {
-        self.links.parts |= self.chosen_parts() & !BUILT_IN;
+        self.attached_now |= self.chosen_parts() & !BUILT_IN;
     }
 
     /// The parts that programs were loaded for, as bits.
@@ -147,7 +174,7 @@ impl KernelCalls {
         let seen = self.attached.iter().filter(|part| part.probes > 0);
         let seen = seen.fold(0, |set, part| set | self.bit(&part.subsystem));
         // What was attached for as long as calls were followed does not come back.
-        let has_functions = self.on_request.is_some() || !self.functions.is_empty();
+        let has_functions = self.has_functions_on_request || !self.functions.is_empty();
         let seen = if has_functions { seen } else { seen & BUILT_IN };
         u64::from(self.follows_calls()) | seen | self.counting.available()
     }
@@ -170,6 +197,11 @@ impl KernelCalls {
     }
 }
 
+/// For a thread that has taken all links with it.
+fn lost() -> JobError {
+    bpf("attach")(std::io::Error::other("the thread that attaches has panicked").into())
+}
+
 /// The bits of parts with these names.
 fn bits<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
     let known = names.into_iter().filter_map(Subsystem::named).map(Subsystem::bit);
@@ -187,16 +219,16 @@ fn with_always(parts: u64) -> u64 {
 }
 
 /// Whether a program tells of an end, of which it is no harm if the beginning was not seen.
-fn is_end(program: &str) -> bool {
+pub(super) fn is_end(program: &str) -> bool {
     ["_end", "_exit"].iter().any(|end| root_of(program).ends_with(end))
 }
 
-fn is_needed(program: &str) -> bool {
+pub(super) fn is_needed(program: &str) -> bool {
     owners(program).any(|of| ["member", "call", ALWAYS, INTERRUPTS].contains(&of))
 }
 
 /// The parts that a program is attached for, as bits; none if it is not, or was not loaded.
-fn parts_of(program: &ProgramMut<'_>, name: &str) -> u64 {
+pub(super) fn parts_of(program: &ProgramMut<'_>, name: &str) -> u64 {
     if !program.autoload()
         || [JOIN, LOOK, PAGES, UNDER_WAY].contains(&name)
         || name.starts_with(OWN)

@@ -57,7 +57,12 @@ fn event(counter: &CpuCounter) -> Event {
 pub(super) struct Counting {
     states: Vec<CounterState>,
     events: Vec<(&'static CpuCounter, Event)>,
-    /// Of CPUs, while somebody wants them.
+}
+
+/// Those of CPUs, while somebody wants them.
+pub(super) struct CpuEvents {
+    /// Each with the map that the BPF programs read it by.
+    events: Vec<(&'static CpuCounter, Event, MapHandle)>,
     opened: Vec<OwnedFd>,
     attached: u64,
 }
@@ -88,47 +93,12 @@ impl Counting {
         &self.states
     }
 
-    /// Has each CPU count these of them, and no others. Where that fails, all of them can not be had.
-    pub(super) fn attach_only(&mut self, bits: u64, object: &Object) {
-        let wanted = bits & self.available();
-        if wanted == self.attached {
-            return;
+    /// None can be had after all.
+    pub(super) fn refuse(&mut self, error: &io::Error) {
+        for (counter, _) in std::mem::take(&mut self.events) {
+            let state = self.states.iter_mut().find(|state| state.name == counter.name);
+            state.into_iter().for_each(|s| s.unavailable = Some(refusal(counter, error)));
         }
-        self.detach(object);
-        self.attached = wanted;
-        let cpus = if wanted == 0 { Vec::new() } else { online() };
-        if let Err(error) = cpus.into_iter().try_for_each(|cpu| self.count_on(cpu, wanted, object))
-        {
-            self.detach(object);
-            for (counter, _) in std::mem::take(&mut self.events) {
-                let state = self.states.iter_mut().find(|state| state.name == counter.name);
-                state.into_iter().for_each(|s| s.unavailable = Some(refusal(counter, &error)));
-            }
-        }
-    }
-
-    fn count_on(&mut self, cpu: u32, wanted: u64, object: &Object) -> io::Result<()> {
-        for (counter, event) in self.open_group(Of::Cpu(cpu), wanted)? {
-            let map = map_of(object, counter)?;
-            let value = event.as_raw_fd().to_ne_bytes();
-            map.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY).map_err(io::Error::other)?;
-            self.opened.push(event);
-        }
-        Ok(())
-    }
-
-    /// No CPU counts any more: their events end with their descriptors and places.
-    fn detach(&mut self, object: &Object) {
-        let cpus = if self.opened.is_empty() { Vec::new() } else { online() };
-        for (counter, _) in &self.events {
-            let Ok(map) = map_of(object, counter) else { continue };
-            for cpu in &cpus {
-                // There may be none.
-                let _ = map.delete(&cpu.to_ne_bytes());
-            }
-        }
-        self.opened.clear();
-        self.attached = 0;
     }
 
     /// Counters of one thread, on whatever CPU: which, and their descriptors; reading the first gives all.
@@ -140,13 +110,68 @@ impl Counting {
 
     /// They take turns on the CPU's counters all together.
     fn open_group(&self, of: Of, bits: u64) -> io::Result<Vec<(&'static CpuCounter, OwnedFd)>> {
-        let mut group: Vec<(&'static CpuCounter, OwnedFd)> = Vec::new();
-        for (counter, event) in self.events.iter().filter(|(c, _)| c.bit() & bits != 0) {
-            let leader = group.first().map(|(_, leader)| leader.as_fd());
-            let opened = open(*event, of, FORMAT, EXCLUDE_HYPERVISOR, leader)?;
-            group.push((counter, opened));
+        let wanted = self.events.iter().filter(|(counter, _)| counter.bit() & bits != 0);
+        let events = open_group(of, wanted.clone().map(|(_, event)| *event))?;
+        Ok(wanted.map(|(counter, _)| *counter).zip(events).collect())
+    }
+}
+
+fn open_group(of: Of, events: impl Iterator<Item = Event>) -> io::Result<Vec<OwnedFd>> {
+    let mut group: Vec<OwnedFd> = Vec::new();
+    for event in events {
+        let leader = group.first().map(|leader| leader.as_fd());
+        group.push(open(event, of, FORMAT, EXCLUDE_HYPERVISOR, leader)?);
+    }
+    Ok(group)
+}
+
+impl CpuEvents {
+    /// Those that can be had, of programs that are loaded; none counts yet.
+    pub(super) fn of(counting: &Counting, object: &Object) -> io::Result<CpuEvents> {
+        let with_map = |(counter, event): &(&'static CpuCounter, Event)| {
+            map_of(object, counter).map(|map| (*counter, *event, map))
+        };
+        let events = counting.events.iter().map(with_map).collect::<io::Result<_>>()?;
+        Ok(CpuEvents { events, opened: Vec::new(), attached: 0 })
+    }
+
+    /// Has each CPU count these of them, and no others. Where that fails none counts.
+    pub(super) fn attach_only(&mut self, wanted: u64) -> io::Result<()> {
+        if wanted == self.attached {
+            return Ok(());
         }
-        Ok(group)
+        self.detach();
+        let cpus = if wanted == 0 { Vec::new() } else { online() };
+        let counted = cpus.into_iter().try_for_each(|cpu| self.count_on(cpu, wanted));
+        match &counted {
+            Ok(()) => self.attached = wanted,
+            Err(_) => self.detach(),
+        }
+        counted
+    }
+
+    fn count_on(&mut self, cpu: u32, wanted: u64) -> io::Result<()> {
+        let counted: Vec<_> = self.events.iter().filter(|(c, ..)| c.bit() & wanted != 0).collect();
+        let opened = open_group(Of::Cpu(cpu), counted.iter().map(|(_, event, _)| *event))?;
+        for ((_, _, map), event) in counted.iter().zip(&opened) {
+            let value = event.as_raw_fd().to_ne_bytes();
+            map.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY).map_err(io::Error::other)?;
+        }
+        self.opened.extend(opened);
+        Ok(())
+    }
+
+    /// No CPU counts any more: their events end with their descriptors and places.
+    fn detach(&mut self) {
+        let cpus = if self.opened.is_empty() { Vec::new() } else { online() };
+        for (_, _, map) in &self.events {
+            for cpu in &cpus {
+                // There may be none.
+                let _ = map.delete(&cpu.to_ne_bytes());
+            }
+        }
+        self.opened.clear();
+        self.attached = 0;
     }
 }
 

@@ -24,9 +24,21 @@ const DRIVER: &str = "__driver_";
 const ARRIVAL: &str = "__arrival_";
 
 /// Which of the programs on standby are wanted.
-pub(super) struct Standby {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
     drivers: bool,
     arrivals: bool,
+}
+
+impl Seen {
+    /// Whether a program is attached for the parts that it is of: all are that are not on standby.
+    pub(super) fn wants(self, program: &str) -> bool {
+        (self.drivers || !program.contains(DRIVER)) && (self.arrivals || !program.contains(ARRIVAL))
+    }
+}
+
+pub(super) struct Standby {
+    pub(super) seen: Seen,
     attention: RingBuffer<'static>,
 }
 
@@ -35,12 +47,7 @@ impl Standby {
         let mut builder = RingBufferBuilder::new();
         builder.add(&skeleton.maps.attention, |_| 0).map_err(bpf("ring buffer"))?;
         let attention = builder.build().map_err(bpf("ring buffer"))?;
-        Ok(Standby { drivers: true, arrivals: false, attention })
-    }
-
-    /// Whether a program is attached for the parts that it is of: all are that are not on standby.
-    pub(super) fn wants(&self, program: &str) -> bool {
-        (self.drivers || !program.contains(DRIVER)) && (self.arrivals || !program.contains(ARRIVAL))
+        Ok(Standby { seen: Seen { drivers: true, arrivals: false }, attention })
     }
 }
 
@@ -53,25 +60,39 @@ impl KernelCalls {
     /// Attaches, or lets go of, what packets pass, by what was seen of them. What was not seen meanwhile is noted in
     /// the accounts that lack it.
     pub fn adapt(&mut self) -> Result<(), JobError> {
+        match self.look_at_packets() {
+            true => self.attach_again(),
+            false => Ok(()),
+        }
+    }
+
+    /// Looks at what was seen of packets. Whether what is attached for them is to change: the next time that anything
+    /// is attached it does.
+    pub fn look_at_packets(&mut self) -> bool {
         // It fails where a callback does, and this does not.
         let _ = self.standby.attention.consume();
-        let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
-        let seen = &mut variables.standby;
-        let drivers = seen.many_without == 0 || seen.has_driven != 0;
-        let arrivals = seen.together > 0;
-        if (drivers, arrivals) == (self.standby.drivers, self.standby.arrivals) {
-            return Ok(());
+        let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() else { return false };
+        let counted = &mut variables.standby;
+        let seen = Seen {
+            drivers: counted.many_without == 0 || counted.has_driven != 0,
+            arrivals: counted.together > 0,
+        };
+        if seen == self.standby.seen {
+            return false;
         }
-        (self.standby.drivers, self.standby.arrivals) = (drivers, arrivals);
-        if !drivers {
-            seen.drivers_away = 1;
+        self.standby.seen = seen;
+        if !seen.drivers {
+            counted.drivers_away = 1;
         }
-        self.attach_only(self.links.parts)?;
+        true
+    }
+
+    /// Tells the kernel side what of it is attached.
+    pub(super) fn tell_of_packets(&mut self, seen: Seen) {
         if let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() {
-            variables.standby.drivers_away = u32::from(!drivers);
-            variables.standby.arrivals_seen = u32::from(arrivals);
+            variables.standby.drivers_away = u32::from(!seen.drivers);
+            variables.standby.arrivals_seen = u32::from(seen.arrivals);
         }
-        Ok(())
     }
 
     /// Packets of calls that were handed to a device while nobody looked at its driver: the time of it is not the

@@ -3,15 +3,18 @@
 //!
 //! Emits links, and what could not be attached with the kernel's reason.
 
+use std::ffi::CString;
+use std::io;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{KprobeMultiOpts, Link, MapCore as _, MapFlags};
+use libbpf_rs::{MapCore as _, MapFlags};
 use weigh_schema::call::{BorderProbes, FunctionProbes, ProbeCost, ProbedBy};
 
 use super::cost::Trial;
 use super::kprobe::{Kprobes, Place};
 use super::{Functions, Probe, recipe};
 use crate::calls::layout::skeleton;
+use crate::calls::link::{Link, Program};
 use crate::calls::{Attached, bpf};
 use crate::job::JobError;
 
@@ -70,10 +73,11 @@ impl Functions {
         let is_loaded = skeleton.progs.own__enter_many.autoload();
         let by = if is_loaded { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
         let mut way = Way { kprobes, by };
-        let mut trial = Trial::begin(skeleton, &way);
+        let programs = Programs::of(skeleton).map_err(|error| error.to_string())?;
+        let mut trial = Trial::begin(skeleton, &programs, &way);
         if trial.is_err() && way.by == ProbedBy::KprobeMulti {
             way.by = ProbedBy::Kprobe;
-            trial = Trial::begin(skeleton, &way);
+            trial = Trial::begin(skeleton, &programs, &way);
         }
         let cost = trial.map_err(|error| super::refusal(&error))?.cost(skeleton);
         Ok(Tried { way, cost })
@@ -93,7 +97,8 @@ impl Functions {
         let began = Instant::now();
         self.put_recipes(skeleton)?;
         let mut states = States::of(self);
-        let by = self.attach_parts(u64::MAX, skeleton, way, &mut states, links);
+        let programs = Programs::of(skeleton).map_err(|error| bpf("programs")(error.into()))?;
+        let by = self.attach_parts(u64::MAX, &programs, way, &mut states, links);
         let parts = states.told();
         let is_border = self.probes.iter().any(Probe::is_border);
         let functions = is_border.then(|| FunctionProbes {
@@ -124,16 +129,16 @@ impl Functions {
     pub(super) fn attach_parts(
         &self,
         parts: u64,
-        skeleton: &skeleton::CallsSkel<'static>,
+        programs: &Programs,
         way: Way,
         states: &mut States,
         links: &mut Vec<Link>,
     ) -> ProbedBy {
         let is_multi = way.by == ProbedBy::KprobeMulti;
-        let at_once = if is_multi { self.at_once(parts, skeleton) } else { None };
+        let at_once = if is_multi { self.at_once(parts, programs) } else { None };
         let by = if at_once.is_some() { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
         links.extend(at_once.into_iter().flatten());
-        self.attach_the_rest(parts, skeleton, &Way { by, ..way }, states, links);
+        self.attach_the_rest(parts, programs, &Way { by, ..way }, states, links);
         by
     }
 
@@ -141,7 +146,7 @@ impl Functions {
     fn attach_the_rest(
         &self,
         parts: u64,
-        skeleton: &skeleton::CallsSkel<'static>,
+        programs: &Programs,
         way: &Way,
         states: &mut States,
         links: &mut Vec<Link>,
@@ -161,7 +166,7 @@ impl Functions {
                 continue;
             }
             let (what, both) = (probe.place(), probe.recipe.bounds || probe.recipe.ends);
-            match attach_place(skeleton, &way.one_by_one(), what, both, number as u64) {
+            match attach_place(programs, &way.one_by_one(), what, both, number as u64) {
                 Ok(attached) => {
                     borders += usize::from(probe.is_border());
                     states.attached(probe, attached.len());
@@ -174,13 +179,13 @@ impl Functions {
 
     /// The functions that ftrace has a place in, all at once: the returns first. Nothing if the
     /// kernel will not have it so.
-    fn at_once(&self, parts: u64, skeleton: &skeleton::CallsSkel<'static>) -> Option<Vec<Link>> {
+    fn at_once(&self, parts: u64, programs: &Programs) -> Option<Vec<Link>> {
         let all: Vec<(String, u64)> = (0..)
             .zip(&self.probes)
             .filter(|(_, probe)| probe.at_once && probe.is_of(parts))
             .map(|(number, probe)| (probe.function.clone(), number))
             .collect();
-        attach_many(skeleton, &all).ok()
+        attach_many(programs, &all).ok()
     }
 
     /// The numbers of the probes: first the most important one of each part, then the second.
@@ -203,9 +208,33 @@ impl Way {
     }
 }
 
+/// The programs that functions are given, of those that were loaded.
+pub(super) struct Programs {
+    enter: Option<Program>,
+    leave: Option<Program>,
+    enter_many: Option<Program>,
+    leave_many: Option<Program>,
+}
+
+impl Programs {
+    pub(super) fn of(skeleton: &skeleton::CallsSkel<'static>) -> io::Result<Programs> {
+        let programs = &skeleton.progs;
+        Ok(Programs {
+            enter: Program::of(&programs.own__enter)?,
+            leave: Program::of(&programs.own__leave)?,
+            enter_many: Program::of(&programs.own__enter_many)?,
+            leave_many: Program::of(&programs.own__leave_many)?,
+        })
+    }
+}
+
+fn loaded(program: &Option<Program>) -> io::Result<&Program> {
+    program.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 /// Attaches to a function's entry and, if that matters, to its return.
 pub(super) fn attach_place(
-    skeleton: &skeleton::CallsSkel<'static>,
+    programs: &Programs,
     way: &Way,
     (function, address): (&str, u64),
     returns: bool,
@@ -213,37 +242,29 @@ pub(super) fn attach_place(
 ) -> Result<Vec<Link>, String> {
     if way.by == ProbedBy::KprobeMulti {
         let one = [(function.to_string(), cookie)];
-        return attach_many(skeleton, &one).map_err(|error| error.to_string());
+        return attach_many(programs, &one).map_err(|error| error.to_string());
     }
-    let place = |at_return| Place { function, address, at_return };
+    let attach = |program: &Option<Program>, at_return| {
+        let place = Place { function, address, at_return };
+        way.kprobes.attach(loaded(program)?, &place, cookie)
+    };
     // The return first: an entry without one would have to be mended.
     let mut links = Vec::new();
     if returns {
-        let link = way.kprobes.attach(&skeleton.progs.own__leave, &place(true), cookie);
-        links.push(link.map_err(|error| error.to_string())?);
+        links.push(attach(&programs.leave, true).map_err(|error| error.to_string())?);
     }
-    let link = way.kprobes.attach(&skeleton.progs.own__enter, &place(false), cookie);
-    links.push(link.map_err(|error| error.to_string())?);
+    links.push(attach(&programs.enter, false).map_err(|error| error.to_string())?);
     Ok(links)
 }
 
-fn attach_many(
-    skeleton: &skeleton::CallsSkel<'static>,
-    all: &[(String, u64)],
-) -> Result<Vec<Link>, libbpf_rs::Error> {
+fn attach_many(programs: &Programs, all: &[(String, u64)]) -> io::Result<Vec<Link>> {
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let (symbols, cookies): (Vec<_>, Vec<_>) = all.iter().cloned().unzip();
-    let options = |retprobe| KprobeMultiOpts {
-        symbols: symbols.clone(),
-        cookies: cookies.clone(),
-        retprobe,
-        ..KprobeMultiOpts::default()
-    };
-    let progs = &skeleton.progs;
-    let leave = progs.own__leave_many.attach_kprobe_multi_with_opts(options(true))?;
-    let enter = progs.own__enter_many.attach_kprobe_multi_with_opts(options(false))?;
+    let named = |(name, cookie): &(String, u64)| Ok((CString::new(name.as_str())?, *cookie));
+    let all = all.iter().map(named).collect::<io::Result<Vec<_>>>()?;
+    let leave = loaded(&programs.leave_many)?.attach_to_all(&all, true)?;
+    let enter = loaded(&programs.enter_many)?.attach_to_all(&all, false)?;
     Ok(vec![leave, enter])
 }
 

@@ -9,15 +9,16 @@ use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
-use libbpf_rs::{Link, MapCore as _, MapFlags};
+use libbpf_rs::{MapCore as _, MapFlags};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::ProbeCost;
 use weigh_schema::subsystem::Subsystem;
 
-use super::attach::{Way, attach_place};
+use super::attach::{Programs, Way, attach_place};
 use super::{Functions, Recipe, recipe};
 use crate::calls::choosing::{ALWAYS, MANY, OWN};
 use crate::calls::layout::{self, skeleton};
+use crate::calls::link::Link;
 use crate::job::forever;
 use crate::{complaints, requirements};
 
@@ -56,6 +57,7 @@ impl Trial {
     /// Attaches, at which it turns out whether the kernel allows it.
     pub(super) fn begin(
         skeleton: &mut skeleton::CallsSkel<'static>,
+        programs: &Programs,
         way: &Way,
     ) -> Result<Trial, String> {
         // Whatever is asked for: this one is.
@@ -70,7 +72,7 @@ impl Trial {
             variables.trier = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         }
         let without = round_of_many();
-        let links = attach_place(skeleton, way, (TRIED, 0), true, u64::from(last))?;
+        let links = attach_place(programs, way, (TRIED, 0), true, u64::from(last))?;
         Ok(Trial { without, _links: links })
     }
 

@@ -6,11 +6,9 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd as _, IntoRawFd as _};
-
-use libbpf_rs::{Link, PerfEventOpts, ProgramMut};
 
 use super::KIND;
+use crate::calls::link::{Link, Program};
 use crate::perf::{self, Event, Of};
 
 /// Which bit of the event's configuration asks for the return: `config:0`.
@@ -39,7 +37,7 @@ pub(super) enum KprobeError {
     Refused(#[from] io::Error),
     /// The program can not be attached to it.
     #[error("{0}")]
-    Attach(#[from] libbpf_rs::Error),
+    Attach(io::Error),
 }
 
 /// Debian's kernels know a level above those of others, where CAP_PERFMON is not enough.
@@ -63,7 +61,7 @@ impl Kprobes {
     /// Attaches a program, which is told the cookie each time.
     pub(super) fn attach(
         &self,
-        program: &ProgramMut<'_>,
+        program: &Program,
         place: &Place<'_>,
         cookie: u64,
     ) -> Result<Link, KprobeError> {
@@ -77,10 +75,6 @@ impl Kprobes {
         };
         // Of every process: which CPU is named does not matter.
         let event = perf::open(event, Of::Cpu(0), 0, 0, None)?;
-        let options = PerfEventOpts { cookie, ..PerfEventOpts::default() };
-        let link = program.attach_perf_event_with_opts(event.as_raw_fd(), options)?;
-        // The link closes it.
-        let _ = event.into_raw_fd();
-        Ok(link)
+        program.attach_to(event, cookie).map_err(KprobeError::Attach)
     }
 }

@@ -3,14 +3,15 @@
 //! Each part is attached once for a moment before anybody is served, so that it is known then which of its functions
 //! this kernel allows, and how long that takes. Emits what came of it, and links for as long as a part is wanted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Link, MapCore};
+use libbpf_rs::{MapCore as _, MapHandle};
 
-use super::attach::{States, Tried, Way};
+use super::attach::{Programs, States, Tried, Way};
 use super::{Functions, let_go};
 use crate::calls::layout::skeleton;
+use crate::calls::link::Link;
 use crate::calls::{Attached, bpf};
 use crate::job::JobError;
 
@@ -18,7 +19,12 @@ use crate::job::JobError;
 pub(in crate::calls) struct OnRequest {
     functions: Functions,
     way: Way,
+    programs: Programs,
+    /// What the rules of parts have noted.
+    notes: [MapHandle; 2],
     links: BTreeMap<u32, Vec<Link>>,
+    /// Parts that have gone while what they had noted has not.
+    unforgotten: BTreeSet<u32>,
     /// How many each part had when it was tried.
     tried: BTreeMap<u32, usize>,
     /// How long it takes to attach the part that takes longest.
@@ -36,17 +42,23 @@ impl OnRequest {
             Err(reason) => return Ok((functions.without(reason), None)),
         };
         functions.put_recipes(skeleton)?;
+        let programs = Programs::of(skeleton).map_err(|error| bpf("programs")(error.into()))?;
         let mut states = States::of(functions);
         let (mut takes, mut tried) = (Duration::ZERO, BTreeMap::new());
         for (_, part) in &functions.wanted {
             let (began, mut links) = (Instant::now(), Vec::new());
-            functions.attach_parts(1 << part, skeleton, way, &mut states, &mut links);
+            functions.attach_parts(1 << part, &programs, way, &mut states, &mut links);
             takes = takes.max(began.elapsed());
             tried.insert(*part, links.len());
             let_go(&mut links);
         }
         let functions = functions.clone();
-        let request = OnRequest { functions, way, links: BTreeMap::new(), tried, takes };
+        let handle = |map| MapHandle::try_from(map).map_err(bpf("what parts note"));
+        let maps = &skeleton.maps;
+        let notes = [handle(&maps.remembered)?, handle(&maps.runs_for)?];
+        let (links, unforgotten) = (BTreeMap::new(), BTreeSet::new());
+        let request =
+            OnRequest { functions, way, programs, notes, links, unforgotten, tried, takes };
         Ok((states.told(), Some(request)))
     }
 
@@ -58,47 +70,53 @@ impl OnRequest {
     /// Attaches these parts, and lets go of the others. What is remembered of a part goes with it: when it
     /// comes back, others have the same values. Which of them are not attached after all, though they could be
     /// when they were tried: for want of descriptors, above all.
-    pub(in crate::calls) fn attach_only(
-        &mut self,
-        parts: u64,
-        skeleton: &skeleton::CallsSkel<'static>,
-    ) -> Result<u64, JobError> {
+    pub(in crate::calls) fn attach_only(&mut self, parts: u64) -> u64 {
         let mut lacking = 0;
-        for (_, part) in &self.functions.wanted {
-            let is_wanted = parts >> part & 1 == 1;
-            match self.links.remove(part) {
-                Some(links) if is_wanted => drop(self.links.insert(*part, links)),
-                Some(mut links) => {
+        let wanted: Vec<u32> = self.functions.wanted.iter().map(|(_, part)| *part).collect();
+        for part in wanted {
+            match (parts >> part & 1 == 1, self.links.remove(&part)) {
+                (true, Some(links)) => drop(self.links.insert(part, links)),
+                (true, None) => match self.attach(part) {
+                    Some(links) => drop(self.links.insert(part, links)),
+                    None => lacking |= 1 << part,
+                },
+                (false, Some(mut links)) => {
                     let_go(&mut links);
-                    forget(&skeleton.maps.remembered, *part)?;
-                    forget(&skeleton.maps.runs_for, *part)?;
+                    self.forget(part);
                 }
-                None if is_wanted => {
-                    // What it lacks was said when it was tried.
-                    let (mut states, mut links) = (States::of(&self.functions), Vec::new());
-                    self.functions.attach_parts(
-                        1 << part,
-                        skeleton,
-                        self.way,
-                        &mut states,
-                        &mut links,
-                    );
-                    if Some(&links.len()) == self.tried.get(part) {
-                        self.links.insert(*part, links);
-                    } else {
-                        let_go(&mut links);
-                        lacking |= 1 << part;
-                    }
-                }
-                None => {}
+                (false, None) => {}
             }
         }
-        Ok(lacking)
+        lacking
+    }
+
+    fn attach(&mut self, part: u32) -> Option<Vec<Link>> {
+        if self.unforgotten.contains(&part) && !self.forget(part) {
+            return None;
+        }
+        // What it lacks was said when it was tried.
+        let (mut states, mut links) = (States::of(&self.functions), Vec::new());
+        self.functions.attach_parts(1 << part, &self.programs, self.way, &mut states, &mut links);
+        if Some(&links.len()) == self.tried.get(&part) {
+            return Some(links);
+        }
+        let_go(&mut links);
+        None
+    }
+
+    /// Whether nothing of a part is remembered any more.
+    fn forget(&mut self, part: u32) -> bool {
+        let is_forgotten = self.notes.iter().all(|notes| forget(notes, part).is_ok());
+        match is_forgotten {
+            true => self.unforgotten.remove(&part),
+            false => self.unforgotten.insert(part),
+        };
+        is_forgotten
     }
 }
 
 /// Removes what a rule has noted: its keys begin with the part's number (`struct left_key`).
-fn forget(map: &impl MapCore, part: u32) -> Result<(), JobError> {
+fn forget(map: &MapHandle, part: u32) -> Result<(), JobError> {
     let rule = u64::from(part).to_ne_bytes();
     let keys: Vec<Vec<u8>> = map.keys().filter(|key| key.starts_with(&rule)).collect();
     for key in keys {
