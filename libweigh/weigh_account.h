@@ -125,6 +125,8 @@ struct weigh_block {
 	WEIGH_U64 device_ns; /* from its issue to its completion, shared by bytes */
 	WEIGH_U64 foreign_requests; /* of the requests, those with bytes of files that nobody who is followed made dirty; known with `pagecache` */
 	WEIGH_U64 foreign_bytes; /* these bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device. Known with `pagecache` */
+	WEIGH_U64 carried_queue_ns; /* of `queue`, the share of the bytes `carried`: whose they are have it in their accounts, too, so a sum over accounts is that of `queue` less that of this. Known with `pagecache` */
+	WEIGH_U64 carried_device_ns; /* of `device`, the share of the bytes `carried`, which is in their accounts, too. Known with `pagecache` */
 };
 
 struct weigh_socket {
@@ -193,6 +195,8 @@ struct weigh_later {
 	WEIGH_U64 timers; /* timers it started that have run [timer] */
 	WEIGH_U64 timer_ns; /* their time [timer] */
 	WEIGH_U64 lost; /* things it left behind that found no room to be remembered, at least so many: what they cost later is missing */
+	WEIGH_U64 block_carried_queue_ns; /* of `block_queue`, the share of bytes that are in other accounts, too, as `carried_queue` of `block`; known with `pagecache` [block] */
+	WEIGH_U64 block_carried_device_ns; /* of `block_device`, the share of bytes that are in other accounts, too, as `carried_device` of `block`; known with `pagecache` [block] */
 };
 
 struct weigh_account {

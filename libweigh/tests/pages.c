@@ -3,7 +3,9 @@
  * Pages of files: what an interval sends to the device of its own, and of somebody who is not followed; and what finds
  * no room in the kernel side's table, which the account says.
  *
- * usage: pages FOLDER
+ * usage: pages FOLDER [job]
+ *
+ * With `job` its calls are followed, too: then each of them is a cause by itself, and not the interval.
  */
 #include "check.h"
 #include <fcntl.h>
@@ -73,6 +75,38 @@ static int mixed(weigh *w, uint64_t token)
 	       account->block.written_bytes == OWN * PAGE;
 }
 
+/*
+ * What is written is told once, and so is the device's time for it, whatever the cause is: the interval, which sends its
+ * own pages to the device, or a write, whose pages a later fsync sends there, which carries them.
+ */
+static int once(weigh *w, uint64_t token, int is_job)
+{
+	const struct weigh_account *account;
+	uint64_t shared_queue, shared_device;
+	char path[4096];
+	int file = new_file("once", path, sizeof(path));
+
+	CHECK(!weigh_begin(w, token, bit(WEIGH_PAGECACHE) | bit(WEIGH_BLOCK)));
+	CHECK(pwrite(file, bytes, OWN * PAGE, 0) == OWN * PAGE);
+	CHECK(!fsync(file));
+	weigh_end(w);
+	close(file);
+	unlink(path);
+	account = weigh_read(w, token);
+	shared_queue = account->block.carried_queue_ns + account->later.block_carried_queue_ns;
+	shared_device = account->block.carried_device_ns + account->later.block_carried_device_ns;
+	CHECK(shared_queue <= account->later.block_queue_ns);
+	CHECK(shared_device <= account->later.block_device_ns);
+	CHECK(account->block.written_bytes + account->later.block_written_bytes <= OWN * PAGE);
+	if (account->block.written_bytes != (is_job ? 0 : OWN * PAGE) ||
+	    account->block.carried_bytes != (is_job ? OWN * PAGE : 0) ||
+	    account->later.block_written_bytes != account->block.carried_bytes)
+		return 0;
+	SAME(shared_queue, account->later.block_queue_ns);
+	SAME(shared_device, account->later.block_device_ns);
+	return account->block.device_ns >= shared_device && (shared_device > 0) == is_job;
+}
+
 /* Whose pages they are is not known without the page cache: not its own, and not anybody else's. */
 static void not_known(weigh *w, uint64_t token)
 {
@@ -111,9 +145,13 @@ int main(int count, char **arguments)
 	int attempt;
 	weigh *w;
 
-	CHECK(count == 2);
+	CHECK(count == 2 || count == 3);
 	folder = arguments[1];
 	w = measured();
+	for (attempt = 0; !once(w, 50 + (uint64_t)attempt, count == 3); attempt++)
+		CHECK(attempt < ATTEMPTS);
+	if (count == 3)
+		return 0;
 	for (attempt = 0; !mixed(w, 100 + (uint64_t)attempt); attempt++)
 		CHECK(attempt < ATTEMPTS);
 	not_known(w, 200);

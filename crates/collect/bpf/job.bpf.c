@@ -7,6 +7,7 @@
  * for limits of I/O, and of processes before 6.13: it slows every call of every process on the machine.
  */
 #include "call_limits.h"
+#include "cpu_waits.h"
 #include "lifecycle.h"
 #include "network.h"
 #include "uring.h"

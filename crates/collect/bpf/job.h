@@ -44,6 +44,22 @@ struct control {
 	__u64 departures;
 };
 
+/* Who can have a CPU while a thread of the job waits for it. */
+enum turn {
+	TURN_NOBODY,
+	TURN_OWN, /* the job itself */
+	TURN_OTHERS,
+	TURN_NONE, /* so that two bits tell whose a turn is */
+	N_TURNS,
+};
+
+/* A thread that is runnable and waits for a CPU: see cpu_waits.h. */
+struct cpu_wait {
+	__u64 since; /* 0: it does not */
+	__u64 ran[N_TURNS]; /* what the clocks of the CPU showed then */
+	__u64 cpu;
+};
+
 /* Written by the programs only. Memory is in bytes, time in nanoseconds since boot. */
 struct job {
 	__u64 counters[N_COUNTERS];
@@ -70,6 +86,8 @@ struct job {
 	__s64 crossed_value; /* and by how much: a huge page is a long step */
 	__u64 warned; /* bit set of limits warned of */
 	__u64 lost_threads, lost_processes, lost_mms, lost_events, lost_files, lost_calls;
+	__u64 waited[N_TURNS]; /* for a CPU, by who had it */
+	__u64 waited_unknown; /* and where that was missed */
 };
 
 enum stage {
@@ -88,6 +106,7 @@ struct thread {
 	__u32 job;
 	__u64 sockets; /* calls of its process on sockets, when a limit of I/O was checked last */
 	__u64 inside; /* bit set of probed functions it has entered and not left */
+	struct cpu_wait wait;
 	struct task_counters seen; /* what is already in the process's and the job's counters */
 };
 
@@ -176,6 +195,7 @@ const volatile struct thread thread_layout;
 const volatile struct job job_layout;
 const volatile struct control control_layout;
 const volatile struct memory memory_layout;
+const volatile enum turn turn_layout;
 
 #define atomic_add(place, amount) __sync_fetch_and_add(place, amount)
 #define exchange(place, value) __sync_lock_test_and_set(place, value)

@@ -11,6 +11,7 @@
 #define WEIGH_LIFECYCLE_H
 
 #include "job.h"
+#include "cpu_waits.h"
 #include "limits.h"
 #include "memory.h"
 
@@ -483,6 +484,7 @@ int on_tick(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	note_turn(task, thread);
 	if (!thread || thread->stage == STAGE_NONE || thread->stage == STAGE_WORKER) {
 		settle_worker(task);
 		return 0;

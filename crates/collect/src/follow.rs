@@ -28,7 +28,7 @@ pub(crate) const NOT_IN_IO: &str = "without what the kernel does not count as re
      sockets, io_uring, splice, tee, vmsplice and AIO";
 
 /// What of the optional parts is wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
     /// Calls and files too (level 3); else the rest is left out whatever it says.
     pub calls: bool,
@@ -36,6 +36,21 @@ pub struct Wanted {
     pub network: bool,
     /// Opened files, where function probes work.
     pub files: bool,
+    /// Who had a CPU while threads waited for it: each switch between threads of the machine pays for that.
+    pub cpu_waits: bool,
+}
+
+/// How long threads of a job waited for a CPU, by who had that CPU meanwhile, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuWaits {
+    /// Threads of the job.
+    pub own_ns: u64,
+    /// Other threads.
+    pub others_ns: u64,
+    /// Nobody: a quota was used up, or the CPU was on its way to the thread.
+    pub nobody_ns: u64,
+    /// Who had it was missed.
+    pub unknown_ns: u64,
 }
 
 /// What the kernel side does to a process that crosses a limit.
@@ -209,6 +224,11 @@ pub trait Follow {
         _command: &OsStr,
     ) -> Result<Option<Box<dyn FollowIo>>, FollowError> {
         Ok(None)
+    }
+
+    /// Who had the CPUs that threads waited for; else why that is not known.
+    fn cpu_waits(&self) -> Result<CpuWaits, String> {
+        Err("it needs root and BPF".to_string())
     }
 
     /// Whether every open of a file is counted; else why not.

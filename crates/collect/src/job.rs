@@ -21,7 +21,8 @@ use weigh_schema::record::Limited;
 
 use crate::clock::Moment;
 use crate::complaints;
-use crate::follow::{self, Follow, FollowError, Hold, Wanted};
+use crate::cpu_waits::WaitPrograms;
+use crate::follow::{self, CpuWaits, Follow, FollowError, Hold, Wanted};
 use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
 use crate::optional::{Offers, Parts};
@@ -88,6 +89,7 @@ pub struct KernelJob {
     ring: RingBuffer<'static>,
     arrived: Arrived,
     parts: Parts,
+    waits: WaitPrograms,
     control: types::control,
     holds_forks: bool,
     checks_calls: bool,
@@ -187,6 +189,7 @@ impl KernelJob {
         let checks_calls = may_end && enforced.of_calls && offers.tracepoint("sys_exit");
         open.progs.on_call_end.set_autoload(checks_calls);
         parts.choose(&mut open.progs, &offers);
+        let mut waits = WaitPrograms::choose(wanted.cpu_waits, &mut open, &offers);
         let mut skeleton = open.load().map_err(bpf("load"))?;
         find_cpu_offsets(&mut skeleton)?;
         let mut links = Vec::new();
@@ -202,6 +205,7 @@ impl KernelJob {
         }
         let tick = programs.on_tick.attach().map_err(bpf("task iterator"))?;
         parts.attach(&skeleton.progs, &mut links);
+        waits.attach(&skeleton.progs, &mut links);
         let functions = parts.open_functions(&skeleton, &offers, &mut links);
         let (ring, arrived) = read_events(&skeleton)?;
         let control = types::control::default();
@@ -214,6 +218,7 @@ impl KernelJob {
             ring,
             arrived,
             parts,
+            waits,
             control,
             holds_forks,
             checks_calls: false,
@@ -422,6 +427,11 @@ impl Follow for KernelJob {
 
     fn notes(&mut self) -> Vec<Note> {
         self.parts.notes(self.raw_job().lost_calls)
+    }
+
+    fn cpu_waits(&self) -> Result<CpuWaits, String> {
+        self.waits.is_attached()?;
+        Ok(layout::cpu_waits(&self.raw_job()))
     }
 
     fn counts_opens(&self) -> Result<(), String> {

@@ -5,6 +5,7 @@
 
 use std::mem::size_of;
 
+use crate::follow::CpuWaits;
 use weigh_parse::job::whole;
 use weigh_schema::CounterValues;
 use weigh_schema::event::{
@@ -98,6 +99,17 @@ pub(crate) fn set_peaks(process: &mut ProcessEnd, key: &[u8], memory: &types::me
         process.rss_peak_bytes = whole(memory.rss_peak);
         process.virtual_peak_bytes = whole(memory.virtual_peak);
         process.swap_peak_bytes = whole(memory.swap_peak);
+    }
+}
+
+/// Who had the CPUs that the job waited for.
+pub(crate) fn cpu_waits(job: &types::job) -> CpuWaits {
+    let ns = |turn: types::turn| job.waited.get(turn.0 as usize).copied().unwrap_or_default();
+    CpuWaits {
+        own_ns: ns(types::turn::TURN_OWN),
+        others_ns: ns(types::turn::TURN_OTHERS),
+        nobody_ns: ns(types::turn::TURN_NOBODY),
+        unknown_ns: job.waited_unknown,
     }
 }
 

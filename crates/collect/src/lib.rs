@@ -15,6 +15,7 @@ pub mod cgroup;
 pub mod clock;
 mod complaints;
 pub mod cpu_limit;
+mod cpu_waits;
 pub mod delays;
 mod dirty;
 pub mod fanotify;

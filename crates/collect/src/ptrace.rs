@@ -99,7 +99,7 @@ impl TracedJob {
 
     /// One that traces nobody yet. From here on weigh adopts the job's orphans.
     pub fn new() -> Result<TracedJob, TraceError> {
-        TracedJob::that_sees(Wanted { calls: false, network: false, files: false }, Stops::All)
+        TracedJob::that_sees(Wanted::default(), Stops::All)
     }
 
     /// The same; system calls are looked at too if that is wanted.
@@ -122,7 +122,7 @@ impl TracedJob {
     /// The same, but nothing of programs that a library is in, which counts by itself. They stop at births, execs
     /// and ends alone.
     pub fn that_counts_beside(library: LibraryEntry) -> Result<TracedJob, TraceError> {
-        let nothing_else = Wanted { calls: false, network: false, files: false };
+        let nothing_else = Wanted::default();
         let mut job =
             TracedJob::that_counts(nothing_else, Stops::All, Telling::Sums, Apart::Processes)?;
         job.library = Some(library);

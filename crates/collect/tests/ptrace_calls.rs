@@ -196,7 +196,7 @@ int main(int argc, char **argv) {
 #[ignore = "a part of when_weigh_is_killed_calls_go_on_unless_a_filter_holds_them"]
 fn follow_until_killed() {
     let stops = if std::env::var("FILTERED").is_ok() { Stops::Filtered } else { Stops::All };
-    let wanted = Wanted { calls: true, network: true, files: true };
+    let wanted = Wanted { calls: true, network: true, files: true, ..Wanted::default() };
     let mut job = TracedJob::that_sees(wanted, stops).unwrap();
     let mask = SignalMask::block(&[]).unwrap();
     let command = std::env::var("JOB").unwrap();

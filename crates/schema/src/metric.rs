@@ -236,10 +236,6 @@ const NANOSECOND: f64 = 1e-9;
 const NEEDS_PAGE_CACHE: Formula =
     Formula::NotMeasured("it needs probes in the page cache, which --io has");
 
-const SCHEDULER: Formula = Formula::NotMeasured(
-    "who had the CPU takes a look at each switch between threads, which is not made",
-);
-
 const fn sum(plus: &'static [Counter], factor: f64) -> Formula {
     Formula::Sum { plus, minus: &[], factor }
 }
@@ -410,12 +406,12 @@ metrics! {
     delay_cpu_throttled_seconds: Gauge Seconds in Waiting, Formula::JobRule;
         help "time runnable while a CPU quota was used up"
         counts "The part of `delay_cpu_seconds` for which a CPU quota of the control groups that the command began in was used up: on an otherwise idle machine all of it. The kernel counts (`cpu.stat`: `throttled_usec`, in version 1 `throttled_time`) for how long each CPU was kept from a group, not how many threads waited there: so it is `estimated`, and the reason states the interval; what else runs in the same group is in it. Exactly 0 where no group that can be seen was throttled."
-    delay_cpu_own_seconds: Gauge Seconds in Waiting, SCHEDULER;
+    delay_cpu_own_seconds: Gauge Seconds in Waiting, Formula::JobRule;
         help "time runnable while the job's own threads had the CPU"
-        counts "The part of `delay_cpu_seconds` for which threads of the job itself had the CPU."
-    delay_cpu_others_seconds: Gauge Seconds in Waiting, SCHEDULER;
+        counts "The part of `delay_cpu_seconds` for which threads of the job itself had the CPU that the thread was queued on. Needs BPF, root and `--delays`: a look at each switch between threads, for which every switch of the machine pays. `exact` where this part, that of others and the time for which nobody had the CPU add up to the kernel's own `delay_cpu_seconds` within 1 %."
+    delay_cpu_others_seconds: Gauge Seconds in Waiting, Formula::JobRule;
         help "time runnable while others had the CPU"
-        counts "The part of `delay_cpu_seconds` for which threads that are not of the job had the CPU. With `delay_cpu_throttled_seconds` and `delay_cpu_own_seconds` it adds up to `delay_cpu_seconds`."
+        counts "The part of `delay_cpu_seconds` for which threads that are not of the job had the CPU that the thread was queued on; interrupts are in the time of the thread that they interrupt. Known where `delay_cpu_own_seconds` is. What is left of `delay_cpu_seconds` is time for which nobody had the CPU: a quota was used up, or an idle CPU was on its way to the thread; the reason states it. Where a quota was used up others may have had the CPU meanwhile: then it is `estimated`, and the reason states how much of it `delay_cpu_throttled_seconds` may have as well."
     delay_cpu_stolen_seconds: Gauge Seconds in Waiting, Formula::JobRule;
         help "time that the host kept from this virtual machine"
         counts "Time for which the host of this virtual machine ran something else on a CPU that the machine wanted (`steal` in `/proc/stat`), of all CPUs, while the job ran: what the job may have lost is at most that. It is in no other delay: the machine does not know that it waits."

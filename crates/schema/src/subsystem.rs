@@ -118,6 +118,8 @@ mod tests {
             "device_seconds",
             "foreign_requests_total",
             "foreign_bytes_total",
+            "carried_queue_seconds",
+            "carried_device_seconds",
         ];
         assert_eq!(keys, expected);
         assert!(FOREIGN.iter().all(|key| expected.contains(key)));
@@ -132,7 +134,9 @@ mod tests {
                 "queue_ns",
                 "device_ns",
                 "foreign_requests",
-                "foreign_bytes"
+                "foreign_bytes",
+                "carried_queue_ns",
+                "carried_device_ns"
             ]
         );
     }

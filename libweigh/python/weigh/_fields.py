@@ -424,6 +424,16 @@ class Block(_Numbers):
         """These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device. Known with `pagecache`."""
         return self._of._count(122, 0x840)
 
+    @property
+    def carried_queue_seconds(self) -> Optional[float]:
+        """Of `queue`, the share of the bytes `carried`: whose they are have it in their accounts, too, so a sum over accounts is that of `queue` less that of this. Known with `pagecache`."""
+        return self._of._seconds(123, 0x840)
+
+    @property
+    def carried_device_seconds(self) -> Optional[float]:
+        """Of `device`, the share of the bytes `carried`, which is in their accounts, too. Known with `pagecache`."""
+        return self._of._seconds(124, 0x840)
+
 
 class Socket(_Numbers):
     """Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets)."""
@@ -448,12 +458,12 @@ class Socket(_Numbers):
     @property
     def sent_bytes_total(self) -> Optional[int]:
         """Payload accepted by sockets."""
-        return self._of._count(123, 0x1000)
+        return self._of._count(125, 0x1000)
 
     @property
     def received_bytes_total(self) -> Optional[int]:
         """Payload taken from sockets."""
-        return self._of._count(124, 0x1000)
+        return self._of._count(126, 0x1000)
 
 
 class Tcp(_Numbers):
@@ -479,17 +489,17 @@ class Tcp(_Numbers):
     @property
     def retransmits_total(self) -> Optional[int]:
         """Segments sent again while the call lasted."""
-        return self._of._count(125, 0x2000)
+        return self._of._count(127, 0x2000)
 
     @property
     def transmitted_bytes_total(self) -> Optional[int]:
         """Of its payload, handed to the network by itself."""
-        return self._of._count(126, 0x2000)
+        return self._of._count(128, 0x2000)
 
     @property
     def retransmitted_bytes_total(self) -> Optional[int]:
         """Of these, sent again."""
-        return self._of._count(127, 0x2000)
+        return self._of._count(129, 0x2000)
 
 
 class Udp(_Numbers):
@@ -515,22 +525,22 @@ class Udp(_Numbers):
     @property
     def datagrams_total(self) -> Optional[int]:
         """Sends that were accepted; one may be cut into several later."""
-        return self._of._count(128, 0x4000)
+        return self._of._count(130, 0x4000)
 
     @property
     def sent_bytes_total(self) -> Optional[int]:
         """Their payload."""
-        return self._of._count(129, 0x4000)
+        return self._of._count(131, 0x4000)
 
     @property
     def receipts_total(self) -> Optional[int]:
         """Datagrams that were taken from sockets."""
-        return self._of._count(130, 0x4000)
+        return self._of._count(132, 0x4000)
 
     @property
     def received_bytes_total(self) -> Optional[int]:
         """Their payload."""
-        return self._of._count(131, 0x4000)
+        return self._of._count(133, 0x4000)
 
 
 class Net(_Numbers):
@@ -556,12 +566,12 @@ class Net(_Numbers):
     @property
     def packets_total(self) -> Optional[int]:
         """Packets handed to a device."""
-        return self._of._count(132, 0x8000)
+        return self._of._count(134, 0x8000)
 
     @property
     def transmitted_bytes_total(self) -> Optional[int]:
         """Their lengths, headers included."""
-        return self._of._count(133, 0x8000)
+        return self._of._count(135, 0x8000)
 
 
 class Qdisc(_Numbers):
@@ -587,17 +597,17 @@ class Qdisc(_Numbers):
     @property
     def packets_total(self) -> Optional[int]:
         """Packets that the call itself put into a queue."""
-        return self._of._count(134, 0x10000)
+        return self._of._count(136, 0x10000)
 
     @property
     def dropped_total(self) -> Optional[int]:
         """Packets that a queue threw away because the call's came, most often those."""
-        return self._of._count(135, 0x10000)
+        return self._of._count(137, 0x10000)
 
     @property
     def queue_seconds(self) -> Optional[float]:
         """In a queue, of those that the call itself took out again."""
-        return self._of._seconds(136, 0x10000)
+        return self._of._seconds(138, 0x10000)
 
 
 class Workqueue(_Numbers):
@@ -623,7 +633,7 @@ class Workqueue(_Numbers):
     @property
     def queued_total(self) -> Optional[int]:
         """Work items handed over."""
-        return self._of._count(137, 0x20000)
+        return self._of._count(139, 0x20000)
 
 
 class Timer(_Numbers):
@@ -649,7 +659,7 @@ class Timer(_Numbers):
     @property
     def started_total(self) -> Optional[int]:
         """Timers and high-resolution timers started."""
-        return self._of._count(138, 0x40000)
+        return self._of._count(140, 0x40000)
 
 
 class Uring(_Numbers):
@@ -675,12 +685,12 @@ class Uring(_Numbers):
     @property
     def submitted_total(self) -> Optional[int]:
         """Requests handed in."""
-        return self._of._count(139, 0x80000)
+        return self._of._count(141, 0x80000)
 
     @property
     def completed_total(self) -> Optional[int]:
         """Requests completed while the call lasted."""
-        return self._of._count(140, 0x80000)
+        return self._of._count(142, 0x80000)
 
 
 class Later(_Numbers):
@@ -695,130 +705,140 @@ class Later(_Numbers):
     @property
     def pending_total(self) -> Optional[int]:
         """Things it caused that have not come to an end."""
-        return self._of._count(149, 0x0)
+        return self._of._count(151, 0x0)
 
     @property
     def block_requests_total(self) -> Optional[int]:
         """Parts of requests to a device that were its own, or carried its pages, which are known with `pagecache`: so with the bytes and times of these."""
-        return self._of._later_count(150, 0x840)
+        return self._of._later_count(152, 0x840)
 
     @property
     def block_bytes_total(self) -> Optional[int]:
         """Bytes of these, at completion."""
-        return self._of._later_count(151, 0x840)
+        return self._of._later_count(153, 0x840)
 
     @property
     def block_written_bytes_total(self) -> Optional[int]:
         """Bytes written of its pages, and of direct writes; without `pagecache` of direct writes alone."""
-        return self._of._later_count(152, 0x840)
+        return self._of._later_count(154, 0x840)
 
     @property
     def block_queue_seconds(self) -> Optional[float]:
         """From the request to its issue, shared by bytes."""
-        return self._of._later_seconds(153, 0x840)
+        return self._of._later_seconds(155, 0x840)
 
     @property
     def block_device_seconds(self) -> Optional[float]:
         """From issue to completion, shared by bytes."""
-        return self._of._later_seconds(154, 0x840)
+        return self._of._later_seconds(156, 0x840)
 
     @property
     def block_foreign_bytes_total(self) -> Optional[int]:
         """Bytes of these of files that nobody who is followed made dirty, as `foreign` of `block`; known with `pagecache`."""
-        return self._of._later_count(155, 0x840)
+        return self._of._later_count(157, 0x840)
 
     @property
     def tcp_transmitted_bytes_total(self) -> Optional[int]:
         """Payload that TCP handed to the network, repeats included."""
-        return self._of._later_count(156, 0x2000)
+        return self._of._later_count(158, 0x2000)
 
     @property
     def tcp_retransmitted_bytes_total(self) -> Optional[int]:
         """Payload that TCP sent again."""
-        return self._of._later_count(157, 0x2000)
+        return self._of._later_count(159, 0x2000)
 
     @property
     def udp_dropped_total(self) -> Optional[int]:
         """Datagrams for the socket it read last that found no room."""
-        return self._of._later_count(158, 0x4000)
+        return self._of._later_count(160, 0x4000)
 
     @property
     def qdisc_packets_total(self) -> Optional[int]:
         """Packets it put into a queue that others took out."""
-        return self._of._later_count(159, 0x10000)
+        return self._of._later_count(161, 0x10000)
 
     @property
     def qdisc_seconds(self) -> Optional[float]:
         """How long those were in it."""
-        return self._of._later_seconds(160, 0x10000)
+        return self._of._later_seconds(162, 0x10000)
 
     @property
     def qdisc_dropped_total(self) -> Optional[int]:
         """Packets that others made it throw away."""
-        return self._of._later_count(161, 0x10000)
+        return self._of._later_count(163, 0x10000)
 
     @property
     def fuse_requests_total(self) -> Optional[int]:
         """Requests to a file system's server that were answered."""
-        return self._of._later_count(162, 0x400)
+        return self._of._later_count(164, 0x400)
 
     @property
     def fuse_seconds(self) -> Optional[float]:
         """From them to their answers."""
-        return self._of._later_seconds(163, 0x400)
+        return self._of._later_seconds(165, 0x400)
 
     @property
     def uring_requests_total(self) -> Optional[int]:
         """Requests of io_uring that completed in none of its calls."""
-        return self._of._later_count(164, 0x80000)
+        return self._of._later_count(166, 0x80000)
 
     @property
     def softirq_seconds(self) -> Optional[float]:
         """In softirqs on its behalf, from where a packet is known to be of its connection to the next one, or the end."""
-        return self._of._later_seconds(165, 0x2000)
+        return self._of._later_seconds(167, 0x2000)
 
     @property
     def work_items_total(self) -> Optional[int]:
         """Work items it queued that have run."""
-        return self._of._later_count(166, 0x20000)
+        return self._of._later_count(168, 0x20000)
 
     @property
     def work_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._later_seconds(167, 0x20000)
+        return self._of._later_seconds(169, 0x20000)
 
     @property
     def timers_total(self) -> Optional[int]:
         """Timers it started that have run."""
-        return self._of._later_count(168, 0x40000)
+        return self._of._later_count(170, 0x40000)
 
     @property
     def timer_seconds(self) -> Optional[float]:
         """Their time."""
-        return self._of._later_seconds(169, 0x40000)
+        return self._of._later_seconds(171, 0x40000)
 
     @property
     def lost_total(self) -> Optional[int]:
         """Things it left behind that found no room to be remembered, at least so many: what they cost later is missing."""
-        return self._of._count(170, 0x0)
+        return self._of._count(172, 0x0)
+
+    @property
+    def block_carried_queue_seconds(self) -> Optional[float]:
+        """Of `block_queue`, the share of bytes that are in other accounts, too, as `carried_queue` of `block`; known with `pagecache`."""
+        return self._of._later_seconds(173, 0x840)
+
+    @property
+    def block_carried_device_seconds(self) -> Optional[float]:
+        """Of `block_device`, the share of bytes that are in other accounts, too, as `carried_device` of `block`; known with `pagecache`."""
+        return self._of._later_seconds(174, 0x840)
 
 
-LAYOUT = 0x04f35b0e2ddc6c56
+LAYOUT = 0xf91a1fce69624ccd
 PARTS = 10
 PART = 3
-OWN = 141
+OWN = 143
 OWN_NUMBERS = 8
 FIRST_OWN = 20
 LAST_OWN = 27
-WORDS = 172
-WANTED = 171
+WORDS = 176
+WANTED = 175
 TOUCHED = 2
 UNMEASURED = 3
 CALLS = 4
 TIME = 5
 COUNTING = 8
 COUNTED = 9
-LOST = 170
+LOST = 172
 #: The parts that what comes later is of.
 LATER_PARTS = 0xf6c00
 #: Counters of the CPU: the place of each in an account, and of its bit in a set.

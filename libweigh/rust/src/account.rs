@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0x04f35b0e2ddc6c56;
+pub(crate) const LAYOUT: u64 = 0xf91a1fce69624ccd;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -317,6 +317,10 @@ pub struct Block {
     pub foreign_requests: Number,
     /// These bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device. Known with `pagecache`.
     pub foreign_bytes: Number,
+    /// Of `queue`, the share of the bytes `carried`: whose they are have it in their accounts, too, so a sum over accounts is that of `queue` less that of this. Known with `pagecache`.
+    pub carried_queue_ns: Number,
+    /// Of `device`, the share of the bytes `carried`, which is in their accounts, too. Known with `pagecache`.
+    pub carried_device_ns: Number,
 }
 
 /// Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets).
@@ -451,6 +455,10 @@ pub struct Later {
     pub timer_ns: Number,
     /// Things it left behind that found no room to be remembered, at least so many: what they cost later is missing.
     pub lost: Number,
+    /// Of `block_queue`, the share of bytes that are in other accounts, too, as `carried_queue` of `block`; known with `pagecache`.
+    pub block_carried_queue_ns: Number,
+    /// Of `block_device`, the share of bytes that are in other accounts, too, as `carried_device` of `block`; known with `pagecache`.
+    pub block_carried_device_ns: Number,
 }
 
 /// An account.

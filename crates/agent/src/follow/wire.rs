@@ -41,7 +41,9 @@ impl From<follow::Wanted> for Wanted {
 
 impl From<Wanted> for follow::Wanted {
     fn from(wanted: Wanted) -> follow::Wanted {
-        follow::Wanted { calls: wanted.calls, network: wanted.network, files: wanted.files }
+        let Wanted { calls, network, files } = wanted;
+        // Nothing is put into the way of all switches of the machine for a user.
+        follow::Wanted { calls, network, files, cpu_waits: false }
     }
 }
 

@@ -66,6 +66,7 @@ fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn
         calls: way.level == Level::Interposition,
         network: settings.wants(Collector::Network),
         files: settings.wants(Collector::Files),
+        cpu_waits: settings.arguments.delays,
     };
     Ok(match way.following.mechanism {
         Mechanism::Bpf => match KernelJob::open(wanted, enforced(settings)) {

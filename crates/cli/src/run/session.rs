@@ -35,7 +35,7 @@ use weigh_schema::{Mechanism, Printable};
 use self::rest::Rest;
 use super::announce::Announcer;
 use super::collectors::{self, Findings};
-use super::cpu_wait::CpuWait;
+use super::cpu_wait::{self, CpuWait};
 use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
@@ -106,6 +106,7 @@ impl Session {
             limit.enforced_by = job.mechanism().to_string();
         }
         tell_price_of_calls(&taken);
+        cpu_wait::tell_price(&*job);
         let (mask, signals) = take_signals(!job.waits_for_children())?;
         Ok(Session { settings, announcer, job, io, writer, summary, mask, signals })
     }

@@ -81,6 +81,17 @@ fn what_comes_later_reaches_the_account_of_a_program_whose_calls_are_followed() 
     must(weigh("calls").arg("--").arg(program("later")).arg(storage.path()));
 }
 
+/// Each call is a cause by itself: an fsync carries what a write has made dirty, and a sum has its time once.
+#[test]
+fn a_time_that_is_in_two_accounts_is_told_apart() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let storage = storage();
+    must(weigh("calls").arg("--").arg(program("pages")).arg(storage.path()).arg("job"));
+}
+
 /// More of its accounts write to the same pages than can be told apart: the calls have all that was written.
 #[test]
 fn of_accounts_that_find_no_room_the_calls_miss_nothing() {

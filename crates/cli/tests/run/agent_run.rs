@@ -20,7 +20,7 @@ use weigh_schema::{Mechanism, Quality};
 
 /// Somebody of the agent's who follows a job.
 fn open(agent: &Agent) -> Result<RemoteJob, weigh_agent::RemoteError> {
-    let wanted = Wanted { calls: false, network: false, files: false };
+    let wanted = Wanted::default();
     RemoteJob::open(&agent.scratch.path("socket"), wanted)
 }
 

@@ -384,8 +384,12 @@ fn waiting_because_of_a_quota_is_told_apart() {
     for (line, threads) in [("spin 100 1", 1.0), ("spin 20 5", 5.0)] {
         let before = group.throttled();
         let confinement = format!("group={}", procs.display());
-        let measured = Weigh::workload(line).within(confinement).end();
+        let measured = Weigh::workload(line).options("--delays").within(confinement).end();
         measured.check(measured.status.success(), || "expected 0".to_string());
+        // One thread never waits for itself; of five on fewer CPUs some do for each other.
+        let own = measured.number("delay_cpu_own_seconds");
+        measured.check((own > 0.0) == (threads > 1.0), || format!("{own} s behind its own"));
+        adds_up(&measured);
         let by_the_group = group.throttled() - before;
         let all = measured.number("delay_cpu_seconds");
         let told = measured.number("delay_cpu_throttled_seconds");
@@ -402,6 +406,60 @@ fn waiting_because_of_a_quota_is_told_apart() {
             reason.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
         measured.check(bounds[0] <= told && told <= bounds[1], || format!("{told}: {reason}"));
     }
+}
+
+/// Who had the CPU is known of all that the kernel has counted as waiting.
+#[track_caller]
+fn adds_up(measured: &Measured) {
+    let seconds = |part: &str| measured.number(&format!("delay_cpu_{part}seconds"));
+    let all = seconds("");
+    let (own, others) = (seconds("own_"), seconds("others_"));
+    let reason = measured.value("delay_cpu_own_seconds").reason.clone().unwrap_or_default();
+    let nobody: f64 = reason.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    let sum = own + others + nobody;
+    measured.check((sum - all).abs() <= all * 0.02 + 0.002, || {
+        format!("{own} own, {others} of others, {nobody} of nobody, {all} s in all")
+    });
+}
+
+/// All of them on one CPU.
+const PINNED: [&str; 3] = ["taskset", "-c", "0"];
+
+fn pinned(line: &str) -> Weigh {
+    let words = line.split(' ').map(String::from);
+    let spin = std::iter::once(workload("spin")).chain(words);
+    Weigh::run(PINNED.map(String::from).into_iter().chain(spin)).options("--delays")
+}
+
+#[test]
+fn of_two_jobs_on_one_cpu_each_waits_for_the_other() {
+    needs_root!();
+    let mut beside = pinned("600000").start();
+    let spinner = beside.process("spin 600000");
+    let measured = pinned("200").measure();
+    let one = nix::unistd::Pid::from_raw(spinner.cast_signed());
+    nix::sys::signal::kill(one, nix::sys::signal::Signal::SIGTERM).expect("it is there");
+    let beside = beside.end();
+    for job in [&measured, &beside] {
+        adds_up(job);
+        job.check(job.number("delay_cpu_own_seconds") == 0.0, || "it waits for itself".to_string());
+    }
+    // While one has the CPU the other waits for it: for 0.2 s at least, which the first one has used.
+    let others = beside.number("delay_cpu_others_seconds");
+    beside.check(others >= 0.199, || format!("{others} s"));
+    let others = measured.number("delay_cpu_others_seconds");
+    let all = measured.number("delay_cpu_seconds");
+    measured.check(others > 0.05 && others >= all * 0.9, || format!("{others} of {all} s"));
+}
+
+#[test]
+fn threads_of_one_job_on_one_cpu_wait_for_each_other() {
+    needs_root!();
+    let measured = pinned("200 2").measure();
+    adds_up(&measured);
+    // When one of them has used its 0.2 s, the other has waited for that, but for the start.
+    let own = measured.number("delay_cpu_own_seconds");
+    measured.check(own >= 0.1, || format!("{own} s"));
 }
 
 #[test]

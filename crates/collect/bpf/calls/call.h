@@ -324,6 +324,8 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 	account->block.carried_bytes = call->transfer.carried;
 	account->block.queue_ns = call->transfer.queue_ns;
 	account->block.device_ns = call->transfer.device_ns;
+	account->block.carried_queue_ns = call->transfer.carried_queue_ns;
+	account->block.carried_device_ns = call->transfer.carried_device_ns;
 	account->block.foreign_requests = call->transfer.foreign_requests;
 	account->block.foreign_bytes = call->transfer.foreign;
 	account->fuse.server_ns = call->transfer.server_ns;

@@ -17,6 +17,7 @@ struct walk {
 	struct transfer request; /* the whole one */
 	struct cause submitter;
 	__u64 others; /* bytes that were not the submitter's own */
+	__u64 others_queue_ns, others_device_ns; /* and the times that their owners are charged with */
 	__u64 own; /* bytes that were */
 	__u64 foreign; /* bytes of files that nobody followed made dirty; if they are looked for */
 	__u64 mapping; /* of the last part: a number to the verifier, which has no arithmetic on pointers */
@@ -76,6 +77,8 @@ static __always_inline void charge_gathered(struct carrying *carrying)
 		transfer->written = gathered->bytes;
 		charge_transfer(&gathered->cause, transfer);
 		walk->others += gathered->bytes;
+		walk->others_queue_ns += transfer->queue_ns;
+		walk->others_device_ns += transfer->device_ns;
 	}
 	if (gathered->ended)
 		pends(&gathered->cause, -gathered->ended);
@@ -201,6 +204,8 @@ static __always_inline void carry(struct bio *bio, struct transfer *transfer,
 	walk = &carrying->walk;
 	walk->request = *request;
 	walk->others = 0;
+	walk->others_queue_ns = 0;
+	walk->others_device_ns = 0;
 	walk->own = 0;
 	walk->foreign = 0;
 	walk->of_file = 0;
@@ -212,6 +217,8 @@ static __always_inline void carry(struct bio *bio, struct transfer *transfer,
 	bpf_loop(MAX_PARTS_OF_BIO, walk_part, 0, 0);
 	charge_gathered(carrying);
 	transfer->carried = walk->others;
+	transfer->carried_queue_ns = walk->others_queue_ns;
+	transfer->carried_device_ns = walk->others_device_ns;
 	transfer->written = walk->own;
 	transfer->foreign = walk->foreign;
 	transfer->foreign_requests = walk->foreign != 0;

@@ -23,6 +23,7 @@ struct cause {
 struct transfer {
 	__u64 requests, bytes, queue_ns, device_ns;
 	__u64 carried; /* of the bytes: pages that are charged to whoever made them dirty, too */
+	__u64 carried_queue_ns, carried_device_ns; /* of the times: what they are charged with */
 	__u64 written; /* of the bytes: written to the device on behalf of the one who is charged */
 	__u64 foreign_requests, foreign; /* parts with bytes of files that nobody followed made dirty, and those */
 	__u64 server_ns; /* not of a device: see fuse.h */
@@ -210,6 +211,8 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 			add(&account->block.carried_bytes, transfer->carried);
 			add(&account->block.queue_ns, transfer->queue_ns);
 			add(&account->block.device_ns, transfer->device_ns);
+			add(&account->block.carried_queue_ns, transfer->carried_queue_ns);
+			add(&account->block.carried_device_ns, transfer->carried_device_ns);
 			if (transfer->foreign) {
 				add(&account->block.foreign_requests, transfer->foreign_requests);
 				add(&account->block.foreign_bytes, transfer->foreign);
@@ -226,6 +229,8 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 			add(&call->transfer.carried, transfer->carried);
 			add(&call->transfer.queue_ns, transfer->queue_ns);
 			add(&call->transfer.device_ns, transfer->device_ns);
+			add(&call->transfer.carried_queue_ns, transfer->carried_queue_ns);
+			add(&call->transfer.carried_device_ns, transfer->carried_device_ns);
 			if (transfer->foreign) {
 				add(&call->transfer.foreign_requests, transfer->foreign_requests);
 				add(&call->transfer.foreign, transfer->foreign);
@@ -241,11 +246,18 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 		add(&later->block_device_ns, transfer->device_ns);
 		if (transfer->foreign)
 			add(&later->block_foreign_bytes, transfer->foreign);
+		if (transfer->carried) {
+			add(&later->block_carried_queue_ns, transfer->carried_queue_ns);
+			add(&later->block_carried_device_ns, transfer->carried_device_ns);
+		}
 	}
 	tell_later(cause, block_requests, transfer->requests, transfer->bytes, transfer->written,
 		   transfer->queue_ns, transfer->device_ns);
 	if (transfer->foreign)
 		tell_later(cause, block_foreign_bytes, transfer->foreign);
+	if (transfer->carried)
+		tell_later(cause, block_carried_queue_ns, transfer->carried_queue_ns,
+			   transfer->carried_device_ns);
 	return 0;
 }
 

@@ -36,7 +36,7 @@ pub struct TracedIo {
 impl TracedIo {
     /// Gets ready to trace.
     pub fn open(stops: Stops, telling: Telling, apart: Apart) -> Result<TracedIo, TraceError> {
-        let nothing_else = Wanted { calls: false, network: false, files: false };
+        let nothing_else = Wanted::default();
         TracedIo::of_job(TracedJob::that_counts(nothing_else, stops, telling, apart)?)
     }
 

@@ -104,7 +104,7 @@ pub fn trace(command: &[&str]) -> Run {
 
 /// The same with the calls looked at.
 pub fn trace_calls(command: &[&str], stops: Stops) -> Run {
-    let wanted = Wanted { calls: true, network: true, files: true };
+    let wanted = Wanted { calls: true, network: true, files: true, ..Wanted::default() };
     trace_by(command, TracedJob::that_sees(wanted, stops).unwrap(), &mut |_, _| {})
 }
 

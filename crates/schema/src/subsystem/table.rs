@@ -183,6 +183,20 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             )
             .beside("pagecache")
             .in_words("caused by nobody followed"),
+            Field::new(
+                "carried_queue",
+                SECONDS,
+                "of `queue`, the share of the bytes `carried`: whose they are have it in their accounts, too, so a \
+                 sum over accounts is that of `queue` less that of this. Known with `pagecache`",
+            )
+            .beside("pagecache"),
+            Field::new(
+                "carried_device",
+                SECONDS,
+                "of `device`, the share of the bytes `carried`, which is in their accounts, too. Known with \
+                 `pagecache`",
+            )
+            .beside("pagecache"),
         ],
     },
     Subsystem {
@@ -348,4 +362,18 @@ pub const LATER: &[Field] = &[
          is missing",
     )
     .counted("thing that found no room", "things that found no room"),
+    Field::new(
+        "block_carried_queue",
+        SECONDS,
+        "of `block_queue`, the share of bytes that are in other accounts, too, as `carried_queue` of `block`; known \
+         with `pagecache`",
+    )
+    .beside("pagecache"),
+    Field::new(
+        "block_carried_device",
+        SECONDS,
+        "of `block_device`, the share of bytes that are in other accounts, too, as `carried_device` of `block`; \
+         known with `pagecache`",
+    )
+    .beside("pagecache"),
 ];

@@ -92,7 +92,8 @@ impl Running {
         findings.notes.extend(self.job.notes());
         let mechanism = self.job.mechanism();
         self.oom.finish(mechanism, &mut findings);
-        self.cpu_wait.finish(mechanism, &reading, self.summary.host.cpus, &mut findings);
+        let (cpus, delays) = (self.summary.host.cpus, self.settings.arguments.delays);
+        self.cpu_wait.finish(&*self.job, delays, &reading, cpus, &mut findings);
         if self.settings.wants(Collector::Pages) {
             statuses.push(self.looks.status());
         }

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The network's part of `kernel.h`: sockets, packets, devices.
+ */
+#ifndef WEIGH_KERNEL_NET_H
+#define WEIGH_KERNEL_NET_H
+
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define MSG_PEEK 2
+#define TCP_ESTABLISHED 1
+#define TCP_NEW_SYN_RECV 12
+#define TCP_SYN_SENT 2
+#define TCP_CLOSE 7
+#define TCP_LISTEN 10
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	__u8 bytes[16]; /* named otherwise in the kernel: read as a whole */
+};
+
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct sock_common {
+	__be32 skc_daddr, skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+	struct pid *sk_peer_pid;
+	const struct cred *sk_peer_cred;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct msghdr;
+
+struct sk_buff {
+	struct sk_buff *next;
+	struct net_device *dev;
+	struct sock *sk;
+	unsigned int len;
+	char cb[48];
+	unsigned char *head, *data;
+	__u16 transport_header;
+};
+
+struct net_device {
+	unsigned int flags;
+};
+
+struct napi_struct {
+	struct net_device *dev;
+};
+
+struct softnet_data {
+	unsigned int processed; /* packets that came in by this CPU */
+	struct napi_struct backlog;
+};
+
+struct tcp_sock {
+	__u32 write_seq;
+};
+
+struct tcp_skb_cb {
+	__u32 ack_seq;
+};
+
+struct tcphdr {
+	__be32 seq;
+	__u16 doff : 4;
+};
+
+#pragma clang attribute pop
+
+/* Found in the kernel's own enumeration. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_QDISC_DROP = 64,
+	SKB_DROP_REASON_QDISC_OVERLIMIT,
+	SKB_DROP_REASON_QDISC_CONGESTED,
+	SKB_DROP_REASON_CAKE_FLOOD,
+	SKB_DROP_REASON_FQ_BAND_LIMIT,
+	SKB_DROP_REASON_FQ_HORIZON_LIMIT,
+	SKB_DROP_REASON_FQ_FLOW_LIMIT,
+};
+
+#endif
