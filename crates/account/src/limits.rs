@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
+use weigh_schema::{Group, Kind};
 
 use crate::summary::job_value;
 
@@ -31,11 +31,14 @@ struct Watched {
     crossed: bool,
     last: Option<(f64, f64)>,
     rate: f64,
+    /// By how much it has grown between two looks, at most.
+    step: f64,
 }
 
 /// Watches limits by looking at readings, more often the nearer one is.
 pub struct LimitWatch {
     watched: Vec<Watched>,
+    looks: u32,
 }
 
 impl LimitWatch {
@@ -43,9 +46,12 @@ impl LimitWatch {
     pub fn new(limits: impl IntoIterator<Item = Limit>) -> LimitWatch {
         let watched = limits
             .into_iter()
-            .map(|limit| Watched { limit, warned: false, crossed: false, last: None, rate: 0.0 })
+            .map(|limit| {
+                let (warned, crossed, last, rate, step) = (false, false, None, 0.0, 0.0);
+                Watched { limit, warned, crossed, last, rate, step }
+            })
             .collect();
-        LimitWatch { watched }
+        LimitWatch { watched, looks: 0 }
     }
 
     /// Whether there is anything to watch.
@@ -60,6 +66,7 @@ impl LimitWatch {
         wall_seconds: f64,
         otherwise: &dyn Fn(&str) -> Option<f64>,
     ) -> Vec<Crossed> {
+        self.looks = self.looks.saturating_add(1);
         let mut found = Vec::new();
         for watched in &mut self.watched {
             let metric = watched.limit.metric;
@@ -73,6 +80,7 @@ impl LimitWatch {
             {
                 watched.rate = (value - before).max(0.0) / (wall_seconds - at);
             }
+            watched.step = watched.step.max(value - watched.last.map_or(0.0, |(before, _)| before));
             watched.last = Some((value, wall_seconds));
             let crossed = value > watched.limit.value;
             if crossed && !watched.crossed {
@@ -88,9 +96,11 @@ impl LimitWatch {
     }
 
     /// How long the next look may wait: half the time the nearest limit would take at the rate
-    /// seen last.
+    /// seen last. Of a job that has just begun no rate is known: the first looks follow each other closely.
     pub fn next_look(&self) -> Duration {
         let (longest, shortest) = LOOK_BETWEEN;
+        let longest =
+            longest.min(shortest * 2u32.saturating_pow(self.looks.saturating_sub(1).min(8)));
         self.watched
             .iter()
             .filter(|w| !w.crossed)
@@ -102,6 +112,15 @@ impl LimitWatch {
             .min()
             .unwrap_or(longest)
             .clamp(shortest, longest)
+    }
+
+    /// By how much a metric that only grows has grown between two looks, at most; `last` is its value at the end.
+    pub fn greatest_step(&self, name: &str, last: Option<f64>) -> Option<f64> {
+        let watched = self.watched.iter().find(|watched| watched.limit.metric.name == name)?;
+        let (before, _) = watched.last.unwrap_or_default();
+        // What is used after the limit was passed is used by a job that is told to end.
+        let at_end = last.filter(|_| !watched.crossed).map_or(0.0, |last| last - before);
+        (watched.limit.metric.kind == Kind::Counter).then(|| watched.step.max(at_end))
     }
 
     /// Whether one on what processes use up was half used at the last look. What they hold is known at any
@@ -164,11 +183,36 @@ mod tests {
     fn looks_come_closer_as_the_limit_does() {
         let mut watch = watch("wall_seconds=10s");
         let reading = JobReading::default();
-        watch.look(&reading, 1.0, &|_| None);
-        watch.look(&reading, 2.0, &|_| None);
-        assert_eq!(watch.next_look(), LOOK_BETWEEN.0);
+        let first: Vec<u128> = (1..=6)
+            .map(|second| {
+                watch.look(&reading, f64::from(second), &|_| None);
+                watch.next_look().as_millis()
+            })
+            .collect();
+        assert_eq!(first, [2, 4, 8, 16, 20, 20], "a job that has just begun may do a lot");
         watch.look(&reading, 9.98, &|_| None);
         let next = watch.next_look();
         assert!(next >= Duration::from_millis(9) && next <= Duration::from_millis(11), "{next:?}");
+    }
+
+    #[test]
+    fn the_greatest_step_is_what_a_limit_can_be_passed_by() {
+        let mut watch = watch("io_written_bytes_total=100");
+        let mut look = |value, at| {
+            let mut reading = JobReading::default();
+            reading.counters.set(weigh_schema::Counter::WriteChars, value);
+            watch.look(&reading, at, &|_| None);
+            (
+                watch.greatest_step("io_written_bytes_total", Some(90.0)),
+                watch.greatest_step("io_written_bytes_total", None),
+            )
+        };
+        assert_eq!(look(30, 1.0), (Some(60.0), Some(30.0)), "the rest came after the last look");
+        assert_eq!(look(80, 2.0), (Some(50.0), Some(50.0)));
+        assert_eq!(look(190, 3.0), (Some(110.0), Some(110.0)));
+        assert_eq!(watch.greatest_step("memory_peak_bytes", None), None);
+        let mut held = self::watch("memory_peak_bytes=100");
+        held.look(&JobReading::default(), 1.0, &|_| None);
+        assert_eq!(held.greatest_step("memory_peak_bytes", Some(9.0)), None);
     }
 }

@@ -85,7 +85,7 @@ pub const FOLLOWINGS: &[Following] = &[
         sees: "every process and thread from its birth to its end: memory peak, CPU time, I/O totals of each, exactly, static programs and killed ones included; at level 3 their calls too, however they are made: bytes over the network, connections, opened files, all exactly; with --io what they read and write by file",
         loses: "the concurrent memory peak between two looks (bounded from both sides); at level 2 sockets and opened files; at level 3 what the kernel does by io_uring and AIO, and connections that nobody accepted; processes that need ptrace themselves (debuggers, strace, leak sanitizers) are let go and looked at in /proc, and at level 2 the kernel refuses ptrace to those that are not recognised (static programs without symbols that are written in Go, or have more than 4 MiB of code); set-user-ID programs run without that bit; with --seccomp the job's life without weigh: if weigh is killed, opens and transfers fail there with ENOSYS, and programs that trace others can not",
         needs: "no rights; not with kernel.yama.ptrace_scope 2 or 3, nor where a seccomp profile forbids ptrace",
-        limits: "at the next look; on processes and threads at the birth that crosses them, where both wait: a fork bomb comes to twice its limit at most",
+        limits: "at the next look; on processes and threads at the birth that crosses them, where both wait: a fork bomb comes to twice its limit at most; of I/O at the end of the call, where its thread waits (each system call of the job takes some 10 to 40 µs longer meanwhile; not with --seccomp)",
     },
     Following {
         name: "preload",

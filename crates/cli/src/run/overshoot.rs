@@ -2,8 +2,10 @@
 //!
 //! Emits words for people, and a number in the metric's unit where one follows from how the limit was checked.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
+use weigh_schema::amount::show_amount;
 use weigh_schema::quality::Number;
 use weigh_schema::summary::LimitOutcome;
 use weigh_schema::{Group, Mechanism, metric};
@@ -16,8 +18,18 @@ pub struct Overshoot {
     pub at_most: Option<Number>,
 }
 
-/// Of a limit that was checked at looks up to `apart` from each other, on so many CPUs, or where it says by whom.
-pub fn overshoot(outcome: &LimitOutcome, apart: Duration, cpus: u32) -> Overshoot {
+/// What is known of the looks at a limited metric.
+pub struct LookSpacing {
+    /// The longest time between two of them.
+    pub apart: Duration,
+    /// The CPUs that the job can have used meanwhile.
+    pub cpus: u32,
+    /// By how much the metric has grown from one to the next, at most, where it only grows.
+    pub step: Option<f64>,
+}
+
+/// Of a limit that was checked at such looks, or where it says by whom.
+pub fn overshoot(outcome: &LimitOutcome, looks: &LookSpacing) -> Overshoot {
     let group = metric(&outcome.metric).map(|metric| metric.group);
     let is_by = |mechanism: Mechanism| outcome.enforced_by == mechanism.to_string();
     let (words, at_most) = match group {
@@ -30,15 +42,25 @@ pub fn overshoot(outcome: &LimitOutcome, apart: Duration, cpus: u32) -> Overshoo
         _ if is_by(Mechanism::Bpf) => {
             ("checked in the kernel at the end of each system call: what one call of each thread moves".into(), None)
         }
-        group => {
-            let words = format!(
-                "looked at every now and then, {:.0} ms apart at most in this run: what is used in that time",
-                (apart.as_secs_f64() * 1e3).ceil()
-            );
-            (words, in_time(&outcome.metric, group, apart, cpus))
+        _ if is_by(Mechanism::Ptrace) => {
+            ("checked by the tracer at the end of each system call: what one call of each thread moves".into(), None)
         }
+        group => by_looks(&outcome.metric, group, looks),
     };
     Overshoot { words, at_most }
+}
+
+fn by_looks(name: &str, group: Option<Group>, looks: &LookSpacing) -> (String, Option<Number>) {
+    let mut words = format!(
+        "looked at every now and then, {:.0} ms apart at most in this run: what is used in that time",
+        (looks.apart.as_secs_f64() * 1e3).ceil()
+    );
+    let in_time = in_time(name, group, looks.apart, looks.cpus);
+    let unit = metric(name).map(|metric| metric.unit);
+    let stepped = looks.step.zip(unit).filter(|_| in_time.is_none());
+    let Some((step, unit)) = stepped else { return (words, in_time) };
+    let _ = write!(words, ", at most {}", show_amount(step, unit));
+    (words, Some(unit.number(step)))
 }
 
 /// What can be used of a metric in that time, if there is a bound.
@@ -74,12 +96,20 @@ mod tests {
 
     #[test]
     fn time_and_cpu_time_have_a_bound() {
-        let of = |metric, by| overshoot(&outcome(metric, by), Duration::from_millis(20), 4);
+        let looks = |step| LookSpacing { apart: Duration::from_millis(20), cpus: 4, step };
+        let of = |metric, by| overshoot(&outcome(metric, by), &looks(None));
         assert_eq!(of("wall_seconds", "interval").at_most, Some(Number::Real(0.02)));
         assert_eq!(of("cpu_seconds", "interval").at_most, Some(Number::Real(0.08)));
         let disk = of("disk_growth_peak_bytes", "interval");
         assert!(disk.at_most.is_none() && disk.words.contains("20 ms"), "{}", disk.words);
-        assert!(of("io_written_bytes_total", "bpf").words.contains("one call of each thread"));
+        for by in ["bpf", "ptrace"] {
+            let at_calls = of("io_written_bytes_total", by);
+            assert!(at_calls.words.contains("one call of each thread"), "{}", at_calls.words);
+        }
+        let stepped =
+            overshoot(&outcome("io_written_bytes_total", "interval"), &looks(Some(4096.0)));
+        assert_eq!(stepped.at_most, Some(Number::Whole(4096)));
+        assert!(stepped.words.ends_with("at most 4.0 KiB"), "{}", stepped.words);
         assert!(of("memory_peak_bytes", "bpf").words.contains("huge page"));
     }
 }

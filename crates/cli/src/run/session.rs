@@ -105,7 +105,7 @@ impl Session {
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
             limit.enforced_by = job.mechanism().to_string();
         }
-        tell_price_of_calls(&taken);
+        tell_price_of_calls(&taken, job.mechanism());
         cpu_wait::tell_price(&*job);
         let (mask, signals) = take_signals(!job.waits_for_children())?;
         Ok(Session { settings, announcer, job, io, writer, summary, mask, signals })

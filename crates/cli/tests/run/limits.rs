@@ -3,6 +3,8 @@
 //! What the job had taken when it was ended is told by the job itself, through a file that outlives
 //! it (`GROW_PROGRESS`), or read from `/proc` while it is stopped: not by weigh.
 
+mod at_calls;
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -373,58 +375,6 @@ fn a_limit_on_bytes_read() {
         .end();
     ended_by(&measured, "io_read_bytes_total");
     measured.is_between("io_read_bytes_total", 1e9, 100e9);
-}
-
-/// The job writes as fast as it can; at the end of each call it is looked at.
-#[test]
-fn a_limit_on_bytes_written_is_passed_by_one_call_of_each_thread() {
-    needs_root!();
-    const CALL: f64 = 131_072.0;
-    for (script, writers) in
-        [("exec cat /dev/zero", 1), ("cat /dev/zero & cat /dev/zero & cat /dev/zero", 3)]
-    {
-        let measured = Weigh::bash(&format!("exec > /dev/null; {script}"))
-            .options("--limit io_written_bytes_total=10MB")
-            .end();
-        ended_by(&measured, "io_written_bytes_total");
-        let most = 10e6 + f64::from(writers) * CALL;
-        measured.is_between("io_written_bytes_total", 10e6, most + f64::from(writers) * CALL);
-        let outcome = &measured.summary().limits[0];
-        measured.check(outcome.enforced_by == "bpf", || format!("{outcome:?}"));
-        let observed = outcome.observed.map_or(0.0, |n| n.as_f64());
-        measured.check(observed <= most, || format!("seen at {observed}"));
-        let words = outcome.overshoot.as_deref().unwrap_or_default();
-        measured.check(words.contains("one call of each thread"), || words.to_string());
-        measured.said("each system call of every process");
-        let name = outcome.offender.as_ref().map(|offender| offender.name.as_str());
-        measured.check(name == Some("cat"), || format!("the offender is {name:?}"));
-    }
-}
-
-/// A plain run, and one with other limits, pays nothing at system calls; nor does one that only warns.
-#[test]
-fn without_a_limit_on_io_nothing_is_attached_to_calls() {
-    needs_root!();
-    let links = |options: &str| {
-        let mut running = Weigh::bash("touch begun; read -r line").options(options);
-        let fifo = running.scratch().path("fifo");
-        assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
-        let _writer = std::fs::File::options().read(true).write(true).open(&fifo).expect("a FIFO");
-        let begun = running.scratch().path("work/begun");
-        running = running.stdin(&fifo);
-        let mut running = running.start();
-        running.wait_until("the job has begun", 20.0, || begun.exists());
-        let held = processes::bpf_identifiers(running.pid());
-        processes::signal(running.process("bash"), 9);
-        let measured = running.end();
-        let told = measured.stderr.contains("each system call of every process");
-        (held.iter().filter(|(kind, _)| kind == "link_id").count(), told)
-    };
-    let (plain, told) = links("");
-    assert!(plain > 0 && !told, "{plain} links");
-    assert_eq!(links("--limit memory_peak_bytes=1GB --limit cpu_seconds=60s"), (plain, false));
-    assert_eq!(links("--limit io_written_bytes_total=1GB --on-limit warn"), (plain, false));
-    assert_eq!(links("--limit io_written_bytes_total=1GB"), (plain + 1, true));
 }
 
 /// What is known only at the end is held against its limit then.

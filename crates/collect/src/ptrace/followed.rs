@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use libc::{SIGCONT, SIGSTOP, SIGTERM};
 use rustix::process::Pid;
-use weigh_schema::Mechanism;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
+use weigh_schema::{Group, Mechanism};
 
 use super::looks::Looks;
 use super::{TracedJob, notes, seize, sys, untraced};
@@ -41,6 +41,12 @@ impl TracedJob {
             unsafe { sys::interrupt(tracer.as_pthread_t()) };
             std::thread::sleep(Duration::from_micros(200));
         }
+    }
+
+    /// Whether what a metric counts is known where each call ends. Behind a filter only some calls stop.
+    fn counts_at_calls(&self, metric: &str) -> bool {
+        let is_of_network = weigh_schema::metric(metric).is_some_and(|m| m.group == Group::Network);
+        self.filter.is_none() && (!is_of_network || self.wanted.calls && self.wanted.network)
     }
 }
 
@@ -191,7 +197,10 @@ impl Follow for TracedJob {
         hold: Hold,
     ) -> Result<Vec<String>, FollowError> {
         let mut job = self.shared.job();
-        let taken = limits.iter().filter(|(metric, most, _)| job.guard.set(metric, *most, hold));
+        let taken = limits.iter().filter(|(metric, most, _)| {
+            job.guard.set(metric, *most, hold)
+                || self.counts_at_calls(metric) && job.guard.set_of_calls(metric, *most, hold)
+        });
         Ok(taken.map(|(metric, ..)| (*metric).to_owned()).collect())
     }
 

@@ -1,15 +1,18 @@
-//! Limits on processes and threads, held where they are crossed: at a birth.
+//! Limits on processes and threads, held where they are crossed: at a birth; and those on what calls move, at the end
+//! of a call.
 //!
-//! Takes the population after each birth; says what is to become of parent and child, and which
-//! limits were crossed for the first time. Knows no system call.
+//! Takes the population after each birth, and what a thread has moved; says what is to become of those who are at that
+//! point, and which limits were crossed for the first time. Knows no system call.
 //!
 //! Who is held waits in a stop that the tracer does not end. That lasts until the job is told to
 //! end, and then until there is room; if weigh dies the kernel lets everybody go on.
 
 use std::collections::HashMap;
 
+use weigh_schema::CounterValues;
 use weigh_schema::event::Population;
 
+use super::call_limits::CallLimits;
 use crate::follow::Hold;
 
 /// What a job that is told to end may have beyond its limit, to clean up.
@@ -37,14 +40,14 @@ enum Phase {
     Killing,
 }
 
-/// What becomes of a birth.
+/// What becomes of a birth, or of a thread at the end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Both go on.
+    /// Those at it go on.
     GoOn,
-    /// Both wait.
+    /// They wait.
     Hold,
-    /// Both are killed.
+    /// They are killed.
     Kill,
 }
 
@@ -58,6 +61,7 @@ struct Limit {
 /// The limits of one job.
 pub struct Guard {
     limits: Vec<Limit>,
+    calls: CallLimits,
     hold: Hold,
     phase: Phase,
     /// Whether those who wait are to go on, to meet a signal that they were sent.
@@ -72,6 +76,7 @@ impl Guard {
     pub fn new() -> Guard {
         Guard {
             limits: Vec::new(),
+            calls: CallLimits::default(),
             hold: Hold::Not,
             phase: Phase::Before,
             is_release_due: false,
@@ -79,7 +84,7 @@ impl Guard {
         }
     }
 
-    /// Sets a limit; false if it is on something else.
+    /// Sets a limit on births; false if it is on something else.
     pub fn set(&mut self, metric: &str, most: f64, hold: Hold) -> bool {
         let Some((metric, value)) = LIMITED.iter().find(|(name, _)| *name == metric) else {
             return false;
@@ -90,9 +95,20 @@ impl Guard {
         true
     }
 
+    /// Sets a limit on what calls move, which stops their threads; false if it is on something else.
+    pub fn set_of_calls(&mut self, metric: &str, most: f64, hold: Hold) -> bool {
+        self.hold = hold;
+        hold != Hold::Not && self.calls.set(metric, most)
+    }
+
     /// Whether births have to be asked for.
     pub fn is_set(&self) -> bool {
-        !self.limits.is_empty() || self.phase == Phase::Killing
+        !self.limits.is_empty() || self.calls.is_set() || self.phase == Phase::Killing
+    }
+
+    /// Whether threads have to stop at their calls.
+    pub fn looks_at_calls(&self) -> bool {
+        self.phase == Phase::Before && self.calls.is_set()
     }
 
     /// Whether a held one would be one too many still.
@@ -122,6 +138,14 @@ impl Guard {
             _ => Verdict::GoOn,
         };
         (verdict, crossed)
+    }
+
+    /// At the end of a call by which a thread has moved so much more: what becomes of the thread, and what was crossed.
+    pub fn at_call(&mut self, more: &CounterValues) -> (Verdict, Vec<(&'static str, u64)>) {
+        self.calls.moves(more);
+        let crossed = self.calls.crossed();
+        let is_held = self.phase == Phase::Before && self.calls.is_past();
+        (if is_held { Verdict::Hold } else { Verdict::GoOn }, crossed)
     }
 
     /// The job is its user's now.
@@ -229,5 +253,22 @@ mod tests {
         assert_eq!(guard.inherited(1, 5), None);
         guard.forget(2);
         assert_eq!(guard.inherited(2, 6), None);
+    }
+
+    #[test]
+    fn past_a_limit_on_calls_each_thread_waits_at_the_end_of_its_call() {
+        let mut guard = Guard::new();
+        assert!(!guard.set_of_calls("io_written_bytes_total", 10.0, Hold::Not));
+        assert!(!guard.looks_at_calls(), "a limit that warns stops nobody");
+        assert!(guard.set_of_calls("io_written_bytes_total", 10.0, Hold::Kill));
+        assert!(guard.looks_at_calls() && guard.is_set());
+        let mut more = CounterValues::default();
+        more.set(weigh_schema::Counter::WriteChars, 6);
+        assert_eq!(guard.at_call(&more), (Verdict::GoOn, vec![]));
+        assert_eq!(guard.at_call(&more), (Verdict::Hold, vec![("io_written_bytes_total", 12)]));
+        assert_eq!(guard.at_call(&CounterValues::default()), (Verdict::Hold, vec![]));
+        guard.end();
+        assert_eq!(guard.at_call(&more).0, Verdict::GoOn, "it may clean up");
+        assert!(!guard.looks_at_calls());
     }
 }

@@ -30,6 +30,8 @@ pub struct Thread {
     pub call: Option<Entered>,
     /// Its counters when the job began, if it is older.
     pub before: CounterValues,
+    /// What limits on calls know of its own counters.
+    pub noted: CounterValues,
 }
 
 impl Thread {
@@ -53,6 +55,17 @@ impl Thread {
     /// What it has done for the job, without what is weigh's doing.
     pub fn own_counters(&self) -> CounterValues {
         own(&self.seen, &self.before, self.stops)
+    }
+
+    /// How much its own counters have grown since this was asked last.
+    pub fn take_growth(&mut self) -> CounterValues {
+        let now = self.own_counters();
+        let mut growth = CounterValues::default();
+        for &counter in Counter::ALL {
+            growth.set(counter, now.get(counter).saturating_sub(self.noted.get(counter)));
+        }
+        self.noted = now;
+        growth
     }
 }
 

@@ -4,11 +4,12 @@
 //! Signals pass through as they came, and a stopped group stays stopped. It alone waits for
 //! children: a wait by another thread would take stops away from it.
 
+mod call_limit;
 mod ending;
 mod joining;
 mod yielding;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use libc::c_int;
 
 use super::calls::{Calls, Next, Stops};
 use super::files::Files;
+use super::guard::Verdict;
 use super::io::IoCalls;
 use super::job::Job;
 use super::program::Programs;
@@ -72,6 +74,8 @@ pub struct Tracer {
     coveted: Vec<(u32, u32)>,
     /// Who waits because of a limit, with the signal of his stop; none where that is still to come.
     held: HashMap<u32, Option<c_int>>,
+    /// Those of them who wait at the end of a call: until they were told why.
+    held_at_calls: HashSet<u32>,
 }
 
 impl Tracer {
@@ -93,6 +97,7 @@ impl Tracer {
             placed_early: Vec::new(),
             coveted: Vec::new(),
             held: HashMap::new(),
+            held_at_calls: HashSet::new(),
         }
     }
 
@@ -178,7 +183,8 @@ impl Tracer {
     fn resume(&self, job: &Job, tid: u32, signal: c_int) {
         let for_counters = self.calls.as_ref().is_some_and(|calls| calls.is_next_wanted(job, tid));
         let pid = || job.threads.get(&tid).map_or(tid, |thread| thread.process);
-        match for_counters || self.io.as_ref().is_some_and(|io| io.is_next_wanted(tid, pid)) {
+        let for_files = || self.io.as_ref().is_some_and(|io| io.is_next_wanted(tid, pid));
+        match for_counters || job.guard.looks_at_calls() || for_files() {
             true => sys::resume_to_call(tid, signal),
             false => sys::resume(tid, signal),
         }
@@ -212,6 +218,10 @@ impl Tracer {
                 Some(AtCall::Leaves(result)) => calls.leaves(job, tid, result),
                 None => {}
             }
+        }
+        let is_over = matches!(at, Some(AtCall::Leaves(_)));
+        if is_over && job.guard.looks_at_calls() && self.judge_call(job, tid) == Verdict::Hold {
+            return self.hold_at_call(tid);
         }
         match next {
             Next::BeTraced if self.may_hand_over(job, tid) => {

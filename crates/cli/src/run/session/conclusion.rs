@@ -16,7 +16,7 @@ use weigh_schema::summary::{Exit, ExitKind};
 use super::Running;
 use crate::arguments::Collector;
 use crate::run::outcome::Conclusion;
-use crate::run::overshoot::overshoot;
+use crate::run::overshoot::{LookSpacing, overshoot};
 use crate::run::snapshots::Snapshots;
 
 /// How long to wait at the end for the next of the last threads to be reaped: several of the
@@ -141,7 +141,11 @@ impl Running {
         let cpus = summary.host.cpus;
         summary.limits = self.enforcer.into_outcomes(
             &|name| Some(weigh_schema::metric(name)?.unit.number(*held.get(name)?)),
-            &|outcome| overshoot(outcome, apart(&outcome.metric), cpus),
+            &|outcome| {
+                let name = outcome.metric.as_str();
+                let step = self.limits.watch.greatest_step(name, held.get(name).copied());
+                overshoot(outcome, &LookSpacing { apart: apart(name), cpus, step })
+            },
         );
         summary.exit = Some(exit(self.main.status, ended_by, self.interrupted));
         self.job.close();

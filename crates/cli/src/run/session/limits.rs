@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use weigh_account::LimitWatch;
 use weigh_collect::follow::Follow;
 use weigh_collect::notice;
+use weigh_schema::Mechanism;
 use weigh_schema::limit::Limit;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::record::Limited;
@@ -121,13 +122,16 @@ pub fn is_of_calls(metric: &str) -> bool {
     Limited::of_metric(metric).is_some_and(Limited::is_of_calls)
 }
 
-/// What it costs others that limits are checked at the end of each system call.
-pub fn tell_price_of_calls(checked: &[String]) {
+/// What it costs, and whom, that limits are checked at the end of each system call.
+pub fn tell_price_of_calls(checked: &[String], by: Mechanism) {
     let of_calls: Vec<_> = checked.iter().filter(|metric| is_of_calls(metric)).cloned().collect();
+    let price = match by {
+        Mechanism::Ptrace => "each system call of the job takes some 10 to 40 µs longer",
+        _ => "each system call of every process of this machine takes up to 0.3 µs longer",
+    };
     if !of_calls.is_empty() {
         notice!(
-            "while the job runs each system call of every process of this machine takes up to 0.3 µs longer, \
-             so that {} passes its limit by one call of each thread at most",
+            "while the job runs {price}, so that {} passes its limit by one call of each thread at most",
             of_calls.join(", ")
         );
     }

@@ -12,11 +12,15 @@ impl Tracer {
     /// A thread at its end, all its own counters still there; at the end of the last one of its
     /// process the memory is complete.
     pub(super) fn leaves(&mut self, job: &mut Job, tid: u32) {
-        self.held.remove(&tid);
+        self.forget_hold(tid);
         if !self.unplaced.is_empty() {
             self.place_all(job);
         }
         self.looks_at_leaving(job, tid);
+        if job.guard.looks_at_calls() {
+            // It makes no more calls: there is nothing to hold it for.
+            self.judge_call(job, tid);
+        }
         self.resume(job, tid, 0);
     }
 
@@ -75,7 +79,7 @@ impl Tracer {
     /// A thread that has ended: CPU time, faults and switches hold its end too, the giving back of
     /// its memory included.
     pub(super) fn ended(&mut self, job: &mut Job, tid: u32) {
-        self.held.remove(&tid);
+        self.forget_hold(tid);
         if !self.unplaced.is_empty() {
             self.place_all(job);
         }

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use libc::c_int;
-use weigh_schema::event::{Crossing, Event};
 
 use super::Tracer;
 use crate::ptrace::guard::{Guard, Verdict};
@@ -94,18 +93,9 @@ impl Tracer {
             return Verdict::GoOn;
         }
         let (verdict, crossed) = job.guard.at_birth(&job.population);
-        let at_ns = job.now_ns();
-        for (metric, observed) in crossed {
-            job.events.push_back(Event::Limit(Crossing {
-                metric: metric.to_owned(),
-                at_ns,
-                observed: observed as f64,
-                pid: Some(parent),
-                tid: parent,
-                held: verdict == Verdict::Hold,
-                stack: Vec::new(),
-            }));
-            self.shared.wake();
+        let is_held = verdict == Verdict::Hold;
+        for crossed in crossed {
+            self.tell_of_crossing(job, crossed, (parent, parent), is_held);
         }
         if verdict == Verdict::Kill {
             send_in_turn(if is_thread { parent } else { tid }, &[libc::SIGKILL]);
@@ -124,12 +114,14 @@ impl Tracer {
         if self.held.is_empty() || !is_release_due && !job.guard.has_room(&job.population) {
             return;
         }
-        let stopped = self.held.iter().filter_map(|(tid, signal)| Some((*tid, (*signal)?)));
+        let may_go = |tid: &u32| is_release_due || !self.held_at_calls.contains(tid);
+        let stopped = self.held.iter().filter(|(tid, _)| may_go(tid));
+        let stopped = stopped.filter_map(|(tid, signal)| Some((*tid, (*signal)?)));
         // One at a time where it is for the room that another has left.
         let most = if is_release_due { usize::MAX } else { 1 };
         let let_go: Vec<(u32, c_int)> = stopped.take(most).collect();
         for (tid, signal) in let_go {
-            self.held.remove(&tid);
+            self.forget_hold(tid);
             if !sys::has_news(tid) && !self.go_on(job, tid, signal) {
                 self.resume(job, tid, 0);
             }
@@ -137,6 +129,7 @@ impl Tracer {
         if is_release_due {
             // They go on as others do when their stop comes.
             self.held.clear();
+            self.held_at_calls.clear();
         }
     }
 
