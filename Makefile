@@ -36,11 +36,11 @@ check: test-dependencies $(BUNDLE)
 	target/tools/bin/cargo-deny --locked check bans licenses sources
 	cd dashboard && npm run --silent check
 
-# What measuring costs and how right it is; writes docs/performance.md and docs/accuracy.md. Wants
+# What measuring costs and how right it is; writes docs/measurements/performance.md and docs/measurements/accuracy.md. Wants
 # root, an idle machine, and half an hour and more. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,
 # limits, server, rewrite, blocks, fio, programs, collectors, kinds, call-costs; several with commas) takes those
 # figures only, leaves them in target/bench; WORK=true does that for the works with `true` in their names, QUICK=1 for a trial.
-BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs)
+BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs/measurements)
 bench: build workloads
 	@scripts/install-dependencies.sh bench || echo "bench: goes on without the peers that are missing" >&2
 	cargo run --release --locked -p weigh-bench -- measure --weigh $(WEIGH) \
