@@ -24,9 +24,11 @@ test: test-dependencies $(BUNDLE)
 build: dependencies $(BUNDLE)
 	cargo build --release --locked -p weigh
 
-# A Debian package and a tarball, in target/package/.
+# A Debian package, an RPM and a tarball, in target/package/.
 package: build
+	@scripts/install-dependencies.sh package
 	@packaging/deb.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
+	@packaging/rpm.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
 	@packaging/tarball.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
 
 # What needs no run of weigh: formatting, lints, dependencies, the page's types.
