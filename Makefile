@@ -24,9 +24,11 @@ test: test-dependencies $(BUNDLE)
 build: dependencies $(BUNDLE)
 	cargo build --release --locked -p weigh
 
-# A Debian package and a tarball, in target/package/.
+# A Debian package, an RPM and a tarball, in target/package/.
 package: build
+	@scripts/install-dependencies.sh package
 	@packaging/deb.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
+	@packaging/rpm.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
 	@packaging/tarball.sh $(WEIGH) $(CARGO_TARGET_DIR)/package
 
 # What needs no run of weigh: formatting, lints, dependencies, the page's types.
@@ -36,11 +38,11 @@ check: test-dependencies $(BUNDLE)
 	target/tools/bin/cargo-deny --locked check bans licenses sources
 	cd dashboard && npm run --silent check
 
-# What measuring costs and how right it is; writes docs/performance.md and docs/accuracy.md. Wants
+# What measuring costs and how right it is; writes docs/measurements/performance.md and docs/measurements/accuracy.md. Wants
 # root, an idle machine, and half an hour and more. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,
 # limits, server, rewrite, blocks, fio, programs, collectors, kinds, call-costs; several with commas) takes those
 # figures only, leaves them in target/bench; WORK=true does that for the works with `true` in their names, QUICK=1 for a trial.
-BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs)
+BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs/measurements)
 bench: build workloads
 	@scripts/install-dependencies.sh bench || echo "bench: goes on without the peers that are missing" >&2
 	cargo run --release --locked -p weigh-bench -- measure --weigh $(WEIGH) \

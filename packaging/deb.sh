@@ -52,6 +52,7 @@ control() {
 		Maintainer: $maintainer
 		Installed-Size: $(du --apparent-size -sk "$root/usr" | cut -f1)
 		Depends: $(depends)
+		Suggests: libcap2-bin, python3
 		Section: utils
 		Priority: optional
 		Description: $(sed -n 's/^description = "\(.*\)"/\1/p' "$top/crates/cli/Cargo.toml" | sed 's/^A/a/')
@@ -66,10 +67,38 @@ control() {
 	TEXT
 }
 
-stage "$root/usr" vendor-completions "$libraries"
+# What an administrator has allowed once is kept until the package is purged; the copy itself goes with the package.
+scripts() {
+	cat >"$root/DEBIAN/postinst" <<-TEXT
+		#!/bin/sh
+		set -e
+		if [ "\$1" = configure ]; then
+			$(maintainer_script group)
+			$(maintainer_script renew)
+		fi
+	TEXT
+	cat >"$root/DEBIAN/prerm" <<-TEXT
+		#!/bin/sh
+		set -e
+		if [ "\$1" = remove ]; then $(maintainer_script remove); fi
+	TEXT
+	cat >"$root/DEBIAN/postrm" <<-TEXT
+		#!/bin/sh
+		set -e
+		if [ "\$1" = purge ]; then
+			rm -f /etc/weigh/granted
+			rmdir /etc/weigh 2>/dev/null || true
+			! getent group weigh >/dev/null || groupdel weigh
+		fi
+	TEXT
+	chmod 755 "$root"/DEBIAN/{postinst,prerm,postrm}
+}
+
+stage "$root/usr" vendor-completions "$libraries" lib/python3/dist-packages
 debian_changelog | gzip -9n >"$root/usr/share/doc/weigh/changelog.Debian.gz"
 mkdir "$root/DEBIAN"
 control >"$root/DEBIAN/control"
+scripts
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 settle "$root"
 # One thread: xz splits what several pack differently.

@@ -1,4 +1,4 @@
-# What deb.sh and tarball.sh have in common; they source it.
+# What deb.sh, rpm.sh and tarball.sh have in common; they source it.
 #
 # The same binary and the same commit give the same package, byte by byte: all times are those of
 # SOURCE_DATE_EPOCH (by default the commit's), all modes are set here.
@@ -71,14 +71,43 @@ libweigh() {
 	install -D -m 644 "$top/packaging/weigh-agent.service" "$tree/lib/systemd/system/weigh-agent.service"
 }
 
-# stage TREE ZSH_DIR LIBRARIES: what is installed, below TREE, laid out as below /usr; the folders of
-# zsh's completions and of libraries differ between a distribution's package and anyone else's.
+# python_module TREE LIBRARIES FOLDER: libweigh's module, with a link to the library, wherever the tree will lie.
+python_module() {
+	local module=$1/$3/weigh
+	install -d "$module"
+	install -m 644 "$top"/libweigh/python/weigh/*.py "$module"
+	ln -s --relative "$1/$2/libweigh.so.0" "$module/libweigh.so"
+}
+
+# documents FOLDER: the pages, in folders as they are here, for they lead to each other.
+documents() {
+	local page
+	(cd "$top/docs" && find . -name '*.md' -o -name '*.svg' -o -name '*.png') | while read -r page; do
+		install -D -m 644 "$top/docs/$page" "$1/$page"
+	done
+}
+
+# maintainer_script PART: what packages do beside unpacking, for /bin/sh.
+maintainer_script() {
+	case $1 in
+	group) echo 'getent group weigh >/dev/null || groupadd --system weigh' ;;
+	# It says itself what is missing; a package is not half installed for that.
+	renew) echo '/usr/sbin/weigh-grant renew || true' ;;
+	remove) echo 'rm -f /usr/bin/weigh-privileged' ;;
+	forget) echo '/usr/sbin/weigh-grant off' ;;
+	esac
+}
+
+# stage TREE ZSH_DIR LIBRARIES PYTHON_DIR: what is installed, below TREE, laid out as below /usr; the folders of
+# zsh's completions, of libraries and of Python's modules differ between packages.
 stage() {
 	local tree=$1 zsh=$2 made=$scratch/generated page
 	libweigh "$tree" "$3"
 	"$weigh" generate "$made" >/dev/null || fail "weigh generate failed"
 	install -D -m 755 "$weigh" "$tree/bin/weigh"
 	strip --strip-unneeded "$tree/bin/weigh"
+	install -D -m 755 "$top/packaging/weigh-grant" "$tree/sbin/weigh-grant"
+	python_module "$tree" "$3" "$4"
 	for page in "$made"/man/*.1; do
 		install -D -m 644 "$page" "$tree/share/man/man1/${page##*/}"
 	done
@@ -88,11 +117,11 @@ stage() {
 	install -D -m 644 "$made/completions/weigh.fish" "$tree/share/fish/vendor_completions.d/weigh.fish"
 	local doc=$tree/share/doc/weigh
 	install -d "$doc"
-	cp "$top"/docs/*.md "$doc"
+	documents "$doc"
 	cp "$made"/docs/*.md "$doc"
 	cp "$top/packaging/copyright" "$doc/copyright"
 	gzip -9n <"$top/CHANGELOG.md" >"$doc/changelog.gz"
-	node "$top/packaging/licences.mjs" >"$scratch/licences" || fail "the licences can not be collected"
+	node "$top/packaging/licences.mjs" >"$scratch/licences" || fail "the licences cannot be collected"
 	gzip -9n <"$scratch/licences" >"$doc/licences-of-others.gz"
 }
 

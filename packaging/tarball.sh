@@ -11,7 +11,7 @@ begin "$@"
 
 name=weigh-$version-$machine-linux
 file=$output/$name.tar.gz
-stage "$scratch/$name" site-functions lib
+stage "$scratch/$name" site-functions lib share/weigh/python
 cp "$top/LICENSE-APACHE" "$top/LICENSE-MIT" "$scratch/$name/share/doc/weigh/"
 settle "$scratch/$name"
 # gzip, because a bare Debian has no xz.

@@ -16,10 +16,10 @@ mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbi
 inside() { chroot "$root" env -i PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root NO_COLOR=1 LC_ALL=C.UTF-8 "$@"; }
 nobody() { inside HOME=/tmp/nobody setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"; }
 shell() { inside bash -c "$@"; }
-# All files but those in which dpkg and the loader keep their own accounts. A folder's time changes
+# All files but those in which dpkg, the loader and groupadd keep their own accounts. A folder's time changes
 # with what is in it.
 files() {
-	(cd "$root" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log -o -path ./tmp \) -prune \
+	(cd "$root" && find . -xdev \( -path './etc/g*' -o -path ./etc/.pwd.lock -o -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log -o -path ./tmp \) -prune \
 		-o -type d -printf '%p %m %U:%G\n' -o -printf '%p %m %U:%G %s %T@ %l\n' | sort)
 }
 no_toolchain() {
@@ -63,6 +63,49 @@ use() {
 	check "$as: a recording lies where it was asked for, and nowhere else" same "" "$(ls -A "$root/tmp"; ls -d "$root/root/.local" 2>/dev/null)"
 }
 
+# A copy with capabilities is the administrator's to make, and the group's alone.
+member() { inside HOME=/tmp/member setpriv --reuid=65534 --regid=65534 --groups="$(shell 'getent group weigh | cut -d: -f3')" --inh-caps=-all "$@"; }
+privileged() { shell 'stat -c "%a %U:%G" /usr/bin/weigh-privileged; getcap /usr/bin/weigh-privileged | cut -d" " -f2'; }
+sees_all() { "$1" "$2" run --quiet --mechanism bpf -o "/tmp/member/$RANDOM" -- true; }
+granted() {
+	local expected=$'750 root:weigh\ncap_perfmon,cap_bpf=ep'
+	install -d -o 65534 -g 65534 "$root/tmp/member"
+	check "deb: the group is there, and empty" same "" "$(shell 'getent group weigh | cut -d: -f4')"
+	check "deb: no program has a capability" same "" "$(shell 'getcap -r /usr/bin /usr/sbin /usr/lib | grep weigh; ls /usr/bin/weigh-privileged 2>/dev/null')"
+	check "deb: nobody but root gives any" test 1 = "$(nobody weigh-grant on >/dev/null 2>&1; echo $?)"
+	check "deb: the administrator makes the copy" inside weigh-grant on
+	check "deb: it is the group's alone" same "$expected" "$(privileged)"
+	check "deb: the common binary has none" same "" "$(shell 'getcap /usr/bin/weigh')"
+	check_status "deb: a user outside of the group cannot execute the copy" 126 nobody weigh-privileged --version
+	check_status "deb: nor read it" 1 nobody cat /usr/bin/weigh-privileged
+	check "deb: a member's job is followed by the kernel" sees_all member weigh-privileged
+	check "deb: the member's job has no capability" member weigh-privileged run --quiet -o /tmp/member/caps -- \
+		sh -c 'grep -q "^CapEff:[[:space:]]*0*$" /proc/self/status'
+	check_status "deb: by the common binary it is not" 125 sees_all member weigh
+	# The binary of another version would be another file.
+	echo >>"$root/usr/bin/weigh-privileged"
+	again
+	check "deb: an upgrade makes the copy anew" same "$expected" "$(privileged; cmp "$root/usr/bin/weigh" "$root/usr/bin/weigh-privileged")"
+	check "deb: the administrator takes it away" inside weigh-grant off
+	again
+	check "deb: an upgrade leaves it so" same "off: weigh has no capabilities here" "$(inside weigh-grant status)"
+	check "deb: where others may write it is refused" refuses_writable
+	check "deb: it is made before the package is removed" inside weigh-grant on
+	rm -rf "${root:?}/tmp/member"
+}
+refuses_writable() {
+	chmod 777 "$root/usr/bin"
+	! inside weigh-grant on
+	local status=$?
+	chmod 755 "$root/usr/bin"
+	return $status
+}
+again() {
+	cp "$deb" "$root/tmp/weigh.deb"
+	check "deb: it installs over itself" inside dpkg -i /tmp/weigh.deb
+	rm "$root/tmp/weigh.deb"
+}
+
 # What the shell that is always there offers after `weigh r`.
 completes() {
 	check "$1: bash completes" same "report run" "$(shell "source $2; COMP_WORDS=(weigh r) COMP_CWORD=1; _weigh weigh r weigh;
@@ -71,6 +114,11 @@ completes() {
 
 check "the bare root has no toolchain" no_toolchain
 check "the bare root has no network" only_loopback
+# What a bare system may lack, and the package only suggests.
+PATH=$PATH:/usr/sbin:/sbin
+for tool in setcap getcap; do
+	inside sh -c "command -v $tool" >/dev/null || install -m 755 "$(command -v $tool)" "$root/usr/sbin/$tool"
+done
 files >"$results/before"
 
 cp "$deb" "$root/tmp/weigh.deb"
@@ -82,11 +130,12 @@ completes deb /usr/share/bash-completion/completions/weigh
 check "deb: every verb has its page" shell 'for verb in run show report doctor agent; do
 	zcat /usr/share/man/man1/weigh-$verb.1.gz | grep -q "^.TH weigh-$verb 1" || exit 1; done; test -s /usr/share/man/man1/weigh.1.gz'
 check "deb: dpkg knows each file" shell 'dpkg -S /usr/bin/weigh /usr/share/man/man1/weigh.1.gz /usr/share/doc/weigh/copyright'
-cp "$deb" "$root/tmp/weigh.deb"
-check "deb: it installs over itself" inside dpkg -i /tmp/weigh.deb
-rm "$root/tmp/weigh.deb"
+granted
 check "deb: dpkg removes it" inside dpkg -r weigh
+check "deb: the copy is removed, too" test ! -e "$root/usr/bin/weigh-privileged"
+check "deb: dpkg purges it" inside dpkg -P weigh
 check "deb: dpkg no longer knows it" shell '! dpkg -s weigh'
+check "deb: the group is gone" shell '! getent group weigh'
 files >"$results/after"
 check "deb: nothing is left behind" diff "$results/before" "$results/after"
 

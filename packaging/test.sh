@@ -17,28 +17,37 @@ as_root=()
 ((EUID == 0)) || as_root=(sudo -n)
 
 check "a Debian package is made" "$here/deb.sh" "$weigh" "$scratch/a"
+check "an RPM is made" "$here/rpm.sh" "$weigh" "$scratch/a"
 check "a tarball is made" "$here/tarball.sh" "$weigh" "$scratch/a"
-deb=$(echo "$scratch"/a/*.deb) tarball=$(echo "$scratch"/a/*.tar.gz)
-[[ -s $deb && -s $tarball ]] || exit 1
+deb=$(echo "$scratch"/a/*.deb) rpm=$(echo "$scratch"/a/*.rpm) tarball=$(echo "$scratch"/a/*.tar.gz)
+[[ -s $deb && -s $rpm && -s $tarball ]] || exit 1
 
 # From elsewhere, later, by someone else's habits.
 again() (
 	cd / && umask 077 && sleep 1.1
 	export TZ=Asia/Kathmandu LANG=de_DE.UTF-8 TMPDIR=$scratch
-	"$here/deb.sh" "$weigh" "$scratch/b" && "$here/tarball.sh" "$weigh" "$scratch/b" &&
-		cmp "$deb" "$scratch/b/${deb##*/}" && cmp "$tarball" "$scratch/b/${tarball##*/}"
+	"$here/deb.sh" "$weigh" "$scratch/b" && "$here/rpm.sh" "$weigh" "$scratch/b" && "$here/tarball.sh" "$weigh" "$scratch/b" &&
+		cmp "$deb" "$scratch/b/${deb##*/}" && cmp "$rpm" "$scratch/b/${rpm##*/}" && cmp "$tarball" "$scratch/b/${tarball##*/}"
 )
 check "made again they are the same, byte by byte" again
 
-deb_root=$scratch/deb tar_root=$scratch/tar
-mkdir "$deb_root" "$tar_root"
+deb_root=$scratch/deb tar_root=$scratch/tar rpm_root=$scratch/rpm
+mkdir "$deb_root" "$tar_root" "$rpm_root"
 dpkg-deb -R "$deb" "$deb_root"
 tar -C "$tar_root" --strip-components=1 -xzf "$tarball"
+rpm2cpio "$rpm" | (cd "$rpm_root" && cpio -idm --quiet)
 packed=$deb_root/usr/bin/weigh
 field() { dpkg-deb -f "$deb" "$1"; }
 version=$("$weigh" --version | cut -d' ' -f2)
 
-check "either package has the same binary" cmp "$packed" "$tar_root/bin/weigh"
+check "the packages have the same binary" cmp "$packed" "$tar_root/bin/weigh"
+check "the RPM, too" cmp "$packed" "$rpm_root/usr/bin/weigh"
+# What lies in different folders of different packages apart.
+names() { (cd "$1" && find . ! -type d -printf '%P\n' | sed -E 's#^lib(64|/[a-z0-9_]+-linux-gnu)/#lib/#
+	s#^(lib/python3/dist-packages|share/weigh/python)/#python/#; s#zsh/[a-z-]+/#zsh/#' | grep -vE 'changelog\.Debian|LICENSE-' | sort); }
+check "the packages have the same files" same "$(names "$deb_root/usr")" "$(names "$rpm_root/usr")"
+check "the tarball, too" same "$(names "$deb_root/usr")" "$(names "$tar_root")"
+check "no package grants a capability" same "" "$(PATH=$PATH:/usr/sbin:/sbin getcap -r "$deb_root" "$tar_root" "$rpm_root"; rpm -qp --filecaps "$rpm" | grep '=')"
 check "it needs no library but glibc and libgcc_s" same "" "$(libraries "$packed" | grep -vxE "$allowed_libraries")"
 check "it asks for no place where its libraries lie" same "" "$(readelf -d "$packed" | grep -E 'RPATH|RUNPATH')"
 other_library_is_refused() {
@@ -62,6 +71,14 @@ uses_library() {
 }
 check "deb: a program is built with libweigh" uses_library "$deb_root/usr" "lib/$(uname -m)-linux-gnu"
 check "tarball: a program is built with libweigh" uses_library "$tar_root" lib
+# Python's module finds the library of its own package, and without an agent says so.
+uses_module() {
+	same "no agent of weigh answers" "$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$1 WEIGH_SOCKET=$scratch/nobody python3 -c \
+		'import weigh; a = weigh.account("a"); a.__enter__(); a.__exit__(None, None, None); print(a.why)')"
+}
+check "deb: Python has the module" uses_module "$deb_root/usr/lib/python3/dist-packages"
+check "rpm: Python has the module" uses_module "$rpm_root/usr/share/weigh/python"
+check "tarball: Python has the module" uses_module "$tar_root/share/weigh/python"
 check "libweigh needs no library but glibc" same libc.so.6 "$(libraries "$tar_root/lib/libweigh.so.0")"
 check "libweigh shows its own functions and no others" same "" "$(nm -D --defined-only "$tar_root/lib/libweigh.so.0" |
 	awk '$3 !~ /^weigh_[a-z_]*@@WEIGH_0$/ && $3 != "WEIGH_0@@WEIGH_0" && $3 != "WEIGH_0"')"
@@ -76,6 +93,37 @@ is_confined() {
 check "the agent's unit is confined: its exposure is 1.5 at most" is_confined "$here/weigh-agent.service"
 check "the version is Cargo.toml's" same "$version-1" "$(field Version)"
 check "what it depends on is what its symbols ask for" same "libc6 (>= $(glibc_least "$packed" "$tar_root/lib/libweigh.so.0")), libgcc-s1" "$(field Depends)"
+# The greatest version of glibc's symbols: of the binary, of libweigh, and of each library that weigh puts into a job's
+# programs, as the programs see them.
+preload_libraries() {
+	local way
+	for way in "run --quiet --mechanism preload --level 2" "run --quiet --mechanism preload --level 3" \
+		"io --quiet --mechanism preload" "calls --quiet --mechanism preload"; do
+		# The loader's variable names the library; the folder is gone with the job.
+		"$weigh" $way -- sh -c 'for library in $(echo "$LD_PRELOAD" | tr : " "); do cp "$library" "$0"; done' \
+			"$(mktemp -p "$scratch" preload.XXXX)" >&2 || return
+	done
+	echo "$scratch"/preload.*
+}
+# Where it is made on Debian 12; a newer release may ask for more.
+asks_for_at_most() {
+	local least=$1 library found
+	shift
+	for library; do
+		found=$(glibc_least "$library")
+		echo "${library##*/}: $found"
+		[[ $found && $(printf '%s\n' "$found" "$least" | sort -V | tail -n 1) == "$least" ]] || return
+	done
+}
+if [[ $(getconf GNU_LIBC_VERSION) == "glibc 2.36" ]]; then
+	(cd "$scratch" && export XDG_STATE_HOME=$scratch/state && preload_libraries >"$scratch/preloaded")
+	check "glibc 2.34 is enough for all of it" asks_for_at_most 2.34 "$packed" "$tar_root/lib/libweigh.so.0" $(cat "$scratch/preloaded")
+	check "the library of each way was looked at" same 4 "$(wc -w <"$scratch/preloaded")"
+fi
+check "an RPM asks for what its symbols do" same "GLIBC_$(glibc_least "$packed" "$tar_root/lib/libweigh.so.0")" \
+	"$(rpm -qpR "$rpm" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)"
+check "an RPM asks for no program but a shell and groupadd" same "/bin/sh /usr/sbin/groupadd" \
+	"$(rpm -qpR "$rpm" | grep ^/ | sort -u | paste -sd' ')"
 # Debian's own tool, where it is there; it adds versions that every release had for long.
 shlibdeps() {
 	mkdir -p "$scratch/source/debian" && touch "$scratch/source/debian/control"
@@ -83,10 +131,11 @@ shlibdeps() {
 		sed 's/^shlibs:Depends=//; s/libgcc-s1 ([^)]*)/libgcc-s1/'
 }
 ! command -v dpkg-shlibdeps >/dev/null || check "dpkg-shlibdeps says the same" same "$(shlibdeps)" "$(field Depends)"
-check "there are no maintainer scripts and no conffiles" same "control md5sums" "$(ls "$deb_root/DEBIAN" | paste -sd' ')"
-check "everything is root's" same "" "$(dpkg-deb -c "$deb" | awk '$2 != "root/root"'; tar --numeric-owner -tvf "$tarball" | awk '$2 != "0/0"')"
-check "modes are 755 of folders and programs, 644 of the rest" same "" "$(find "$deb_root/usr" "$tar_root"/* \
-	\( -type d ! -perm 755 -o -type f -path '*/bin/*' ! -perm 755 -o -type f ! -path '*/bin/*' ! -perm 644 \))"
+check "maintainer scripts are these, and there are no conffiles" same "control md5sums postinst postrm prerm" "$(ls "$deb_root/DEBIAN" | paste -sd' ')"
+for script in "$here/weigh-grant" "$deb_root"/DEBIAN/{postinst,prerm,postrm}; do check "sh parses ${script##*/}" sh -n "$script"; done
+check "everything is root's" same "" "$(dpkg-deb -c "$deb" | awk '$2 != "root/root"'; rpm -qplv "$rpm" | awk '$3 $4 != "rootroot"'; tar --numeric-owner -tvf "$tarball" | awk '$2 != "0/0"')"
+check "modes are 755 of folders and programs, 644 of the rest" same "" "$(find "$deb_root/usr" "$tar_root"/* "$rpm_root"/* \
+	\( -type d ! -perm 755 -o -type f -path '*bin/*' ! -perm 755 -o -type f ! -path '*bin/*' ! -perm 644 \))"
 check "changelogs and licences are readable" bash -c "zcat '$deb_root'/usr/share/doc/weigh/*.gz | grep -q 'Keep a Changelog'"
 check "the licences of what is linked are there" bash -c \
 	"for who in libbpf-sys clap libelf zlib uplot @dagrejs/dagre; do zgrep -q \"^\$who \\|^\$who,\" '$deb_root/usr/share/doc/weigh/licences-of-others.gz' || { echo \$who; exit 1; }; done"

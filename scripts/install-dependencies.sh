@@ -1,8 +1,8 @@
 #!/bin/bash
-# Installs what is missing to build weigh, with `test` to test it too, and with `bench` the tools
-# that `make bench` compares it with. Does nothing, in well under a second, when all is there.
+# Installs what is missing to build weigh, with `package` to package it, with `test` to test it too, and with `bench`
+# the tools that `make bench` compares it with. Does nothing, in well under a second, when all is there.
 #
-# usage: install-dependencies.sh [build|test|bench]
+# usage: install-dependencies.sh [build|package|test|bench]
 #
 # Debian and Ubuntu: by apt-get, with sudo where that is needed. Elsewhere, or without the rights,
 # it says what to install and ends with status 1. Rust comes from rustup: distributions' own
@@ -63,13 +63,20 @@ check_test() {
 	PATH=$PATH:/sbin:/usr/sbin have mkfs.xfs || want xfsprogs
 	[[ -x /bin/busybox ]] && ! ldd /bin/busybox >/dev/null 2>&1 || want busybox-static
 	have_any "${CHROMIUM:-chromium}" chromium || want chromium
-	# What the packages are made and looked at with.
-	have dpkg-deb || want dpkg
+	# What the packages are looked at with.
+	PATH=$PATH:/sbin:/usr/sbin have setcap || want libcap2-bin
+	have cpio || want cpio
 	PATH=$PATH:/usr/sbin have debootstrap || want debootstrap
 	have groff || want groff-base
 	have babeltrace2 || want babeltrace2
 	have zsh || want zsh
 	have fish || want fish
+}
+
+# What the packages are made with.
+check_package() {
+	have dpkg-deb || want dpkg
+	have rpmbuild || want rpm
 }
 
 check_bench() {
@@ -166,7 +173,12 @@ install_peers() {
 export PATH="$HOME/.cargo/bin:$PATH"
 case $purpose in
 build) check_build ;;
-test) check_build && check_test ;;
+package)
+	check_package
+	install_missing
+	exit
+	;;
+test) check_build && check_package && check_test ;;
 bench)
 	check_bench
 	install_missing
@@ -174,7 +186,7 @@ bench)
 	exit
 	;;
 *)
-	say "usage: $0 [build|test|bench]"
+	say "usage: $0 [build|package|test|bench]"
 	exit 2
 	;;
 esac

@@ -1,4 +1,4 @@
-//! What each way of following costs, for the reference of mechanisms: `docs/costs.json`.
+//! What each way of following costs, for the reference of mechanisms: `docs/measurements/costs.json`.
 //!
 //! Reads the figures of the overhead; emits JSON that `weigh generate` takes its table from.
 

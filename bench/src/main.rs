@@ -1,5 +1,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
-//! What measuring costs, and how right it is. Writes docs/performance.md and docs/accuracy.md.
+//! What measuring costs, and how right it is. Writes docs/measurements/performance.md and docs/measurements/accuracy.md.
 //!
 //! Reads the summaries of weigh, the reports of its peers, and the kernel's accounting of the same
 //! commands; refuses bare runs that fail, and rounds during which another weigh runs.

@@ -1,5 +1,5 @@
 //! What `weigh calls` has to say of the workload `costs`, and who else knows it: one declaration for
-//! the tests and for the table of docs/accuracy.md. Pure.
+//! the tests and for the table of docs/measurements/accuracy.md. Pure.
 //!
 //! Reads a report and the program's truth; emits, for each row, both figures and whether they agree.
 //! Refuses a truth that lacks what a row needs.

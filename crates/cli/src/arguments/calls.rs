@@ -28,7 +28,7 @@ Examples:
   weigh calls --counters cycles,instructions -- ./server --once
   weigh calls --pid 4711 --for 10s --subsystems block,fs,lock --json -
 
-docs/calls.md says what each part of the kernel and each number is, and what following calls costs.";
+See also: the page `calls` of weigh's documentation (each part of the kernel, each number, what it costs).";
 
 /// Options of `weigh calls`.
 #[derive(Args, Debug)]
@@ -47,7 +47,7 @@ pub struct CallsArguments {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// How calls are bounded [default: auto, which docs/calls.md explains].
+    /// How calls are bounded [default: auto, which the page `calls` explains].
     #[arg(long, value_enum, default_value_t = CallsMechanism::Auto, hide_default_value = true)]
     pub mechanism: CallsMechanism,
 
@@ -67,7 +67,7 @@ pub struct CallsArguments {
     pub only: Vec<String>,
 
     /// Leave out parts of the kernel, or define others by the functions at their borders, as this
-    /// file says: see docs/subsystems.md.
+    /// file says: see the page `subsystems`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 

@@ -14,7 +14,7 @@ const IO_EXAMPLES: &str = "\
 Levels, and what they cost (weigh doctor io tries each here, and says what a call takes more by it):
   totals     weigh run, which takes the kernel's own counters: nothing for each call
   per file   weigh io: two probes at each system call of the machine while it runs, and more at those
-             that are about files; docs/io.md has what that cost where it was measured
+             that are about files; the page `io` has what that cost where it was measured
   each call  weigh io --calls FILE: beside that a row for each call, some 50 ns more at each of the job's,
              and weigh's own work for the rows. Where in the kernel their time went says
              weigh calls --per-call FILE --by file
@@ -36,7 +36,7 @@ Examples:
   weigh io --mechanism preload+ptrace -- ./script-of-static-programs
   weigh io mount --exact data seen -- python train.py seen/input
 
-docs/io.md says what each number is, what advice follows from what, and what can not be seen.";
+See also: the page `io` of weigh's documentation (each number, what advice follows from what, what cannot be seen).";
 
 /// Options of `weigh io`.
 #[derive(Args, Debug)]
@@ -233,7 +233,7 @@ Examples:
   weigh io mount --for 10m --by thread data seen
   weigh run --io --io-mount data seen --io-exact -- ./simulate seen/input.nc   a recording, with its page
 
-docs/mount.md says what is seen in which way, and where the mount differs from the folder below.";
+See also: the page `mount` of weigh's documentation (what is seen in which way, where the mount differs).";
 
 /// Options of `weigh io mount`.
 #[derive(Args, Debug)]

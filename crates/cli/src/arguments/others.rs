@@ -60,9 +60,15 @@ pub enum ExportFormat {
     Dot,
 }
 
+const DOCTOR_STATUS: &str = "\
+Exit status:
+  0    the kernel follows jobs here, exactly
+  1    jobs are followed by another mechanism, which sees less
+  125  no job can be measured";
+
 /// Options of `weigh doctor`.
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = DOCTOR_STATUS, args_conflicts_with_subcommands = true)]
 pub struct DoctorArguments {
     /// What to look at instead.
     #[command(subcommand)]
@@ -100,7 +106,7 @@ Examples:
   weigh doctor kernel --calls read,write,fsync --probes
   weigh doctor kernel --image vmlinuz --symbols System.map --json
 
-docs/kernel.md says what is read, how probes are chosen, and what can not be seen.";
+See also: the page `kernel` of weigh's documentation (what is read, how probes are chosen, what cannot be seen).";
 
 /// Options of `weigh doctor kernel`.
 #[derive(Args, Debug)]
@@ -145,7 +151,8 @@ Examples:
   weigh agent --config /etc/weigh/parts.toml
   weigh agent --socket /tmp/weigh.sock & WEIGH_SOCKET=/tmp/weigh.sock ./server
 
-docs/libweigh.md has libweigh, and what the agent gives to whom; docs/subsystems.md the file of --config.";
+See also: the pages `libweigh` (what the agent gives to whom), `subsystems` (the file of --config) and
+`without-root` of weigh's documentation.";
 
 /// Options of `weigh agent`.
 #[derive(Args, Debug)]
@@ -158,7 +165,7 @@ pub struct AgentArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub subsystems: Vec<String>,
     /// Leave out parts of the kernel, or define others by the functions at their borders, as this file says, for
-    /// all programs that are served: see docs/subsystems.md.
+    /// all programs that are served: see the page `subsystems`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// Follow every system call, which makes weigh_next() exact; every process of the machine pays

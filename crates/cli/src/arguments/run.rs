@@ -28,7 +28,7 @@ Examples:
   weigh run --limit memory_peak_bytes=2GiB --limit wall_seconds=1h -- python train.py
   weigh run --quiet --json - -- true | jq .metrics.cpu_seconds
 
-docs/metrics.md says exactly what each metric counts, docs/mechanisms.md what each mechanism sees and loses.";
+See also: the pages `metrics` (what each counts) and `mechanisms` (what each sees and loses) of weigh's documentation.";
 
 /// Options of `weigh run`.
 #[derive(Args, Debug)]
@@ -157,12 +157,12 @@ pub struct RunArguments {
 
     /// Account for all that is read and written by file and process, as `weigh io` does: order, strides, what
     /// is read again, time, mapped memory, advice; each call of the machine pays for that meanwhile. Without
-    /// root --mechanism preload is taken before others. docs/io.md says what is seen, and what it costs.
+    /// root --mechanism preload is taken before others. The page `io` says what is seen, and what it costs.
     #[arg(long)]
     pub io: bool,
 
     /// With --io: keep a row for each call that is about a file, in io_calls.parquet. It takes root, or an agent;
-    /// docs/io.md says what it costs.
+    /// the page `io` says what it costs.
     #[arg(long, requires = "io")]
     pub io_calls: bool,
 
@@ -176,7 +176,7 @@ pub struct RunArguments {
     pub io_mechanism: RunIoMechanism,
 
     /// With --io: serve the folder SOURCE at the empty folder MOUNTPOINT while the job runs, as `weigh io mount` does,
-    /// and account for what is done there, by whomever. It takes no root; docs/mount.md says what is seen in which way.
+    /// and account for what is done there, by whomever. It takes no root; the page `mount` says what is seen in which way.
     #[arg(long, num_args = 2, value_names = ["SOURCE", "MOUNTPOINT"], value_hint = ValueHint::DirPath, requires = "io")]
     pub io_mount: Vec<PathBuf>,
 

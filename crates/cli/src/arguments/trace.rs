@@ -30,7 +30,7 @@ Examples:
   weigh trace --top '10 of net:net_dev_queue by comm' --rate 'of net:net_dev_queue by cpu' --for 10s
   weigh trace -e sched:sched_switch --sampling 'sample 1/100' --system --for 1m -o switches.parquet
 
-docs/trace.md has the language of events and filters, what a record is, and what it costs.";
+See also: the page `trace` of weigh's documentation (the language of events and filters, records, costs).";
 
 const READ_EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,15 @@
-//! Completions for shells: what clap makes of the command line, and the names of events besides, which the
-//! running kernel has: the shell asks `weigh trace list --names` for them.
+//! Completions for shells: what clap makes of the command line, and names besides: of events, which the running kernel
+//! has and `weigh trace list --names` tells; of metrics and of parts of the kernel, which are declared; of recordings,
+//! which lie where weigh leaves them; of commands, which the shell knows.
 
 use clap_complete::Shell;
+use weigh_schema::METRICS;
+use weigh_schema::subsystem::SUBSYSTEMS;
 
-/// Of bash a word ends at a colon, where a user's does not: the line is looked at.
+/// Of bash a word ends at a colon and at `=`, where a user's does not: the line is looked at.
 const BASH: &str = r#"
+_weigh_metrics="@METRICS@"
+_weigh_parts="@PARTS@"
 _weigh_events() {
     local line=${COMP_LINE:0:COMP_POINT} word
     word=${line##*[[:space:]\'\"]}
@@ -18,14 +23,67 @@ _weigh_events() {
     mapfile -t COMPREPLY < <(compgen -W "$("$1" trace list --names 2>/dev/null)" -- "$word")
     [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
 }
-_weigh_or_events() { _weigh_events "$@" || _weigh "$@"; }
-complete -F _weigh_or_events -o bashdefault -o default weigh
+# The command behind `--`, as if weigh were not there.
+_weigh_command() {
+    if declare -F _command_offset >/dev/null; then
+        _command_offset "$1"
+    elif ((COMP_CWORD == $1)); then
+        mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+    else
+        COMPREPLY=()
+    fi
+}
+_weigh_recordings() {
+    local state=${XDG_STATE_HOME:-$HOME/.local/state}/weigh made
+    for made in "$state/$1"*/; do [[ ! -d $made ]] || echo "${made%/}"; done
+    compgen -f -- "$1"
+}
+_weigh_names() {
+    local line=${COMP_LINE:0:COMP_POINT} word i
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        [[ ${COMP_WORDS[i]} != -- ]] || { _weigh_command $((i + 1)); return 0; }
+    done
+    word=${line##*[[:space:]=,]}
+    line=${line:0:${#line}-${#word}}
+    if [[ $line =~ \ --limit[=\ ]$ ]]; then
+        mapfile -t COMPREPLY < <(compgen -S = -W "$_weigh_metrics" -- "$word")
+        compopt -o nospace 2>/dev/null
+    elif [[ $line =~ \ (-s|--subsystems)[=\ ]([^\ ]*,)?$ ]]; then
+        mapfile -t COMPREPLY < <(compgen -P "${BASH_REMATCH[2]}" -W "all $_weigh_parts" -- "$word")
+    elif [[ ${COMP_WORDS[1]} == @(show|report|export) && $2 != -* && $3 != -* ]]; then
+        mapfile -t COMPREPLY < <(_weigh_recordings "$2")
+        compopt -o filenames 2>/dev/null
+    else
+        return 1
+    fi
+    return 0
+}
+_weigh_or_names() { _weigh_events "$@" || _weigh_names "$@" || _weigh "$@"; }
+complete -F _weigh_or_names -o bashdefault -o default weigh
 "#;
 
 const FISH: &str = r#"
 complete -c weigh -n "__fish_seen_subcommand_from trace" -s e -l event -x -a "(weigh trace list --names 2>/dev/null)"
 complete -c weigh -n "__fish_seen_subcommand_from trace" -l latency -l sequence -x -a "(weigh trace list --names 2>/dev/null)"
 complete -c weigh -n "__fish_seen_subcommand_from ctl; and __fish_seen_subcommand_from add" -x -a "(weigh trace list --names 2>/dev/null)"
+function __weigh_recordings
+    set -l state $XDG_STATE_HOME
+    test -n "$state"; or set state ~/.local/state
+    for made in $state/weigh/*/
+        string trim -r -c / -- $made
+    end
+end
+# The command behind `--`, as if weigh were not there.
+function __weigh_command
+    set -l words (commandline -opc)
+    set -l at (contains -i -- -- $words)
+    complete -C (string join ' ' -- (string escape -- $words[(math $at + 1)..-1]) (commandline -ct))
+end
+complete -c weigh -n "__fish_seen_subcommand_from run" -l limit -x -a "(printf '%s=\n' @METRICS@)"
+complete -c weigh -n "__fish_seen_subcommand_from calls agent" -l subsystems -x -a "(__fish_append , all @PARTS@)"
+complete -c weigh -n "__fish_seen_subcommand_from calls" -s s -x -a "(__fish_append , all @PARTS@)"
+complete -c weigh -n "__fish_seen_subcommand_from show report export" -a "(__weigh_recordings)"
+complete -c weigh -n "contains -- -- (commandline -opc)" -x -a "(__weigh_command)"
 "#;
 
 const ZSH: &str = r#"
@@ -34,27 +92,68 @@ _weigh_event_names() {
     names=(${(f)"$(_call_program events weigh trace list --names 2>/dev/null)"})
     compadd -a names
 }
+_weigh_metrics() {
+    local -a names
+    names=(@METRICS@)
+    compadd -S = -a names
+}
+_weigh_parts() {
+    _values -s , 'part of the kernel' all @PARTS@
+}
+_weigh_recordings() {
+    local -a made
+    made=(${XDG_STATE_HOME:-$HOME/.local/state}/weigh/*(N/om))
+    compadd -a made
+    _files
+}
 
 "#;
 /// Where clap calls its functions, if zsh has loaded the file for a first completion.
 const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_weigh\" ]";
-/// Arguments that are events, as clap says them.
-const ZSH_EVENTS: [&str; 3] =
-    [":EVENT:_default'", ":PAIR:_default'", ":event -- As for -e:_default'"];
 
-/// What clap has made, with the names of events.
-pub fn with_events(shell: Shell, made: &str) -> String {
+/// What has names in zsh: a word of the line, the argument as clap says it, and the function that completes it.
+const ZSH_NAMES: [(&str, &str, &str, &str); 7] = [
+    ("--event=[", ":EVENT:", "_default", "_weigh_event_names"),
+    ("-e+[", ":EVENT:", "_default", "_weigh_event_names"),
+    ("[", ":PAIR:", "_default", "_weigh_event_names"),
+    ("event -- As for -e", "", "_default", "_weigh_event_names"),
+    ("--limit=[", ":METRIC=VALUE:", "_default", "_weigh_metrics"),
+    ("The parts of the kernel ", ":LIST:", "_default", "_weigh_parts"),
+    (":recording -- ", "", "_files", "_weigh_recordings"),
+];
+
+/// What clap has made, with names.
+pub fn with_names(shell: Shell, made: &str) -> String {
     match shell {
-        Shell::Bash => format!("{made}{BASH}"),
-        Shell::Fish => format!("{made}{FISH}"),
+        Shell::Bash => made.to_owned() + &named(BASH),
+        Shell::Fish => made.to_owned() + &named(FISH),
         Shell::Zsh => {
-            let mut text = made.replacen(ZSH_END, &format!("{}{ZSH_END}", ZSH.trim_start()), 1);
-            for event in ZSH_EVENTS {
-                text = text.replace(event, &event.replace("_default", "_weigh_event_names"));
-            }
-            text
+            let functions = named(ZSH.trim_start());
+            let text = made.replacen(ZSH_END, &format!("{functions}{ZSH_END}"), 1);
+            text.lines().map(|line| zsh_line(line) + "\n").collect()
         }
         _ => made.to_string(),
+    }
+}
+
+fn named(text: &str) -> String {
+    let metrics: Vec<&str> =
+        METRICS.iter().filter(|m| m.can_be_limited()).map(|m| m.name).collect();
+    let parts: Vec<&str> = SUBSYSTEMS.iter().map(|part| part.name).collect();
+    text.replace("@METRICS@", &metrics.join(" ")).replace("@PARTS@", &parts.join(" "))
+}
+
+fn zsh_line(line: &str) -> String {
+    let names = ZSH_NAMES.iter().find(|(word, argument, action, _)| {
+        line.contains(word)
+            && line.contains(&format!("{argument}{action}"))
+            && line.contains(argument)
+    });
+    match names {
+        Some((_, argument, action, function)) => {
+            line.replace(&format!("{argument}{action}"), &format!("{argument}{function}"))
+        }
+        None => line.to_string(),
     }
 }
 
@@ -62,17 +161,77 @@ pub fn with_events(shell: Shell, made: &str) -> String {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+    use std::path::Path;
+    use std::process::Command;
 
-    #[test]
-    fn what_clap_writes_has_the_places_that_are_looked_for() {
+    fn made(shell: Shell) -> String {
         let mut made = Vec::new();
         let mut command = crate::arguments::Arguments::command();
-        clap_complete::generate(Shell::Zsh, &mut command, "weigh", &mut made);
-        let made = String::from_utf8(made).expect("UTF-8");
-        for place in ZSH_EVENTS.iter().chain([&ZSH_END]) {
-            assert!(made.contains(place), "{place}");
+        clap_complete::generate(shell, &mut command, "weigh", &mut made);
+        with_names(shell, &String::from_utf8(made).expect("UTF-8"))
+    }
+
+    #[test]
+    fn every_name_of_zsh_has_its_place() {
+        let text = made(Shell::Zsh);
+        // The function itself, and where it is called.
+        for (function, calls) in [
+            ("_weigh_event_names", 4),
+            ("_weigh_metrics", 1),
+            ("_weigh_parts", 3),
+            ("_weigh_recordings", 3),
+        ] {
+            assert!(text.matches(function).count() > calls, "{function}");
         }
-        let text = with_events(Shell::Zsh, &made);
         assert!(text.contains("]:EVENT:_weigh_event_names'") && text.contains("compadd -a names"));
+        assert!(text.contains("memory_peak_bytes"), "metrics are named");
+    }
+
+    /// What bash offers for a line, whose last word is the one that is typed.
+    fn bash(home: &Path, line: &str) -> Vec<String> {
+        let script = format!(
+            "{}\nshopt -s extglob\nCOMP_LINE=$1 COMP_POINT=${{#1}}\nIFS='= ' read -ra COMP_WORDS <<<\"$1\"
+            [[ $1 != *' ' && $1 != *= ]] || COMP_WORDS+=('')\nCOMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            _weigh_or_names weigh \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"
+            printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            made(Shell::Bash)
+        );
+        let output = Command::new("bash")
+            .args(["--norc", "-c", &script, "bash", line])
+            .env("HOME", home)
+            .env_remove("XDG_STATE_HOME")
+            .current_dir(home)
+            .output()
+            .expect("bash runs");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn bash_completes_metrics_parts_recordings_and_commands() {
+        let home = tempfile::tempdir().expect("a directory");
+        let recording = home.path().join(".local/state/weigh/20260101T000000-1");
+        std::fs::create_dir_all(&recording).expect("a recording's place");
+        let offered = |line: &str| bash(home.path(), line);
+        assert!(
+            offered("weigh run --limit memory_peak_b").contains(&"memory_peak_bytes=".to_owned())
+        );
+        assert_eq!(offered("weigh run --limit=wall_s"), ["wall_seconds="]);
+        assert_eq!(offered("weigh calls -s bl"), ["block"]);
+        assert!(offered("weigh calls --subsystems fs,bl").contains(&"fs,block".to_owned()));
+        let recording = recording.to_string_lossy().into_owned();
+        assert_eq!(offered("weigh show 2026"), [recording.clone()]);
+        assert!(offered("weigh report ").contains(&recording));
+        assert!(offered("weigh run -- tru").contains(&"true".to_owned()));
+        assert_eq!(offered("weigh run --wait-for ma"), ["main"], "what clap knows");
+        assert_eq!(offered("weigh rep"), ["report"]);
+    }
+
+    #[test]
+    fn fish_and_bash_have_no_name_left_to_fill_in() {
+        for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
+            let text = made(shell);
+            assert!(!text.contains("@METRICS@") && !text.contains("@PARTS@"), "{shell}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use weigh_schema::following::{FOLLOWINGS, Following, Level};
 
 /// What `make bench` has measured.
-const COSTS: &str = include_str!("../../../../docs/costs.json");
+const COSTS: &str = include_str!("../../../../docs/measurements/costs.json");
 
 #[derive(Deserialize)]
 struct Costs {
@@ -39,7 +39,8 @@ struct Call {
 /// The figures by way and work, as a table; nothing if there are none.
 fn costs() -> String {
     // The file is written by `make bench`, and read here by a test.
-    let costs: Costs = serde_json::from_str(COSTS).expect("docs/costs.json is what bench writes");
+    let costs: Costs =
+        serde_json::from_str(COSTS).expect("docs/measurements/costs.json is what bench writes");
     if costs.works.is_empty() {
         return String::new();
     }
@@ -47,7 +48,7 @@ fn costs() -> String {
     let mut out = format!(
         "\n## What each costs\n\nCPU time that a command takes more, in percent (median, and its 95 % \
          interval), measured on {} ({}) by `make bench`; the method, and what weigh itself uses \
-         beside the command, are in [performance.md](performance.md).\n\n| mechanism, level |",
+         beside the command, are in [measurements/performance.md](measurements/performance.md).\n\n| mechanism, level |",
         costs.measured,
         machine.join("; ")
     );
@@ -81,7 +82,7 @@ pub fn markdown() -> String {
     let mut out = String::from(
         "# Levels and mechanisms\n\n\
          Derived from the declarations in `crates/schema/src/following.rs`; do not edit by hand. \
-         What each costs is measured in [performance.md](performance.md).\n\n\
+         What each costs is measured in [measurements/performance.md](measurements/performance.md).\n\n\
          `weigh run --mechanism NAME --level N` chooses. Without them weigh takes the first of \
          these that works, and says on standard error why it is not a better \
          one; `weigh doctor` says what works. A mechanism that is named and does not work is an \

@@ -7,6 +7,7 @@
 mod completions;
 mod library;
 mod library_rust;
+mod manual;
 mod mechanisms;
 mod recording;
 
@@ -46,25 +47,9 @@ pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One page for weigh, one for each verb that is not hidden, and one for each of a verb's own.
 fn man_pages(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     make_directory(directory)?;
-    let mut command = Arguments::command().disable_help_subcommand(true);
-    command.build();
-    let verbs = || command.get_subcommands().filter(|verb| !verb.is_hide_set());
-    let below = verbs().flat_map(clap::Command::get_subcommands);
-    std::iter::once(&command)
-        .chain(verbs())
-        .chain(below)
-        .cloned()
-        .map(|page| {
-            // A verb has no version of its own.
-            let source = concat!("weigh ", env!("CARGO_PKG_VERSION"));
-            let page = clap_mangen::Man::new(page).manual("weigh manual").source(source);
-            page.generate_to(directory)
-                .with_context(|| format!("cannot write to {}", directory.display()))
-        })
-        .collect()
+    manual::write_pages(Arguments::command().disable_help_subcommand(true), directory)
 }
 
 fn completions(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -78,7 +63,7 @@ fn completions(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
             let path = clap_complete::generate_to(*shell, &mut command, &name, directory)
                 .with_context(failed)?;
             let made = std::fs::read_to_string(&path).with_context(failed)?;
-            std::fs::write(&path, completions::with_events(*shell, &made)).with_context(failed)?;
+            std::fs::write(&path, completions::with_names(*shell, &made)).with_context(failed)?;
             Ok(path)
         })
         .collect()

@@ -123,7 +123,7 @@ What `WEIGH_HARD=full` found when it was run last with `WEIGH_BLESS=1`: no part 
 day, for it takes half an hour. The figures stand in `docs/hard-cases-full.json`. Memory is the greatest
 resident size of one weigh; seconds are from its start to its end. Beside them are those of the same
 commands without weigh, run before; the machine had other work too, so they tell an order and no more
-(docs/performance.md has what measuring costs). With `preload` a part of the memory is the file that it
+(docs/measurements/performance.md has what measuring costs). With `preload` a part of the memory is the file that it
 shares with the programs of the job: 65,536 places, whatever their number.
 
 | case | size | mechanism | result | memory of weigh | seconds | without weigh | measured |
