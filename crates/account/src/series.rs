@@ -1,12 +1,14 @@
 //! Samples over time from successive readings of the job.
 
 use weigh_schema::event::{JobReading, SharedMemoryReading};
-use weigh_schema::{Formula, METRICS};
+use weigh_schema::{Counter, Formula, METRICS};
 
 /// Turns readings into samples; remembers the one before, for rates.
 #[derive(Default)]
 pub struct Series {
     last: Option<JobReading>,
+    /// CPU time and time at the end of the last window of `cores_peak`.
+    window: (u64, u64),
     cores_peak: Option<f64>,
     /// Which part of the sum is not shared, and among how many address spaces that was seen.
     shared_part: Option<(f64, u64)>,
@@ -44,8 +46,20 @@ impl Series {
         samples
     }
 
+    /// Ends a window of `cores_peak` at the last reading that gave a rate. Samples may be closer together.
+    pub fn end_window(&mut self) {
+        let Some(last) = &self.last else { return };
+        let now = (last.counters.get(Counter::Runtime), last.at_ns);
+        let elapsed = now.1.saturating_sub(self.window.1);
+        if elapsed >= SHORTEST_RATE_NS {
+            let cores = now.0.saturating_sub(self.window.0) as f64 / elapsed as f64;
+            self.cores_peak = Some(self.cores_peak.unwrap_or(0.0).max(cores));
+            self.window = now;
+        }
+    }
+
     fn rate(&mut self, reading: JobReading, samples: &mut Vec<(&'static str, f64)>) {
-        use weigh_schema::Counter::Runtime;
+        use Counter::Runtime;
         let (earlier, start) = match &self.last {
             Some(last) => (last.counters.get(Runtime), last.at_ns),
             None => (0, 0),
@@ -55,7 +69,6 @@ impl Series {
             let used = reading.counters.get(Runtime).saturating_sub(earlier);
             let cores = used as f64 / elapsed as f64;
             samples.push(("cpu_cores", cores));
-            self.cores_peak = Some(self.cores_peak.unwrap_or(0.0).max(cores));
             self.last = Some(reading);
         }
     }
@@ -85,7 +98,7 @@ impl Series {
         (sum * part).clamp((floor as f64).min(sum), sum)
     }
 
-    /// The greatest rate between two readings, if there were two far enough apart.
+    /// The greatest rate over a window, if one was long enough.
     pub fn cores_peak(&self) -> Option<f64> {
         self.cores_peak
     }
@@ -94,7 +107,6 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::Counter;
 
     fn reading(at_ns: u64, runtime: u64) -> JobReading {
         let mut reading = JobReading { at_ns, ..Default::default() };
@@ -114,10 +126,29 @@ mod tests {
     fn rates_are_between_readings_and_the_peak_is_kept() {
         let mut series = Series::default();
         series.samples(&reading(1_000_000_000, 500_000_000));
+        series.end_window();
         let busy = series.samples(&reading(2_000_000_000, 2_000_000_000));
+        series.end_window();
         assert!(busy.contains(&("cpu_cores", 1.5)));
         series.samples(&reading(3_000_000_000, 2_000_000_000));
+        series.end_window();
         assert_eq!(series.cores_peak(), Some(1.5));
+    }
+
+    #[test]
+    fn the_peak_is_over_windows_however_close_the_samples_are() {
+        let mut series = Series::default();
+        let burst = series.samples(&reading(10_000_000, 40_000_000));
+        assert!(burst.contains(&("cpu_cores", 4.0)));
+        series.samples(&reading(500_000_000, 40_000_000));
+        assert_eq!(series.cores_peak(), None);
+        series.samples(&reading(1_000_000_000, 500_000_000));
+        series.end_window();
+        assert_eq!(series.cores_peak(), Some(0.5));
+        // A last window that is too short says nothing.
+        series.samples(&reading(1_002_000_000, 502_000_000));
+        series.end_window();
+        assert_eq!(series.cores_peak(), Some(0.5));
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
         "cpu_cores_peak" => match measured.cores_peak {
             Some(cores) => Value {
                 quality: Quality::Sampled,
-                reason: Some("the greatest average between two samples".into()),
+                reason: Some("the greatest average over 1 s, or --interval".into()),
                 ..exact(cores, measured.source)
             },
             None => Value::unavailable(metric.unit, "the job ended before there were two samples"),

@@ -42,6 +42,11 @@ pub fn monotonic_ns() -> u64 {
     now_ns(ClockId::Monotonic)
 }
 
+/// CPU time that this thread has used, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    now_ns(ClockId::ThreadCPUTime)
+}
+
 /// What a clock shows.
 pub(crate) fn now_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);

@@ -141,6 +141,11 @@ pub trait Follow {
     /// Brings everything up to date and reads the job.
     fn read(&mut self) -> Result<JobReading, FollowError>;
 
+    /// Whether `read` does its work in another process, so that this one's CPU time does not tell what it costs.
+    fn reads_elsewhere(&self) -> bool {
+        false
+    }
+
     /// The job as last known, without bringing anything up to date.
     fn glance(&self) -> JobReading;
 

@@ -278,7 +278,7 @@ metrics! {
         counts "`cpu_seconds` divided by `wall_seconds`."
     cpu_cores_peak: Peak Cores in Cpu, Formula::JobRule, series "cpu_cores";
         help "CPUs kept busy, at most"
-        counts "The greatest `cpu_seconds` used between two samples, divided by the time between them. Depends on `--interval`."
+        counts "The greatest `cpu_seconds` used in a window of 1 s, or of `--interval`, divided by the time. The last window is as long as the job went on; one shorter than 9 ms says nothing."
     cpu_instructions_total: Counter Count in Cpu, Formula::JobRule;
         help "instructions executed"
         counts "Instructions retired in user mode and the kernel, from the CPU's own counter, inherited by every thread of the job. Where the counter had to be shared, scaled, and then `estimated`."

@@ -372,6 +372,10 @@ impl Follow for RemoteJob {
         Ok(self.glimpse(&Ask::Read).reading)
     }
 
+    fn reads_elsewhere(&self) -> bool {
+        true
+    }
+
     fn glance(&self) -> JobReading {
         self.glimpse(&Ask::Glance).reading
     }

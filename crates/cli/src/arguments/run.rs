@@ -58,9 +58,10 @@ pub struct RunArguments {
     #[arg(long)]
     pub progress: bool,
 
-    /// Time between samples, from 10ms.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
-    pub interval: Duration,
+    /// Time between samples, from 10ms, and the window of cpu_cores_peak [default: by BPF 10ms at first, which
+    /// doubles up to 1s; else 1s; windows of 1s].
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    pub interval: Option<Duration>,
 
     /// When the job ends: with its last process, or with the command itself.
     #[arg(long, value_enum, default_value_t = WaitFor::All)]

@@ -127,6 +127,11 @@ impl Recorder {
         self.writer.flush();
     }
 
+    /// Ends a window of `cpu_cores_peak` at the last reading.
+    pub fn end_window(&mut self) {
+        self.series.end_window();
+    }
+
     /// What a reading tells, without what it does not.
     pub fn known_samples(&mut self, reading: &JobReading) -> Vec<(&'static str, f64)> {
         let mut samples = self.series.samples(reading);
@@ -172,7 +177,7 @@ impl Recorder {
         &self.looks
     }
 
-    /// The greatest rate of CPU use between two ticks.
+    /// The greatest rate of CPU use over a window.
     pub fn cores_peak(&self) -> Option<f64> {
         self.series.cores_peak()
     }

@@ -8,6 +8,7 @@ mod limits;
 mod moments;
 mod page_looks;
 mod rest;
+mod ticks;
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -19,7 +20,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
-use weigh_account::LimitWatch;
+use weigh_account::{LimitWatch, Tick};
 use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::io::FollowIo;
 use weigh_collect::signals::{self, Received, SignalReader};
@@ -33,6 +34,7 @@ use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::{Mechanism, Printable};
 
 use self::rest::Rest;
+use self::ticks::Ticks;
 use super::announce::Announcer;
 use super::collectors::{self, Findings};
 use super::cpu_wait::{self, CpuWait};
@@ -310,11 +312,10 @@ struct Running {
 
 impl Running {
     fn follow(mut self) -> anyhow::Result<Conclusion> {
-        let interval = self.settings.arguments.interval;
-        let mut next_tick = self.begun + interval;
+        let mut ticks = Ticks::new(&*self.job, self.settings.arguments.interval, self.begun);
         let mut next_look = self.begun;
         loop {
-            let mut until = next_tick;
+            let mut until = ticks.next();
             if !self.limits.watch.is_empty() {
                 until = until.min(next_look);
             }
@@ -351,14 +352,10 @@ impl Running {
             }
             self.enforcer.pursue(&mut *self.job)?;
             self.announce();
-            if now >= next_tick {
-                self.tick()?;
-                // Not every file system tells of what happens to a file.
-                self.take_snapshots(Snapshots::look)?;
-                next_tick += interval;
-                if next_tick < now {
-                    next_tick = now + interval;
-                }
+            if let Some(tick) = ticks.due(now) {
+                let cost = ticks.begin_sample();
+                self.sample(tick)?;
+                ticks.sampled(now, cost);
             }
             if self.is_over() && self.may_end() {
                 return self.conclude();
@@ -486,9 +483,10 @@ impl Running {
         }
     }
 
-    fn sample_others(&mut self) -> Vec<(&'static str, f64)> {
+    fn sample_others(&mut self, tick: Tick) -> Vec<(&'static str, f64)> {
         let living = || self.job.living().iter().map(|p| p.pid).collect();
         let others = self.others.iter_mut().map(|other| &mut other.collector);
+        let others = others.filter(|o| tick == Tick::Window || !o.samples_windows_only());
         others.flat_map(|other| other.samples(&living)).collect()
     }
 
@@ -503,22 +501,31 @@ impl Running {
         self.recorder.set_unknown(by_note.chain(by_others).collect());
     }
 
-    fn tick(&mut self) -> anyhow::Result<()> {
+    fn sample(&mut self, tick: Tick) -> anyhow::Result<()> {
         let mut reading = self.job.read()?;
         if let Some(ended) = self.job.ended_ns() {
             reading.at_ns = reading.at_ns.min(ended);
         }
         self.note_unknown();
-        let more = self.sample_others();
+        let more = self.sample_others(tick);
         for other in &mut self.others {
             other.collector.record(&mut self.recorder);
         }
         self.recorder.tick(&reading, more);
+        if tick == Tick::Window {
+            self.end_window(reading)?;
+        }
+        Ok(())
+    }
+
+    fn end_window(&mut self, reading: JobReading) -> anyhow::Result<()> {
+        self.recorder.end_window();
         if self.settings.arguments.progress {
             super::outcome::progress(self.last_tick.as_ref(), &reading);
         }
         self.last_tick = Some(reading);
-        Ok(())
+        // Not every file system tells of what happens to a file.
+        self.take_snapshots(Snapshots::look)
     }
 
     fn is_over(&self) -> bool {

@@ -193,6 +193,27 @@ fn samples_come_at_the_interval() {
     }
 }
 
+/// Samples are close together at first, unless taking them is what costs or finds a peak.
+#[test]
+fn a_short_job_has_a_series_worth_drawing() {
+    needs_root!();
+    let samples = |options: &str| {
+        let measured = Weigh::workload("spin 1300 1").options(options).measure();
+        (series(&measured, "cpu_seconds").len(), measured)
+    };
+    let (by_bpf, measured) = samples("");
+    measured.check((50..=140).contains(&by_bpf), || format!("{by_bpf} samples"));
+    // One CPU is used, and the peak is over windows: between two samples the kernel's clock may say more.
+    let peak = measured.number("cpu_cores_peak");
+    let average = measured.number("cpu_cores_average");
+    measured
+        .check(peak < 1.1 && peak >= average * 0.99, || format!("{peak}, {average} on average"));
+    for options in ["--mechanism ptrace", "--mechanism poll", "--interval 1s"] {
+        let (number, measured) = samples(options);
+        measured.check(number <= 4, || format!("{number} samples by {options}"));
+    }
+}
+
 #[test]
 fn a_peak_between_two_ticks_has_a_sample() {
     needs_root!();

@@ -109,6 +109,10 @@ impl Gpu {
 }
 
 impl JobCollector for Gpu {
+    fn samples_windows_only(&self) -> bool {
+        true
+    }
+
     fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
         self.take_answers();
         if matches!(self.ready, Some(Ok(()))) && !self.waiting {

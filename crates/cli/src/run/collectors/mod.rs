@@ -40,6 +40,11 @@ pub trait JobCollector {
         Vec::new()
     }
 
+    /// Whether samples closer together than windows would tell nothing, or distort a mean over samples.
+    fn samples_windows_only(&self) -> bool {
+        false
+    }
+
     /// The present value of a metric, for limits.
     fn value(&self, _metric: &str) -> Option<f64> {
         None

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use weigh_account::{Crossed, job_value};
+use weigh_account::{Crossed, Tick, job_value};
 use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
@@ -78,7 +78,8 @@ impl Running {
         last.at_ns = ended_ns;
         self.note_unknown();
         let mut samples = self.recorder.known_samples(&last);
-        samples.extend(self.sample_others());
+        samples.extend(self.sample_others(Tick::Window));
+        self.recorder.end_window();
         self.remaining(reading.at_ns);
         let mut findings = std::mem::take(&mut self.rest.findings);
         let wall_seconds = ended_ns as f64 * 1e-9;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use weigh_account::Tick;
 use weigh_collect::notice;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::quality::{Quality, Value};
@@ -38,7 +39,7 @@ impl Running {
         notice!("{because}; the command goes on");
         let at = self.begun.elapsed().as_secs_f64();
         self.rest.because = Some(format!("{because}, {at:.1} s after the start"));
-        self.tick()?;
+        self.sample(Tick::Window)?;
         for other in self.others.drain(..) {
             let status = other.collector.finish(&mut self.rest.findings, &mut self.recorder);
             self.rest.statuses.push(status);

@@ -1,0 +1,157 @@
+//! When the job is sampled: often while it is young, and never so often that it costs much.
+
+use std::time::Duration;
+
+/// The shortest interval, with which a job begins.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// The longest interval, and the window of `cpu_cores_peak`.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// After so many samples the interval doubles.
+const SAMPLES_PER_STEP: u32 = 64;
+
+/// An interval is at least so many times what the last sample cost: 1 % of a CPU.
+const INTERVAL_PER_COST: u32 = 100;
+
+/// What is due at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tick {
+    /// A sample.
+    Sample,
+    /// A sample that ends a window of `cpu_cores_peak` as well.
+    Window,
+}
+
+/// The moments at which the job is sampled, counted from its start.
+#[derive(Clone, Debug)]
+pub struct SamplingSchedule {
+    /// The interval, but for what samples cost.
+    step: Duration,
+    /// Samples taken at this step.
+    taken: u32,
+    window: Duration,
+    next_sample: Duration,
+    next_window: Duration,
+}
+
+impl SamplingSchedule {
+    /// An interval of 10 ms that doubles after each 64 samples, up to 1 s.
+    pub fn doubling() -> SamplingSchedule {
+        SamplingSchedule::new(SHORTEST, LONGEST)
+    }
+
+    /// Always the same interval; 1 s if none is given.
+    pub fn fixed(interval: Option<Duration>) -> SamplingSchedule {
+        let interval = interval.unwrap_or(LONGEST);
+        SamplingSchedule::new(interval, interval)
+    }
+
+    fn new(step: Duration, window: Duration) -> SamplingSchedule {
+        SamplingSchedule { step, taken: 0, window, next_sample: step, next_window: window }
+    }
+
+    /// When the next sample is due.
+    pub fn next(&self) -> Duration {
+        self.next_sample.min(self.next_window)
+    }
+
+    /// What is due by now.
+    pub fn due(&self, now: Duration) -> Option<Tick> {
+        match () {
+            () if now >= self.next_window => Some(Tick::Window),
+            () if now >= self.next_sample => Some(Tick::Sample),
+            () => None,
+        }
+    }
+
+    /// What was due by now is done, and cost so much.
+    pub fn sampled(&mut self, now: Duration, cost: Duration) {
+        self.taken += 1;
+        if self.taken == SAMPLES_PER_STEP && self.step < self.window {
+            self.step = (self.step * 2).min(self.window);
+            self.taken = 0;
+        }
+        self.next_sample = now + self.step.max(cost * INTERVAL_PER_COST).min(self.window);
+        if now >= self.next_window {
+            self.next_window += self.window;
+            if self.next_window < now {
+                self.next_window = now + self.window;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The samples of a job of so many milliseconds, each at this cost, beside the last one.
+    fn ticks(mut schedule: SamplingSchedule, job_ms: u64, cost: Duration) -> Vec<(Duration, Tick)> {
+        let mut ticks = Vec::new();
+        while schedule.next() < Duration::from_millis(job_ms) {
+            let now = schedule.next();
+            ticks.push((now, schedule.due(now).expect("it is due")));
+            schedule.sampled(now, cost);
+        }
+        ticks
+    }
+
+    #[test]
+    fn a_short_job_has_many_samples_and_a_long_one_hardly_more_than_one_a_second() {
+        let samples = |schedule, job_ms| ticks(schedule, job_ms, Duration::ZERO).len();
+        assert_eq!(samples(SamplingSchedule::doubling(), 1300), 96);
+        let more = samples(SamplingSchedule::doubling(), 3_600_000) - 3599;
+        assert!((350..450).contains(&more), "{more} more");
+        assert_eq!(samples(SamplingSchedule::fixed(None), 3_600_000), 3599);
+    }
+
+    #[test]
+    fn windows_end_at_each_second_whatever_samples_cost() {
+        for cost_ms in [0, 1, 7, 2000] {
+            let ticks =
+                ticks(SamplingSchedule::doubling(), 100_500, Duration::from_millis(cost_ms));
+            let ends = ticks.iter().filter(|(_, tick)| *tick == Tick::Window).map(|(at, _)| *at);
+            assert!(ends.eq((1..=100).map(Duration::from_secs)), "{cost_ms} ms");
+        }
+    }
+
+    #[test]
+    fn what_samples_cost_holds_them_apart() {
+        let samples = |cost_us| {
+            ticks(SamplingSchedule::doubling(), 1300, Duration::from_micros(cost_us)).len()
+        };
+        assert_eq!(samples(250), 52);
+        assert_eq!(samples(2000), 7);
+        assert_eq!(samples(10_000_000), 2);
+    }
+
+    #[test]
+    fn a_costly_sample_is_told_by_its_own_cost_only() {
+        let mut schedule = SamplingSchedule::doubling();
+        let ms = Duration::from_millis;
+        schedule.sampled(ms(10), ms(2));
+        assert_eq!(schedule.next(), ms(210));
+        schedule.sampled(ms(210), Duration::from_micros(10));
+        assert_eq!(schedule.next(), ms(220));
+    }
+
+    #[test]
+    fn a_fixed_interval_stays_whatever_samples_cost() {
+        let ticks = ticks(
+            SamplingSchedule::fixed(Some(Duration::from_millis(10))),
+            1005,
+            Duration::from_millis(5),
+        );
+        assert_eq!(ticks.len(), 100);
+        assert!(ticks.iter().all(|(_, tick)| *tick == Tick::Window));
+    }
+
+    #[test]
+    fn what_comes_late_makes_no_two_samples_at_once() {
+        let mut schedule = SamplingSchedule::doubling();
+        let late = Duration::from_millis(3700);
+        schedule.sampled(late, Duration::ZERO);
+        assert_eq!(schedule.due(late), None);
+    }
+}
