@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,11 +13,12 @@ use weigh_schema::io::FileUse;
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
 use weigh_schema::recording::files;
 use weigh_show::Screen;
+use weigh_show::digest::{self, Sources};
 use weigh_show::io::Shown;
 use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
-use crate::arguments::{ReportArguments, ShowArguments};
+use crate::arguments::{ColorChoice, ReportArguments, ShowArguments};
 use crate::trace;
 
 /// Rows of each table that are read for the page, which says how many there are in all: what nobody
@@ -42,11 +44,31 @@ pub fn height(stream: impl std::os::fd::AsFd) -> usize {
     }
 }
 
-/// Whether a stream wants colour: it is a terminal, and nobody said no (see no-color.org).
+/// What --color says.
+static COLOR: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Takes note of --color.
+pub fn choose_color(choice: ColorChoice) {
+    let _ = COLOR.set(choice);
+}
+
+/// Whether a stream wants colour: it is a terminal, and neither --color nor the environment says no (see no-color.org).
 pub fn color(stream: &impl std::io::IsTerminal) -> bool {
-    stream.is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+    match COLOR.get().unwrap_or(&ColorChoice::Auto) {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            stream.is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+                && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+        }
+    }
+}
+
+/// The columns that COLUMNS asks for, where no terminal has an own opinion.
+fn asked_columns() -> Option<usize> {
+    let text = std::env::var("COLUMNS").ok()?;
+    text.parse().ok().filter(|columns| (40..=1000).contains(columns))
 }
 
 /// Refuses standard output that was closed when weigh was started: what is written there would be lost.
@@ -109,8 +131,9 @@ fn write(text: &str) -> anyhow::Result<()> {
 /// What a stream is for a text that people read. `wide` is what sentences are wrapped at where it is no terminal.
 pub fn screen(stream: &(impl std::os::fd::AsFd + std::io::IsTerminal), wide: usize) -> Screen {
     let is_terminal = stream.is_terminal();
-    let columns = if is_terminal { width(stream) } else { wide };
-    Screen { columns, is_terminal, color: color(stream) }
+    let asked = asked_columns().filter(|_| !is_terminal);
+    let columns = asked.unwrap_or_else(|| if is_terminal { width(stream) } else { wide });
+    Screen { columns, is_terminal, is_cut: is_terminal || asked.is_some(), color: color(stream) }
 }
 
 /// Shows a text for people: on standard output, unless that is taken, by the command or by JSON. `wide` is
@@ -137,16 +160,27 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         print_json(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.keys {
+        print(&table::render_keys(recording.summary()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let screen = screen(&std::io::stdout(), 80);
     let place = arguments.recording.display().to_string();
+    let page = arguments.recording.join(files::REPORT);
+    let page = page.is_file().then(|| page.display().to_string());
     let style = Style {
         color: screen.color,
         width: screen.columns,
+        is_terminal: screen.is_terminal,
         complete: recording.is_complete(),
         is_running: recording.is_running(),
         recording: Some(&place),
     };
-    let mut text = table::render(recording.summary(), style);
+    let sources = Sources { report: page.as_deref(), is_command_known: false };
+    let mut text = match arguments.details {
+        true => table::render(recording.summary(), style),
+        false => digest::render(recording.summary(), style, sources),
+    };
     text.push_str(&files_used(&recording, arguments.details, screen)?);
     if let Some(because) = recording.incomplete_because() {
         text.push_str(&format!("\nThis recording is {because}\n"));

@@ -7,6 +7,8 @@ use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Summary};
 use weigh_schema::{Number, Unit, Value, metric};
 
+use crate::text::digits;
+
 /// Whether an outcome is what one hopes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -112,6 +114,25 @@ pub fn limit_words(limit: &LimitOutcome) -> String {
         },
         (false, None) => format!("nothing observed of {allowed}, {looked}"),
     }
+}
+
+/// The same in parts, the most wanted first.
+pub(crate) fn limit_in_short(limit: &LimitOutcome, is_terminal: bool) -> Vec<String> {
+    let (allowed, observed) = allowed_and_observed(limit);
+    let plain = |text: String| digits(text, is_terminal);
+    let allowed = plain(allowed);
+    let observed = observed.map(plain);
+    let by = format!("by {}", limit.enforced_by);
+    if limit.exceeded {
+        let seen = observed.map(|seen| format!(": {seen}")).unwrap_or_default();
+        let when = limit.at_seconds.map(|s| format!("after {}", show_amount(s, Unit::Seconds)));
+        let head = format!("{} passed its limit of {allowed}{seen}", limit.metric);
+        return std::iter::once(head).chain(when).chain([by]).collect();
+    }
+    let seen = observed.unwrap_or_else(|| "nothing known".to_string());
+    let head = format!("{}: {seen} of {allowed}", limit.metric);
+    let percent = used(limit).map(|percent| format!("{percent:.0} %"));
+    std::iter::once(head).chain(percent).chain([by]).collect()
 }
 
 /// The limit and the value seen, for people; in whole base units where the rounded texts would

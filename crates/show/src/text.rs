@@ -35,8 +35,10 @@ impl Paint {
 pub struct Screen {
     /// Columns of the terminal; where it is none, what sentences are wrapped at.
     pub columns: usize,
-    /// Whether it is a terminal: what goes into a file or a pipe is not cut.
+    /// Whether it is a terminal: what goes into a file or a pipe has plain digits.
     pub is_terminal: bool,
+    /// Whether rows are cut at `columns`: what goes into a file or a pipe is whole, unless a width was asked for.
+    pub is_cut: bool,
     /// Whether ANSI colours may be used.
     pub color: bool,
 }
@@ -49,7 +51,7 @@ impl Screen {
 
     /// Columns that a row of a table can have.
     pub(crate) fn row_columns(&self) -> usize {
-        if self.is_terminal { self.columns } else { usize::MAX }
+        if self.is_cut { self.columns } else { usize::MAX }
     }
 
     pub(crate) fn render(&self, lines: &[Line]) -> String {
@@ -108,6 +110,11 @@ impl Line {
 /// The text without control characters, which could move the cursor or worse.
 pub(crate) fn harmless(text: &str) -> String {
     printable(text).into_owned()
+}
+
+/// An amount with its thousands apart for the eye alone: what goes into a file or a pipe has plain digits.
+pub(crate) fn digits(amount: String, is_terminal: bool) -> String {
+    if is_terminal { amount } else { amount.replace('\u{202f}', "") }
 }
 
 /// The text, its end replaced by `…` if it is wider than `width` columns.

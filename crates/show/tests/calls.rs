@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use weigh_show::Screen;
 use weigh_show::calls::{render, sentence};
 
-const PIPE: Screen = Screen { columns: 160, is_terminal: false, color: false };
+const PIPE: Screen = Screen { columns: 160, is_terminal: false, is_cut: false, color: false };
 
 fn terminal(columns: usize) -> Screen {
-    Screen { columns, is_terminal: true, color: false }
+    Screen { columns, is_terminal: true, is_cut: true, color: false }
 }
 
 fn report(counters: Value, of_calls: Value) -> String {

@@ -12,7 +12,7 @@ use weigh_show::Screen;
 use weigh_show::darshan::{Began, Ranks, head, record};
 use weigh_show::io::Shown;
 
-const SCREEN: Screen = Screen { columns: 100, is_terminal: true, color: false };
+const SCREEN: Screen = Screen { columns: 100, is_terminal: true, is_cut: true, color: false };
 
 fn plain(files: &[FileUse]) -> Shown<'_> {
     Shown { files, details: false }
@@ -116,7 +116,7 @@ fn a_lower_bound_is_minus_one() {
 #[test]
 fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
     let found = sample::limited(4).summary.io.unwrap();
-    let screen = Screen { columns: 200, is_terminal: true, color: false };
+    let screen = Screen { columns: 200, is_terminal: true, is_cut: true, color: false };
     let questions = |unseen| {
         let mapped = Transferred { unseen, ..Transferred::default() };
         let by_kind = [("mapped".to_string(), mapped)].into();
@@ -136,13 +136,13 @@ fn files_with_long_names_can_be_told_apart_and_are_whole_where_no_terminal_is() 
     let names = ["first", "second"].map(|name| format!("/{}/{name}", "deep/".repeat(40)));
     let shown = names.clone().map(|name| FileUse { name, ..used(Totals::default()) });
     for columns in 60..200 {
-        let screen = Screen { columns, is_terminal: true, color: false };
+        let screen = Screen { columns, is_terminal: true, is_cut: true, color: false };
         let text = weigh_show::io::render_recorded(&found, plain(&shown), "files.parquet", screen);
         for name in ["/first", "/second"] {
             assert_eq!(text.matches(name).count(), 1, "{columns}: {text}");
         }
     }
-    let file = Screen { columns: 80, is_terminal: false, color: false };
+    let file = Screen { columns: 80, is_terminal: false, is_cut: false, color: false };
     let text = weigh_show::io::render_recorded(&found, plain(&shown), "files.parquet", file);
     assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
 }

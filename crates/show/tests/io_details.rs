@@ -38,7 +38,7 @@ fn used(more: Value) -> FileUse {
 
 fn table(used: FileUse, details: bool, columns: usize) -> String {
     let found = sample::limited(4).summary.io.unwrap();
-    let screen = Screen { columns, is_terminal: true, color: false };
+    let screen = Screen { columns, is_terminal: true, is_cut: true, color: false };
     let files = [used];
     render_recorded(&found, Shown { files: &files, details }, "files.parquet", screen)
 }

@@ -11,11 +11,13 @@ use common::sample;
 use unicode_width::UnicodeWidthStr;
 use weigh_schema::summary::{Exit, ExitKind};
 use weigh_schema::{METRICS, Quality, Value};
+use weigh_show::digest::{self, Sources};
 use weigh_show::table::{Style, render};
 
 const STYLE: Style = Style {
     color: false,
     width: 80,
+    is_terminal: true,
     complete: true,
     is_running: false,
     recording: Some("~/.local/state/weigh/20251121-190431-make-7f3a"),

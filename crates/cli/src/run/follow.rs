@@ -32,14 +32,13 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
         let name = way.following.name;
         match open_way(settings, way, &why) {
             Ok(follower) => {
-                if !why.is_empty() {
-                    notice!("the kernel does not follow this job: {why}.");
-                    for line in neither {
-                        notice!("{line}");
-                    }
+                let is_told = !why.is_empty() && !settings.arguments.quiet;
+                if is_told && settings.arguments.details {
+                    notice!("the kernel does not follow this job: {why}");
+                    neither.iter().for_each(|line: &String| notice!("{line}"));
+                } else if is_told {
                     notice!(
-                        "by {name} instead; what that leaves out is said beside each value, \
-                         and by `weigh doctor`."
+                        "followed by {name}, not by the kernel: `weigh doctor` says what is missing"
                     );
                 }
                 return Ok(follower);

@@ -186,7 +186,7 @@ mod tests {
         for words in ["all together, are estimated", "uring unavailable: requests of", "a note"] {
             assert!(page.notes.iter().any(|note| note.contains(words)), "{:?}", page.notes);
         }
-        let screen = crate::Screen { columns: 400, is_terminal: true, color: false };
+        let screen = crate::Screen { columns: 400, is_terminal: true, is_cut: true, color: false };
         let terminal = crate::io::render(&found, crate::io::Shown::default(), 0, screen);
         for note in &page.notes {
             assert!(terminal.contains(note.as_str()), "{note}: {terminal}");
