@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use weigh_show::Screen;
 use weigh_show::calls::{render, sentence};
+use weigh_show::io::Extent;
 
 const PIPE: Screen = Screen { columns: 160, is_terminal: false, is_cut: false, color: false };
 
@@ -27,7 +28,8 @@ fn report(counters: Value, of_calls: Value) -> String {
         }],
     });
     // A narrow space stands between thousands.
-    render(&serde_json::from_value(report).unwrap(), 20, PIPE).replace('\u{202f}', " ")
+    render(&serde_json::from_value(report).unwrap(), Extent::Rows(20), PIPE)
+        .replace('\u{202f}', " ")
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn a_slow_call_s_words_are_all_there() {
     });
     let report = serde_json::from_value(report).unwrap();
     for width in 80..=200 {
-        let text = render(&report, 20, terminal(width));
+        let text = render(&report, Extent::Rows(20), terminal(width));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("with 512.0 KiB, caused by nobody followed)"), "{width}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
@@ -131,7 +133,7 @@ fn two_rows(of: [&str; 2], changed: Value) -> weigh_schema::call::CallsReport {
 }
 
 fn text(report: &weigh_schema::call::CallsReport, rows: usize, screen: Screen) -> String {
-    render(report, rows, screen).replace('\u{202f}', " ")
+    render(report, Extent::Rows(rows), screen).replace('\u{202f}', " ")
 }
 
 #[test]

@@ -10,12 +10,16 @@ use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals, Transferred, Trust, Unseen};
 use weigh_show::Screen;
 use weigh_show::darshan::{Began, Ranks, head, record};
-use weigh_show::io::Shown;
+use weigh_show::io::{Extent, Selection, Shown};
 
 const SCREEN: Screen = Screen { columns: 100, is_terminal: true, is_cut: true, color: false };
 
-fn plain(files: &[FileUse]) -> Shown<'_> {
-    Shown { files, details: false }
+fn selected(files: &[FileUse]) -> Selection {
+    Selection::of(Extent::All(files.len()), files.to_vec())
+}
+
+fn plain(files: &Selection) -> Shown<'_> {
+    Shown { files, details: false, folder: None }
 }
 
 #[test]
@@ -121,8 +125,13 @@ fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
         let mapped = Transferred { unseen, ..Transferred::default() };
         let by_kind = [("mapped".to_string(), mapped)].into();
         let shown = [used(Totals { by_kind, ..Totals::default() })];
-        let text = weigh_show::io::render_recorded(&found, plain(&shown), "files.parquet", screen);
-        let row = text.lines().find(|line| line.ends_with("/a  cat 7")).unwrap().to_string();
+        let text = weigh_show::io::render_recorded(
+            &found,
+            plain(&selected(&shown)),
+            "files.parquet",
+            screen,
+        );
+        let row = text.lines().find(|line| line.starts_with("/a  cat 7 ")).unwrap().to_string();
         row.matches('?').count()
     };
     assert_eq!(questions(Unseen::default()), 0);
@@ -137,13 +146,19 @@ fn files_with_long_names_can_be_told_apart_and_are_whole_where_no_terminal_is() 
     let shown = names.clone().map(|name| FileUse { name, ..used(Totals::default()) });
     for columns in 60..200 {
         let screen = Screen { columns, is_terminal: true, is_cut: true, color: false };
-        let text = weigh_show::io::render_recorded(&found, plain(&shown), "files.parquet", screen);
+        let text = weigh_show::io::render_recorded(
+            &found,
+            plain(&selected(&shown)),
+            "files.parquet",
+            screen,
+        );
         for name in ["/first", "/second"] {
             assert_eq!(text.matches(name).count(), 1, "{columns}: {text}");
         }
     }
     let file = Screen { columns: 80, is_terminal: false, is_cut: false, color: false };
-    let text = weigh_show::io::render_recorded(&found, plain(&shown), "files.parquet", file);
+    let text =
+        weigh_show::io::render_recorded(&found, plain(&selected(&shown)), "files.parquet", file);
     assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
 }
 
@@ -163,7 +178,8 @@ fn the_rest_of_a_recording_is_where_it_is_kept() {
     found.uses_total = 750;
     let shown = [used(Totals::default())];
     for kept_in in ["files.parquet", "journal.jsonl"] {
-        let text = weigh_show::io::render_recorded(&found, plain(&shown), kept_in, SCREEN);
+        let text =
+            weigh_show::io::render_recorded(&found, plain(&selected(&shown)), kept_in, SCREEN);
         assert!(text.contains(&format!("and 749 more, in {kept_in}\n")), "{text}");
     }
 }
@@ -171,8 +187,10 @@ fn the_rest_of_a_recording_is_where_it_is_kept() {
 #[test]
 fn there_is_no_head_without_rows() {
     let found = sample::limited(4).summary.io.unwrap();
-    let shown = [used(Totals::default())];
-    let text = |rows| weigh_show::io::render(&found, plain(&shown[..rows]), 1, SCREEN);
+    let text = |rows| {
+        let files = Selection::of(Extent::All(rows), [used(Totals::default())]);
+        weigh_show::io::render(&found, plain(&files), SCREEN)
+    };
     assert!(text(1).contains("  opens") && !text(1).contains("--rows"), "{}", text(1));
     assert!(!text(0).contains("  opens") && text(0).contains("and 1 more; --rows"), "{}", text(0));
 }

@@ -73,6 +73,28 @@ pub fn lines(kinds: &[CallKind], screen: Screen) -> Vec<Line> {
     lines
 }
 
+/// As many kinds as so many lines have room for, without what is below them but where the time went; and how many.
+pub fn short(kinds: &[CallKind], most: usize, screen: Screen) -> (Vec<Line>, usize) {
+    let candidates = &kinds[..kinds.len().min(most)];
+    if candidates.is_empty() {
+        return (Vec::new(), 0);
+    }
+    let layout = Layout::of(candidates, screen.row_columns());
+    let mut lines = vec![layout.titles()];
+    for (place, kind) in candidates.iter().enumerate() {
+        let below = match layout.parts_beside {
+            true => Vec::new(),
+            false => parts_below(kind, screen.columns),
+        };
+        if lines.len() + 1 + below.len() > most {
+            return (lines, place);
+        }
+        lines.push(layout.row(kind));
+        lines.extend(below);
+    }
+    (lines, candidates.len())
+}
+
 /// What has room where.
 struct Layout {
     /// Columns of the names.
