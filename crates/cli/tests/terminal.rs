@@ -227,7 +227,7 @@ fn a_run_is_told_in_twelve_lines_and_sixteen_where_there_is_more() {
                 18,
             ),
             (&[], &["sh", "-c", "kill -9 $$"], 16),
-            (&["--limit", "wall_seconds=1h"], &["python3", "-c", TALKS], 16),
+            (&["--limit", "wall_seconds=1h"], &["python3", "-c", TALKS], 17),
         ];
         for (options, job, most) in jobs {
             let (_, lines) = lines_of(user, &[&run[..], options, &["--"], job].concat());
@@ -304,13 +304,14 @@ fn a_live_line_comes_by_itself_where_the_job_leaves_the_terminal_alone() {
     const AWAY: &str = "exec </dev/null >log 2>&1; sleep 4.5";
     const HERE: &str = "sleep 4.5";
     assert!(live_line(AWAY, &[], "A=b") > 0, "it comes");
-    for (script, options, variable) in [
-        (HERE, &[][..], "A=b"),
+    let cases: [(&str, &[&str], &str); 5] = [
+        (HERE, &[], "A=b"),
         ("exec >log 2>&1; read -t 4.5; true", &[], "A=b"),
         ("exec 3</dev/tty >log 2>&1; stty -echo <&3; exec 3<&- </dev/null; sleep 4.5", &[], "A=b"),
         (AWAY, &["-q"], "A=b"),
         (AWAY, &[], "WEIGH_LIVE=never"),
-    ] {
+    ];
+    for (script, options, variable) in cases {
         assert_eq!(live_line(script, options, variable), 0, "{script} {options:?} {variable}");
     }
     for asked in ["--live", "--progress"] {

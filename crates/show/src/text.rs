@@ -55,7 +55,10 @@ impl Screen {
     }
 
     pub(crate) fn render(&self, lines: &[Line]) -> String {
-        let line = |line: &Line| line.render(self.row_columns(), self.color) + "\n";
+        let line = |line: &Line| match self.is_terminal {
+            true => line.render(self.row_columns(), self.color) + "\n",
+            false => line.ungrouped().render(self.row_columns(), self.color) + "\n",
+        };
         lines.iter().map(line).collect()
     }
 }
@@ -80,6 +83,12 @@ impl Line {
     pub(crate) fn pad_to(self, column: usize) -> Line {
         let gap = column.saturating_sub(self.width()).max(usize::from(!self.pieces.is_empty()));
         self.add(" ".repeat(gap), Paint::Plain)
+    }
+
+    /// With plain digits.
+    fn ungrouped(&self) -> Line {
+        let plain = |(text, paint): &(String, Paint)| (ungrouped(text), *paint);
+        Line { pieces: self.pieces.iter().map(plain).collect() }
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -150,7 +159,22 @@ pub(crate) fn with_sizes(reason: &str) -> String {
 
 /// An amount with its thousands apart for the eye alone: what goes into a file or a pipe has plain digits.
 pub(crate) fn digits(amount: String, is_terminal: bool) -> String {
-    if is_terminal { amount } else { amount.replace('\u{202f}', "") }
+    if is_terminal { amount } else { ungrouped(&amount) }
+}
+
+/// The text without what stands between the digits of a number.
+fn ungrouped(text: &str) -> String {
+    const BETWEEN: char = '\u{202f}';
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_between = c == BETWEEN && is_digit(out.chars().next_back());
+        if !(is_between && is_digit(chars.peek().copied())) {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// The text, its end replaced by `…` if it is wider than `width` columns.
@@ -363,6 +387,13 @@ mod tests {
             with_sizes("greatest of 16 scans, up to 47 ms apart"),
             "greatest of 16 scans, up to 47 ms apart"
         );
+    }
+
+    #[test]
+    fn digits_are_plain_where_no_terminal_is() {
+        let text = "1\u{202f}234 of 5\u{202f}678 901, at 1.00\u{202f}PM".to_string();
+        assert_eq!(digits(text.clone(), false), "1234 of 5678 901, at 1.00\u{202f}PM");
+        assert_eq!(digits(text.clone(), true), text);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod usual;
 mod way;
 mod wishes;
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -85,9 +86,10 @@ pub fn report(file: &Path, page: Option<&Path>) -> anyhow::Result<ExitCode> {
 /// Draws a recording on standard output: the page is written into a file first, for it grows while rows are read.
 fn report_to_output(file: &Path) -> anyhow::Result<ExitCode> {
     let place = std::env::temp_dir().join(format!("weigh-page-{}.html", std::process::id()));
-    // Not what somebody else has laid there.
-    std::fs::File::create_new(&place)
-        .with_context(|| format!("cannot make {}", place.display()))?;
+    // Not what somebody else has laid there, and for nobody else to read.
+    let mut options = std::fs::File::options();
+    let made = options.write(true).create_new(true).mode(0o600).open(&place);
+    made.with_context(|| format!("cannot make {}", place.display()))?;
     let read = read_page(file, &place);
     let text = std::fs::read_to_string(&place);
     let _ = std::fs::remove_file(&place);
