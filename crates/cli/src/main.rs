@@ -89,6 +89,7 @@ fn work() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refused(&error),
     };
+    show::choose_color(arguments.color);
     weigh_collect::delays::restore_abandoned();
     // A fault of weigh's own is no reason to lose the status of a command that has begun.
     let outcome = catch_unwind(AssertUnwindSafe(|| execute(arguments.verb)));

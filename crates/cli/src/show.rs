@@ -3,28 +3,32 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_collect::{inherited, message};
 use weigh_keep::Recording;
-use weigh_schema::io::FileUse;
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
 use weigh_schema::recording::files;
 use weigh_show::Screen;
-use weigh_show::io::Shown;
+use weigh_show::digest::{self, Sources};
+use weigh_show::io::{Extent, Selection, Shown};
 use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
-use crate::arguments::{ReportArguments, ShowArguments};
+use crate::arguments::{ColorChoice, ReportArguments, ShowArguments};
 use crate::trace;
 
 /// Rows of each table that are read for the page, which says how many there are in all: what nobody
 /// would look through should take nobody's memory while weigh ends.
 const PAGE_ROWS: usize = 10_000;
 
-/// So many files are shown below the metrics.
+/// So many files are shown below the metrics, where all metrics are.
 const FILES_SHOWN: usize = 10;
+
+/// So many lines on files stand below the twelve lines.
+const FILE_LINES: usize = 14;
 
 /// The width of the terminal behind a stream, or 80.
 pub fn width(stream: impl std::os::fd::AsFd) -> usize {
@@ -42,11 +46,31 @@ pub fn height(stream: impl std::os::fd::AsFd) -> usize {
     }
 }
 
-/// Whether a stream wants colour: it is a terminal, and nobody said no (see no-color.org).
+/// What --color says.
+static COLOR: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Takes note of --color.
+pub fn choose_color(choice: ColorChoice) {
+    let _ = COLOR.set(choice);
+}
+
+/// Whether a stream wants colour: it is a terminal, and neither --color nor the environment says no (see no-color.org).
 pub fn color(stream: &impl std::io::IsTerminal) -> bool {
-    stream.is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+    match COLOR.get().unwrap_or(&ColorChoice::Auto) {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            stream.is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+                && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+        }
+    }
+}
+
+/// The columns that COLUMNS asks for, where no terminal has an own opinion.
+fn asked_columns() -> Option<usize> {
+    let text = std::env::var("COLUMNS").ok()?;
+    text.parse().ok().filter(|columns| (40..=1000).contains(columns))
 }
 
 /// Refuses standard output that was closed when weigh was started: what is written there would be lost.
@@ -82,6 +106,11 @@ pub fn is_enough(error: &anyhow::Error) -> bool {
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
+/// Writes a page, as it is.
+pub fn print_page(page: &str) -> anyhow::Result<()> {
+    write(page)
+}
+
 /// Writes a path, to read or to use.
 pub fn print_path(path: &Path) -> anyhow::Result<()> {
     let line = format!("{}\n", path.display());
@@ -109,8 +138,9 @@ fn write(text: &str) -> anyhow::Result<()> {
 /// What a stream is for a text that people read. `wide` is what sentences are wrapped at where it is no terminal.
 pub fn screen(stream: &(impl std::os::fd::AsFd + std::io::IsTerminal), wide: usize) -> Screen {
     let is_terminal = stream.is_terminal();
-    let columns = if is_terminal { width(stream) } else { wide };
-    Screen { columns, is_terminal, color: color(stream) }
+    let asked = asked_columns().filter(|_| !is_terminal);
+    let columns = asked.unwrap_or_else(|| if is_terminal { width(stream) } else { wide });
+    Screen { columns, is_terminal, is_cut: is_terminal || asked.is_some(), color: color(stream) }
 }
 
 /// Shows a text for people: on standard output, unless that is taken, by the command or by JSON. `wide` is
@@ -137,16 +167,27 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         print_json(&(serde_json::to_string_pretty(recording.summary())? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.keys {
+        print(&table::render_keys(recording.summary()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let screen = screen(&std::io::stdout(), 80);
     let place = arguments.recording.display().to_string();
+    let page = arguments.recording.join(files::REPORT);
+    let page = page.is_file().then(|| page.display().to_string());
     let style = Style {
         color: screen.color,
         width: screen.columns,
+        is_terminal: screen.is_terminal,
         complete: recording.is_complete(),
         is_running: recording.is_running(),
         recording: Some(&place),
     };
-    let mut text = table::render(recording.summary(), style);
+    let sources = Sources { report: page.as_deref(), is_command_known: false };
+    let mut text = match arguments.details {
+        true => table::render(recording.summary(), style),
+        false => digest::render(recording.summary(), style, sources),
+    };
     text.push_str(&files_used(&recording, arguments.details, screen)?);
     if let Some(because) = recording.incomplete_because() {
         text.push_str(&format!("\nThis recording is {because}\n"));
@@ -155,27 +196,24 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was read and written, where it was followed: the files that took most time; below each what else is known of
-/// it, if `details` are wanted.
+/// What was read and written, where it was followed: the files that took most time; with `details` all kinds of files,
+/// and below each what else is known of it.
 pub fn files_used(recording: &Recording, details: bool, screen: Screen) -> anyhow::Result<String> {
-    let Some(found) = &recording.summary().io else { return Ok(String::new()) };
-    let mut most: Vec<FileUse> = Vec::new();
-    let most_first = |most: &mut Vec<FileUse>| {
-        most.sort_by(FileUse::by_time);
-        most.truncate(FILES_SHOWN);
-    };
+    let summary = recording.summary();
+    let Some(found) = &summary.io else { return Ok(String::new()) };
+    let extent = if details { Extent::All(FILES_SHOWN) } else { Extent::Lines(FILE_LINES) };
+    let mut files = Selection::new(extent);
     recording.each_file(|row| {
-        most.extend(row.used.map(|used| *used));
-        if most.len() > FILES_SHOWN * 8 {
-            most_first(&mut most);
+        if let Some(used) = row.used {
+            files.add(*used);
         }
     })?;
-    most_first(&mut most);
     let kept_in = match recording.is_complete() {
         true => files::FILES,
         false => files::JOURNAL,
     };
-    let shown = Shown { files: &most, details };
+    let files = &files.finish();
+    let shown = Shown { files, details, folder: Some(&summary.job.cwd) };
     Ok(weigh_show::io::render_recorded(found, shown, kept_in, screen))
 }
 
@@ -187,6 +225,10 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let default = arguments.recording.join(files::REPORT);
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;
+    if place.as_os_str() == "-" {
+        write(&page(&recording)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     write_page(&recording, place)?;
     print_path(place)?;
     Ok(ExitCode::SUCCESS)
@@ -206,6 +248,11 @@ fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
 
 /// Writes the page of a recording to a file.
 pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
+    let page = page(recording)?;
+    std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
+}
+
+fn page(recording: &Recording) -> anyhow::Result<String> {
     let samples = recording.samples(Some(PAGE_ROWS))?;
     let processes = recording.processes(Some(PAGE_ROWS))?;
     let mut files = FileColumns::default();
@@ -218,7 +265,7 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     })?;
     recording.each_io_call(|call| slowest.push(call))?;
     let start_ns = recording.summary().job.started.as_nanosecond() as i64;
-    let page = weigh_show::report::render(
+    Ok(weigh_show::report::render(
         recording.summary(),
         &samples.rows,
         &processes.rows,
@@ -226,6 +273,5 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
         processes.total,
         io_over_time(recording)?,
         slowest.lines(start_ns),
-    );
-    std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
+    ))
 }

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -144,16 +145,28 @@ pub fn notice(text: fmt::Arguments<'_>) {
         said.push_str(line);
     }
     said.push('\n');
-    QUEUE.push(on_screen(&said, Allowed::Lines).into_owned());
+    QUEUE.push(in_place_of_line() + &on_screen(&said, Allowed::Lines));
+}
+
+/// Whether a line was drawn last: what comes next stands in its place.
+static IS_LINE_DRAWN: AtomicBool = AtomicBool::new(false);
+
+/// What erases a line that was drawn, if there is one.
+fn in_place_of_line() -> String {
+    match IS_LINE_DRAWN.swap(false, Ordering::Relaxed) {
+        true => Frame::Line.erasing(),
+        false => String::new(),
+    }
 }
 
 /// Shows what was rendered for the screen, lines with or without colours.
 pub fn show(text: &str) {
-    QUEUE.push(on_screen(text, Allowed::Colors).into_owned());
+    QUEUE.push(in_place_of_line() + &on_screen(text, Allowed::Colors));
 }
 
 /// Draws over what stands there. That what was drawn before is on the terminal is asked by [`is_idle`].
 pub fn draw(over: Frame, text: &str) {
+    IS_LINE_DRAWN.store(over == Frame::Line && !text.is_empty(), Ordering::Relaxed);
     QUEUE.push(over.erasing() + &on_screen(text, Allowed::Colors));
 }
 

@@ -4,7 +4,7 @@
 //! metric is listed by hand: tables, page and documentation follow
 //! [`METRICS`](weigh_schema::METRICS).
 //!
-//! * [`table`][]: the summary on the terminal.
+//! * [`digest`][]: the summary in twelve lines, [`table`][]: all of it.
 //! * [`progress`][]: one line while the job runs.
 //! * [`report`][]: `report.html`.
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
@@ -18,6 +18,7 @@
 
 pub mod calls;
 pub mod darshan;
+pub mod digest;
 pub mod docs;
 mod document;
 pub mod explain;

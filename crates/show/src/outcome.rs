@@ -7,6 +7,8 @@ use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Summary};
 use weigh_schema::{Number, Unit, Value, metric};
 
+use crate::text::digits;
+
 /// Whether an outcome is what one hopes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,14 +116,34 @@ pub fn limit_words(limit: &LimitOutcome) -> String {
     }
 }
 
+/// The same in parts, the most wanted first.
+pub(crate) fn limit_in_short(limit: &LimitOutcome, is_terminal: bool) -> Vec<String> {
+    let (allowed, observed) = allowed_and_observed(limit);
+    let plain = |text: String| digits(text, is_terminal);
+    let allowed = plain(allowed);
+    let observed = observed.map(plain);
+    let by = format!("by {}", limit.enforced_by);
+    if limit.exceeded {
+        let seen = observed.map(|seen| format!(": {seen}"));
+        let when = limit.at_seconds.map(|s| format!("after {}", show_amount(s, Unit::Seconds)));
+        let head = format!("{} passed {allowed}", limit.metric);
+        return std::iter::once(head).chain(seen).chain(when).chain([by]).collect();
+    }
+    let seen = observed.unwrap_or_else(|| "nothing known".to_string());
+    let head = format!("{}: {seen} of {allowed}", limit.metric);
+    let percent = used(limit).map(|percent| format!("{percent:.0} %"));
+    std::iter::once(head).chain(percent).chain([by]).collect()
+}
+
 /// The limit and the value seen, for people; in whole base units where the rounded texts would
 /// make different numbers look the same.
 fn allowed_and_observed(limit: &LimitOutcome) -> (String, Option<String>) {
-    let allowed = show_value(&limit.metric, limit.limit);
+    let allowed = limit.allowed();
     let Some(number) = limit.observed else { return (allowed, None) };
-    let observed = show_value(&limit.metric, number);
+    let observed = limit.show(number);
     let is_size = metric(&limit.metric).is_some_and(|m| m.unit == Unit::Bytes);
-    if observed == allowed && number != limit.limit && is_size {
+    let is_same = observed == limit.show(limit.limit);
+    if is_same && number != limit.limit && is_size {
         let whole = |n: Number| format!("{} B", show_count(n.as_f64()));
         return (whole(limit.limit), Some(whole(number)));
     }

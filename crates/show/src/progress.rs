@@ -8,13 +8,21 @@ use weigh_schema::amount::{show_count, show_size};
 use weigh_schema::event::JobReading;
 use weigh_schema::{Formula, metric};
 
-/// The live line: elapsed time, CPUs kept busy, memory held now, bytes read and written by calls
-/// per second, processes. Rates are those since `before`; without it they are left out.
-pub fn line(before: Option<&JobReading>, now: &JobReading, width: usize) -> String {
+/// The live line: elapsed time, CPUs kept busy, memory held now and at the peak, how near limits are, processes,
+/// bytes read and written by calls per second. Rates are those since `before`; without it they are left out.
+/// `limits` are metrics with the share of their limit that is used.
+pub fn line(
+    before: Option<&JobReading>,
+    now: &JobReading,
+    limits: &[(&str, f64)],
+    width: usize,
+) -> String {
     let since = before.filter(|earlier| earlier.at_ns < now.at_ns);
     let mut parts = vec![elapsed(now.at_ns)];
     parts.extend(rate(since, now, "cpu_seconds").map(|cores| format!("{cores:.2} cores")));
     parts.push(memory(now));
+    parts.extend(peak(now));
+    parts.extend(limits.iter().map(|(name, used)| format!("{name} at {:.0} %", 100.0 * used)));
     parts.push(population(now));
     for (word, name) in [("read", "io_read_bytes_total"), ("write", "io_written_bytes_total")] {
         parts.extend(rate(since, now, name).map(|r| format!("{word} {}/s", show_size(r))));
@@ -52,6 +60,13 @@ fn memory(now: &JobReading) -> String {
     } else {
         format!("{} to {}", show_size(least as f64), show_size(most as f64))
     }
+}
+
+/// The greatest sum of resident sizes, where it is more than is held now.
+fn peak(now: &JobReading) -> Option<String> {
+    let peak = now.memory.rss_sum_peak;
+    let is_more = peak as f64 > now.memory.rss_sum as f64 * 1.01;
+    is_more.then(|| format!("(peak {})", show_size(peak as f64)))
 }
 
 fn population(now: &JobReading) -> String {
@@ -103,25 +118,35 @@ mod tests {
         let (a, b) =
             (reading(61_000_000_000, 0, 0), reading(63_000_000_000, 3_000_000_000, 4 << 20));
         assert_eq!(
-            line(Some(&a), &b, 120),
+            line(Some(&a), &b, &[], 120),
             "1:03  1.50 cores  3.0 MiB  3 processes, 12 threads  read 2.0 MiB/s  write 0 B/s"
         );
-        assert_eq!(line(None, &b, 120), "1:03  3.0 MiB  3 processes, 12 threads");
-        assert_eq!(line(Some(&b), &b, 120), line(None, &b, 120));
+        assert_eq!(line(None, &b, &[], 120), "1:03  3.0 MiB  3 processes, 12 threads");
+        assert_eq!(line(Some(&b), &b, &[], 120), line(None, &b, &[], 120));
+    }
+
+    #[test]
+    fn the_peak_and_limits_stand_behind_memory() {
+        let mut now = reading(0, 0, 0);
+        now.memory.rss_sum_peak = 5 << 20;
+        let limits = [("memory_peak_bytes", 0.512)];
+        let expected =
+            "0:00  3.0 MiB  (peak 5.0 MiB)  memory_peak_bytes at 51 %  3 processes, 12 threads";
+        assert_eq!(line(None, &now, &limits, 90), expected);
     }
 
     #[test]
     fn shared_memory_is_a_range() {
         let mut now = reading(0, 0, 0);
         now.memory.floor = 1 << 20;
-        assert_eq!(line(None, &now, 30), "0:00  1.0 MiB to 3.0 MiB");
+        assert_eq!(line(None, &now, &[], 30), "0:00  1.0 MiB to 3.0 MiB");
     }
 
     #[test]
     fn it_never_exceeds_the_width() {
         let (a, b) = (reading(0, 0, 0), reading(4_000_000_000_000, 1 << 40, 1 << 50));
         for width in 0..130 {
-            assert!(line(Some(&a), &b, width).width() <= width, "{width}");
+            assert!(line(Some(&a), &b, &[], width).width() <= width, "{width}");
         }
     }
 

@@ -8,13 +8,13 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::{LimitOutcome, Summary};
-use weigh_schema::{Group, METRICS, Metric, Quality, Unit, Value};
+use weigh_schema::{Group, METRICS, Metric, Number, Quality, Unit, Value};
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::moments::{SHOWN, moment};
 use crate::outcome::{Tone, limit_words, outcome};
-use crate::text::{Line, Paint, cut_at_word, shell_words, wrap};
+use crate::text::{Line, Paint, cut_at_word, digits, harmless, shell_words, with_sizes, wrap};
 
 /// How the table is to look.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub struct Style<'a> {
     pub color: bool,
     /// Columns of the terminal.
     pub width: usize,
+    /// Whether it is a terminal: in a file or a pipe numbers have plain digits.
+    pub is_terminal: bool,
     /// Whether the recording was finished; if not, the table says so.
     pub complete: bool,
     /// Whether weigh is still writing it.
@@ -48,7 +50,7 @@ pub fn render(summary: &Summary, style: Style) -> String {
     let width = style.width.max(LEAST_WIDTH);
     let mut lines = header(summary, &style, width);
     lines.push(Line::new());
-    lines.extend(metric_lines(summary, width));
+    lines.extend(metric_lines(summary, style.is_terminal, width));
     lines.extend(snapshot_lines(&summary.snapshots, width));
     let notes = notes(summary, width);
     if !notes.is_empty() {
@@ -56,6 +58,24 @@ pub fn render(summary: &Summary, style: Style) -> String {
         lines.extend(notes);
     }
     lines.iter().map(|line| line.render(width, style.color) + "\n").collect()
+}
+
+/// Every metric by its key, a line each: value in base units, unit, quality, and why it is no better.
+pub fn render_keys(summary: &Summary) -> String {
+    let line = |metric: &Metric| {
+        let value = summary.metrics.get(metric.name)?;
+        let number = value.value.map_or_else(
+            || "-".to_string(),
+            |number| match number {
+                Number::Whole(whole) => whole.to_string(),
+                Number::Real(real) => real.to_string(),
+            },
+        );
+        let reason = value.reason.as_deref().map(|text| format!("  {}", harmless(text)));
+        let reason = reason.unwrap_or_default();
+        Some(format!("{} {number} {} {}{reason}\n", metric.name, metric.unit, value.quality))
+    };
+    METRICS.iter().filter_map(line).collect()
 }
 
 fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
@@ -114,7 +134,7 @@ struct Row<'a> {
 }
 
 /// The metrics that get a line of their own.
-fn rows(summary: &Summary) -> Vec<Row<'_>> {
+fn rows(summary: &Summary, is_terminal: bool) -> Vec<Row<'_>> {
     METRICS
         .iter()
         .filter(|metric| has_line(summary, metric))
@@ -124,7 +144,7 @@ fn rows(summary: &Summary) -> Vec<Row<'_>> {
             (!is_plain_zero(value)).then(|| Row {
                 metric,
                 value,
-                text: show_amount(number, metric.unit),
+                text: digits(show_amount(number, metric.unit), is_terminal),
             })
         })
         .collect()
@@ -143,8 +163,8 @@ fn is_plain_zero(value: &Value) -> bool {
     value.quality == Quality::Exact && value.number() == Some(0.0)
 }
 
-fn metric_lines(summary: &Summary, width: usize) -> Vec<Line> {
-    let rows = rows(summary);
+fn metric_lines(summary: &Summary, is_terminal: bool, width: usize) -> Vec<Line> {
+    let rows = rows(summary, is_terminal);
     // One column for both, names at its left and values at its right: long names seldom meet
     // long values, and what is saved is left to the help.
     let both = rows.iter().map(|row| row.metric.name.len() + 2 + row.text.width()).max();
@@ -215,7 +235,7 @@ fn notes(summary: &Summary, width: usize) -> Vec<Line> {
     let mut said = "";
     for (word, names, reason) in reasons(summary) {
         let text = match reason {
-            Some(reason) => format!("{}: {reason}", names.join(", ")),
+            Some(reason) => format!("{}: {}", names.join(", "), with_sizes(reason)),
             None => names.join(", "),
         };
         let paint = if word == "zero" { Paint::Dim } else { Paint::Warn };

@@ -9,7 +9,7 @@ mod status;
 mod token;
 mod trace;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use io::{
@@ -38,6 +38,21 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+
+    /// Whether tables have colours.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR says otherwise.
+    Auto,
+    /// Into a file or a pipe, too.
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 /// What weigh can do.

@@ -16,10 +16,13 @@ pub struct ShowArguments {
     /// Print the summary as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Below each file, where reads and writes were followed (weigh run --io), what else is known of it: as
-    /// `weigh io --details` has it.
+    /// Show all metrics with their keys, and why a value is less than exact; below each file, where reads and writes
+    /// were followed (weigh run --io), what else is known of it, as `weigh io --details` has it.
     #[arg(long, conflicts_with = "json")]
     pub details: bool,
+    /// Print a line for each metric: its key, value in base units, unit and quality.
+    #[arg(long, conflicts_with_all = ["json", "details"])]
+    pub keys: bool,
 }
 
 /// Options of `weigh report`.
@@ -28,7 +31,7 @@ pub struct ReportArguments {
     /// The recording; of weigh trace, its .parquet file.
     #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
-    /// Where to write the page [default: report.html in the recording; beside a file, with its name].
+    /// Where to write the page, `-` for standard output [default: report.html in the recording; beside a file, with its name].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }
@@ -76,6 +79,9 @@ pub struct DoctorArguments {
     /// Print the findings as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Say all that was tried, with what each takes and loses.
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
 }
 
 /// What the doctor can look at, other than weigh itself.

@@ -24,7 +24,7 @@ Exit status:
 
 Examples:
   weigh run -- make -j4
-  weigh run -o build.weigh --interval 100ms --progress -- ./simulate input.nc
+  weigh run -o build.weigh --interval 100ms --live -- ./simulate input.nc
   weigh run --limit memory_peak_bytes=2GiB --limit wall_seconds=1h -- python train.py
   weigh run --quiet --json - -- true | jq .metrics.cpu_seconds
 
@@ -42,9 +42,17 @@ pub struct RunArguments {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 
-    /// Print no table.
+    /// Print no table, no notice, and no live line: errors, and what limits do, are told.
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// Print all metrics with their keys, and why a value is less than exact, instead of twelve lines.
+    #[arg(long)]
+    pub details: bool,
+
+    /// Print a line for each metric instead: its key, value in base units, unit and quality.
+    #[arg(long, conflicts_with = "details")]
+    pub keys: bool,
 
     /// Write the summary as JSON to a file, to `-` (standard output), or to `fd:N`.
     #[arg(long, value_name = "DEST")]
@@ -54,9 +62,10 @@ pub struct RunArguments {
     #[command(flatten)]
     pub status: StatusArguments,
 
-    /// Show a live status line on the terminal.
-    #[arg(long)]
-    pub progress: bool,
+    /// Show a live line on the terminal from the start. After two seconds it comes by itself where the command leaves
+    /// the terminal alone; WEIGH_LIVE=never and -q turn that off.
+    #[arg(long, visible_alias = "progress")]
+    pub live: bool,
 
     /// Time between samples, from 10ms, and the window of cpu_cores_peak [default: by BPF 10ms at first, which
     /// doubles up to 1s; else 1s; windows of 1s].

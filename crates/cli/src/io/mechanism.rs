@@ -100,20 +100,22 @@ fn without_kernel(
 ) -> anyhow::Result<Box<dyn FollowIo>> {
     let no_library = match by_library(arguments) {
         Ok(library) => {
-            notice!(
-                "the kernel does not tell of reads and writes: {error}. By a library in the programs \
-                 instead (preload)."
-            );
+            if !arguments.telling.quiet {
+                notice!(
+                    "seen by a library in the programs (preload), not by the kernel: `weigh doctor` says what is missing"
+                );
+            }
             return Ok(library);
         }
         Err(no_library) => no_library,
     };
     let traced = TracedIo::open(Stops::All, Telling::Sums, arguments.by.apart())
         .with_context(|| format!("{error}; {no_library}"))?;
-    notice!(
-        "the kernel does not tell of reads and writes: {error}. Nor does a library: {no_library}. By a tracer \
-         instead (ptrace), whose price is told."
-    );
+    if !arguments.telling.quiet {
+        notice!(
+            "seen by a tracer (ptrace), whose price is told, not by the kernel: `weigh doctor` says what is missing"
+        );
+    }
     Ok(Box::new(traced))
 }
 
@@ -164,13 +166,13 @@ fn started(arguments: &IoArguments) -> anyhow::Result<&OsString> {
 
 fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     let command = started(arguments)?;
-    tell_if_blind(command, "--mechanism");
+    tell_if_blind(command, "--mechanism", arguments.telling.quiet);
     Ok(Box::new(LibraryIo::open(command)?))
 }
 
 /// Says so if the library can not be in the command, and by which option it is seen.
-pub fn tell_if_blind(command: &OsStr, option: &str) {
-    if let Some(why) = why_blind_in(command) {
+pub fn tell_if_blind(command: &OsStr, option: &str, quiet: bool) {
+    if let Some(why) = why_blind_in(command).filter(|_| !quiet) {
         notice!(
             "the library can not be in {}: {why}. {option} preload+ptrace sees such programs, too; a call takes \
              some 10 us more in them at least, and what that came to is told.",

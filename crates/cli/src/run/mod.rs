@@ -11,6 +11,7 @@ mod enforce;
 mod facts;
 mod follow;
 mod limits_file;
+mod live_line;
 mod looks;
 mod offender;
 mod oom;

@@ -1,21 +1,21 @@
 //! The end of a run: the recording is finished, the table printed, the exit status chosen.
 
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use weigh_collect::message::{self, Frame};
+use weigh_collect::message;
 use weigh_collect::notice;
 use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::announcement::Happening;
-use weigh_schema::event::JobReading;
 use weigh_schema::recording::files;
 use weigh_schema::summary::{ExitKind, Summary};
+use weigh_show::digest::{self, Sources};
 use weigh_show::table::{self, Style};
 
 use super::announce::Announcer;
+use super::live_line::LiveLine;
 use super::settings::Settings;
-use crate::show::{files_used, screen, width, write_page};
+use crate::show::{files_used, screen, write_page};
 
 /// As `timeout` does.
 const LIMIT_STATUS: u8 = 124;
@@ -30,23 +30,15 @@ pub struct Conclusion {
     pub writer: RecordingWriter,
     /// What there is to say.
     pub summary: Summary,
+    /// The line on the terminal.
+    pub live: LiveLine,
     /// Whether to print nothing, because what happened was said already.
     pub quiet: bool,
 }
 
-/// Shows how a running job does, on a line that the next one overwrites.
-pub fn progress(before: Option<&JobReading>, now: &JobReading) {
-    let err = std::io::stderr();
-    // What is behind the times is not drawn: the terminal does not keep up.
-    if err.is_terminal() && message::is_idle() {
-        let line = weigh_show::progress::line(before, now, width(&err).saturating_sub(1));
-        message::draw(Frame::Line, &line);
-    }
-}
-
 /// Finishes the recording, prints, and says how weigh is to exit.
 pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
-    let Conclusion { settings, mut announcer, writer, summary, quiet } = conclusion;
+    let Conclusion { settings, mut announcer, writer, summary, mut live, quiet } = conclusion;
     let directory = settings.directory.clone();
     let (summary, trouble) = match writer.finish(&summary) {
         Ok(finished) => {
@@ -71,23 +63,32 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         destination.write(&(serde_json::to_string_pretty(&summary)? + "\n"))
     });
 
-    if settings.arguments.progress && std::io::stderr().is_terminal() {
-        message::draw(Frame::Line, "");
-    }
+    live.clear();
     // Without a recording the summary has no other place than the terminal.
     if trouble.is_some() || !(settings.arguments.quiet || quiet) {
         let screen = screen(&std::io::stderr(), 80);
         let place = directory.display().to_string();
+        let report = directory.join(files::REPORT).display().to_string();
         let style = Style {
             color: screen.color,
             width: screen.columns,
+            is_terminal: screen.is_terminal,
             complete: trouble.is_none(),
             is_running: false,
             recording: Some(&place),
         };
-        message::show(&table::render(&summary, style));
+        let has_page = page.is_ok() && matches!(recording, Ok(Some(_)));
+        let sources =
+            Sources { report: has_page.then_some(report.as_str()), is_command_known: true };
+        let arguments = &settings.arguments;
+        message::show(&match (arguments.details, arguments.keys) {
+            (true, _) => table::render(&summary, style),
+            (_, true) => table::render_keys(&summary),
+            _ => digest::render(&summary, style, sources),
+        });
         match (&recording, &summary.io) {
-            (Ok(Some(recording)), _) => match files_used(recording, false, screen) {
+            _ if arguments.keys => {}
+            (Ok(Some(recording)), _) => match files_used(recording, arguments.details, screen) {
                 Ok(text) => message::show(&text),
                 Err(error) => notice!("{error:#}"),
             },

@@ -41,6 +41,7 @@ use super::cpu_wait::{self, CpuWait};
 use super::enforce::Enforcer;
 use super::facts;
 use super::follow;
+use super::live_line::LiveLine;
 use super::looks::Looks;
 use super::oom::OomKills;
 use super::opened::Opened;
@@ -204,6 +205,7 @@ impl Session {
         let is_memory = |l: &&Limit| l.metric.name == "memory_peak_bytes";
         let memory_limit = self.settings.limits.iter().find(is_memory).map(|l| l.value as u64);
         let with_uses = others.iter().any(|other| other.collector.tells_of_files());
+        let live = LiveLine::new(&self.settings.arguments);
         let mut running = Running {
             limits: LimitLooks::new(LimitWatch::new(watched.cloned())),
             enforcer: Enforcer::new(
@@ -224,7 +226,7 @@ impl Session {
             cpu_wait,
             opened: Opened::default(),
             begun: Instant::now(),
-            last_tick: None,
+            live,
             told_of_leftovers: false,
             interrupted: false,
             is_short_of_cpu: false,
@@ -267,6 +269,7 @@ impl Session {
             announcer: self.announcer,
             writer: self.writer,
             summary: self.summary,
+            live: LiveLine::default(),
             quiet: true,
         })
     }
@@ -299,7 +302,7 @@ struct Running {
     limits: LimitLooks,
     enforcer: Enforcer,
     begun: Instant,
-    last_tick: Option<JobReading>,
+    live: LiveLine,
     told_of_leftovers: bool,
     interrupted: bool,
     /// Weigh's own CPU time is nearly used up.
@@ -520,10 +523,7 @@ impl Running {
 
     fn end_window(&mut self, reading: JobReading) -> anyhow::Result<()> {
         self.recorder.end_window();
-        if self.settings.arguments.progress {
-            super::outcome::progress(self.last_tick.as_ref(), &reading);
-        }
-        self.last_tick = Some(reading);
+        self.live.draw(&reading, &self.settings.limits, &*self.job);
         // Not every file system tells of what happens to a file.
         self.take_snapshots(Snapshots::look)
     }

@@ -18,7 +18,7 @@ use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
 
 use super::{Absent, Findings, JobCollector, Recorder, Settings, Started};
-use crate::arguments::RunIoMechanism;
+use crate::arguments::{RunArguments, RunIoMechanism};
 use crate::io::gather::{Gather, LOOK, Told};
 use crate::io::mechanism;
 use crate::io::mount::call_name;
@@ -107,7 +107,8 @@ pub(super) fn start(
             }
             (Telling::Sums, Apart::Processes) => {
                 let Some(gather) = by_follower() else { return by_kernel() };
-                mechanism::tell_if_blind(&settings.arguments.command[0], "--io-mechanism");
+                let RunArguments { command, quiet, .. } = &settings.arguments;
+                mechanism::tell_if_blind(&command[0], "--io-mechanism", *quiet);
                 return Ok(gather);
             }
             (Telling::Sums, Apart::Threads) => "--io-by thread: rows are each process's",

@@ -155,6 +155,7 @@ impl Running {
             announcer: self.announcer,
             writer: self.recorder.writer,
             summary: self.summary,
+            live: self.live,
             quiet: false,
         })
     }

@@ -3,10 +3,10 @@
 
 use std::process::Command;
 
+use super::{crossed, ended_by};
 use crate::support::measured::Measured;
 use crate::support::processes;
 use crate::support::run::Weigh;
-use super::{crossed, ended_by};
 
 /// What cat(1) moves by one call.
 const CALL: f64 = 131_072.0;

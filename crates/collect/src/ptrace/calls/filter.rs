@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_not_wanted_does_not_stop() {
-        let files = Wanted { network: false, ..all };
+        let files = Wanted { calls: true, network: false, files: true, cpu_waits: false };
         let program = filter(Stopping { wanted: Some(files), files: false }).program();
         let of =
             |number: libc::c_long| verdict(&program, ABIS[0].audit_arch, number as u32, [0; 6]);
