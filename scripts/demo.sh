@@ -10,7 +10,7 @@ recording=${2:-${XDG_STATE_HOME:-$HOME/.local/state}/weigh/demo-$(date +%Y%m%dT%
 
 if ((EUID)); then
 	echo "As an ordinary user weigh measures with less than it could; \`weigh doctor\` says what."
-	echo "This once gives it the rights it needs: sudo setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $weigh"
+	echo "This once gives it the rights it needs: sudo setcap cap_bpf,cap_perfmon+ep $weigh"
 	echo
 fi
 

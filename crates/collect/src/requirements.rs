@@ -33,7 +33,7 @@ pub enum Missing {
     /// A capability is missing.
     #[error(
         "not enough rights: {missing} missing. Run weigh as root, or give the binary the capabilities \
-         once: setcap cap_bpf,cap_perfmon,cap_sys_resource+ep $(command -v weigh); for {} \
+         once: setcap cap_bpf,cap_perfmon+ep $(command -v weigh); for {} \
          and programs with libweigh it is enough that root starts `weigh agent`",
         served()
     )]
