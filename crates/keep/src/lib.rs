@@ -26,6 +26,7 @@ mod io_calls;
 mod io_lists;
 mod io_series;
 pub mod journal;
+mod journal_file;
 mod later;
 mod page_header;
 mod parquet_file;

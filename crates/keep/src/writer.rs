@@ -5,10 +5,9 @@
 //! after it is counted as lost, and both are told at the end.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, ErrorKind, Write};
+use std::io::{self, BufReader, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
@@ -20,6 +19,7 @@ use crate::error::KeepError;
 use crate::files::file_columns;
 use crate::finite::{finite_entry, finite_summary};
 use crate::journal::{Entry, JournalReader};
+use crate::journal_file::JournalFile;
 use crate::table::Row;
 use crate::table_writer::TableWriter;
 
@@ -45,7 +45,7 @@ const RECORDING: &str = "recording";
 #[derive(Debug)]
 pub struct RecordingWriter {
     dir: PathBuf,
-    journal: File,
+    journal: JournalFile,
     /// Whole lines that the kernel does not have yet.
     buffer: Vec<u8>,
     error: Option<io::Error>,
@@ -100,12 +100,9 @@ impl RecordingWriter {
     }
 
     fn on(dir: &Path, journal: File) -> RecordingWriter {
-        // Tells a reader that the journal still grows. Where the file system has no locks, the
-        // reader takes the recording for one that was cut short: nothing is lost by that.
-        let _ = rustix::fs::flock(&journal, FlockOperation::NonBlockingLockExclusive);
         RecordingWriter {
             dir: dir.to_path_buf(),
-            journal,
+            journal: JournalFile::new(journal),
             buffer: Vec::new(),
             error: None,
             lost: 0,
@@ -126,14 +123,8 @@ impl RecordingWriter {
             self.lost += 1;
             return;
         }
-        let before = self.buffer.len();
-        match serde_json::to_writer(&mut self.buffer, entry.as_ref()) {
-            Ok(()) => self.buffer.push(b'\n'),
-            // An entry of an unknown kind; what was written of it would spoil the next line.
-            Err(_) => {
-                self.buffer.truncate(before);
-                self.lost += 1;
-            }
+        if !add_line(&mut self.buffer, entry.as_ref()) {
+            self.lost += 1;
         }
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush();
@@ -142,21 +133,27 @@ impl RecordingWriter {
 
     /// Hands to the kernel what was taken in, so that it outlives weigh.
     pub fn flush(&mut self) {
-        let mut rest = self.buffer.as_slice();
-        while !rest.is_empty() {
-            match self.journal.write(rest) {
-                Ok(written) if written > 0 => rest = &rest[written..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                refused => {
-                    let error = refused.err().unwrap_or_else(|| ErrorKind::WriteZero.into());
-                    self.error.get_or_insert(error);
-                    // One newline an entry: JSON has none inside.
-                    self.lost += rest.iter().filter(|byte| **byte == b'\n').count() as u64;
-                    break;
-                }
-            }
+        if let Err((error, lost)) = self.journal.write(&self.buffer) {
+            self.error.get_or_insert(error);
+            self.lost += lost;
         }
         self.buffer.clear();
+    }
+
+    /// The last entry, for which room was kept: how the job ended, and what the recording lacks.
+    fn append_end(&mut self, summary: &Summary) {
+        self.flush();
+        let (mut summary, not_finite) = finite_summary(summary.clone());
+        self.not_finite += not_finite;
+        if self.error.is_some() {
+            summary.collectors.push(self.own_status(self.lost));
+        }
+        let mut line = Vec::new();
+        add_line(&mut line, &Entry::Summary(Box::new(summary)));
+        if let Err(error) = self.journal.write_end(&line) {
+            self.error.get_or_insert(error);
+            self.lost += 1;
+        }
     }
 
     /// The first error since the recording was begun: from then on nothing is kept.
@@ -180,8 +177,25 @@ impl RecordingWriter {
     /// Makes the tables and the summary of the journal, and removes the journal. If that fails,
     /// the journal stays, and in it, if it could still be written, the summary.
     pub fn finish(mut self, summary: &Summary) -> Result<Finished, KeepError> {
-        self.append(&Entry::Summary(Box::new(summary.clone())));
-        self.flush();
+        self.append_end(summary);
+        let finished = self.make_tables(summary);
+        match finished {
+            // Left behind it does no harm: a directory with a summary is complete.
+            Ok(_) => drop(std::fs::remove_file(self.dir.join(files::JOURNAL))),
+            Err(_) => self.leave_journal(),
+        }
+        finished
+    }
+
+    /// The journal alone: tables without a summary are of no use, and a disk may be full.
+    fn leave_journal(&self) {
+        for name in ALL.into_iter().filter(|name| *name != files::JOURNAL) {
+            let _ = std::fs::remove_file(self.dir.join(name));
+        }
+        self.journal.give_back_room();
+    }
+
+    fn make_tables(&mut self, summary: &Summary) -> Result<Finished, KeepError> {
         let path = self.dir.join(files::JOURNAL);
         let mut tables = Tables::create(&self.dir, summary.io.is_some())?;
         let damaged = tables.fill_from(&path)?;
@@ -193,8 +207,6 @@ impl RecordingWriter {
             summary.collectors.push(self.own_status(lost));
         }
         write_summary(&self.dir, &summary)?;
-        // Left behind it does no harm: a directory with a summary is complete.
-        let _ = std::fs::remove_file(&path);
         Ok(Finished {
             summary,
             samples,
@@ -226,6 +238,18 @@ impl Drop for RecordingWriter {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// Adds an entry as a line; false if it is of an unknown kind.
+fn add_line(buffer: &mut Vec<u8>, entry: &Entry) -> bool {
+    let before = buffer.len();
+    if serde_json::to_writer(&mut *buffer, entry).is_err() {
+        // What was written of it would spoil the next line.
+        buffer.truncate(before);
+        return false;
+    }
+    buffer.push(b'\n');
+    true
 }
 
 /// The tables of a recording, being written side by side.
@@ -353,7 +377,9 @@ mod tests {
         let mut writer = RecordingWriter::create(dir.path()).unwrap();
         (0..10_000).for_each(|i| writer.append(&sample(i)));
         assert!(writer.buffer.len() < BUFFER_BYTES);
-        assert!(writer.journal.metadata().unwrap().len() > 10 * BUFFER_BYTES as u64);
+        assert!(
+            dir.path().join(files::JOURNAL).metadata().unwrap().len() > 10 * BUFFER_BYTES as u64
+        );
     }
 
     #[test]

@@ -201,6 +201,12 @@ fn a_full_disk_costs_entries_but_no_panic() {
     let kept = recording.processes(None).unwrap();
     assert_eq!(kept.total + lost, 500);
     assert_eq!(kept.rows[0], process(0));
+    // Room was kept for the end: how the job ended, and what is missing.
+    let summary = recording.summary();
+    assert_eq!(summary.exit, ended().exit);
+    let status = summary.collectors.last().unwrap();
+    assert_eq!((status.name.as_str(), status.lost), ("recording", lost));
+    assert!(!recording.incomplete_because().unwrap().contains("cut off"));
 }
 
 #[test]
@@ -218,16 +224,16 @@ fn a_disk_that_was_full_for_a_while_still_gets_its_recording() {
     writer.flush();
     let full = std::fs::write(&ballast, vec![1; 1 << 20]);
     assert!(full.is_err(), "the disk is full");
-    for pid in 2..12 {
+    // More than was set aside ahead.
+    for pid in 2..600 {
         writer.append(&Entry::Process(process(pid)));
         writer.flush();
     }
     std::fs::remove_file(&ballast).unwrap();
-    writer.append(&Entry::Process(process(12)));
+    writer.append(&Entry::Process(process(600)));
 
     let finished = writer.finish(&ended()).unwrap();
-    // The final summary is lost to the journal too, but it has its own file.
-    assert_eq!(finished.processes + finished.lost, 12 + 1);
+    assert_eq!(finished.processes + finished.lost, 600);
     assert!(finished.lost >= 2 && finished.error.is_some());
     let recording = Recording::open(&dir).unwrap();
     assert!(recording.is_complete());

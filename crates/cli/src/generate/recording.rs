@@ -45,7 +45,10 @@ pub fn markdown() -> String {
          While the job runs everything goes to `{journal}`, one JSON object a line. When the job \
          has ended the tables and the summary are made of it and it is removed; files are put in \
          place whole. If weigh is killed, the journal stays: `weigh show` and `weigh report` read \
-         it and say that the recording is incomplete.\n\n\
+         it and say that the recording is incomplete. When the disk fills while the job runs, rows \
+         are lost, and counted; the journal's last line, which says how the job ended and how much \
+         is missing, has room kept for it from the start, where the file system can do that \
+         (fallocate).\n\n\
          Columns of `{files}` from `object` on are there with `--io` alone (see [io.md](io.md)). A file \
          that was used again after weigh had to make room for others has several rows: they add \
          up.\n\n",

@@ -119,8 +119,7 @@ fn what_is_left(directory: &Path) -> String {
     let place = directory.display();
     match Recording::open(directory) {
         Ok(_) => format!(
-            "the recording in {place} has no tables and no summary, but its journal, as if weigh had been killed: \
-             `weigh show` reads that"
+            "the recording in {place} has no tables and no summary, but its journal: `weigh show` reads that"
         ),
         Err(_) => "the recording is lost".to_string(),
     }

@@ -235,16 +235,28 @@ fn a_disk_that_fills_while_the_job_runs() {
     let scratch = Scratch::new();
     let disk = SmallDisk::new(&scratch, 65_536);
     let place = disk.path("recording");
-    let script = "for ((i = 0; i < 300; i++)); do /bin/true; done; echo done > job-is-done; exit 3";
-    let output = weigh(&scratch, &["run", "-q", "-o", &place, "--", "bash", "-c", script]);
+    let script = format!(
+        "for ((i = 0; i < 300; i++)); do /bin/true; done; cat /dev/zero > {}; echo done > job-is-done; exit 3",
+        disk.path("filler")
+    );
+    let output = weigh(&scratch, &["run", "-q", "-o", &place, "--", "bash", "-c", &script]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
     assert_eq!(output.status.code(), Some(3), "{said}");
     // Without a recording the table is printed in spite of -q.
-    says(&said, &["processes_total", "301", "No space left", &place, "no tables and no summary"]);
+    says(&said, &["processes_total", "302", "No space left", &place, "no tables and no summary"]);
     assert!(!said.contains("is lost"), "{said}");
     let recording = Recording::open(Path::new(&place)).expect("what there was room for");
     assert!(!recording.is_complete());
+    // There was room for the end.
+    let summary = recording.summary();
+    assert_eq!(summary.exit.as_ref().and_then(|exit| exit.code), Some(3));
+    assert_eq!(summary.metrics["processes_total"].number(), Some(302.0));
+    let missing = summary.collectors.iter().find(|c| c.name == "recording").expect("its own");
+    assert!(missing.lost > 0, "{missing:?}");
+    let shown = weigh(&scratch, &["show", &place]);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    says(&shown, &["exited 3", "not all of it could be written"]);
 }
 
 /// The same with a row for each call, which needs more room; and of `weigh io`, whose files are whole or not there.
