@@ -10,6 +10,7 @@ use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
 use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_WRITTEN, Telling, name};
 use weigh_collect::notice;
+use weigh_collect::preload::PreloadError;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -61,6 +62,12 @@ pub fn open(
         RunIoMechanism::Auto | RunIoMechanism::Preload | RunIoMechanism::Ptrace => None,
         RunIoMechanism::PreloadPtrace => {
             let both = follower.count_beside_library(&settings.arguments.command[0]);
+            if let Some(error) = both.as_ref().err().and_then(|e| PreloadError::of_file_size(e)) {
+                notice!(
+                    "--io-mechanism preload+ptrace does not work here: {error}; by ptrace alone instead"
+                );
+                return Ok(None);
+            }
             let both = both.context("--io-mechanism preload+ptrace does not work here")?;
             Some(both.context("--io-mechanism preload+ptrace: only beside --mechanism ptrace")?)
         }
