@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use support::measured::truths;
 use support::run::{Scratch, Weigh, weigh, weigh_as};
-use support::told::{number, row, text};
+use support::told::{moved, number, row, text};
 use support::{is_root, workload};
 
 const NOBODY: u32 = 65534;
@@ -227,6 +227,35 @@ os.link(f'/proc/self/fd/{file}', 'named', dst_dir_fd=os.open('.', os.O_RDONLY))\
         assert_eq!(of("moved"), (false, later("later")), "{mechanism}");
         assert!(!of("#").0, "{mechanism}");
     }
+}
+
+/// Pages of a file of holes are read from nowhere, and nothing tells which they are: their number is no exact one.
+#[test]
+fn holes_are_not_told_as_exact_reads() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let program = "import mmap, os, sys
+file = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+os.ftruncate(file, 64 * 4096)
+os.pwrite(file, b'x' * 4096 * int(sys.argv[2]), 0)
+os.fsync(file)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+memory = mmap.mmap(file, 64 * 4096)
+for page in range(8, 18):
+    memory[page * 4096] = 1";
+    let read = |name: &str, written: &str| {
+        let path = text(&scratch.path(&format!("work/{name}")));
+        let command = ["python3", "-c", program, &path, written];
+        let report = report(&scratch, ("bpf", None), &[], &command);
+        let bytes = moved(row(&report, &path), "mapped")[0];
+        (bytes, report["qualities"]["mapped_read_bytes"]["quality"].clone())
+    };
+    for written in ["0", "1"] {
+        let (bytes, quality) = read(written, written);
+        assert!(bytes == 0 || quality == "estimated", "{written}: {bytes} bytes, {quality}");
+    }
+    let (bytes, quality) = read("whole", "64");
+    assert!(quality.is_null(), "{bytes} bytes of a file without holes are {quality}");
 }
 
 /// One name for two files in turn: each has its own size, and its own readers.

@@ -130,6 +130,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         apart_calls: tally.apart_calls,
         shared_maps: tally.shared_maps,
         memory_maps: tally.memory_maps,
+        sparse_fills: tally.sparse_fills,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_WRITTEN, Telling, name};
+use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
 use weigh_collect::spawn::Waiting;
@@ -311,7 +311,8 @@ fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
     }
     let written = found.qualities.get(MAPPED_WRITTEN).map(|trust| trust.reason.clone());
     let written = written.unwrap_or_else(|| WRITTEN_TO_THE_PAGE.to_string());
-    let reasons = [missing.clone(), [vec![written], missing].concat()];
+    let read = found.qualities.get(MAPPED_READ).map(|trust| trust.reason.clone());
+    let reasons = [Vec::from_iter(read), vec![written]].map(|own| [own, missing.clone()].concat());
     let moved = [mapped.read_bytes, mapped.written_bytes];
     for ((name, bytes), reasons) in METRICS.iter().zip(moved).zip(reasons) {
         let value = Value {
