@@ -5,12 +5,13 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use support::measured::truths;
-use support::run::{Scratch, Weigh, weigh, weigh_as};
+use support::run::{Scratch, Weigh, set_surroundings, weigh, weigh_as};
 use support::told::{moved, number, row, text};
-use support::{is_root, workload};
+use support::{is_root, weigh_binary, workload};
 
 const NOBODY: u32 = 65534;
 
@@ -193,10 +194,8 @@ fn finds_by_inode(folder: &Path) -> bool {
     [0xef53, 0x5846_5342, 0x9123_683e].contains(&kind)
 }
 
-/// What was deleted, replaced and renamed after it was closed, and what was made without a name and got one.
-#[test]
-fn the_end_says_whether_a_file_has_a_name_and_which() {
-    const SCRIPT: &str = "
+/// What becomes of names after the files were closed; one is made without a name, and gets one.
+const NAMES: &str = "
 echo hi >gone; rm gone
 echo old >replaced; echo new >new; mv new replaced
 echo moved >moved; mv moved later; cat later >/dev/null
@@ -204,22 +203,27 @@ python3 -c \"import os
 file = os.open('.', os.O_TMPFILE | os.O_WRONLY)
 os.write(file, b'nameless')
 os.link(f'/proc/self/fd/{file}', 'named', dst_dir_fd=os.open('.', os.O_RDONLY))\"";
-    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
-    {
+
+/// Whether the file that was written by a name is deleted, and its later name.
+fn end_of(report: &Value, scratch: &Scratch, name: &str) -> (bool, Option<Value>) {
+    let path = text(&scratch.path(&format!("work/{name}")));
+    let row = report["files"].as_array().expect("files").iter().find(|file| {
+        let is_written = number(file, "placed_total") > 0 && file["written_bytes"] != 0;
+        is_written && file["name"].as_str().is_some_and(|name| name.starts_with(&path))
+    });
+    let row = row.unwrap_or_else(|| panic!("{name}: {report}"));
+    (row.get("is_deleted").is_some(), row.get("later_name").cloned())
+}
+
+/// What was deleted, replaced and renamed after it was closed, and what was made without a name and got one.
+#[test]
+fn the_end_says_whether_a_file_has_a_name_and_which() {
+    for (mechanism, user) in mechanisms() {
         let scratch = Scratch::new();
-        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", SCRIPT]);
-        let files: Vec<&Value> = (report["files"].as_array().expect("files").iter())
-            .filter(|file| number(file, "placed_total") > 0 && file["written_bytes"] != 0)
-            .collect();
-        let of = |end: &str| {
-            let path = text(&scratch.path(&format!("work/{end}")));
-            let is_it =
-                |row: &&&Value| row["name"].as_str().is_some_and(|name| name.starts_with(&path));
-            let row = files.iter().find(is_it).unwrap_or_else(|| panic!("{end}: {report}"));
-            (row.get("is_deleted").is_some(), row.get("later_name").cloned())
-        };
+        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", NAMES]);
+        let of = |name: &str| end_of(&report, &scratch, name);
         let later = |name: &str| Some(Value::from(text(&scratch.path(&format!("work/{name}")))));
-        if mechanism == "ptrace" || finds_by_inode(&scratch.path("work")) {
+        if mechanism != "bpf" || finds_by_inode(&scratch.path("work")) {
             assert_eq!(of("gone"), (true, None), "{mechanism}");
             assert_eq!(of("replaced"), (true, None), "{mechanism}");
         }
@@ -227,6 +231,29 @@ os.link(f'/proc/self/fd/{file}', 'named', dst_dir_fd=os.open('.', os.O_RDONLY))\
         assert_eq!(of("moved"), (false, later("later")), "{mechanism}");
         assert!(!of("#").0, "{mechanism}");
     }
+}
+
+/// A file system that cannot be asked for an inode is looked through, if it is small.
+#[test]
+fn in_memory_the_end_says_whether_a_file_has_a_name_as_well() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (work, json) = (text(&scratch.path("work")), text(&scratch.path("io.json")));
+    let script = format!("{NAMES}\nmkdir below; echo far >far; mv far below/away");
+    let mut unshared = Command::new("unshare");
+    let mount = "mount -t tmpfs none \"$0\" && cd \"$0\" && exec \"$@\"";
+    unshared.args(["-m", "sh", "-c", mount, &work]).arg(weigh_binary());
+    unshared.args(["io", "-q", "--mechanism", "bpf", "--json", &json, "--", "sh", "-c", &script]);
+    set_surroundings(&mut unshared, &scratch);
+    let output = unshared.output().expect("unshare");
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+    let of = |name: &str| end_of(&report, &scratch, name);
+    let later = |name: &str| Some(Value::from(text(&scratch.path(&format!("work/{name}")))));
+    assert_eq!([of("gone"), of("replaced")], [(true, None), (true, None)], "{report}");
+    assert!(!of("new").0 && !of("#").0, "{report}");
+    assert_eq!(of("moved"), (false, later("later")));
+    assert_eq!(of("far"), (false, later("below/away")));
 }
 
 /// Pages of a file of holes are read from nowhere, and nothing tells which they are: their number is no exact one.

@@ -9,6 +9,7 @@ mod beside_traced;
 mod calls;
 mod file_system;
 mod follow;
+mod inode_search;
 pub mod last_look;
 mod layout;
 mod library;
