@@ -10,8 +10,9 @@ use std::process::Command;
 use serde_json::Value;
 use support::measured::truths;
 use support::run::{Scratch, Weigh, set_surroundings, weigh, weigh_as};
-use support::told::{moved, number, row, text};
+use support::told::{moved, number, row, rows, text};
 use support::{is_root, weigh_binary, workload};
+use weigh_schema::base64;
 
 const NOBODY: u32 = 65534;
 
@@ -283,6 +284,44 @@ for page in range(8, 18):
     }
     let (bytes, quality) = read("whole", "64");
     assert!(quality.is_null(), "{bytes} bytes of a file without holes are {quality}");
+}
+
+/// A name that is no UTF-8 is shown as before, and its bytes stand beside it: by every mechanism, in reports and recordings.
+#[test]
+fn names_that_are_no_text_keep_their_bytes() {
+    const SCRIPT: &str = r#"printf x >"$(printf 'a\377')"; printf xy >"$(printf 'a\376')"; cat "$(printf 'a\377')" >/dev/null"#;
+    let encoded = |scratch: &Scratch, byte| {
+        let path = [text(&scratch.path("work/a")).as_bytes(), &[byte]].concat();
+        base64::encode(&path)
+    };
+    for (mechanism, user) in mechanisms() {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", SCRIPT]);
+        let name = text(&scratch.path("work/a\u{fffd}"));
+        let rows = rows(&report, &name).into_iter().filter(|row| row["written_bytes"] != 0);
+        let found: BTreeMap<&str, u64> = rows
+            .map(|row| (row["name_base64"].as_str().expect("bytes"), moved(row, "plain")[2]))
+            .collect();
+        let [first, second] = [0xff, 0xfe].map(|byte| encoded(&scratch, byte));
+        assert_eq!(found, BTreeMap::from([(&*first, 1), (&*second, 2)]), "{mechanism}: {report}");
+        let plain = report["files"].as_array().expect("files").iter();
+        let plain = plain.filter(|row| row["name"] == "/dev/null");
+        assert!(plain.clone().count() > 0 && plain.clone().all(|r| r.get("name_base64").is_none()));
+    }
+    for options in ["--mechanism ptrace --io", "--mechanism preload --level 3"] {
+        let measured = Weigh::bash(SCRIPT).options(options).end();
+        let paths: BTreeSet<String> =
+            measured.files().into_iter().filter_map(|row| row.path_base64).collect();
+        let expected = [0xff, 0xfe].map(|byte| encoded(&measured.scratch, byte));
+        assert_eq!(paths, BTreeSet::from(expected), "{options}");
+        let commands: Vec<(String, String)> = (measured.processes().into_iter())
+            .filter_map(|row| Some((row.command, row.command_base64?)))
+            .collect();
+        let expected = base64::encode(b"cat\0a\xff\0");
+        assert_eq!(commands.len(), 1, "{options}: {commands:?}");
+        assert_eq!(commands[0].1, expected, "{options}");
+        assert!(commands[0].0.contains('\u{fffd}'), "{options}: {commands:?}");
+    }
 }
 
 /// One name for two files in turn: each has its own size, and its own readers.

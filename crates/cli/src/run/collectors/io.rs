@@ -295,6 +295,7 @@ fn file_row(used: FileUse) -> FileRow {
     FileRow {
         pid: used.pid,
         path: used.name.clone(),
+        path_base64: used.name_base64.clone(),
         opened_total: used.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64),
         quality: Quality::Exact,
         used: Some(Box::new(used)),
