@@ -81,6 +81,9 @@ void io_set_flags(int fd, int flags);
 /* Somebody else will have the same open files, and move their positions. */
 extern uint32_t io_epoch;
 void io_become_child(void);
+struct statx;
+/* A file has lost its last name. */
+void io_lost_name(const struct statx *about);
 /* The program has no more use of the processor's counter. */
 void io_stop(void);
 void io_say_last(void);

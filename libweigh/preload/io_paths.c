@@ -37,6 +37,44 @@
 		return result;                                                                    \
 	}
 
+/* Takes a name from a file, or gives it to another. */
+#define TAKES_NAME(call, at, name, parameters, ...)                                               \
+	REAL(int, call, UNPACK parameters)                                                        \
+	EXPORT int call(UNPACK parameters)                                                        \
+	{                                                                                         \
+		IO_BEGIN(ABOUT_FILES);                                                            \
+		struct statx io_before;                                                           \
+		const bool io_was_last = is_last_name(at, name, &io_before);                      \
+		int result = real_##call()(__VA_ARGS__);                                          \
+                                                                                                  \
+		if (io_was_last && !result && !leads_to(at, name, &io_before))                    \
+			io_lost_name(&io_before);                                                 \
+		io_by_path(false, io_began);                                                      \
+		return result;                                                                    \
+	}
+
+static bool look_up(int folder, const char *path, struct statx *about)
+{
+	return !RAW(statx, folder, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+		    STATX_BASIC_STATS | STATX_BTIME, about);
+}
+
+/* Whether a regular file has no other name. */
+static bool is_last_name(int folder, const char *path, struct statx *about)
+{
+	return io_is_on && look_up(folder, path, about) && S_ISREG(about->stx_mode) &&
+	       about->stx_nlink == 1;
+}
+
+/* After the call: a file may be renamed to what it is called already. */
+static bool leads_to(int folder, const char *path, const struct statx *before)
+{
+	struct statx now;
+
+	return look_up(folder, path, &now) && now.stx_ino == before->stx_ino &&
+	       now.stx_dev_major == before->stx_dev_major && now.stx_dev_minor == before->stx_dev_minor;
+}
+
 /* The kernel may be given none; the header says that the C library is not. */
 static bool is_empty(const char *volatile path)
 {
@@ -66,13 +104,15 @@ BY_PATH(int, __lxstat, (int version, const char *path, struct stat *about), vers
 BY_PATH(int, __lxstat64, (int version, const char *path, struct stat64 *about), version, path, about)
 BY_PATH(int, access, (const char *path, int mode), path, mode)
 BY_PATH(int, faccessat, (int folder, const char *path, int mode, int flags), folder, path, mode, flags)
-BY_PATH(int, unlink, (const char *path), path)
-BY_PATH(int, unlinkat, (int folder, const char *path, int flags), folder, path, flags)
-BY_PATH(int, remove, (const char *path), path)
-BY_PATH(int, rename, (const char *from, const char *to), from, to)
-BY_PATH(int, renameat, (int folder, const char *from, int other, const char *to), folder, from, other, to)
-BY_PATH(int, renameat2, (int folder, const char *from, int other, const char *to, unsigned flags), folder,
-	from, other, to, flags)
+TAKES_NAME(unlink, AT_FDCWD, path, (const char *path), path)
+TAKES_NAME(unlinkat, folder, path, (int folder, const char *path, int flags), folder, path, flags)
+TAKES_NAME(remove, AT_FDCWD, path, (const char *path), path)
+TAKES_NAME(rename, AT_FDCWD, to, (const char *from, const char *to), from, to)
+TAKES_NAME(renameat, other, to, (int folder, const char *from, int other, const char *to), folder, from, other,
+	   to)
+TAKES_NAME(renameat2, other, flags & RENAME_EXCHANGE ? NULL : to,
+	   (int folder, const char *from, int other, const char *to, unsigned flags), folder, from, other, to,
+	   flags)
 BY_PATH(int, mkdir, (const char *path, mode_t mode), path, mode)
 BY_PATH(int, mkdirat, (int folder, const char *path, mode_t mode), folder, path, mode)
 BY_PATH(int, rmdir, (const char *path), path)

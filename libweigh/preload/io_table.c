@@ -293,11 +293,23 @@ static void name_use(struct io_use *use, int fd)
 	bring_back(path, PATH_MAX);
 }
 
+static uint64_t device_of(const struct statx *about)
+{
+	return (uint64_t)about->stx_dev_major << 20 | about->stx_dev_minor;
+}
+
+/* A mark of when it was made, where that is known. */
+static uint32_t born_of(const struct statx *about)
+{
+	if (!(about->stx_mask & STATX_BTIME))
+		return 0;
+	return (uint32_t)(about->stx_btime.tv_sec * 1000000000ull + about->stx_btime.tv_nsec);
+}
+
 static bool is_of(const struct io_use *use, const struct statx *about)
 {
-	return use->inode == about->stx_ino &&
-	       use->device == ((uint64_t)about->stx_dev_major << 20 | about->stx_dev_minor) &&
-	       use->born == (uint32_t)(about->stx_btime.tv_sec * 1000000000ull + about->stx_btime.tv_nsec);
+	return use->inode == about->stx_ino && use->device == device_of(about) &&
+	       use->born == born_of(about);
 }
 
 static struct io_use *begin_use(const struct statx *about, int fd)
@@ -306,15 +318,34 @@ static struct io_use *begin_use(const struct statx *about, int fd)
 
 	if (!use)
 		return NULL;
-	use->device = (uint64_t)about->stx_dev_major << 20 | about->stx_dev_minor;
+	use->device = device_of(about);
 	use->inode = about->stx_ino;
-	use->born = (uint32_t)(about->stx_btime.tv_sec * 1000000000ull + about->stx_btime.tv_nsec);
+	use->born = born_of(about);
 	use->mode = about->stx_mode;
 	use->rdev = (uint64_t)about->stx_rdev_major << 20 | about->stx_rdev_minor;
 	use->links = about->stx_nlink;
 	name_use(use, fd);
 	io_tell_file(fd, use->device, use->born, use->inode, use->pid);
 	return use;
+}
+
+void io_lost_name(const struct statx *about)
+{
+	struct uses_head *head = &uses_file->head;
+	uint64_t number = __atomic_load_n(&head->unlinked, __ATOMIC_ACQUIRE);
+
+	do {
+		if (number - __atomic_load_n(&head->unlinked_read, __ATOMIC_ACQUIRE) >= UNLINKED) {
+			__atomic_fetch_add(&head->unlinked_lost, 1, __ATOMIC_RELAXED);
+			return;
+		}
+	} while (!__atomic_compare_exchange_n(&head->unlinked, &number, number + 1, true, __ATOMIC_ACQ_REL,
+					      __ATOMIC_ACQUIRE));
+	struct io_unlinked *told = &uses_file->unlinked[number % UNLINKED];
+	told->device = device_of(about);
+	told->inode = about->stx_ino;
+	told->born = born_of(about);
+	__atomic_store_n(&told->complete, number + 1, __ATOMIC_RELEASE);
 }
 
 /* The use of the file behind a descriptor, one descriptor more for it. */
@@ -325,12 +356,9 @@ static struct io_use *take_use(int fd)
 
 	if (RAW(statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &about))
 		return NULL;
-	if (!(about.stx_mask & STATX_BTIME))
-		memset(&about.stx_btime, 0, sizeof about.stx_btime);
 	if (!io_lock(&table_lock))
 		return NULL;
-	uint32_t *bucket = bucket_of((uint64_t)about.stx_dev_major << 20 | about.stx_dev_minor,
-				     about.stx_ino);
+	uint32_t *bucket = bucket_of(device_of(&about), about.stx_ino);
 	for (uint64_t at = *bucket; at && at < USES && !use; at = uses_file->uses[at].next_in_bucket)
 		if (is_of(&uses_file->uses[at], &about))
 			use = &uses_file->uses[at];

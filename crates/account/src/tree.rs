@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use weigh_schema::byte_text;
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::recording::ProcessRow;
 use weigh_schema::{Formula, Unit};
@@ -61,7 +62,10 @@ impl Tree {
             pid: process.pid,
             parent: process.parent_pid,
             name: process.name.clone(),
-            command: shell_words(&command),
+            command: shell_words(
+                &command.iter().map(|word| byte_text::shown(word)).collect::<Vec<_>>(),
+            ),
+            command_base64: byte_text::base64_of_words(&command),
             uid: process.uid,
             started_ns: at(process.started_ns),
             // Of two clocks that tell start and end one may count in ticks.

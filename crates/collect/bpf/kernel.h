@@ -315,6 +315,7 @@ struct inode {
 	struct super_block *i_sb;
 	struct address_space *i_mapping;
 	long long i_size;
+	unsigned long long i_blocks;
 };
 
 struct address_space {

@@ -22,9 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use weigh_schema::Mechanism;
+use weigh_schema::byte_text;
 use weigh_schema::event::{CollectorState, CollectorStatus, FileUse};
 
 use crate::procfs;
@@ -206,7 +208,7 @@ pub fn file_uses(opens: BTreeMap<Open, u64>) -> Vec<FileUse> {
     opens
         .into_iter()
         .filter_map(|(open, opened)| {
-            let path = open.path?.to_string_lossy().into_owned();
+            let path = byte_text::keep(open.path?.as_os_str().as_bytes());
             Some(FileUse { pid: open.pid, path, opened })
         })
         .collect()

@@ -10,6 +10,7 @@ mod user_names;
 use std::path::PathBuf;
 
 use weigh_parse::offender::{largest_mappings, parse_kernel_stack};
+use weigh_schema::byte_text;
 use weigh_schema::summary::Offender;
 
 use crate::procfs::{self, ProcError};
@@ -40,6 +41,7 @@ fn look_at(pid: u32, tid: u32, with_mappings: bool) -> Offender {
     };
     let name = read(format!("/proc/{pid}/task/{tid}/comm"));
     let command = procfs::parse_cmdline(&read(format!("/proc/{pid}/cmdline")));
+    let command = command.iter().map(|word| byte_text::shown(word)).collect();
     let smaps = match with_mappings {
         true => read(format!("/proc/{pid}/smaps")),
         false => Vec::new(),

@@ -37,10 +37,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
+use weigh_schema::amount::show_amount;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
-use weigh_schema::{CounterValues, Mechanism};
+use weigh_schema::{CounterValues, Mechanism, Unit};
 
 use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
@@ -79,6 +80,18 @@ pub enum PreloadError {
         /// Each place, and what was wrong with it.
         tried: String,
     },
+    /// What the library shares with its programs is larger than any file may be.
+    #[error(
+        "its programs share a file of {needed} with weigh, and none may be larger than {most} here (ulimit -f)",
+        needed = show_amount(*needed as f64, Unit::Bytes),
+        most = show_amount(*most as f64, Unit::Bytes)
+    )]
+    FileSize {
+        /// Its bytes.
+        needed: u64,
+        /// The hard limit.
+        most: u64,
+    },
     /// weigh's own counts can not be read.
     #[error("cannot read /proc/self/io: {0}")]
     OwnIo(io::Error),
@@ -88,6 +101,20 @@ pub enum PreloadError {
     /// Programs get the library when they begin.
     #[error("a process that runs already can not be followed by a library: that takes bpf")]
     RunsAlready,
+}
+
+impl PreloadError {
+    /// Why the library has no place, if that is a limit on the size of files.
+    pub fn of_file_size<'a>(
+        error: &'a (dyn std::error::Error + 'static),
+    ) -> Option<&'a PreloadError> {
+        let own = error.downcast_ref::<PreloadError>();
+        let followed = error.downcast_ref::<FollowError>().and_then(|error| match error {
+            FollowError::Preload(error) => Some(error),
+            _ => None,
+        });
+        own.or(followed).filter(|error| matches!(error, PreloadError::FileSize { .. }))
+    }
 }
 
 /// How much the library does.

@@ -13,13 +13,14 @@ use crate::journal::Entry;
 use crate::table::Row;
 
 /// Columns of [`FileUse`] that a row of a recording has already, by these names or others.
-const KNOWN: [&str; 3] = ["path", "pid", "opens_total"];
+const KNOWN: [&str; 4] = ["path", "path_base64", "pid", "opens_total"];
 
 /// The columns with, or without, what was done with files beyond opening them.
 pub(crate) fn file_columns(has_uses: bool) -> Vec<Column<FileRow>> {
     let mut columns: Vec<Column<FileRow>> = vec![
         column!(pid, "the process"),
         column!(path, "the file, as the process saw it"),
+        column!(path_base64, "its bytes in Base64, where they are no UTF-8"),
         column!(opened_total, "how often the process opened it"),
         column!(quality, "whether every open is counted"),
     ];
@@ -35,9 +36,10 @@ fn used(row: &FileRow) -> Option<&FileUse> {
 }
 
 fn used_mut(row: &mut FileRow) -> &mut FileUse {
-    let (pid, name, opens) = (row.pid, &row.path, row.opened_total);
+    let (pid, name, opens) = (row.pid, row.path.clone(), row.opened_total);
+    let name_base64 = row.path_base64.clone();
     row.used.get_or_insert_with(|| {
-        let mut used = FileUse { pid, name: name.clone(), ..FileUse::blank() };
+        let mut used = FileUse { pid, name, name_base64, ..FileUse::blank() };
         if opens > 0 {
             used.totals.numbers.insert("opens_total".to_string(), Number::Whole(opens));
         }
@@ -58,6 +60,7 @@ impl Row for FileRow {
         FileRow {
             pid: 0,
             path: String::new(),
+            path_base64: None,
             opened_total: 0,
             quality: Quality::Unavailable,
             used: None,
@@ -104,7 +107,7 @@ impl Latest {
 
 fn key(row: &FileRow) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (row.pid, &row.path).hash(&mut hasher);
+    (row.pid, &row.path, &row.path_base64).hash(&mut hasher);
     let file = |used: &FileUse| (used.device, used.inode, used.generation, used.tid);
     row.used.as_deref().map(file).hash(&mut hasher);
     hasher.finish()

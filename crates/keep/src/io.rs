@@ -220,6 +220,7 @@ impl Row for FileUse {
         );
         let mut columns: Vec<Column<Self>> = vec![
             column!("path" = name, "the path by which it was first seen, or addresses"),
+            column!("path_base64" = name_base64, "its bytes in Base64, where they are no UTF-8"),
             object.always(),
             column!(pid, "the process, in the initial PID namespace"),
             column!(tid, "the thread, where threads are told apart"),
@@ -233,6 +234,10 @@ impl Row for FileUse {
             column!(
                 "later_path" = later_name,
                 "the last path by which it was known, if that is another: it was renamed, or has another link"
+            ),
+            column!(
+                "later_path_base64" = later_name_base64,
+                "its bytes in Base64, where they are no UTF-8"
             ),
             deleted.always(),
             by_calls("read_bytes", "bytes read by calls: of all kinds but mapped", Unit::Bytes, 0),
@@ -256,7 +261,9 @@ impl Row for FileUse {
     fn blank() -> Self {
         FileUse {
             name: String::new(),
+            name_base64: None,
             later_name: None,
+            later_name_base64: None,
             object: Object::Unknown,
             pid: 0,
             tid: None,

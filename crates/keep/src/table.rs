@@ -94,6 +94,10 @@ impl Row for ProcessRow {
             column!(parent, "PID of the process that started it"),
             column!(name, "the kernel's name for it"),
             column!(command, "arguments of its last exec, joined for a shell"),
+            column!(
+                command_base64,
+                "their bytes in Base64, each argument ended by a NUL byte, where they are no UTF-8"
+            ),
             column!(uid, "the user it belonged to"),
             column!("started" = started_ns, "when it was started"),
             column!("ended" = ended_ns, "when it ended; absent if it was still alive"),

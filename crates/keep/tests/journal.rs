@@ -24,6 +24,7 @@ fn entries() -> Vec<Entry> {
         Entry::File(FileRow {
             pid: 5,
             path: "/ü\n".into(),
+            path_base64: None,
             opened_total: 2,
             quality: Quality::Exact,
             used: None,
@@ -243,7 +244,8 @@ fn of_a_file_that_is_in_use_the_last_word_counts_once() {
         used.totals.by_calls.read_bytes = opened_total * 100;
         used.totals.read_sizes.insert(64, opened_total);
         let quality = Quality::Exact;
-        FileRow { pid: 5, path: path.into(), opened_total, quality, used: Some(used) }
+        let path = path.into();
+        FileRow { pid: 5, path, path_base64: None, opened_total, quality, used: Some(used) }
     };
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     let entries = [

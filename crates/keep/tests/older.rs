@@ -66,7 +66,9 @@ fn what_was_written_is_not_seen_where_a_file_does_not_say_it() {
     let (whole, path) = (folder.path().join("files.parquet"), folder.path().join("older.parquet"));
     let mut row = FileUse {
         name: "/a".into(),
+        name_base64: None,
         later_name: None,
+        later_name_base64: None,
         object: Object::Regular,
         pid: 7,
         tid: None,

@@ -20,6 +20,7 @@ fn odd_processes() -> Vec<ProcessRow> {
         parent: u32::MAX,
         name: "\"quoted\"\n\tname\u{0}".into(),
         command: "printf '%s\\n' \"ü 語 🦀\" \u{7f}\u{2028}".into(),
+        command_base64: Some("/wA=".into()),
         uid: u32::MAX,
         started_ns: i64::MIN,
         ended_ns: Some(i64::MAX),
@@ -44,6 +45,7 @@ fn odd_files() -> Vec<FileRow> {
     let row = |path: &str, opened_total, quality| FileRow {
         pid: 1,
         path: path.into(),
+        path_base64: Some("//8=".into()).filter(|_| opened_total > 1),
         opened_total,
         quality,
         used: None,

@@ -3,6 +3,7 @@
 //! Reads what `schema::record` declares: records of the ring buffer, and processes as a map has them. Those that are
 //! shorter than their type are refused.
 
+use weigh_schema::byte_text;
 use weigh_schema::event::{Crossing, Event, FileKey, ProcessEnd};
 use weigh_schema::record::{self, EventKind, Field as _, Limited};
 
@@ -40,7 +41,7 @@ pub fn event(bytes: &[u8], started: u64) -> Option<Event> {
             let path = rest.get(..file.length as usize)?;
             Some(Event::File {
                 pid: file.pid,
-                path: text(path),
+                path: byte_text::keep(path.split(|b| *b == 0).next().unwrap_or_default()),
                 key: FileKey { process: file.process, inode: file.inode, device: file.device },
             })
         }
@@ -101,7 +102,7 @@ fn split_arguments(bytes: &[u8]) -> Vec<String> {
     if bytes.is_empty() {
         return Vec::new();
     }
-    bytes.split(|b| *b == 0).map(|a| String::from_utf8_lossy(a).into_owned()).collect()
+    bytes.split(|b| *b == 0).map(byte_text::keep).collect()
 }
 
 /// Up to its NUL.
@@ -123,7 +124,7 @@ mod tests {
     fn arguments_keep_their_oddities() {
         assert_eq!(split_arguments(b"sh\0-c\0echo  hi\0\0"), ["sh", "-c", "echo  hi", ""]);
         assert_eq!(split_arguments(b"\0"), Vec::<String>::new());
-        assert_eq!(split_arguments(b"a\xff"), ["a\u{fffd}"]);
+        assert_eq!(split_arguments(b"a\xff"), [byte_text::keep(b"a\xff")]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod maps;
 use std::path::PathBuf;
 
 use weigh_schema::Counter;
+use weigh_schema::byte_text;
 
 pub use maps::{MapEntry, parse_map_line, parse_maps, parse_smaps, parse_smaps_rollup};
 
@@ -266,13 +267,13 @@ pub fn parse_io(text: &[u8]) -> Option<Io> {
 }
 
 /// Parses `/proc/PID/cmdline`. Empty for kernel threads and zombies. A program that has
-/// overwritten its arguments with a title yields that title as one argument.
+/// overwritten its arguments with a title yields that title as one argument. They keep all bytes.
 pub fn parse_cmdline(text: &[u8]) -> Vec<String> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
     if text.is_empty() {
         return Vec::new();
     }
-    text.split(|b| *b == 0).map(|a| String::from_utf8_lossy(a).into_owned()).collect()
+    text.split(|b| *b == 0).map(byte_text::keep).collect()
 }
 
 /// The total of `/proc/meminfo`, in bytes.

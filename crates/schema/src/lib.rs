@@ -24,6 +24,7 @@
 pub mod amount;
 pub mod announcement;
 pub mod base64;
+pub mod byte_text;
 pub mod call;
 pub mod call_row;
 pub mod configuration;

@@ -54,6 +54,9 @@ pub struct ProcessRow {
     pub name: String,
     /// The arguments of its last exec, or of its parent's if it never called exec, joined for a shell.
     pub command: String,
+    /// Their bytes in Base64, each argument ended by a NUL byte, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_base64: Option<String>,
     /// The user it belonged to.
     pub uid: u32,
     /// Start, nanoseconds since the Unix epoch, UTC.
@@ -82,6 +85,9 @@ pub struct FileRow {
     pub pid: u32,
     /// The path.
     pub path: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_base64: Option<String>,
     /// How often it opened the file.
     pub opened_total: u64,
     /// Whether every open is in it.

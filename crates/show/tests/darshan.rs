@@ -45,7 +45,9 @@ fn what_was_not_seen_stands_at_the_head() {
 fn used(totals: Totals) -> FileUse {
     FileUse {
         name: "/a".to_string(),
+        name_base64: None,
         later_name: None,
+        later_name_base64: None,
         object: Object::Regular,
         pid: 7,
         tid: None,

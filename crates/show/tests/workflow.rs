@@ -19,7 +19,9 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
     let numbers = BTreeMap::from([("highest_bytes".to_string(), furthest)]);
     FileUse {
         name: name.to_string(),
+        name_base64: None,
         later_name: None,
+        later_name_base64: None,
         object: Object::Regular,
         pid,
         tid: None,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use weigh_schema::Quality;
+use weigh_schema::byte_text;
 use weigh_schema::io::{
     Direction, Event, FIELDS, Field, FileId, Grounds, Named, Numbers, Object, Places, Process,
     Sources, Transfer, Unseen, Use, Who,
@@ -280,12 +281,12 @@ impl IoBook {
         if told == Object::Unknown { named() } else { told }
     }
 
-    /// What a file is called.
+    /// What a file is called, with all bytes.
     pub fn name(&self, file: FileId) -> Option<&str> {
         self.names.get(&file).map(|(_, name)| &**name)
     }
 
-    /// The last name by which it was known, if that is another.
+    /// The last name by which it was known, if that is another, with all bytes.
     pub fn later_name(&self, file: FileId) -> Option<&str> {
         self.later_names.get(&file).map(|name| &**name)
     }
@@ -301,11 +302,11 @@ impl IoBook {
         regular.map(|(file, (_, name))| (*file, self.later_name(*file).unwrap_or(name)))
     }
 
-    /// The same, in words where it has none.
+    /// What it is called as it is shown; in words where it has no name.
     pub fn name_of(&self, file: FileId) -> String {
         let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
         let unnamed = || format!("(inode {} of device {major}:{minor})", file.inode);
-        self.name(file).map_or_else(unnamed, str::to_string)
+        self.name(file).map_or_else(unnamed, byte_text::shown)
     }
 
     /// Processes' names by their PIDs.

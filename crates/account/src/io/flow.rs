@@ -6,6 +6,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
+use weigh_schema::byte_text;
 use weigh_schema::io::{Field, FileId, Flow, Numbers, Object, Stretch, Transfer};
 
 use super::book::{IoBook, Row};
@@ -79,7 +80,7 @@ fn flow(book: &IoBook, file: FileId, from: (u32, &Row), to: (u32, &Row)) -> Opti
         _ => return None,
     };
     Some(Flow {
-        name: book.name(file).unwrap_or_default().to_string(),
+        name: byte_text::shown(book.name(file).unwrap_or_default()),
         object,
         writer: from.0,
         writer_name: book.process_name(from.0).to_string(),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
+use weigh_schema::byte_text;
 use weigh_schema::io::{
     Direction, Field, FileId, FileUse, Grounds, IoFound, IoReport, Numbers, Object, Process,
     ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
@@ -146,7 +147,9 @@ pub fn file_use(
     let totals = totals(book, &row.numbers, moves_unseen);
     FileUse {
         name: book.name_of(file),
-        later_name: book.later_name(file).map(str::to_string),
+        name_base64: book.name(file).and_then(byte_text::base64),
+        later_name: book.later_name(file).map(byte_text::shown),
+        later_name_base64: book.later_name(file).and_then(byte_text::base64),
         object: book.object_of(file, row.object),
         pid: who.pid,
         tid: told_tid(who),

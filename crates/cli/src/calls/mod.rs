@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use weigh_collect::calls::{Counters, KernelCalls, Wanted};
 use weigh_collect::notice;
+use weigh_collect::preload::PreloadError;
 use weigh_schema::call::CallsReport;
 use weigh_show::io::Extent;
 
@@ -50,7 +51,13 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     rows_file::check(&[("--per-call", arguments.per_call.as_deref())], arguments.json.as_deref())?;
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
     let followed = if arguments.mechanism == CallsMechanism::Preload {
-        marked::follow(arguments, &wanted)?
+        match marked::follow(arguments, &wanted) {
+            Err(error) if arguments.only.is_empty() && is_kept_out(&error) => {
+                notice!("--mechanism preload does not work here: {error}; by bpf instead. {AUTO}");
+                follow::follow(arguments, &wanted, &parts.functions, parts.left_out)?
+            }
+            followed => followed?,
+        }
     } else {
         follow::follow(arguments, &wanted, &parts.functions, parts.left_out)?
     };
@@ -63,6 +70,11 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     };
     let told = tell_all(&followed.report, arguments, json);
     foreground::end_with(followed.rest, told)
+}
+
+/// Whether the library has no place for a limit that is meant for the job.
+fn is_kept_out(error: &anyhow::Error) -> bool {
+    PreloadError::of_file_size(&**error).is_some()
 }
 
 /// Devices' programs are attached while they have something to see.

@@ -129,13 +129,15 @@ impl Gather {
     fn look_for_names(&mut self, mechanism: Mechanism) {
         let generation = match mechanism {
             Mechanism::Bpf => Generation::Kernel,
-            Mechanism::Ptrace | Mechanism::Preload => Generation::Birth,
+            Mechanism::Ptrace | Mechanism::Preload | Mechanism::PreloadPtrace => Generation::Birth,
             // Who serves the files knows it.
             _ => return,
         };
         let looks = LastLooks::new(generation);
-        let files =
-            self.book.regular_files().filter(|(file, _)| may_have_a_name(&self.book, *file));
+        let files = self
+            .book
+            .regular_files()
+            .filter(|(file, _)| may_have_a_name(&self.book, *file, mechanism));
         let found: Vec<_> = files.map(|(file, name)| (file, looks.look(file, name))).collect();
         for (file, found) in found {
             self.book.set_end(file, found.is_deleted, found.name);
@@ -169,9 +171,9 @@ impl Gather {
     }
 }
 
-/// Where nobody has seen it deleted.
-fn may_have_a_name(book: &IoBook, file: FileId) -> bool {
-    book.is_deleted(file) != Some(true)
+/// Where nobody has seen it deleted. A library may take one for another that was made at the same moment.
+fn may_have_a_name(book: &IoBook, file: FileId, mechanism: Mechanism) -> bool {
+    book.is_deleted(file) != Some(true) || mechanism == Mechanism::Preload
 }
 
 fn now_ns() -> i64 {

@@ -14,7 +14,7 @@ use weigh_collect::io::{
 };
 use weigh_collect::job::JobError;
 use weigh_collect::notice;
-use weigh_collect::preload::why_blind_in;
+use weigh_collect::preload::{PreloadError, why_blind_in};
 use weigh_collect::ptrace::Stops;
 
 use crate::arguments::{IoArguments, IoBy, IoMechanism};
@@ -50,7 +50,7 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
-            by_library(arguments).context("--mechanism preload does not work here")
+            by_library(arguments).or_else(|error| by_tracer_instead((arguments, "preload"), error))
         }
         IoMechanism::PreloadBpf if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::PreloadBpf if apart == Apart::Threads => bail!(NO_THREADS),
@@ -63,8 +63,11 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
         IoMechanism::PreloadPtrace if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::PreloadPtrace if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::PreloadPtrace => {
-            let both = BesideTracedIo::open(started(arguments)?);
-            Ok(Box::new(both.context("--mechanism preload+ptrace does not work here")?))
+            let command = started(arguments)?;
+            match BesideTracedIo::open(command) {
+                Ok(both) => Ok(Box::new(both)),
+                Err(error) => by_tracer_instead((arguments, "preload+ptrace"), error.into()),
+            }
         }
         IoMechanism::Ptrace => {
             // A filter stays where it is when weigh goes, as it does before it meets a limit of its CPU time.
@@ -116,6 +119,22 @@ fn without_kernel(
             "seen by a tracer (ptrace), whose price is told, not by the kernel: `weigh doctor` says what is missing"
         );
     }
+    Ok(Box::new(traced))
+}
+
+/// Where the library that was asked for has no place for a limit that is meant for the job.
+fn by_tracer_instead(
+    (arguments, name): (&IoArguments, &str),
+    error: anyhow::Error,
+) -> anyhow::Result<Box<dyn FollowIo>> {
+    if PreloadError::of_file_size(&*error).is_none() {
+        return Err(error.context(format!("--mechanism {name} does not work here")));
+    }
+    let traced = TracedIo::open(Stops::All, Telling::Sums, arguments.by.apart())
+        .with_context(|| format!("--mechanism {name} does not work here: {error}"))?;
+    notice!(
+        "--mechanism {name} does not work here: {error}; by ptrace instead, whose price is told"
+    );
     Ok(Box::new(traced))
 }
 

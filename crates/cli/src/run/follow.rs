@@ -10,14 +10,14 @@ use weigh_collect::io::Telling;
 use weigh_collect::job::{Enforced, JobError, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
-use weigh_collect::preload::{self, PreloadedJob};
+use weigh_collect::preload::{self, PreloadError, PreloadedJob};
 use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::record::Limited;
 
-use super::settings::{Settings, Way};
+use super::settings::{self, Settings, Way};
 use crate::arguments::Collector;
 use crate::io::mechanism::stops;
 
@@ -47,6 +47,9 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
                 }
                 return Ok(follower);
             }
+            Err(error) if way.is_asked_for && PreloadError::of_file_size(&*error).is_some() => {
+                return stand_in(settings, &error);
+            }
             Err(error) if way.is_asked_for => {
                 return Err(error)
                     .with_context(|| format!("--mechanism {name} does not work here"));
@@ -58,6 +61,21 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
         }
     }
     anyhow::bail!("no mechanism works here: {why}")
+}
+
+/// Where the library has no place for a limit that is meant for the job, the job is followed otherwise.
+fn stand_in(settings: &Settings, error: &anyhow::Error) -> anyhow::Result<Box<dyn Follow>> {
+    let others = settings::without_library(&settings.arguments)?;
+    for way in others {
+        if let Ok(follower) = open_way(settings, &way, "it was not asked for") {
+            notice!(
+                "--mechanism preload does not work here: {error}; by {} instead",
+                way.following.name
+            );
+            return Ok(follower);
+        }
+    }
+    anyhow::bail!("--mechanism preload does not work here: {error}; nor does another")
 }
 
 fn open_way(settings: &Settings, way: &Way, why: &str) -> anyhow::Result<Box<dyn Follow>> {

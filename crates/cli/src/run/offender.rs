@@ -11,6 +11,7 @@ use weigh_account::job_value;
 use weigh_collect::follow::Follow;
 use weigh_collect::inspect::{inspect, inspect_briefly};
 use weigh_collect::procfs;
+use weigh_schema::byte_text;
 use weigh_schema::event::{JobReading, ProcessEnd};
 use weigh_schema::summary::Offender;
 use weigh_schema::{Counter, CounterValues, Group, metric};
@@ -106,7 +107,7 @@ impl UsageWatch {
 fn of_ended(process: &ProcessEnd) -> Offender {
     let command = match process.command.is_empty() {
         true => vec![process.name.clone()],
-        false => process.command.clone(),
+        false => process.command.iter().map(|word| byte_text::shown(word)).collect(),
     };
     Offender {
         pid: process.pid,

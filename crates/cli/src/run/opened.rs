@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use weigh_collect::follow::Follow;
+use weigh_schema::byte_text;
 use weigh_schema::event::FileKey;
 use weigh_schema::quality::Quality;
 use weigh_schema::recording::FileRow;
@@ -28,7 +29,8 @@ impl Opened {
             if let Some(opened_total) = follower.take_opens(&key) {
                 recorder.file(FileRow {
                     pid,
-                    path,
+                    path: byte_text::shown(&path),
+                    path_base64: byte_text::base64(&path),
                     opened_total,
                     quality: Quality::Exact,
                     used: None,

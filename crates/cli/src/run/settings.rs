@@ -55,8 +55,8 @@ pub struct Way {
     pub is_asked_for: bool,
 }
 
-/// The ways that were asked for; refuses a level that a mechanism does not have.
-fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
+/// The ways that were asked for, by that mechanism; refuses a level that it does not have.
+fn ways(arguments: &RunArguments, mechanism: &str) -> anyhow::Result<Vec<Way>> {
     if arguments.io_mechanism == RunIoMechanism::Preload {
         bail!(
             "--io-mechanism preload: the library counts by file where it follows the job as well: say --mechanism {}",
@@ -65,7 +65,7 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
     }
     let by_tracer = arguments.io_mechanism.takes_tracer();
     let tracer = Mechanism::Ptrace.to_string();
-    let name = match arguments.mechanism.as_str() {
+    let name = match mechanism {
         AUTO if by_tracer => tracer.as_str(),
         name => name,
     };
@@ -118,6 +118,13 @@ fn ways(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
     Ok(ways)
 }
 
+/// The ways that are left, without rights, where the library has no place.
+pub fn without_library(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
+    let mut left = ways(arguments, AUTO)?;
+    left.retain(|way| !matches!(way.following.mechanism, Mechanism::Bpf | Mechanism::Preload));
+    Ok(left)
+}
+
 impl Settings {
     /// Checks the options.
     pub fn new(arguments: RunArguments) -> anyhow::Result<Settings> {
@@ -140,7 +147,7 @@ impl Settings {
         let on_limit = arguments.on_limit.or(file.on_limit).unwrap_or_default();
         let json = arguments.json.as_deref().map(Destination::open).transpose()?;
         let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
-        let ways = ways(&arguments)?;
+        let ways = ways(&arguments, &arguments.mechanism)?;
         let mount = Wanted::of(&arguments)?;
         let by_job = mount.is_none();
         let by_library = arguments.mechanism == Mechanism::Preload.to_string()

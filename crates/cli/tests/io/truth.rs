@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::measured::truths;
-use crate::support::run::{Scratch, Weigh, weigh, weigh_as};
-use crate::support::told::{number, row, text};
-use crate::support::{is_root, workload};
+use crate::support::run::{Scratch, Weigh, set_surroundings, weigh, weigh_as};
+use crate::support::told::{moved, number, row, rows, text};
+use crate::support::{is_root, weigh_binary, workload};
 use serde_json::Value;
+use weigh_schema::base64;
 
 const NOBODY: u32 = 65534;
 
@@ -191,10 +193,8 @@ fn finds_by_inode(folder: &Path) -> bool {
     [0xef53, 0x5846_5342, 0x9123_683e].contains(&kind)
 }
 
-/// What was deleted, replaced and renamed after it was closed, and what was made without a name and got one.
-#[test]
-fn the_end_says_whether_a_file_has_a_name_and_which() {
-    const SCRIPT: &str = "
+/// What becomes of names after the files were closed; one is made without a name, and gets one.
+const NAMES: &str = "
 echo hi >gone; rm gone
 echo old >replaced; echo new >new; mv new replaced
 echo moved >moved; mv moved later; cat later >/dev/null
@@ -202,28 +202,123 @@ python3 -c \"import os
 file = os.open('.', os.O_TMPFILE | os.O_WRONLY)
 os.write(file, b'nameless')
 os.link(f'/proc/self/fd/{file}', 'named', dst_dir_fd=os.open('.', os.O_RDONLY))\"";
-    for (mechanism, user) in mechanisms().into_iter().filter(|(name, _)| !name.contains("preload"))
-    {
+
+/// Whether the file that was written by a name is deleted, and its later name.
+fn end_of(report: &Value, scratch: &Scratch, name: &str) -> (bool, Option<Value>) {
+    let path = text(&scratch.path(&format!("work/{name}")));
+    let row = report["files"].as_array().expect("files").iter().find(|file| {
+        let is_written = number(file, "placed_total") > 0 && file["written_bytes"] != 0;
+        is_written && file["name"].as_str().is_some_and(|name| name.starts_with(&path))
+    });
+    let row = row.unwrap_or_else(|| panic!("{name}: {report}"));
+    (row.get("is_deleted").is_some(), row.get("later_name").cloned())
+}
+
+/// What was deleted, replaced and renamed after it was closed, and what was made without a name and got one.
+#[test]
+fn the_end_says_whether_a_file_has_a_name_and_which() {
+    for (mechanism, user) in mechanisms() {
         let scratch = Scratch::new();
-        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", SCRIPT]);
-        let files: Vec<&Value> = (report["files"].as_array().expect("files").iter())
-            .filter(|file| number(file, "placed_total") > 0 && file["written_bytes"] != 0)
-            .collect();
-        let of = |end: &str| {
-            let path = text(&scratch.path(&format!("work/{end}")));
-            let is_it =
-                |row: &&&Value| row["name"].as_str().is_some_and(|name| name.starts_with(&path));
-            let row = files.iter().find(is_it).unwrap_or_else(|| panic!("{end}: {report}"));
-            (row.get("is_deleted").is_some(), row.get("later_name").cloned())
-        };
+        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", NAMES]);
+        let of = |name: &str| end_of(&report, &scratch, name);
         let later = |name: &str| Some(Value::from(text(&scratch.path(&format!("work/{name}")))));
-        if mechanism == "ptrace" || finds_by_inode(&scratch.path("work")) {
+        if mechanism != "bpf" || finds_by_inode(&scratch.path("work")) {
             assert_eq!(of("gone"), (true, None), "{mechanism}");
             assert_eq!(of("replaced"), (true, None), "{mechanism}");
         }
         assert!(!of("new").0, "{mechanism}");
         assert_eq!(of("moved"), (false, later("later")), "{mechanism}");
         assert!(!of("#").0, "{mechanism}");
+    }
+}
+
+/// A file system that cannot be asked for an inode is looked through, if it is small.
+#[test]
+fn in_memory_the_end_says_whether_a_file_has_a_name_as_well() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (work, json) = (text(&scratch.path("work")), text(&scratch.path("io.json")));
+    let script = format!("{NAMES}\nmkdir below; echo far >far; mv far below/away");
+    let mut unshared = Command::new("unshare");
+    let mount = "mount -t tmpfs none \"$0\" && cd \"$0\" && exec \"$@\"";
+    unshared.args(["-m", "sh", "-c", mount, &work]).arg(weigh_binary());
+    unshared.args(["io", "-q", "--mechanism", "bpf", "--json", &json, "--", "sh", "-c", &script]);
+    set_surroundings(&mut unshared, &scratch);
+    let output = unshared.output().expect("unshare");
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+    let of = |name: &str| end_of(&report, &scratch, name);
+    let later = |name: &str| Some(Value::from(text(&scratch.path(&format!("work/{name}")))));
+    assert_eq!([of("gone"), of("replaced")], [(true, None), (true, None)], "{report}");
+    assert!(!of("new").0 && !of("#").0, "{report}");
+    assert_eq!(of("moved"), (false, later("later")));
+    assert_eq!(of("far"), (false, later("below/away")));
+}
+
+/// Pages of a file of holes are read from nowhere, and nothing tells which they are: their number is no exact one.
+#[test]
+fn holes_are_not_told_as_exact_reads() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let program = "import mmap, os, sys
+file = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+os.ftruncate(file, 64 * 4096)
+os.pwrite(file, b'x' * 4096 * int(sys.argv[2]), 0)
+os.fsync(file)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+memory = mmap.mmap(file, 64 * 4096)
+for page in range(8, 18):
+    memory[page * 4096] = 1";
+    let read = |name: &str, written: &str| {
+        let path = text(&scratch.path(&format!("work/{name}")));
+        let command = ["python3", "-c", program, &path, written];
+        let report = report(&scratch, ("bpf", None), &[], &command);
+        let bytes = moved(row(&report, &path), "mapped")[0];
+        (bytes, report["qualities"]["mapped_read_bytes"]["quality"].clone())
+    };
+    for written in ["0", "1"] {
+        let (bytes, quality) = read(written, written);
+        assert!(bytes == 0 || quality == "estimated", "{written}: {bytes} bytes, {quality}");
+    }
+    let (bytes, quality) = read("whole", "64");
+    assert!(quality.is_null(), "{bytes} bytes of a file without holes are {quality}");
+}
+
+/// A name that is no UTF-8 is shown as before, and its bytes stand beside it: by every mechanism, in reports and recordings.
+#[test]
+fn names_that_are_no_text_keep_their_bytes() {
+    const SCRIPT: &str = r#"printf x >"$(printf 'a\377')"; printf xy >"$(printf 'a\376')"; cat "$(printf 'a\377')" >/dev/null"#;
+    let encoded = |scratch: &Scratch, byte| {
+        let path = [text(&scratch.path("work/a")).as_bytes(), &[byte]].concat();
+        base64::encode(&path)
+    };
+    for (mechanism, user) in mechanisms() {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", SCRIPT]);
+        let name = text(&scratch.path("work/a\u{fffd}"));
+        let rows = rows(&report, &name).into_iter().filter(|row| row["written_bytes"] != 0);
+        let found: BTreeMap<&str, u64> = rows
+            .map(|row| (row["name_base64"].as_str().expect("bytes"), moved(row, "plain")[2]))
+            .collect();
+        let [first, second] = [0xff, 0xfe].map(|byte| encoded(&scratch, byte));
+        assert_eq!(found, BTreeMap::from([(&*first, 1), (&*second, 2)]), "{mechanism}: {report}");
+        let plain = report["files"].as_array().expect("files").iter();
+        let plain = plain.filter(|row| row["name"] == "/dev/null");
+        assert!(plain.clone().count() > 0 && plain.clone().all(|r| r.get("name_base64").is_none()));
+    }
+    for options in ["--mechanism ptrace --io", "--mechanism preload --level 3"] {
+        let measured = Weigh::bash(SCRIPT).options(options).end();
+        let paths: BTreeSet<String> =
+            measured.files().into_iter().filter_map(|row| row.path_base64).collect();
+        let expected = [0xff, 0xfe].map(|byte| encoded(&measured.scratch, byte));
+        assert_eq!(paths, BTreeSet::from(expected), "{options}");
+        let commands: Vec<(String, String)> = (measured.processes().into_iter())
+            .filter_map(|row| Some((row.command, row.command_base64?)))
+            .collect();
+        let expected = base64::encode(b"cat\0a\xff\0");
+        assert_eq!(commands.len(), 1, "{options}: {commands:?}");
+        assert_eq!(commands[0].1, expected, "{options}");
+        assert!(commands[0].0.contains('\u{fffd}'), "{options}: {commands:?}");
     }
 }
 

@@ -341,10 +341,6 @@ fn a_small_limit_of_files_is_a_failed_write() {
     let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     let script = "for ((i = 0; i < 200; i++)); do /bin/true; done; ulimit -f; exit 7";
     for way in worth_the_time(&WAYS, 2) {
-        // A library shares a larger file with weigh than there may be.
-        if way.contains(&"preload") {
-            continue;
-        }
         let scratch = Scratch::new();
         let weigh = by(way, &scratch);
         let mut launched = Command::new(workload("launch"));
@@ -358,13 +354,35 @@ fn a_small_limit_of_files_is_a_failed_write() {
             assert!(said.contains("File too large"), "{way:?}: {said}");
         }
     }
-    // Where the library cannot be, an ordinary user's reads and writes are seen by another way.
-    let scratch = Scratch::new();
-    let mut launched = Command::new(workload("launch"));
-    launched.args(["hard=1:8192", "user", "--"]).arg(weigh_for_everybody());
-    set_surroundings(&mut launched, &scratch);
-    let output = launched.args(["io", "--", "sh", "-c", "exit 7"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(7), "{output:?}");
+}
+
+/// Where the library cannot share its file an ordinary user's job is followed in another way, and runs.
+#[test]
+fn a_small_limit_of_files_takes_the_library_not_the_job() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for way in [
+        &["io"][..],
+        &["io", "--mechanism", "preload"],
+        &["io", "--mechanism", "preload+ptrace"],
+        &["run", "--mechanism", "preload"],
+        &["run", "--mechanism", "preload", "--level", "3"],
+        &["run", "--mechanism", "preload", "--io"],
+        &["run", "--io", "--io-mechanism", "preload+ptrace"],
+    ] {
+        let scratch = Scratch::new();
+        let mut launched = Command::new(workload("launch"));
+        launched.args(["hard=1:8192", "user", "--"]).arg(weigh_for_everybody());
+        set_surroundings(&mut launched, &scratch);
+        launched.args(way).args(["--", "sh", "-c", "ulimit -f; exit 7"]);
+        let output = launched.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way:?}: {said}");
+        assert_eq!(output.stdout, b"16\n", "{way:?}: {said}");
+        let word =
+            if way.len() > 1 { "larger than 8.0 KiB here (ulimit -f); by" } else { "ulimit -f" };
+        assert!(said.contains(word), "{way:?}: {said}");
+    }
 }
 
 /// weigh uses CPU time of its own; where the hard limit has no room for that it lets go of the job in time, and waits.

@@ -229,6 +229,16 @@ static __noinline int comes_to_be_written(struct pages *pages)
 	return 0;
 }
 
+/* Pages of a file with less storage than its size may be holes, which are read from nowhere. */
+static __always_inline void note_sparse(struct pages *pages)
+{
+	struct inode *inode = pages->inode;
+	__u64 blocks = BPF_CORE_READ(inode, i_blocks), size = BPF_CORE_READ(inode, i_size);
+
+	if (blocks < size >> 9 && has_device(inode))
+		add(&tally.sparse_fills, pages->to - pages->from);
+}
+
 /*
  * True if it came in for the call that is open, of a file that this names. What is done is described in the
  * window, which has room for it until the call ends, and the stack has not.
@@ -249,6 +259,8 @@ static __noinline int count_pages(struct pages *pages, struct io_window *window,
 	whose = whose_pages(window, pages, wrote);
 	if (whose != OF_MAPPING && wrote)
 		return false;
+	if (whose == OF_MAPPING && !wrote)
+		note_sparse(pages);
 	window->fills += whose != OF_MAPPING;
 	name_by_program(file, task);
 	if (any_stacked)

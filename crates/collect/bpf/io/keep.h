@@ -289,6 +289,7 @@ struct io_tally {
 	__u64 untold_calls, untold_bytes[2]; /* counted, but without room to tell them one by one */
 	__u64 apart_calls; /* of processes that are apart: in the rest, without their files */
 	__u64 shared_maps, memory_maps; /* by which files are written; those of files in memory (tmpfs) */
+	__u64 sparse_fills; /* pages that came by mapped memory, of files with less storage than their size */
 	__u64 unread_marks; /* it is not known whether the library counted: they are counted here */
 };
 

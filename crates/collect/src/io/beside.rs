@@ -87,7 +87,8 @@ impl BesideIo {
                 process.moves_unseen = false;
                 Event::Ended(self.ends.of_library(process)?)
             }
-            event @ (Event::Unlinked(_) | Event::Called(_) | Event::Asked(_)) => event,
+            Event::Unlinked(file) => Event::Unlinked(self.words.file(file)),
+            event @ (Event::Called(_) | Event::Asked(_)) => event,
         })
     }
 }

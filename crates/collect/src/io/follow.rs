@@ -160,10 +160,27 @@ impl FollowIo for KernelIo {
 
 /// What is written by mapped memory: its column has the same name.
 pub const MAPPED_WRITTEN: &str = "mapped_written_bytes";
+/// The same of what is read.
+pub const MAPPED_READ: &str = "mapped_read_bytes";
 
-/// How far the kernel side's numbers can be trusted: into what is mapped shared and writable there are stores that
-/// nothing tells of. What comes into the page cache is told of in any case.
+/// How far the kernel side's numbers can be trusted. What comes into the page cache is told of in any case.
 pub fn qualities(tally: &Tally) -> BTreeMap<String, Trust> {
+    let known = [(MAPPED_WRITTEN, of_stores(tally)), (MAPPED_READ, of_holes(tally))];
+    known.into_iter().filter_map(|(key, trust)| Some((key.to_string(), trust?))).collect()
+}
+
+/// Holes are no reads, and nothing tells of which pages they are.
+fn of_holes(tally: &Tally) -> Option<Trust> {
+    let reason = format!(
+        "{} pages are of files with less storage than their size (sparse or compressed): those that are holes were \
+         not read",
+        tally.sparse_fills
+    );
+    (tally.sparse_fills > 0).then_some(Trust { quality: Quality::Estimated, reason })
+}
+
+/// Into what is mapped shared and writable there are stores that nothing tells of.
+fn of_stores(tally: &Tally) -> Option<Trust> {
     let Tally { shared_maps, memory_maps, .. } = *tally;
     let in_memory = match memory_maps {
         0 => String::new(),
@@ -179,7 +196,5 @@ pub fn qualities(tally: &Tally) -> BTreeMap<String, Trust> {
         "files were mapped shared and writable ({times}): stores into pages that were dirty before are not \
          seen{in_memory}"
     );
-    let trust = Trust { quality: Quality::Estimated, reason };
-    let is_any = shared_maps > 0;
-    is_any.then(|| (MAPPED_WRITTEN.to_string(), trust)).into_iter().collect()
+    (shared_maps > 0).then_some(Trust { quality: Quality::Estimated, reason })
 }

@@ -1,19 +1,23 @@
 //! Whether files have a name still, and which, when all is over: until then they may be renamed and deleted, by anybody.
 //!
 //! Reads the file system where a file was last known to be; where that leads elsewhere, asks for the file by its inode
-//! and generation, which takes root and a file system that can be asked so. Asks no file system that a process may
+//! and generation, which takes root and a file system that can be asked so; else looks through its folder, and through
+//! the file system if that is small. Asks no file system that a process may
 //! serve, or that lies on another machine: it might not answer.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
 use rustix::io::Errno;
+use weigh_schema::byte_text;
 use weigh_schema::io::FileId;
 
-use crate::procfs;
+use super::inode_search::{Found, InodeSearch};
+use crate::procfs::{self, Mount};
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +40,8 @@ pub enum Generation {
 /// Looks for files.
 pub struct LastLooks {
     generation: Generation,
-    /// Where file systems are mounted that may not answer.
-    silent: Vec<PathBuf>,
+    mounts: Vec<Mount>,
+    search: InodeSearch,
 }
 
 /// Types of file systems whose requests are answered by a process, or another machine.
@@ -48,15 +52,14 @@ impl LastLooks {
     /// Of files whose generations are these.
     pub fn new(generation: Generation) -> LastLooks {
         let table = procfs::read("/proc/self/mountinfo").unwrap_or_default();
-        let mounts = procfs::parse_mountinfo(&table).into_iter();
-        let is_silent = |kind: &str| SILENT.iter().any(|silent| kind.starts_with(silent));
-        let silent = mounts.filter(|mount| is_silent(&mount.kind)).map(|mount| mount.point);
-        LastLooks { generation, silent: silent.collect() }
+        let mounts = procfs::parse_mountinfo(&table);
+        LastLooks { generation, mounts, search: InodeSearch::default() }
     }
 
     /// Looks for one by its last path.
     pub fn look(&self, file: FileId, path: &str) -> LastLook {
-        let path = Path::new(path);
+        let path = byte_text::bytes(path);
+        let path = Path::new(OsStr::from_bytes(&path));
         if !path.is_absolute() {
             return LastLook::default();
         }
@@ -67,14 +70,49 @@ impl LastLooks {
         };
         match is_there {
             Some(true) => LastLook { is_deleted: Some(false), name: None },
-            Some(false) if self.generation == Generation::Kernel => self.look_elsewhere(file, path),
-            _ => LastLook::default(),
+            Some(false) => {
+                let look = match self.generation {
+                    Generation::Kernel => self.look_elsewhere(file, path),
+                    Generation::Birth => LastLook::default(),
+                };
+                if look.is_deleted.is_some() { look } else { self.search(file, path) }
+            }
+            None => LastLook::default(),
         }
+    }
+
+    /// By the inode's number, where folders can be looked through.
+    fn search(&self, file: FileId, path: &Path) -> LastLook {
+        let folder = path.parent().filter(|folder| !self.is_silent(folder));
+        let Some(folder) = folder else { return LastLook::default() };
+        // The job may have had another file system there.
+        let is_its = |mount: &&Mount| mount.device == (file.device >> 20, file.device & 0xf_ffff);
+        let Some(mount) = self.mount_of(folder).filter(is_its) else {
+            return LastLook::default();
+        };
+        match self.search.find(file.inode, folder, mount) {
+            Found::Nowhere => LastLook { is_deleted: Some(true), name: None },
+            Found::At(name) if self.leads_to(file, &name) => {
+                LastLook { is_deleted: Some(false), name: Some(text_of(&name)) }
+            }
+            Found::At(_) | Found::Unknown => LastLook::default(),
+        }
+    }
+
+    fn leads_to(&self, file: FileId, name: &Path) -> bool {
+        self.open(name).ok().and_then(|found| self.is_it(file, &found)) == Some(true)
+    }
+
+    /// The mount on which a folder lies: of several at one place the last.
+    fn mount_of(&self, folder: &Path) -> Option<&Mount> {
+        let over = self.mounts.iter().filter(|mount| folder.starts_with(&mount.point));
+        over.max_by_key(|mount| mount.point.components().count())
     }
 
     /// Whether it lies where a file system may not answer.
     fn is_silent(&self, path: &Path) -> bool {
-        self.silent.iter().any(|point| path.starts_with(point))
+        let is_silent = |mount: &Mount| SILENT.iter().any(|kind| mount.kind.starts_with(kind));
+        self.mounts.iter().any(|mount| path.starts_with(&mount.point) && is_silent(mount))
     }
 
     /// Refers to what is there now.
@@ -131,12 +169,14 @@ impl LastLooks {
         let link = format!("/proc/self/fd/{}", found.as_raw_fd());
         let name = std::fs::read_link(link).ok();
         // The kernel may know it by its inode alone.
-        let leads_there = |name: &PathBuf| {
-            self.open(name).ok().and_then(|found| self.is_it(file, &found)) == Some(true)
-        };
-        let name = name.filter(leads_there).and_then(|name| name.to_str().map(str::to_string));
+        let name = name.filter(|name| self.leads_to(file, name));
+        let name = name.map(|name| text_of(&name));
         LastLook { is_deleted: Some(false), name }
     }
+}
+
+fn text_of(path: &Path) -> String {
+    byte_text::keep(path.as_os_str().as_bytes())
 }
 
 fn about(file: &OwnedFd) -> Option<Statx> {
@@ -236,31 +276,37 @@ impl Handle {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
 
     fn id(path: &Path) -> FileId {
         let file = rustix::fs::open(path, OFlags::PATH, Mode::empty()).expect("it is there");
         let stat = about(&file).expect("it is known");
         let generation = birth(&stat);
-        FileId { device: 0, generation, inode: path.metadata().expect("it is there").ino() }
+        FileId {
+            device: stat.stx_dev_major << 20 | stat.stx_dev_minor,
+            generation,
+            inode: stat.stx_ino,
+        }
     }
 
     #[test]
     fn a_file_is_there_by_its_name_as_long_as_that_leads_to_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let looks = LastLooks::new(Generation::Birth);
+        let looks = || LastLooks::new(Generation::Birth);
         let path = folder.path().join("file");
         std::fs::write(&path, "x").expect("written");
         let (file, name) = (id(&path), path.display().to_string());
         let there = LastLook { is_deleted: Some(false), name: None };
-        assert_eq!(looks.look(file, &name), there);
+        assert_eq!(looks().look(file, &name), there);
         let other = FileId { inode: file.inode + 1, ..file };
-        assert_eq!(looks.look(other, &name), LastLook::default());
-        std::fs::remove_file(&path).expect("removed");
-        // Who has no rights does not know whether it has another name.
-        assert_eq!(looks.look(file, &name), LastLook::default());
-        assert_eq!(looks.look(file, "pipe:[7]"), LastLook::default());
+        assert_ne!(looks().look(other, &name).is_deleted, Some(false));
+        let renamed = folder.path().join("renamed");
+        std::fs::rename(&path, &renamed).expect("renamed");
+        let later = Some(renamed.display().to_string());
+        assert_eq!(looks().look(file, &name), LastLook { is_deleted: Some(false), name: later });
+        std::fs::remove_file(&renamed).expect("removed");
+        // On a large file system who has no rights does not know whether it has another name elsewhere.
+        assert_ne!(looks().look(file, &name).is_deleted, Some(false));
+        assert_eq!(looks().look(file, "pipe:[7]"), LastLook::default());
     }
 }

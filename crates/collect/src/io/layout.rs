@@ -3,6 +3,7 @@
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
+use weigh_schema::byte_text;
 use weigh_schema::io::{
     Called, Deed, Direction, Event, Field, FileId, Named, Numbers, Object, Places, Process, SEEN,
     STRIDES, Sources, Stretch, Tally, Transfer, Untold, Use, Who,
@@ -130,6 +131,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         apart_calls: tally.apart_calls,
         shared_maps: tally.shared_maps,
         memory_maps: tally.memory_maps,
+        sparse_fills: tally.sparse_fills,
     }
 }
 
@@ -358,9 +360,9 @@ fn path(value: Reader<'_>, length: usize) -> Option<String> {
     let at = offset_of!(types::io_told_name, path);
     let components = value.0.get(at..at + length)?;
     let components = components.split(|byte| *byte == 0).filter(|part| !part.is_empty());
-    let mut parts: Vec<_> = components.map(String::from_utf8_lossy).collect();
+    let mut parts: Vec<&[u8]> = components.collect();
     parts.reverse();
-    let joined = parts.join("/");
+    let joined = byte_text::keep(&parts.join(&b'/'));
     Some(match value.u32(offset_of!(types::io_told_name, is_complete))? {
         0 => format!("…/{joined}"),
         _ => format!("/{joined}"),
@@ -371,10 +373,10 @@ fn path(value: Reader<'_>, length: usize) -> Option<String> {
 fn unix_name(bytes: &[u8]) -> Option<String> {
     match bytes {
         [] => None,
-        [0, name @ ..] => Some(format!("@{}", String::from_utf8_lossy(name))),
+        [0, name @ ..] => Some(format!("@{}", byte_text::keep(name))),
         path => {
             let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
-            Some(String::from_utf8_lossy(path).into_owned())
+            Some(byte_text::keep(path))
         }
     }
 }

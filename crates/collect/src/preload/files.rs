@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+use weigh_schema::byte_text;
 use weigh_schema::event::{Event, FileKey};
 
 use super::hidden::{Hidden, shown};
@@ -104,5 +105,5 @@ fn whole_path(shared: &Shared, tail: u64, head: u64) -> Option<(Option<String>, 
         let part = complete(at)?.path[..left.min(PATH_BYTES)].iter();
         bytes.extend(part.map(|b| b.load(Ordering::Relaxed)));
     }
-    Some((Some(String::from_utf8_lossy(&bytes).into_owned()), records))
+    Some((Some(byte_text::keep(&bytes)), records))
 }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::layout::{Head, MAGIC, RECORDS, ROOM_STEP, Record, SLOTS, Shared, Slot};
 use super::{Level, PreloadError, clock, leftovers, uses};
@@ -90,11 +91,15 @@ impl Folder {
         library: &[u8],
         files: &[SharedFile],
     ) -> Result<(Folder, Vec<SharedMap>), PreloadError> {
+        let _lifted = FileSizeLimit::lift();
         let mut refused = Vec::new();
         for parent in candidates(last_resort) {
             leftovers::sweep(&parent);
             match Folder::within(&parent, library, files) {
                 Ok(made) => return Ok(made),
+                Err(error) if error.raw_os_error() == Some(libc::EFBIG) => {
+                    return Err(too_large(files));
+                }
                 Err(error) => refused.push(format!("{}: {error}", parent.display())),
             }
         }
@@ -130,6 +135,31 @@ impl Folder {
         // What is left of the folder where the making of a file failed is gone with it.
         built().inspect_err(|_| drop(std::fs::remove_dir_all(&path)))
     }
+}
+
+/// The limit on the size of files, lifted for as long as this lives. It is meant for the job, but only who has
+/// CAP_SYS_RESOURCE may go beyond a hard one.
+struct FileSizeLimit(Rlimit);
+
+impl FileSizeLimit {
+    fn lift() -> Option<FileSizeLimit> {
+        let limit = getrlimit(Resource::Fsize);
+        let none = Rlimit { current: None, maximum: None };
+        let is_set = limit.maximum.is_some() && setrlimit(Resource::Fsize, none).is_ok();
+        is_set.then_some(FileSizeLimit(limit))
+    }
+}
+
+impl Drop for FileSizeLimit {
+    fn drop(&mut self) {
+        // To lower a limit is always allowed.
+        let _ = setrlimit(Resource::Fsize, self.0.clone());
+    }
+}
+
+fn too_large(files: &[SharedFile]) -> PreloadError {
+    let needed = files.iter().map(|file| file.bytes as u64).max().unwrap_or_default();
+    PreloadError::FileSize { needed, most: getrlimit(Resource::Fsize).maximum.unwrap_or(u64::MAX) }
 }
 
 /// How programs find the library: what their environment says.

@@ -5,6 +5,7 @@
 //! killed is there. Refuses to judge times before the processor's counter is known: they are taken in ticks.
 
 mod read;
+mod unlinked;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -19,7 +20,7 @@ use super::place::{Place, SharedFile};
 use super::process;
 use super::uses_layout::{
     BYTES, HEAD, MAGIC, PROCESS, PROCESS_BYTES, PROCESSES, PROCESSES_AT, ROOM_STEP, STATES_AT,
-    SUFFIX, USE_BEGUN, USE_BYTES, USE_DONE, USE_FREE, USE_OPEN, USES, USES_AT,
+    SUFFIX, UNLINKED_AT, USE_BEGUN, USE_BYTES, USE_DONE, USE_FREE, USE_OPEN, USES, USES_AT,
 };
 use crate::calls::shim::ticks::{Pace, Ticks};
 use crate::shared_map::SharedMap;
@@ -45,7 +46,7 @@ fn uses(from: usize, to: usize) -> Range<usize> {
 /// The head and all states, and the first of all others.
 fn begins_with(can_grow: bool) -> Vec<Range<usize>> {
     let head = 0..processes(0, FIRST_PROCESSES).end;
-    vec![head, uses(0, AHEAD[usize::from(!can_grow)])]
+    vec![head, uses(0, AHEAD[usize::from(!can_grow)]), UNLINKED_AT..BYTES]
 }
 
 /// What was seen of that which the kernel's own accounting has, too.
@@ -100,6 +101,8 @@ pub struct Uses {
     threads: u64,
     /// What was handed out of it.
     given: Numbers,
+    /// Looks at a file without its last name that its teller has not told of whole.
+    waited: u32,
 }
 
 impl Uses {
@@ -120,6 +123,7 @@ impl Uses {
             beside: [0; PROCESS.len()],
             threads: 0,
             given: Numbers::default(),
+            waited: 0,
         };
         uses.head("is_by_counter").store(u64::from(uses.ticks.is_known()), Ordering::Relaxed);
         // The first one is the rest.
@@ -244,6 +248,7 @@ impl Uses {
                 _ => {}
             }
         }
+        self.take_unlinked();
         for (slot, row) in ended {
             let flags = shared.slots[*slot].flags.load(Ordering::Relaxed);
             self.end(*slot, row, moves_unseen(flags) || tally.is_blind_in(row.pid, flags));

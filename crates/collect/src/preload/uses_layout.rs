@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use weigh_schema::io::{Numbers, SEEN, STRIDES};
 
 /// Changes whenever the layout does.
-pub const MAGIC: u64 = 0x7765_6967_6869_0004;
+pub const MAGIC: u64 = 0x7765_6967_6869_0005;
 
 /// Beside the name of the first shared file.
 pub const SUFFIX: &str = ".io";
@@ -48,6 +48,10 @@ pub const HEAD: &[&str] = &[
     "without_streams",
     // Whether the kernel side counts, too, but what the library answers for.
     "is_marked",
+    // Files that have lost their last name: told of, read by weigh, and those for which there was no room.
+    "unlinked",
+    "unlinked_read",
+    "unlinked_lost",
 ];
 
 /// What is kept of a process.
@@ -95,6 +99,12 @@ pub const USE: &[&str] = &[
     "name_bytes",
 ];
 
+/// Files that have lost their last name, told of one after the other, round and round.
+pub const UNLINKED: usize = 4096;
+
+/// What is told of one; at last its number, plus one.
+pub const UNLINKED_FILE: &[&str] = &["device", "inode", "born", "complete"];
+
 /// What is remembered of reads, or of writes, before the stretches and the strides.
 pub const DIRECTION: &[&str] = &["last_from", "last_to", "last_stride", "accesses"];
 
@@ -115,8 +125,10 @@ pub const STATES_AT: usize = HEAD_BYTES;
 pub const PROCESSES_AT: usize = STATES_AT + 4 * USES;
 /// Where the uses begin.
 pub const USES_AT: usize = PROCESSES_AT + PROCESS_BYTES * PROCESSES;
+/// Where the files begin that have lost their last name.
+pub const UNLINKED_AT: usize = USES_AT + USE_BYTES * USES;
 /// Bytes of the file.
-pub const BYTES: usize = USES_AT + USE_BYTES * USES;
+pub const BYTES: usize = UNLINKED_AT + 8 * UNLINKED_FILE.len() * UNLINKED;
 
 const _: () = assert!(8 * PROCESS.len() <= PROCESS_BYTES && 8 * HEAD.len() <= HEAD_BYTES);
 
@@ -140,7 +152,7 @@ pub fn c_header() -> String {
     let _ = writeln!(text, "#define USES_MAGIC {MAGIC:#x}ull\n#define USES_SUFFIX \"{SUFFIX}\"");
     let _ = writeln!(
         text,
-        "enum {{ USES = {USES}, USE_STEP = {ROOM_STEP}, USE_FREE = {USE_FREE}, USE_BEGUN = {USE_BEGUN}, \
+        "enum {{ USES = {USES}, UNLINKED = {UNLINKED}, USE_STEP = {ROOM_STEP}, USE_FREE = {USE_FREE}, USE_BEGUN = {USE_BEGUN}, \
          USE_OPEN = {USE_OPEN}, USE_DONE = {USE_DONE} }};"
     );
     let mut structure = |name: &str, fields: &[&str], more: &str| {
@@ -152,6 +164,7 @@ pub fn c_header() -> String {
     };
     structure("uses_head", HEAD, "");
     structure("io_process", PROCESS, "");
+    structure("io_unlinked", UNLINKED_FILE, "");
     structure("io_stretch", &["from", "to"], "");
     structure("io_stride", &["bytes", "times"], "");
     let more = "\tstruct io_stretch seen[IO_SEEN];\n\tstruct io_stride strides[IO_STRIDES];\n";
@@ -165,13 +178,14 @@ pub fn c_header() -> String {
         "struct uses_file {{\n\tstruct uses_head head __attribute__((aligned({HEAD_BYTES})));\n\
          \t_Atomic uint32_t states[USES] __attribute__((aligned({HEAD_BYTES})));\n\
          \tstruct {{ struct io_process at __attribute__((aligned({PROCESS_BYTES}))); }} processes[{PROCESSES}];\n\
-         \tstruct io_use uses[USES];\n}};"
+         \tstruct io_use uses[USES];\n\tstruct io_unlinked unlinked[UNLINKED];\n}};"
     );
     for (expression, value) in [
         ("sizeof(struct io_use)", USE_BYTES),
         ("sizeof(struct io_direction)", 8 * DIRECTION_WORDS),
         ("offsetof(struct uses_file, processes)", PROCESSES_AT),
         ("offsetof(struct uses_file, uses)", USES_AT),
+        ("offsetof(struct uses_file, unlinked)", UNLINKED_AT),
         ("sizeof(struct uses_file)", BYTES),
     ] {
         let _ = writeln!(text, "_Static_assert({expression} == {value}, \"layout\");");

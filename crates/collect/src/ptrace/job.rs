@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 
+use weigh_schema::byte_text;
 use weigh_schema::event::{Event, Population, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
@@ -127,7 +128,10 @@ impl Job {
     /// The name of the program that a thread executes.
     pub fn program_of(&self, tid: u32) -> String {
         let process = self.threads.get(&tid).and_then(|t| self.processes.get(&t.process));
-        process.and_then(|p| p.command.first()).cloned().unwrap_or_default()
+        process
+            .and_then(|p| p.command.first())
+            .map(|word| byte_text::shown(word))
+            .unwrap_or_default()
     }
 
     /// A thread has opened a file; its path, if that is known.

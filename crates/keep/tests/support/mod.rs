@@ -116,6 +116,7 @@ pub fn process(pid: u32) -> ProcessRow {
         parent: 1,
         name: "true".into(),
         command: format!("/bin/true --number {pid} {}", "x".repeat(100)),
+        command_base64: None,
         uid: 1000,
         started_ns: START_NS + i64::from(pid),
         ended_ns: Some(START_NS + i64::from(pid) + 50_000),

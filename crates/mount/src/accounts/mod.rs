@@ -8,9 +8,11 @@ mod done;
 mod processes;
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use weigh_schema::byte_text;
 use weigh_schema::io::{
     Called, Counting, Deed, Event, FileId, Named, Process, Span, Untold, Use, Who,
 };
@@ -253,7 +255,7 @@ impl All {
             return;
         }
         let name = std::fs::read_link(inode.link()).unwrap_or_default();
-        let name = name.to_string_lossy().into_owned();
+        let name = byte_text::keep(name.as_os_str().as_bytes());
         let named = Named { file: inode.file, object: inode.object, name };
         self.named.insert(inode.file, named.clone());
         self.names.push(named);

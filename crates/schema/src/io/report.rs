@@ -241,9 +241,15 @@ pub struct Slowest {
 pub struct FileUse {
     /// Path when it was first seen, or addresses.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// The last path by which it was known, if that is another: it was renamed, or opened by another link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub later_name: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_name_base64: Option<String>,
     /// What it is.
     pub object: Object,
     /// The process.

@@ -329,6 +329,9 @@ pub struct Tally {
     /// Those of them whose file is in memory (tmpfs).
     #[serde(default)]
     pub memory_maps: u64,
+    /// Pages that came by mapped memory, of files with less storage than their size: holes may be among them.
+    #[serde(default)]
+    pub sparse_fills: u64,
 }
 
 #[cfg(test)]

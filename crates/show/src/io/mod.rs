@@ -297,12 +297,15 @@ fn moved(found: &IoFound, is_whole: bool) -> String {
     } + &by_kernel(more.written_bytes);
     let of_mapped = [Transfer::Mapped.name(), "mapped_written_bytes"];
     let trust = of_mapped.iter().find_map(|key| Some(found.qualities.get(*key)?.quality));
+    let has_holes = found.qualities.contains_key("mapped_read_bytes");
     let mapped = match (trust, mapped(&found.totals)) {
         (None, 0) if !is_whole => String::new(),
+        (None, bytes) if has_holes => format!(", up to {} by mapped memory", size(bytes)),
         (None, bytes) => format!(", {} by mapped memory", size(bytes)),
         (Some(Quality::Unavailable), _) | (_, 0) => {
             ", an unknown amount by mapped memory".to_string()
         }
+        (Some(_), bytes) if has_holes => format!(", about {} by mapped memory", size(bytes)),
         (Some(_), bytes) => format!(", at least {} by mapped memory", size(bytes)),
     };
     let devices = match device(&found.totals) {

@@ -39,7 +39,9 @@ pub fn follow(files: &mut [FileRow]) {
         row.used = Some(Box::new(FileUse {
             sources: Vec::new(),
             name: row.path.clone(),
+            name_base64: None,
             later_name: None,
+            later_name_base64: None,
             object: Object::Regular,
             pid: row.pid,
             tid: None,

@@ -104,6 +104,7 @@ fn process(pid: u32, parent: u32, name: &str, command: &str, start: f64, end: f6
         parent,
         name: name.to_string(),
         command: command.to_string(),
+        command_base64: None,
         uid: 1000,
         started_ns: at_ns(start),
         ended_ns: Some(at_ns(end.max(start + 1e-4))),
@@ -144,7 +145,8 @@ pub fn files(processes: &[ProcessRow]) -> Vec<FileRow> {
     let mut rows = Vec::new();
     for (i, process) in processes.iter().enumerate() {
         let mut add = |path: String, opened_total, quality| {
-            rows.push(FileRow { pid: process.pid, path, opened_total, quality, used: None });
+            let (pid, path_base64, used) = (process.pid, None, None);
+            rows.push(FileRow { pid, path, path_base64, opened_total, quality, used });
         };
         add("/etc/ld.so.cache".to_string(), 1, Quality::Exact);
         add("/usr/lib/x86_64-linux-gnu/libc.so.6".to_string(), 1, Quality::Exact);

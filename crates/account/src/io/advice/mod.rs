@@ -12,6 +12,7 @@ mod unaligned_direct;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weigh_schema::Number;
+use weigh_schema::byte_text;
 use weigh_schema::io::{Advice, Field, FileId, Numbers, Object};
 
 use super::book::IoBook;
@@ -117,7 +118,7 @@ pub fn advice(book: &IoBook) -> Vec<Advice> {
             let Some(found) = (rule.apply)(&file) else { continue };
             all.push(Advice {
                 rule: rule.name.to_string(),
-                file: book.name(id).unwrap_or("a file without a name").to_string(),
+                file: byte_text::shown(book.name(id).unwrap_or("a file without a name")),
                 text: found.text,
                 seconds: found.seconds,
                 figures: found

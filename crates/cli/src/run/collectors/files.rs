@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use weigh_collect::fanotify::{Open, OpenEvents, file_uses};
+use weigh_schema::byte_text;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
@@ -112,7 +113,8 @@ impl JobCollector for Watched {
         for used in file_uses(std::mem::take(&mut self.opens)) {
             recorder.file(FileRow {
                 pid: used.pid,
-                path: used.path,
+                path: byte_text::shown(&used.path),
+                path_base64: byte_text::base64(&used.path),
                 opened_total: used.opened,
                 quality: Quality::Estimated,
                 used: None,

@@ -8,8 +8,9 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_WRITTEN, Telling, name};
+use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
 use weigh_collect::notice;
+use weigh_collect::preload::PreloadError;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
@@ -61,6 +62,12 @@ pub fn open(
         RunIoMechanism::Auto | RunIoMechanism::Preload | RunIoMechanism::Ptrace => None,
         RunIoMechanism::PreloadPtrace => {
             let both = follower.count_beside_library(&settings.arguments.command[0]);
+            if let Some(error) = both.as_ref().err().and_then(|e| PreloadError::of_file_size(e)) {
+                notice!(
+                    "--io-mechanism preload+ptrace does not work here: {error}; by ptrace alone instead"
+                );
+                return Ok(None);
+            }
             let both = both.context("--io-mechanism preload+ptrace does not work here")?;
             Some(both.context("--io-mechanism preload+ptrace: only beside --mechanism ptrace")?)
         }
@@ -289,6 +296,7 @@ fn file_row(used: FileUse) -> FileRow {
     FileRow {
         pid: used.pid,
         path: used.name.clone(),
+        path_base64: used.name_base64.clone(),
         opened_total: used.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64),
         quality: Quality::Exact,
         used: Some(Box::new(used)),
@@ -305,7 +313,8 @@ fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
     }
     let written = found.qualities.get(MAPPED_WRITTEN).map(|trust| trust.reason.clone());
     let written = written.unwrap_or_else(|| WRITTEN_TO_THE_PAGE.to_string());
-    let reasons = [missing.clone(), [vec![written], missing].concat()];
+    let read = found.qualities.get(MAPPED_READ).map(|trust| trust.reason.clone());
+    let reasons = [Vec::from_iter(read), vec![written]].map(|own| [own, missing.clone()].concat());
     let moved = [mapped.read_bytes, mapped.written_bytes];
     for ((name, bytes), reasons) in METRICS.iter().zip(moved).zip(reasons) {
         let value = Value {

@@ -1,6 +1,7 @@
 //! From the numbers of a use to the words of the schema.
 
 use weigh_schema::Unit;
+use weigh_schema::byte_text;
 use weigh_schema::io::{
     Direction, FIELDS, Field, FileId, Fold, Named, Numbers, Object, Places, SEEN, STRIDES, Sources,
     Stretch, Use, Who,
@@ -58,7 +59,7 @@ impl Words {
         let length = self.get("name_bytes") as usize;
         let from = USE.len() + Numbers::WORDS + 2 * DIRECTION_WORDS;
         let bytes: Vec<u8> = self.0[from..].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let text = String::from_utf8_lossy(&bytes[..length.min(NAME_BYTES)]).into_owned();
+        let text = byte_text::keep(&bytes[..length.min(NAME_BYTES)]);
         let text = if length > NAME_BYTES { format!("…{text}") } else { text };
         let object = self.object();
         let name = match object {

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use weigh_schema::byte_text;
 use weigh_schema::event::{Event, FileKey};
 
 /// More pairs of process and file than this are not kept at a time.
@@ -30,7 +31,7 @@ impl Opens {
             self.lost += 1;
             return None;
         };
-        let opened = (pid, id, String::from_utf8_lossy(path).into_owned());
+        let opened = (pid, id, byte_text::keep(path));
         if let Some((_, count)) = self.keys.get(&opened).and_then(|key| self.counts.get_mut(key)) {
             *count += 1;
             return None;

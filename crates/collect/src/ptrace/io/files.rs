@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, getpeername, getsockname, sockopt,
 };
+use weigh_schema::byte_text;
 use weigh_schema::io::{FileId, Object};
 
 use crate::io::last_look::birth;
@@ -142,10 +143,10 @@ pub fn name(pid: u32, tid: u32, fd: i32, referred: &Referred) -> String {
         object => {
             let too_long = || format!("{TOO_LONG} [{inode}]").into_bytes();
             let path = descriptor::path(tid, fd).unwrap_or_else(too_long);
-            let path = String::from_utf8_lossy(&path);
+            let path = byte_text::keep(&path);
             match object {
                 Object::Regular => path.strip_suffix(DELETED).unwrap_or(&path).to_string(),
-                _ => path.into_owned(),
+                _ => path,
             }
         }
     }
@@ -154,7 +155,7 @@ pub fn name(pid: u32, tid: u32, fd: i32, referred: &Referred) -> String {
 /// A Unix socket's name, if it has one.
 fn unix_name(address: SocketAddrAny) -> Option<String> {
     let address = SocketAddrUnix::try_from(address).ok()?;
-    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let name = byte_text::keep;
     match address.abstract_name() {
         // It has none.
         Some([]) => None,

@@ -3,6 +3,7 @@
 //! Reads `/proc` at the stop before a thread's end, and of the zombie; emits what wait4(2) gives, too.
 
 use weigh_schema::Counter;
+use weigh_schema::byte_text;
 
 use super::Tracer;
 use crate::ptrace::job::Job;
@@ -55,7 +56,8 @@ impl Tracer {
             }
         }
         if !is_io_seen {
-            job.hidden.insert(process.command.first().cloned().unwrap_or_default());
+            let program = process.command.first().map(|word| byte_text::shown(word));
+            job.hidden.insert(program.unwrap_or_default());
         }
     }
 
