@@ -53,7 +53,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     let followed = if arguments.mechanism == CallsMechanism::Preload {
         match marked::follow(arguments, &wanted) {
             Err(error) if arguments.only.is_empty() && is_kept_out(&error) => {
-                notice!("--mechanism preload does not work here: {error}; by bpf instead. {AUTO}");
+                notice!("--mechanism preload does not work here: {error}; by bpf instead");
                 follow::follow(arguments, &wanted, &parts.functions, parts.left_out)?
             }
             followed => followed?,

@@ -49,9 +49,16 @@ pub fn markdown() -> String {
          are lost, and counted; the journal's last line, which says how the job ended and how much \
          is missing, has room kept for it from the start, where the file system can do that \
          (fallocate).\n\n\
+         By BPF `{series}` has samples every 10 ms at first; the interval doubles after each 64 samples, up to \
+         1 s, and is at least 100 times the CPU time that the last sample cost. So a long job has some 400 \
+         samples more than it has seconds. By all other mechanisms a sample is a look at `/proc`, once a second. \
+         `--interval` fixes the interval. Nothing is thinned out in a recording; `{report}` draws at most \
+         4,000 samples of a series, among them the least and the greatest of each stretch and the last.\n\n\
          Columns of `{files}` from `object` on are there with `--io` alone (see [io.md](io.md)). A file \
          that was used again after weigh had to make room for others has several rows: they add \
          up.\n\n",
+        series = files::SERIES,
+        report = files::REPORT,
         files = files::FILES,
         journal = files::JOURNAL
     ));

@@ -202,7 +202,8 @@ fn a_short_job_has_a_series_worth_drawing() {
         (series(&measured, "cpu_seconds").len(), measured)
     };
     let (by_bpf, measured) = samples("");
-    measured.check((50..=140).contains(&by_bpf), || format!("{by_bpf} samples"));
+    // 96 if they cost nothing. What they cost holds them apart: more where nothing is optimised or others run.
+    measured.check((20..=140).contains(&by_bpf), || format!("{by_bpf} samples"));
     // One CPU is used, and the peak is over windows: between two samples the kernel's clock may say more.
     let peak = measured.number("cpu_cores_peak");
     let average = measured.number("cpu_cores_average");
@@ -210,7 +211,7 @@ fn a_short_job_has_a_series_worth_drawing() {
         .check(peak < 1.1 && peak >= average * 0.99, || format!("{peak}, {average} on average"));
     for options in ["--mechanism ptrace", "--mechanism poll", "--interval 1s"] {
         let (number, measured) = samples(options);
-        measured.check(number <= 4, || format!("{number} samples by {options}"));
+        measured.check(number <= 8, || format!("{number} samples by {options}"));
     }
 }
 

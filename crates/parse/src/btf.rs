@@ -1,0 +1,198 @@
+//! The kernel's type information (BTF, Documentation/bpf/btf.rst), as far as a start of weigh needs it: which functions
+//! and tracepoints there are, and the few types whose layout the BPF programs ask for.
+//!
+//! Reads the bytes of `/sys/kernel/btf/vmlinux` and of compiled BPF programs; emits type numbers, and smaller type
+//! information for libbpf, which looks at every type of the kernel once for each type of a program. Refuses kinds that
+//! are newer than this reader, for their length is not known.
+
+mod relocations;
+mod subset;
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+
+pub use relocations::relocated_types;
+
+const HEADER: usize = 24;
+const TYPE: usize = 12;
+
+pub(crate) const INT: u32 = 1;
+pub(crate) const POINTER: u32 = 2;
+pub(crate) const ARRAY: u32 = 3;
+pub(crate) const STRUCT: u32 = 4;
+pub(crate) const UNION: u32 = 5;
+pub(crate) const ENUM: u32 = 6;
+pub(crate) const TYPEDEF: u32 = 8;
+const VOLATILE: u32 = 9;
+const RESTRICT: u32 = 11;
+const FUNCTION: u32 = 12;
+const PROTOTYPE: u32 = 13;
+pub(crate) const FLOAT: u32 = 16;
+const TYPE_TAG: u32 = 18;
+pub(crate) const ENUM64: u32 = 19;
+
+/// Typedefs and qualifiers in a row, at most.
+const CHAIN: usize = 32;
+
+/// Type information of a kernel, or of a BPF program.
+pub struct Btf<'b> {
+    bytes: &'b [u8],
+    strings: Range<usize>,
+    /// Where each type begins; the first is number 1.
+    types: Vec<u32>,
+    functions: OnceCell<Names<'b>>,
+    tracepoints: OnceCell<Names<'b>>,
+}
+
+/// Types by name.
+type Names<'b> = HashMap<&'b [u8], u32, BuildHasherDefault<Fnv>>;
+
+/// FNV-1a: a hundred thousand names are hashed at each start.
+#[derive(Default)]
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
+impl<'b> Btf<'b> {
+    /// Finds the types; none if these bytes are no little-endian BTF, or have kinds that are not known.
+    pub fn parse(bytes: &'b [u8]) -> Option<Btf<'b>> {
+        if !bytes.starts_with(&[0x9f, 0xeb, 1]) {
+            return None;
+        }
+        let begin = (word(bytes, 4)? as usize).max(HEADER);
+        let part = |offset: usize| -> Option<Range<usize>> {
+            let start = begin.checked_add(word(bytes, offset)? as usize)?;
+            let end = start.checked_add(word(bytes, offset + 4)? as usize)?;
+            (end <= bytes.len()).then_some(start..end)
+        };
+        let (types, strings) = (part(8)?, part(16)?);
+        let types = begins(bytes, types)?;
+        let (functions, tracepoints) = (OnceCell::new(), OnceCell::new());
+        Some(Btf { bytes, strings, types, functions, tracepoints })
+    }
+
+    fn at(&self, id: u32) -> Option<usize> {
+        let index = (id as usize).checked_sub(1)?;
+        self.types.get(index).map(|at| *at as usize)
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        word(self.bytes, at).unwrap_or(0)
+    }
+
+    /// The numbers of all types.
+    fn ids(&self) -> Range<u32> {
+        1..self.types.len() as u32 + 1
+    }
+
+    fn kind_at(&self, at: usize) -> u32 {
+        (self.word(at + 4) >> 24) & 0x1f
+    }
+
+    fn kind(&self, id: u32) -> Option<u32> {
+        Some(self.kind_at(self.at(id)?))
+    }
+
+    /// What a typedef, a qualifier, a pointer or a function refers to.
+    fn target(&self, id: u32) -> Option<u32> {
+        Some(self.word(self.at(id)? + 8))
+    }
+
+    fn string(&self, offset: u32) -> &'b [u8] {
+        let strings = &self.bytes[self.strings.clone()];
+        let from = strings.get(offset as usize..).unwrap_or_default();
+        &from[..memchr::memchr(0, from).unwrap_or(from.len())]
+    }
+
+    fn name(&self, id: u32) -> &'b [u8] {
+        self.at(id).map_or(b"", |at| self.string(self.word(at)))
+    }
+
+    /// All types of a kind by name, without what all of these begin with.
+    fn names(&self, kind: u32, prefix: &[u8]) -> Names<'b> {
+        let all = self.ids().filter(|id| self.kind(*id) == Some(kind));
+        all.filter_map(|id| Some((self.name(id).strip_prefix(prefix)?, id))).collect()
+    }
+
+    /// A function that is not built into all of its callers.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        let functions = self.functions.get_or_init(|| self.names(FUNCTION, b""));
+        functions.get(name.as_bytes()).copied()
+    }
+
+    /// A structure.
+    pub fn structure(&self, name: &str) -> Option<u32> {
+        let mut all = self.ids().filter(|id| self.kind(*id) == Some(STRUCT));
+        all.find(|id| self.name(*id) == name.as_bytes())
+    }
+
+    /// The type of the programs of a tracepoint.
+    pub fn tracepoint(&self, name: &str) -> Option<u32> {
+        let tracepoints = self.tracepoints.get_or_init(|| self.names(TYPEDEF, b"btf_trace_"));
+        tracepoints.get(name.as_bytes()).copied()
+    }
+
+    /// How many arguments programs at a tracepoint are given; none if there is no such tracepoint.
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
+        let mut id = self.tracepoint(name)?;
+        for _ in 0..CHAIN {
+            if self.kind(id)? == PROTOTYPE {
+                let count = self.word(self.at(id)? + 4) & 0xffff;
+                // The first is the tracepoint's own data.
+                return Some((count as usize).saturating_sub(1));
+            }
+            id = self.target(id)?;
+        }
+        None
+    }
+}
+
+fn begins(bytes: &[u8], types: Range<usize>) -> Option<Vec<u32>> {
+    let mut begins = Vec::with_capacity(types.len() / 24);
+    let mut at = types.start;
+    while at < types.end {
+        begins.push(u32::try_from(at).ok()?);
+        let info = word(bytes, at + 4)?;
+        at += TYPE + length((info >> 24) & 0x1f, (info & 0xffff) as usize)?;
+    }
+    (at == types.end).then_some(begins)
+}
+
+/// Bytes that follow the head of a type.
+fn length(kind: u32, count: usize) -> Option<usize> {
+    Some(match kind {
+        INT | 14 | 17 => 4,
+        ARRAY => 12,
+        STRUCT | UNION | 15 | ENUM64 => 12 * count,
+        ENUM | PROTOTYPE => 8 * count,
+        POINTER | 7..=12 | FLOAT | TYPE_TAG => 0,
+        _ => return None,
+    })
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(four.try_into().ok()?))
+}
+
+/// The name without its flavor, what is behind `___`: by that libbpf compares types.
+fn essential(name: &[u8]) -> &[u8] {
+    let begins_flavor = |five: &[u8]| matches!(five, [first, b'_', b'_', b'_', last] if *first != b'_' && *last != b'_');
+    let flavor = name.windows(5).rposition(begins_flavor);
+    &name[..flavor.map_or(name.len(), |at| at + 1)]
+}
+
+#[cfg(test)]
+mod tests;
