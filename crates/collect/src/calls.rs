@@ -114,8 +114,9 @@ pub struct Attached {
 
 /// The calls of a job, followed by the kernel itself.
 pub struct KernelCalls {
-    skeleton: skeleton::CallsSkel<'static>,
+    /// Before the programs that it attaches: fields go in this order.
     changing: Changing,
+    skeleton: skeleton::CallsSkel<'static>,
     /// The parts that are attached, as bits; and those that were before the change that is under way.
     attached_now: u64,
     attached_before: u64,
@@ -263,7 +264,7 @@ impl KernelCalls {
         }
         let mut skeleton = open.load().map_err(bpf("load"))?;
         let changing = CpuEvents::of(&counting, skeleton.object())
-            .and_then(|cpus| Changing::new(Links::of(skeleton.object_mut(), cpus)?))
+            .and_then(|cpus| Changing::new(Links::of(skeleton.object_mut(), cpus)))
             .map_err(|error| bpf("links")(error.into()))?;
         let (told, later, names) = (Rc::default(), Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &later, &names)?;

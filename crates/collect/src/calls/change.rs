@@ -105,3 +105,10 @@ impl Changing {
         }
     }
 }
+
+impl Drop for Changing {
+    /// The programs that the thread attaches go next.
+    fn drop(&mut self) {
+        self.wait();
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::ffi::{CString, c_char};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys as sys;
@@ -15,9 +15,10 @@ use super::join;
 /// `PERF_EVENT_IOC_ENABLE`
 const ENABLE: libc::c_ulong = 0x2400;
 
-/// A loaded program.
+/// A loaded program. Its object is there for longer: [`super::KernelCalls`] lets go of it last. A descriptor of its own
+/// for each of the programs would be past many a limit of open files.
 pub(super) struct Program {
-    descriptor: OwnedFd,
+    descriptor: RawFd,
     /// What it is attached to: `enum bpf_attach_type`.
     target: u32,
 }
@@ -38,12 +39,12 @@ fn options() -> Options {
 
 impl Program {
     /// None if it was not loaded.
-    pub(super) fn of(program: &ProgramMut<'_>) -> io::Result<Option<Program>> {
-        if !program.autoload() {
-            return Ok(None);
-        }
-        let descriptor = program.as_fd().try_clone_to_owned()?;
-        Ok(Some(Program { descriptor, target: program.attach_type() as u32 }))
+    pub(super) fn of(program: &ProgramMut<'_>) -> Option<Program> {
+        let is_loaded = program.autoload();
+        is_loaded.then(|| Program {
+            descriptor: program.as_fd().as_raw_fd(),
+            target: program.attach_type() as u32,
+        })
     }
 
     /// Attaches it to what it was written for.
@@ -85,8 +86,8 @@ impl Program {
     }
 
     fn link(&self, to: i32, target: u32, options: &Options) -> io::Result<OwnedFd> {
-        let program = self.descriptor.as_raw_fd();
-        // SAFETY: the program is loaded; the options, and what they point to, outlive the call.
+        let program = self.descriptor;
+        // SAFETY: the program is loaded, and its object is there; the options, and what they point to, outlive the call.
         join::descriptor(unsafe { sys::bpf_link_create(program, to, target, options) })
     }
 }

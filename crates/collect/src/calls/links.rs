@@ -62,19 +62,19 @@ pub(super) struct Links {
 
 impl Links {
     /// Of programs that are loaded; none is attached.
-    pub(super) fn of(object: &mut Object, cpus: CpuEvents) -> io::Result<Links> {
+    pub(super) fn of(object: &mut Object, cpus: CpuEvents) -> Links {
         let mut programs = Vec::new();
         for program in object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let parts = parts_of(&program, &name);
-            if let Some(program) = Program::of(&program)?.filter(|_| parts != 0) {
+            if let Some(program) = Program::of(&program).filter(|_| parts != 0) {
                 programs.push(Attachable { name, parts, program });
             }
         }
         // Somebody's interval is open meanwhile: a beginning that is seen while the end is not yet would last, and what
         // an interrupt that never ends is on top of is not accounted. They go in the order of their names: beginnings first.
         programs.sort_by_key(|program| !is_end(&program.name));
-        Ok(Links { programs, by_program: BTreeMap::new(), on_request: None, cpus })
+        Links { programs, by_program: BTreeMap::new(), on_request: None, cpus }
     }
 
     /// Attaches what is to be, and lets go of the rest. What has been attached goes on undisturbed.

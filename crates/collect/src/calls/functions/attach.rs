@@ -73,7 +73,7 @@ impl Functions {
         let is_loaded = skeleton.progs.own__enter_many.autoload();
         let by = if is_loaded { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
         let mut way = Way { kprobes, by };
-        let programs = Programs::of(skeleton).map_err(|error| error.to_string())?;
+        let programs = Programs::of(skeleton);
         let mut trial = Trial::begin(skeleton, &programs, &way);
         if trial.is_err() && way.by == ProbedBy::KprobeMulti {
             way.by = ProbedBy::Kprobe;
@@ -97,7 +97,7 @@ impl Functions {
         let began = Instant::now();
         self.put_recipes(skeleton)?;
         let mut states = States::of(self);
-        let programs = Programs::of(skeleton).map_err(|error| bpf("programs")(error.into()))?;
+        let programs = Programs::of(skeleton);
         let by = self.attach_parts(u64::MAX, &programs, way, &mut states, links);
         let parts = states.told();
         let is_border = self.probes.iter().any(Probe::is_border);
@@ -217,14 +217,14 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    pub(super) fn of(skeleton: &skeleton::CallsSkel<'static>) -> io::Result<Programs> {
+    pub(super) fn of(skeleton: &skeleton::CallsSkel<'static>) -> Programs {
         let programs = &skeleton.progs;
-        Ok(Programs {
-            enter: Program::of(&programs.own__enter)?,
-            leave: Program::of(&programs.own__leave)?,
-            enter_many: Program::of(&programs.own__enter_many)?,
-            leave_many: Program::of(&programs.own__leave_many)?,
-        })
+        Programs {
+            enter: Program::of(&programs.own__enter),
+            leave: Program::of(&programs.own__leave),
+            enter_many: Program::of(&programs.own__enter_many),
+            leave_many: Program::of(&programs.own__leave_many),
+        }
     }
 }
 

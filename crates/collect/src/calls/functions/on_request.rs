@@ -42,7 +42,7 @@ impl OnRequest {
             Err(reason) => return Ok((functions.without(reason), None)),
         };
         functions.put_recipes(skeleton)?;
-        let programs = Programs::of(skeleton).map_err(|error| bpf("programs")(error.into()))?;
+        let programs = Programs::of(skeleton);
         let mut states = States::of(functions);
         let (mut takes, mut tried) = (Duration::ZERO, BTreeMap::new());
         for (_, part) in &functions.wanted {
