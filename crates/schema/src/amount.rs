@@ -47,11 +47,9 @@ fn leading_number(text: &str) -> Option<(f64, &str)> {
     Some((number, &text[end..]))
 }
 
-/// Reads a size in bytes.
-pub fn parse_size(text: &str) -> Result<u64, AmountError> {
-    let refuse = || AmountError { text: text.to_string(), expected: SIZE };
-    let (number, unit) = leading_number(text.trim()).ok_or_else(refuse)?;
-    let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+/// Bytes in a unit of sizes, as people write it.
+fn bytes_in(unit: &str) -> Option<f64> {
+    Some(match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
         "m" | "mb" => 1e6,
@@ -63,9 +61,15 @@ pub fn parse_size(text: &str) -> Result<u64, AmountError> {
         "ti" | "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
         "p" | "pb" => 1e15,
         "pi" | "pib" => 1024.0 * 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(refuse()),
-    };
-    let bytes = number * factor;
+        _ => return None,
+    })
+}
+
+/// Reads a size in bytes.
+pub fn parse_size(text: &str) -> Result<u64, AmountError> {
+    let refuse = || AmountError { text: text.to_string(), expected: SIZE };
+    let (number, unit) = leading_number(text.trim()).ok_or_else(refuse)?;
+    let bytes = number * bytes_in(unit).ok_or_else(refuse)?;
     if bytes >= u64::MAX as f64 {
         return Err(refuse());
     }
@@ -127,6 +131,15 @@ pub fn show_size(bytes: f64) -> String {
         unit += 1;
     }
     if unit == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// A size in the unit of another one, as that was written: `47.7MB` like `50MB`.
+pub fn show_size_like(bytes: f64, written: &str) -> String {
+    let unit = leading_number(written.trim()).map_or("", |(_, unit)| unit);
+    match bytes_in(unit) {
+        Some(factor) if factor > 1.0 => format!("{:.1}{unit}", bytes / factor),
+        _ => show_size(bytes),
+    }
 }
 
 /// A duration for people: `2.345 s`, `12.3 ms`, `3 min 20 s`.
@@ -194,6 +207,13 @@ mod tests {
         for bad in ["", "GiB", "-1", "12 parsecs", "1e400", "99999999999999999TiB", "1..2"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_size_is_told_in_the_unit_of_another() {
+        assert_eq!(show_size_like(47_700_000.0, "50MB"), "47.7MB");
+        assert_eq!(show_size_like(1536.0 * 1024.0, "2 MiB"), "1.5 MiB");
+        assert_eq!(show_size_like(2048.0, "1000"), "2.0 KiB");
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Limit {
     pub metric: &'static Metric,
     /// The greatest value allowed, in the metric's unit.
     pub value: f64,
+    /// The same as it was written.
+    pub written: String,
 }
 
 /// Why a limit could not be understood.
@@ -92,7 +94,7 @@ impl Limit {
         }
         let value = parse_amount(amount, metric.unit)
             .map_err(|error| LimitError::BadAmount(metric.name, error))?;
-        Ok(Limit { metric, value })
+        Ok(Limit { metric, value, written: amount.trim().to_string() })
     }
 }
 

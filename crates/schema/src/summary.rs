@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::amount::{show_amount, show_size_like};
 use crate::event::CollectorStatus;
 use crate::io::IoFound;
+use crate::metric::{Unit, metric};
 use crate::quality::{Number, Value};
 use crate::snapshot::Snapshot;
 
@@ -116,6 +118,9 @@ pub struct LimitOutcome {
     pub metric: String,
     /// The greatest value allowed.
     pub limit: Number,
+    /// The same as the user wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<String>,
     /// Who looks: `bpf` (in the kernel, at the update itself), `ptrace` (the tracer, at the birth
     /// itself) or `interval` (weigh, now and then).
     pub enforced_by: String,
@@ -134,6 +139,22 @@ pub struct LimitOutcome {
     /// The process that crossed it, and what it was doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offender: Option<Offender>,
+}
+
+impl LimitOutcome {
+    /// The greatest value allowed, for people: as the user wrote it.
+    pub fn allowed(&self) -> String {
+        self.written.clone().unwrap_or_else(|| self.show(self.limit))
+    }
+
+    /// A value of the metric, for people: a size in the unit that the user wrote.
+    pub fn show(&self, value: Number) -> String {
+        let unit = metric(&self.metric).map_or(Unit::Count, |metric| metric.unit);
+        match &self.written {
+            Some(written) if unit == Unit::Bytes => show_size_like(value.as_f64(), written),
+            _ => show_amount(value.as_f64(), unit),
+        }
+    }
 }
 
 /// The process that crossed a limit, looked at while it was stopped at that point.

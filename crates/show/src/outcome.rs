@@ -124,10 +124,10 @@ pub(crate) fn limit_in_short(limit: &LimitOutcome, is_terminal: bool) -> Vec<Str
     let observed = observed.map(plain);
     let by = format!("by {}", limit.enforced_by);
     if limit.exceeded {
-        let seen = observed.map(|seen| format!(": {seen}")).unwrap_or_default();
+        let seen = observed.map(|seen| format!(": {seen}"));
         let when = limit.at_seconds.map(|s| format!("after {}", show_amount(s, Unit::Seconds)));
-        let head = format!("{} passed its limit of {allowed}{seen}", limit.metric);
-        return std::iter::once(head).chain(when).chain([by]).collect();
+        let head = format!("{} passed {allowed}", limit.metric);
+        return std::iter::once(head).chain(seen).chain(when).chain([by]).collect();
     }
     let seen = observed.unwrap_or_else(|| "nothing known".to_string());
     let head = format!("{}: {seen} of {allowed}", limit.metric);
@@ -138,11 +138,12 @@ pub(crate) fn limit_in_short(limit: &LimitOutcome, is_terminal: bool) -> Vec<Str
 /// The limit and the value seen, for people; in whole base units where the rounded texts would
 /// make different numbers look the same.
 fn allowed_and_observed(limit: &LimitOutcome) -> (String, Option<String>) {
-    let allowed = show_value(&limit.metric, limit.limit);
+    let allowed = limit.allowed();
     let Some(number) = limit.observed else { return (allowed, None) };
-    let observed = show_value(&limit.metric, number);
+    let observed = limit.show(number);
     let is_size = metric(&limit.metric).is_some_and(|m| m.unit == Unit::Bytes);
-    if observed == allowed && number != limit.limit && is_size {
+    let is_same = observed == limit.show(limit.limit);
+    if is_same && number != limit.limit && is_size {
         let whole = |n: Number| format!("{} B", show_count(n.as_f64()));
         return (whole(limit.limit), Some(whole(number)));
     }

@@ -12,7 +12,6 @@ use weigh_account::Crossed;
 use weigh_collect::follow::Follow;
 use weigh_collect::inspect::{inspect, symbolize};
 use weigh_collect::notice;
-use weigh_schema::amount::show_amount;
 use weigh_schema::announcement::Happening;
 use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
@@ -132,8 +131,8 @@ impl Enforcer {
             let limit = outcome.limit;
             notice!(
                 "warning: {name} is {}, more than 80 % of its limit of {}",
-                show_amount(observed, unit),
-                show_amount(limit.as_f64(), unit)
+                outcome.show(unit.number(observed)),
+                outcome.allowed()
             );
             let (metric, observed) = (name.to_string(), unit.number(observed));
             self.happened.push(Happening::Warning { metric, observed, limit, unit });
@@ -182,8 +181,8 @@ impl Enforcer {
         });
         notice!(
             "{name} has passed its limit of {} ({}){by}{done}",
-            show_amount(outcome.limit.as_f64(), unit),
-            show_amount(observed, unit),
+            outcome.allowed(),
+            outcome.show(unit.number(observed)),
         );
         let limit = Box::new(outcome.clone());
         self.happened.push(Happening::Limit { limit });

@@ -40,6 +40,7 @@ pub fn provisional(
             .map(|limit| LimitOutcome {
                 metric: limit.metric.name.to_string(),
                 limit: limit.metric.unit.number(limit.value),
+                written: Some(limit.written.clone()),
                 enforced_by: "interval".to_string(),
                 exceeded: false,
                 observed: None,

@@ -62,6 +62,7 @@ mod tests {
         LimitOutcome {
             metric: metric.into(),
             limit: Number::Whole(1),
+            written: None,
             enforced_by: by.into(),
             exceeded: false,
             observed: None,

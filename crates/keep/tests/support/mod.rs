@@ -44,6 +44,7 @@ pub fn running() -> Summary {
         limits: vec![LimitOutcome {
             metric: "memory_peak_bytes".into(),
             limit: Number::Whole(104_857_600),
+            written: Some("1GiB".to_string()),
             enforced_by: "bpf".into(),
             exceeded: false,
             observed: None,

@@ -68,6 +68,7 @@ pub fn limited(process_count: usize) -> Recording {
     summary.limits[0] = LimitOutcome {
         metric: "memory_peak_bytes".to_string(),
         limit: Number::Whole(1_600_000_000),
+        written: Some("1.6GB".to_string()),
         enforced_by: "bpf".to_string(),
         exceeded: true,
         observed: Some(Number::Whole(1_600_081_920)),
@@ -209,6 +210,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
         limits: vec![LimitOutcome {
             metric: "memory_peak_bytes".to_string(),
             limit: Number::Whole(4 << 30),
+            written: Some("4GiB".to_string()),
             enforced_by: "bpf".to_string(),
             exceeded: false,
             observed: Some(Number::Whole(1_599_401_984)),
