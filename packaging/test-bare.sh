@@ -50,7 +50,7 @@ use() {
 
 	install -m 755 "$stub" "$root/usr/lib/libnvidia-ml.so.1"
 	check "$as: NVIDIA's library is opened where it is" shell \
-		"$weigh doctor | grep -Eq '^ *gpu +works'"
+		"$weigh doctor -v | grep -Eq '^ *gpu +works'"
 	rm "$root/usr/lib/libnvidia-ml.so.1"
 
 	install -d -o 65534 -g 65534 "$root/tmp/nobody"

@@ -15,6 +15,7 @@ use weigh_schema::own::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Unit};
 use weigh_show::report::{self, FileColumns};
+use weigh_show::digest::{self, Sources};
 use weigh_show::table::{self, Style};
 
 // `weigh` is a program, not a library: the files with its parsers are taken in as they are.
@@ -349,9 +350,17 @@ pub fn parquet_file(data: &[u8]) {
 pub fn summary(data: &[u8]) {
     let Ok(summary) = serde_json::from_slice::<Summary>(data) else { return };
     for width in [1, 80, 200] {
-        let style =
-            Style { color: false, width, complete: true, is_running: false, recording: None };
-        let text = table::render(&summary, style);
+        let style = Style {
+            color: false,
+            width,
+            is_terminal: true,
+            complete: true,
+            is_running: false,
+            recording: None,
+        };
+        let text = digest::render(&summary, style, Sources::default());
+        assert!(text.lines().count() <= 16, "{text}");
+        let text = text + &table::render(&summary, style) + &table::render_keys(&summary);
         // What a program calls itself must not reach the terminal as a command to it.
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }

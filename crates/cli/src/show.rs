@@ -9,12 +9,11 @@ use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_collect::{inherited, message};
 use weigh_keep::Recording;
-use weigh_schema::io::FileUse;
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
 use weigh_schema::recording::files;
 use weigh_show::Screen;
 use weigh_show::digest::{self, Sources};
-use weigh_show::io::Shown;
+use weigh_show::io::{Extent, Selection, Shown};
 use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
@@ -25,8 +24,11 @@ use crate::trace;
 /// would look through should take nobody's memory while weigh ends.
 const PAGE_ROWS: usize = 10_000;
 
-/// So many files are shown below the metrics.
+/// So many files are shown below the metrics, where all metrics are.
 const FILES_SHOWN: usize = 10;
+
+/// So many lines on files stand below the twelve lines.
+const FILE_LINES: usize = 14;
 
 /// The width of the terminal behind a stream, or 80.
 pub fn width(stream: impl std::os::fd::AsFd) -> usize {
@@ -102,6 +104,11 @@ pub fn is_output_gone() -> bool {
 pub fn is_enough(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Writes a page, as it is.
+pub fn print_page(page: &str) -> anyhow::Result<()> {
+    write(page)
 }
 
 /// Writes a path, to read or to use.
@@ -189,27 +196,24 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was read and written, where it was followed: the files that took most time; below each what else is known of
-/// it, if `details` are wanted.
+/// What was read and written, where it was followed: the files that took most time; with `details` all kinds of files,
+/// and below each what else is known of it.
 pub fn files_used(recording: &Recording, details: bool, screen: Screen) -> anyhow::Result<String> {
-    let Some(found) = &recording.summary().io else { return Ok(String::new()) };
-    let mut most: Vec<FileUse> = Vec::new();
-    let most_first = |most: &mut Vec<FileUse>| {
-        most.sort_by(FileUse::by_time);
-        most.truncate(FILES_SHOWN);
-    };
+    let summary = recording.summary();
+    let Some(found) = &summary.io else { return Ok(String::new()) };
+    let extent = if details { Extent::All(FILES_SHOWN) } else { Extent::Lines(FILE_LINES) };
+    let mut files = Selection::new(extent);
     recording.each_file(|row| {
-        most.extend(row.used.map(|used| *used));
-        if most.len() > FILES_SHOWN * 8 {
-            most_first(&mut most);
+        if let Some(used) = row.used {
+            files.add(*used);
         }
     })?;
-    most_first(&mut most);
     let kept_in = match recording.is_complete() {
         true => files::FILES,
         false => files::JOURNAL,
     };
-    let shown = Shown { files: &most, details };
+    let files = &files.finish();
+    let shown = Shown { files, details, folder: Some(&summary.job.cwd) };
     Ok(weigh_show::io::render_recorded(found, shown, kept_in, screen))
 }
 
@@ -221,6 +225,10 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let default = arguments.recording.join(files::REPORT);
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;
+    if place.as_os_str() == "-" {
+        write(&page(&recording)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     write_page(&recording, place)?;
     print_path(place)?;
     Ok(ExitCode::SUCCESS)
@@ -240,6 +248,11 @@ fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
 
 /// Writes the page of a recording to a file.
 pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
+    let page = page(recording)?;
+    std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
+}
+
+fn page(recording: &Recording) -> anyhow::Result<String> {
     let samples = recording.samples(Some(PAGE_ROWS))?;
     let processes = recording.processes(Some(PAGE_ROWS))?;
     let mut files = FileColumns::default();
@@ -252,7 +265,7 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     })?;
     recording.each_io_call(|call| slowest.push(call))?;
     let start_ns = recording.summary().job.started.as_nanosecond() as i64;
-    let page = weigh_show::report::render(
+    Ok(weigh_show::report::render(
         recording.summary(),
         &samples.rows,
         &processes.rows,
@@ -260,6 +273,5 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
         processes.total,
         io_over_time(recording)?,
         slowest.lines(start_ns),
-    );
-    std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
+    ))
 }

@@ -248,11 +248,11 @@ fn in_a_user_namespace_it_is_done_without_the_agent() {
     needs_root!();
     let agent = Agent::start();
     let run = Weigh::workload("spin 20").env("WEIGH_SOCKET", agent.scratch.path("socket"));
-    let measured = run.within("container").measure();
+    let measured = run.within("container").options("--details").measure();
     measured.said("in a user namespace of its own");
     measured.said("by ptrace instead");
     // As it is where nobody serves at all.
-    let run = Weigh::workload("spin 20").run_by(NOBODY);
+    let run = Weigh::workload("spin 20").run_by(NOBODY).options("--details");
     let nowhere = agent.scratch.path("nowhere");
     let measured = run.env("WEIGH_SOCKET", nowhere).measure();
     measured.said("CAP_BPF");

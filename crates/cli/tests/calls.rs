@@ -37,7 +37,7 @@ fn number(report: &Value, call: &str, key: &str) -> u64 {
 fn counters_are_counted_or_said_to_be_unavailable_with_the_reason() {
     needs_root!();
     let scratch = Scratch::new();
-    let options = ["--counters", "instructions,cycles", "--slowest", "3"];
+    let options = ["--counters", "instructions,cycles", "--slowest", "3", "--all"];
     let (output, report) = calls(&scratch, &options, &["sh", "-c", "exit 7"]);
     assert_eq!(output.status.code(), Some(7));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -148,7 +148,7 @@ fn what_following_a_call_costs_here_is_said() {
     needs_root!();
     let scratch = Scratch::new();
     let file = scratch.path("calls.parquet");
-    let options = ["--per-call", &file.display().to_string()];
+    let options = ["--all", "--per-call", &file.display().to_string()];
     let (output, report) = calls(&scratch, &options, &["true"]);
     let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
     let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
@@ -170,7 +170,7 @@ fn what_marking_a_call_costs_here_is_said() {
     needs_root!();
     let scratch = Scratch::new();
     let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1009", "count=23"];
-    let (output, report) = calls(&scratch, &["--mechanism", "preload"], &command);
+    let (output, report) = calls(&scratch, &["--all", "--mechanism", "preload"], &command);
     let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
     let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
     assert!(followed > others && others >= 0.0 && followed < 1e-3, "{followed} {others}");
@@ -190,7 +190,7 @@ fn what_marking_a_call_costs_here_is_said() {
 fn the_command_keeps_its_output_and_status() {
     needs_root!();
     let scratch = Scratch::new();
-    let (output, _) = calls(&scratch, &[], &["sh", "-c", "echo out; exit 3"]);
+    let (output, _) = calls(&scratch, &["--all"], &["sh", "-c", "echo out; exit 3"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"out\n"[..]));
     assert!(String::from_utf8_lossy(&output.stderr).contains("exit_group"), "{output:?}");
     let (output, report) = calls(&scratch, &["-q"], &["sh", "-c", "kill -9 $$"]);

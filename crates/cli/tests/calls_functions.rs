@@ -35,7 +35,7 @@ fn calls(scratch: &Scratch, configuration: &str, command: &[&str]) -> (Output, V
     let file = scratch.path("parts.toml").display().to_string();
     std::fs::write(&file, configuration).expect("a file");
     let json = scratch.path("calls.json").display().to_string();
-    let options = ["calls", "--config", &file, "--json", &json, "--"];
+    let options = ["calls", "--all", "--config", &file, "--json", &json, "--"];
     let output = weigh(scratch, &[&options[..], command].concat());
     let report = serde_json::from_str(&scratch.text("calls.json"));
     let said = || String::from_utf8_lossy(&output.stderr).into_owned();

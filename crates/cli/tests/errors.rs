@@ -327,6 +327,22 @@ fn the_library_is_asked_for_where_it_follows_the_job() {
     says(&String::from_utf8_lossy(&output.stderr), &["say --mechanism preload"]);
 }
 
+/// `-o -` is standard output, but where a directory is written.
+#[test]
+fn a_dash_is_standard_output() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("recording").display().to_string();
+    let refused = weigh(&scratch, &["run", "-o", "-", "--", "touch", "ran"]);
+    assert_eq!(refused.status.code(), Some(125), "{refused:?}");
+    says(&String::from_utf8_lossy(&refused.stderr), &["`--json -`", "standard output"]);
+    assert!(!scratch.path("work/ran").exists() && !scratch.path("work/-").exists());
+    let run = weigh(&scratch, &["run", "-q", "-o", &recording, "--", "true"]);
+    assert!(run.status.success(), "{run:?}");
+    let page = weigh(&scratch, &["report", "-o", "-", &recording]);
+    assert!(page.status.success() && page.stdout.starts_with(b"<!"), "{page:?}");
+    assert!(!scratch.path("work/-").exists());
+}
+
 #[test]
 fn a_recording_that_is_none() {
     let scratch = Scratch::new();

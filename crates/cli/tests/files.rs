@@ -178,7 +178,7 @@ fn growth_is_what_comes_on_top_of_what_was_there() {
     let work = run.scratch().path("work");
     std::fs::create_dir_all(&work).expect("a directory");
     std::fs::write(work.join("old"), vec![7; 40 << 20]).expect("a file");
-    let measured = run.measure();
+    let measured = run.options("--details").measure();
     measured.is_between("disk_growth_peak_bytes", 1_000_003.0, 1_100_000.0);
     measured.is_between("disk_footprint_peak_bytes", f64::from(40 << 20), 44e6);
     let reason = measured.value("disk_footprint_peak_bytes").reason.clone().unwrap_or_default();

@@ -68,7 +68,7 @@ fn a_recording_has_every_file_and_its_sums() {
     assert_eq!(measured.value("mmap_read_bytes_total").quality, Quality::Exact);
     let shown = weigh(
         &measured.scratch,
-        &["show", &measured.scratch.path("recording").display().to_string()],
+        &["show", "--details", &measured.scratch.path("recording").display().to_string()],
     );
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("[fsync_each_write]") && shown.contains("written by"), "{shown}");
@@ -219,9 +219,9 @@ fn a_recording_that_is_cut_short_has_what_was_done_so_far() {
     assert!(so_far > 0 && so_far <= written.written_bytes, "{so_far} {written:?}");
     let found = read.summary().io.clone().expect("the sums so far");
     assert!(found.totals.by_calls.written_bytes >= written.written_bytes, "{found:#?}");
-    let shown = weigh(&measured.scratch, &["show", &recording.display().to_string()]);
+    let shown = weigh(&measured.scratch, &["show", "--details", &recording.display().to_string()]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("/log") && shown.contains("incomplete"), "{shown}");
+    assert!(shown.contains("log  ") && shown.contains("incomplete"), "{shown}");
     assert!(shown.contains(" more, in journal.jsonl\n"), "{shown}");
     // What is not counted is not 0: the last value of a whole recording has the same reason.
     let whole = Weigh::bash("true").option("--io").measure();

@@ -195,7 +195,7 @@ fn unasked_the_library_counts_alone() {
     let scratch = Scratch::new();
     let recording = text(&scratch.path("recording"));
     let (program, bytes) = (workload("io-static"), BYTES.to_string());
-    let own = ["run", "-q", "--io", "--without", "bpf", "-o", &recording, "--"];
+    let own = ["run", "--io", "--without", "bpf", "-o", &recording, "--"];
     let command = [&own[..], &[&program, "read", &bytes, "1021"]].concat();
     let output = weigh_as(Some(NOBODY), &scratch, &command);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -148,7 +148,7 @@ fn a_command_runs_whatever_becomes_of_standard_error() {
 fn a_user_who_is_told_two_lines_has_the_command_run() {
     let user = is_root().then_some(NOBODY);
     for trouble in ALL {
-        run_all(trouble, user, &["run -q -o R", "run --mechanism ptrace -o R", "io"]);
+        run_all(trouble, user, &["run -q --details -o R", "run --mechanism ptrace -o R", "io"]);
     }
 }
 
@@ -182,7 +182,7 @@ fn notices_come_before_the_command() {
     let user = is_root().then_some(NOBODY);
     let scratch = Scratch::new();
     let (reader, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
-    let mut child = start(&scratch, user, "run -q -o R", "echo of the job >&2", to);
+    let mut child = start(&scratch, user, "run -q --details -o R", "echo of the job >&2", to);
     let mut said = String::new();
     File::from(reader).read_to_string(&mut said).expect("text");
     assert!(ends(&mut child, "weigh run").success(), "{said}");
@@ -198,7 +198,7 @@ fn a_slow_reader_gets_all() {
     let size = rustix::pipe::fcntl_setpipe_size(&to, 4096).expect("a small pipe");
     let filled = vec![b'x'; size - 100];
     rustix::io::write(&to, &filled).expect("it has room");
-    let mut child = start(&scratch, None, "run --mechanism ptrace -o R", "exit 3", to);
+    let mut child = start(&scratch, None, "run --details --mechanism ptrace -o R", "exit 3", to);
     let (mut reader, mut read) = (File::from(reader), Vec::new());
     let mut piece = [0; 700];
     while let Ok(length @ 1..) = reader.read(&mut piece) {
@@ -208,7 +208,8 @@ fn a_slow_reader_gets_all() {
     }
     assert_eq!(ends(&mut child, "weigh run").code(), Some(3));
     let recording = scratch.path("recording").display().to_string();
-    let shown = String::from_utf8(weigh(&scratch, &["show", &recording]).stdout).expect("text");
+    let shown = String::from_utf8(weigh(&scratch, &["show", "--details", &recording]).stdout)
+        .expect("text");
     let read = String::from_utf8(read).expect("text");
     assert!(shown.len() > 1000 && read.ends_with(&shown), "read:\n{read}\nshown:\n{shown}");
 }
@@ -243,7 +244,8 @@ fn a_commands_arguments_do_not_steer_the_terminal() {
     let read = Command::new("bash").args(["-c", &words]).output().expect("bash").stdout;
     assert_eq!(String::from_utf8_lossy(&read), format!("{script}\n{HOSTILE}\n"));
 
-    for verb in ["show", "export --format darshan-parser", "export --format dot"] {
+    for verb in ["show", "show --details", "export --format darshan-parser", "export --format dot"]
+    {
         let words: Vec<&str> = verb.split(' ').chain([recording.as_str()]).collect();
         let output = weigh(&scratch, &words);
         assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
@@ -282,7 +284,7 @@ fn a_foreign_recording_does_not_steer_the_terminal() {
     for (number, text) in forged.iter().enumerate() {
         assert_ne!(*text, summary, "{number}: nothing is forged");
         std::fs::write(&place, text).expect("written");
-        for verb in ["show", "report", "export --format darshan-parser"] {
+        for verb in ["show", "show --details", "report", "export --format darshan-parser"] {
             let words: Vec<&str> = verb.split(' ').chain([recording.as_str()]).collect();
             let output = weigh(&scratch, &words);
             is_harmless(&output.stderr, &format!("{verb} of {number}"));
@@ -338,7 +340,7 @@ fn a_command_goes_on_when_nobody_reads_its_events() {
 }
 
 fn shown(scratch: &Scratch, recording: &Path) -> String {
-    let output = weigh(scratch, &["show", &recording.display().to_string()]);
+    let output = weigh(scratch, &["show", "--details", &recording.display().to_string()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

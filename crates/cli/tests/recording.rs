@@ -304,7 +304,7 @@ fn show_and_report_read_it_again() {
     needs_root!();
     let measured = mixed().measure();
     let place = measured.scratch.path("recording").display().to_string();
-    let output = weigh(&measured.scratch, &["show", &place]);
+    let output = weigh(&measured.scratch, &["show", "--details", &place]);
     assert!(output.status.success(), "{output:?}");
     let shown = String::from_utf8_lossy(&output.stdout);
     for metric in ["wall_seconds", "memory_peak_bytes", "processes_total"] {
@@ -508,8 +508,9 @@ fn a_damaged_recording_is_refused_or_read_and_nothing_worse() {
     let mut files: Vec<_> = paths.map(|p| (p.clone(), fs::read(p).expect("a file"))).collect();
     files.sort();
     let (place, events) = (recording.display().to_string(), events.display().to_string());
-    let verbs: [&[&str]; 4] = [
+    let verbs: [&[&str]; 5] = [
         &["show", &place],
+        &["show", "--details", &place],
         &["report", &place, "-o", &page],
         &["export", "--format", "wfformat", &place],
         &["trace", "read", &events, "--rate", "by event"],

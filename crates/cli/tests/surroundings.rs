@@ -60,7 +60,7 @@ fn in_containers_and_behind_their_profiles() {
         measured.said("by ptrace instead");
         is_right(&measured, true);
     }
-    let measured = job("container", "").end();
+    let measured = job("container", "--details").end();
     measured.said("user namespace, as in a rootless container");
 }
 
@@ -83,7 +83,7 @@ fn where_no_address_spaces_are_compared_the_call_that_made_them_tells() {
 fn where_ptrace_is_forbidden_the_library_stands_in() {
     needs_root!();
     let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    let measured = job("user,no-ptrace", "").end();
+    let measured = job("user,no-ptrace", "--details").end();
     measured.said("not by ptrace either: cannot trace a process: Operation not permitted");
     measured.said("a seccomp filter is in force");
     measured.said("by preload instead");

@@ -9,6 +9,7 @@ use support::terminal::Terminal;
 use support::{patience, processes, wait_until, weigh_binary, workload};
 
 const SIGINT: i32 = 2;
+const NOBODY: u32 = 65534;
 
 /// `weigh run` in a terminal of its own.
 #[track_caller]
@@ -138,6 +139,184 @@ fn job_control(options: &str) {
     terminal.wait_for("status 0\n", 1);
     terminal.types("exit\n");
     terminal.end();
+}
+
+/// Lines that weigh writes on a pipe or a terminal of 80 columns, with the status.
+#[track_caller]
+fn lines_of(user: Option<u32>, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
+    let scratch = Scratch::new();
+    let program = if user.is_some() { support::weigh_for_everybody() } else { weigh_binary() };
+    let mut command = std::process::Command::new(program);
+    if let Some(uid) = user {
+        std::os::unix::process::CommandExt::uid(&mut command, uid);
+        std::os::unix::process::CommandExt::gid(&mut command, uid);
+    }
+    command.args(arguments).stdin(std::process::Stdio::null());
+    support::run::set_surroundings(&mut command, &scratch);
+    command.env("COLUMNS", "80");
+    let output = command.output().expect("weigh");
+    let said = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(said).expect("text");
+    (output.status.code(), text.lines().map(str::to_string).collect())
+}
+
+/// So many lines at most, of 80 columns, whole but for paths, and in words: no key of a metric.
+#[track_caller]
+fn fits(lines: &[String], most: usize) {
+    let text = lines.join("\n");
+    assert!(lines.len() <= most && !lines.is_empty(), "{} lines:\n{text}", lines.len());
+    let is_path = |line: &&String| ["report ", "recording "].iter().any(|l| line.starts_with(l));
+    for line in lines.iter().filter(|line| !is_path(line)) {
+        assert!(line.chars().count() <= 80, "{line}\n{text}");
+    }
+    assert!(!text.contains('\u{202f}'), "digits are plain:\n{text}");
+}
+
+const WORKERS: &str = "
+import multiprocessing, os
+def work(n):
+    with open(f'out{n}', 'wb') as f:
+        for i in range(100): f.write(os.urandom(65536))
+    with open(f'out{n}', 'rb') as f:
+        while f.read(4096): pass
+    return n
+with multiprocessing.get_context('fork').Pool(4) as pool: print(sum(pool.map(work, range(4))))
+";
+
+const TALKS: &str = "
+import socket, threading
+s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()
+c = socket.create_connection(s.getsockname()); a, _ = s.accept()
+threading.Thread(target=lambda: c.sendall(b'x' * 1000000)).start()
+n = 0
+while n < 1000000: n += len(a.recv(65536))
+";
+
+#[test]
+fn a_run_is_told_in_twelve_lines_and_sixteen_where_there_is_more() {
+    let root = support::is_root();
+    let users = if root { vec![None, Some(NOBODY)] } else { vec![None] };
+    for user in users {
+        for mechanism in ["auto", "ptrace", "preload", "poll"] {
+            let options = ["run", "--mechanism", mechanism, "-o", "../recording"];
+            let (status, lines) = lines_of(user, &[&options[..], &["--", "true"]].concat());
+            assert_eq!(status, Some(0), "{lines:?}");
+            fits(&lines, 12);
+            assert!(lines.iter().all(|line| !line.contains('…')), "{lines:?}");
+            // One notice at most, and that only where weigh had to choose.
+            let notices = lines.iter().filter(|line| line.starts_with("weigh: ")).count();
+            let is_told = mechanism == "auto" && (user.is_some() || !root);
+            assert_eq!(notices, usize::from(is_told), "{lines:?}");
+            assert!(lines.iter().any(|line| line.starts_with("weigh      exited 0 after ")));
+            assert_eq!(
+                lines.last().map(String::as_str),
+                Some("report     ../recording/report.html")
+            );
+            let (_, quiet) = lines_of(
+                user,
+                &["run", "-q", "--mechanism", mechanism, "-o", "../recording", "--", "true"],
+            );
+            assert!(quiet.is_empty(), "{quiet:?}");
+        }
+        let run = ["run", "-o", "../recording"];
+        let jobs: [(&[&str], &[&str], usize); 4] = [
+            (&[], &["python3", "-c", WORKERS], 16),
+            (
+                &["--limit", "memory_peak_bytes=20MB"],
+                &["python3", "-c", "x = b'1' * 100000000"],
+                18,
+            ),
+            (&[], &["sh", "-c", "kill -9 $$"], 16),
+            (&["--limit", "wall_seconds=1h"], &["python3", "-c", TALKS], 17),
+        ];
+        for (options, job, most) in jobs {
+            let (_, lines) = lines_of(user, &[&run[..], options, &["--"], job].concat());
+            fits(&lines, most);
+            assert!(lines.iter().any(|line| line.starts_with("report ")), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_is_told_in_the_unit_it_was_written_in() {
+    let run = ["run", "-o", "../recording", "--limit", "memory_peak_bytes=20MB", "--"];
+    let job = ["python3", "-c", "x = b'1' * 100000000"];
+    let (status, lines) = lines_of(None, &[&run[..], &job].concat());
+    assert_eq!(status, Some(124), "{lines:?}");
+    let text = lines.join("\n");
+    assert!(text.contains("memory_peak_bytes has passed its limit of 20MB ("), "{text}");
+    assert!(text.contains("limit      memory_peak_bytes passed 20"), "{text}");
+}
+
+#[test]
+fn files_calls_and_the_doctor_fit_on_a_screen() {
+    needs_root!();
+    let (_, lines) = lines_of(None, &["io", "--", "python3", "-c", WORKERS]);
+    fits(&lines, 25);
+    let text = lines.join("\n");
+    // The path first, from the folder of the job on; what programs read whatever they do is folded.
+    for worker in 0..4 {
+        let name = format!("out{worker}");
+        assert!(lines.iter().any(|line| line.starts_with(&format!("{name} "))), "{name} in {text}");
+    }
+    assert!(text.contains(" system files (--all)"), "{text}");
+    assert!(
+        !lines.iter().any(|line| line.contains(".pyc") || line.starts_with("/usr/lib")),
+        "{text}"
+    );
+    assert!(text.contains("on pipes, sockets and"), "{text}");
+    let (_, all) =
+        lines_of(None, &["io", "--all", "--rows", "2000", "--", "python3", "-c", WORKERS]);
+    assert!(all.iter().any(|line| line.contains(".pyc") || line.contains(".so")), "{all:?}");
+    let (_, lines) = lines_of(None, &["calls", "--", "python3", "-c", WORKERS]);
+    fits(&lines, 25);
+    let (_, lines) = lines_of(None, &["doctor"]);
+    fits(&lines, 12);
+    let (_, lines) = lines_of(Some(NOBODY), &["doctor"]);
+    fits(&lines, 12);
+}
+
+#[test]
+fn colours_are_as_they_are_asked_for() {
+    for (choice, has) in [("always", true), ("auto", false), ("never", false)] {
+        let run = ["run", "--color", choice, "-o", "../recording", "--", "true"];
+        let (_, lines) = lines_of(None, &run);
+        assert_eq!(lines.join("").contains('\x1b'), has, "{choice}: {lines:?}");
+    }
+}
+
+/// A job of three seconds in a terminal: what was drawn over the line.
+#[track_caller]
+fn live_line(script: &str, options: &[&str], variable: &str) -> usize {
+    let scratch = Scratch::new();
+    let weigh = weigh_binary().display().to_string();
+    let recording = scratch.path("recording").display().to_string();
+    let measuring = ["env", variable, &weigh, "run", "-o", &recording];
+    let command = [&measuring[..], options, &["--", "bash", "-c", script]].concat();
+    let (status, shown) = Terminal::start(&scratch, 24, 120, &command).end();
+    assert!(status.success(), "{shown}");
+    shown.matches(" cores  ").count()
+}
+
+#[test]
+fn a_live_line_comes_by_itself_where_the_job_leaves_the_terminal_alone() {
+    needs_root!();
+    const AWAY: &str = "exec </dev/null >log 2>&1; sleep 4.5";
+    const HERE: &str = "sleep 4.5";
+    assert!(live_line(AWAY, &[], "A=b") > 0, "it comes");
+    let cases: [(&str, &[&str], &str); 5] = [
+        (HERE, &[], "A=b"),
+        ("exec >log 2>&1; read -t 4.5; true", &[], "A=b"),
+        ("exec 3</dev/tty >log 2>&1; stty -echo <&3; exec 3<&- </dev/null; sleep 4.5", &[], "A=b"),
+        (AWAY, &["-q"], "A=b"),
+        (AWAY, &[], "WEIGH_LIVE=never"),
+    ];
+    for (script, options, variable) in cases {
+        assert_eq!(live_line(script, options, variable), 0, "{script} {options:?} {variable}");
+    }
+    for asked in ["--live", "--progress"] {
+        assert!(live_line(HERE, &[asked], "A=b") > 0, "{asked}");
+    }
 }
 
 fn parent_of(pid: u32) -> u32 {

@@ -47,7 +47,7 @@ fn the_command_runs_as_ever() {
 
 #[test]
 fn it_says_what_is_missing_and_how_to_get_it() {
-    let measured = Weigh::workload("spin 50").run_by(NOBODY).measure();
+    let measured = Weigh::workload("spin 50").run_by(NOBODY).options("--details").measure();
     for words in ["CAP_BPF", "CAP_PERFMON", "root", "setcap"] {
         measured.said(words);
     }
@@ -197,7 +197,7 @@ fn doctor_says_the_same() {
 fn show_needs_no_rights() {
     let measured = nobody("spin 20").measure();
     let place = measured.scratch.path("recording").display().to_string();
-    let output = weigh_as(Some(NOBODY), &measured.scratch, &["show", &place]);
+    let output = weigh_as(Some(NOBODY), &measured.scratch, &["show", "--keys", &place]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("cpu_seconds"), "{output:?}");
 }

@@ -62,7 +62,8 @@ impl Row {
     fn line(&self, width: usize) -> Line {
         let mut text = String::new();
         for part in &self.parts {
-            let gap = if text.is_empty() { "" } else { ", " };
+            // Where to find more stands behind a colon.
+            let gap = if text.is_empty() || part.starts_with(':') { "" } else { ", " };
             if !text.is_empty() && COLUMN + text.width() + gap.len() + part.width() > width {
                 break;
             }

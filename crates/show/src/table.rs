@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::moments::{SHOWN, moment};
 use crate::outcome::{Tone, limit_words, outcome};
-use crate::text::{Line, Paint, cut_at_word, digits, harmless, shell_words, wrap};
+use crate::text::{Line, Paint, cut_at_word, digits, harmless, shell_words, with_sizes, wrap};
 
 /// How the table is to look.
 #[derive(Clone, Copy, Debug)]
@@ -235,7 +235,7 @@ fn notes(summary: &Summary, width: usize) -> Vec<Line> {
     let mut said = "";
     for (word, names, reason) in reasons(summary) {
         let text = match reason {
-            Some(reason) => format!("{}: {reason}", names.join(", ")),
+            Some(reason) => format!("{}: {}", names.join(", "), with_sizes(reason)),
             None => names.join(", "),
         };
         let paint = if word == "zero" { Paint::Dim } else { Paint::Warn };

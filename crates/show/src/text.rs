@@ -3,7 +3,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use weigh_schema::ShellWords;
-use weigh_schema::amount::show_number_of;
+use weigh_schema::amount::{show_number_of, show_size};
 use weigh_schema::printable::printable;
 
 /// How a piece of text is meant to stand out.
@@ -55,7 +55,10 @@ impl Screen {
     }
 
     pub(crate) fn render(&self, lines: &[Line]) -> String {
-        let line = |line: &Line| line.render(self.row_columns(), self.color) + "\n";
+        let line = |line: &Line| match self.is_terminal {
+            true => line.render(self.row_columns(), self.color) + "\n",
+            false => line.ungrouped().render(self.row_columns(), self.color) + "\n",
+        };
         lines.iter().map(line).collect()
     }
 }
@@ -80,6 +83,12 @@ impl Line {
     pub(crate) fn pad_to(self, column: usize) -> Line {
         let gap = column.saturating_sub(self.width()).max(usize::from(!self.pieces.is_empty()));
         self.add(" ".repeat(gap), Paint::Plain)
+    }
+
+    /// With plain digits.
+    fn ungrouped(&self) -> Line {
+        let plain = |(text, paint): &(String, Paint)| (ungrouped(text), *paint);
+        Line { pieces: self.pieces.iter().map(plain).collect() }
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -112,9 +121,60 @@ pub(crate) fn harmless(text: &str) -> String {
     printable(text).into_owned()
 }
 
+/// A reason with its bytes as people write them: `between 22.7 MiB and 63.6 MiB` for `between 23778963 and 66646016
+/// bytes`.
+pub(crate) fn with_sizes(reason: &str) -> String {
+    let words: Vec<&str> = reason.split(' ').collect();
+    let number = |place: usize| {
+        let word = words.get(place)?.trim_end_matches(',');
+        word.parse::<u64>().ok().map(|bytes| show_size(bytes as f64))
+    };
+    let is = |place: usize, word: &str| {
+        words.get(place).is_some_and(|found| found.trim_end_matches([',', ';']) == word)
+    };
+    let is_of_bytes = |place: usize| is(place + 1, "bytes");
+    let is_bound = |place: usize| {
+        place > 0 && is(place - 1, "between") && is(place + 1, "and")
+            || place > 2 && is(place - 1, "and") && is(place - 3, "between")
+    };
+    let has_bytes = words.iter().any(|word| word.starts_with("bytes"));
+    let mut out: Vec<String> = Vec::new();
+    let mut was_size = false;
+    for (place, word) in words.iter().enumerate() {
+        let size = number(place).filter(|_| has_bytes && (is_of_bytes(place) || is_bound(place)));
+        match (&size, was_size && word.starts_with("bytes")) {
+            (Some(size), _) => out.push(size.clone()),
+            // The size has its unit; a comma behind it stays.
+            (None, true) => {
+                if let Some(last) = out.last_mut() {
+                    last.push_str(&word["bytes".len()..]);
+                }
+            }
+            (None, false) => out.push((*word).to_string()),
+        }
+        was_size = size.is_some();
+    }
+    out.join(" ")
+}
+
 /// An amount with its thousands apart for the eye alone: what goes into a file or a pipe has plain digits.
 pub(crate) fn digits(amount: String, is_terminal: bool) -> String {
-    if is_terminal { amount } else { amount.replace('\u{202f}', "") }
+    if is_terminal { amount } else { ungrouped(&amount) }
+}
+
+/// The text without what stands between the digits of a number.
+fn ungrouped(text: &str) -> String {
+    const BETWEEN: char = '\u{202f}';
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_between = c == BETWEEN && is_digit(out.chars().next_back());
+        if !(is_between && is_digit(chars.peek().copied())) {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// The text, its end replaced by `…` if it is wider than `width` columns.
@@ -310,6 +370,30 @@ mod tests {
             "and 2 more kinds; --rows shows more"
         );
         assert_eq!(more_rows(0, 1, "kind", "kinds").unwrap(), "1 kind; --rows shows them");
+    }
+
+    #[test]
+    fn bytes_of_a_reason_are_read_by_people() {
+        let shown = with_sizes(
+            "at the peak; between 23778963 and 66646016 bytes, by the kernel's counters",
+        );
+        assert_eq!(shown, "at the peak; between 22.7 MiB and 63.6 MiB, by the kernel's counters");
+        assert_eq!(with_sizes("beyond 3601506304 bytes of files"), "beyond 3.4 GiB of files");
+        assert_eq!(
+            with_sizes("4096 bytes; so between 0 and 8192 reach it"),
+            "4.0 KiB; so between 0 B and 8.0 KiB reach it"
+        );
+        assert_eq!(
+            with_sizes("greatest of 16 scans, up to 47 ms apart"),
+            "greatest of 16 scans, up to 47 ms apart"
+        );
+    }
+
+    #[test]
+    fn digits_are_plain_where_no_terminal_is() {
+        let text = "1\u{202f}234 of 5\u{202f}678 901, at 1.00\u{202f}PM".to_string();
+        assert_eq!(digits(text.clone(), false), "1234 of 5678 901, at 1.00\u{202f}PM");
+        assert_eq!(digits(text.clone(), true), text);
     }
 
     #[test]

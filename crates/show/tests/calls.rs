@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use weigh_show::Screen;
 use weigh_show::calls::{render, sentence};
+use weigh_show::io::Extent;
 
 const PIPE: Screen = Screen { columns: 160, is_terminal: false, is_cut: false, color: false };
 
@@ -26,8 +27,8 @@ fn report(counters: Value, of_calls: Value) -> String {
             "counters": of_calls, "parts": {},
         }],
     });
-    // A narrow space stands between thousands.
-    render(&serde_json::from_value(report).unwrap(), 20, PIPE).replace('\u{202f}', " ")
+    render(&serde_json::from_value(report).unwrap(), Extent::Rows(20), PIPE)
+        .replace('\u{202f}', " ")
 }
 
 #[test]
@@ -35,13 +36,13 @@ fn counters_stand_below_their_calls_and_say_when_they_are_estimates() {
     let asked = json!([{ "name": "cycles" }, { "name": "instructions" }]);
     let text = report(asked.clone(), json!({ "cycles_total": 8000, "instructions_total": 6000 }));
     let counted =
-        "counted: 8 000 cycles (2 000 a call), 6 000 instructions, 0.75 instructions per cycle\n";
+        "counted: 8000 cycles (2000 a call), 6000 instructions, 0.75 instructions per cycle\n";
     assert!(text.contains(counted), "{text}");
-    assert!(text.contains("; 8 000 cycles, 6 000 instructions, 0.75"), "{text}");
+    assert!(text.contains("; 8000 cycles, 6000 instructions, 0.75"), "{text}");
     assert!(!text.contains("estimated"), "{text}");
     let text = report(asked, json!({ "cycles_total": 8000, "counted_ratio": 0.25 }));
     assert!(
-        text.contains("8 000 cycles (2 000 a call), estimated: counted 25 % of the time"),
+        text.contains("8000 cycles (2000 a call), estimated: counted 25 % of the time"),
         "{text}"
     );
     assert!(!text.contains("per cycle"), "{text}");
@@ -89,7 +90,7 @@ fn a_slow_call_s_words_are_all_there() {
     });
     let report = serde_json::from_value(report).unwrap();
     for width in 80..=200 {
-        let text = render(&report, 20, terminal(width));
+        let text = render(&report, Extent::Rows(20), terminal(width));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("with 512.0 KiB, caused by nobody followed)"), "{width}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
@@ -131,7 +132,7 @@ fn two_rows(of: [&str; 2], changed: Value) -> weigh_schema::call::CallsReport {
 }
 
 fn text(report: &weigh_schema::call::CallsReport, rows: usize, screen: Screen) -> String {
-    render(report, rows, screen).replace('\u{202f}', " ")
+    render(report, Extent::Rows(rows), screen).replace('\u{202f}', " ")
 }
 
 #[test]
@@ -192,6 +193,25 @@ fn rows_of_files_and_connections_can_be_told_apart_at_any_width() {
 }
 
 #[test]
+fn a_table_of_24_lines_says_what_is_left_out() {
+    let mut report = two_rows(["a", "b"], json!({ "untold_total": 3 }));
+    let kinds = (0..50).map(|number| {
+        let mut kind = report.calls[0].clone();
+        kind.call = format!("call{number}");
+        kind
+    });
+    report.calls = kinds.collect();
+    for width in 60..200 {
+        let text = render(&report, Extent::Lines(24), terminal(width));
+        assert!(text.lines().count() <= 24, "{width}: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        let rows = text.lines().filter(|line| line.starts_with("call") && line.contains(" (a)"));
+        let left = format!("and {} more kinds of calls; --rows shows more", 50 - rows.count());
+        assert!(text.contains(&left) && text.contains("1 note: --all"), "{width}: {text}");
+    }
+}
+
+#[test]
 fn no_rows_are_no_table() {
     let report = two_rows(["a", "b"], json!({}));
     let none = text(&report, 0, PIPE);
@@ -203,7 +223,10 @@ fn no_rows_are_no_table() {
 
 #[test]
 fn one_is_not_several_and_thousands_are_apart() {
-    let found = text(&two_rows(["a", "b"], json!({ "missed_arrivals_total": 1 })), 20, PIPE);
+    let report = two_rows(["a", "b"], json!({ "missed_arrivals_total": 1 }));
+    let piped = text(&report, 20, PIPE);
+    assert!(piped.starts_with("weigh  1112 calls of 2 threads in 1.000 s\n"), "{piped}");
+    let found = text(&report, 20, terminal(160));
     assert!(found.starts_with("weigh  1 112 calls of 2 threads in 1.000 s\n"), "{found}");
     assert!(found.contains("sendto (a)  1 112 "), "{found}");
     assert!(found.contains("later: 1 thing pending, 2 timers\n"), "{found}");

@@ -9,7 +9,7 @@ use common::sample;
 use serde_json::{Value, json};
 use weigh_schema::io::FileUse;
 use weigh_show::Screen;
-use weigh_show::io::{Shown, render_recorded};
+use weigh_show::io::{Extent, Selection, Shown, render_recorded};
 
 /// A file of which much is known; `more` takes the place of what it names.
 fn used(more: Value) -> FileUse {
@@ -39,8 +39,9 @@ fn used(more: Value) -> FileUse {
 fn table(used: FileUse, details: bool, columns: usize) -> String {
     let found = sample::limited(4).summary.io.unwrap();
     let screen = Screen { columns, is_terminal: true, is_cut: true, color: false };
-    let files = [used];
-    render_recorded(&found, Shown { files: &files, details }, "files.parquet", screen)
+    let files = &Selection::of(Extent::All(1), [used]);
+    let shown = Shown { files, details, folder: None };
+    render_recorded(&found, shown, "files.parquet", screen)
 }
 
 /// The lines below the row, by their titles.

@@ -74,6 +74,65 @@ fn no_line_exceeds_the_width() {
     }
 }
 
+const SOURCES: Sources = Sources {
+    report: Some("~/.local/state/weigh/20251121-190431-make-7f3a/report.html"),
+    is_command_known: true,
+};
+
+#[test]
+fn twelve_lines_say_what_is_most_wanted() {
+    let summary = sample::build(400).summary;
+    check("tests/golden/digest.txt", &digest::render(&summary, STYLE, SOURCES));
+    let limited = sample::limited(400).summary;
+    check("tests/golden/digest_limit.txt", &digest::render(&limited, STYLE, SOURCES));
+    let style = Style { complete: false, recording: None, ..STYLE };
+    let sources = Sources { report: None, is_command_known: false };
+    let cut_short = digest::render(&sample::cut_short().summary, style, sources);
+    check("tests/golden/digest_cut_short.txt", &cut_short);
+}
+
+/// Lines and columns, whatever there is to say; and nothing but what must be is left out.
+#[test]
+fn a_digest_has_twelve_lines_or_sixteen_and_none_is_cut() {
+    let mut plain = sample::build(400).summary;
+    plain.limits.clear();
+    plain.metrics.retain(|name, _| !name.starts_with("net_") && !name.starts_with("gpu_"));
+    let mut crowded = sample::limited(400).summary;
+    let limit = crowded.limits[0].clone();
+    crowded.limits.extend(std::iter::repeat_n(limit, 7));
+    let cases = [(plain, 12), (sample::build(40).summary, 16), (crowded, 16)];
+    for (summary, most) in cases {
+        for width in [60, 80, 97, 200] {
+            let text = digest::render(&summary, Style { width, ..STYLE }, SOURCES);
+            assert!(text.lines().count() <= most, "{width}: {text}");
+            for line in text.lines().filter(|line| !line.starts_with("report")) {
+                assert!(line.width() <= width && !line.contains('…'), "{width}: {line}");
+            }
+            for label in
+                ["weigh", "CPU", "memory", "read", "written", "processes", "note", "report"]
+            {
+                assert!(text.lines().any(|line| line.starts_with(label)), "{label} in {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_gets_plain_digits_and_keys_their_values() {
+    let summary = sample::build(400).summary;
+    let text = |is_terminal| {
+        let style = Style { is_terminal, ..STYLE };
+        digest::render(&summary, style, SOURCES) + &render(&summary, style)
+    };
+    assert!(text(true).contains('\u{202f}') && !text(false).contains('\u{202f}'));
+    let keys = weigh_show::table::render_keys(&summary);
+    for metric in METRICS {
+        let line = keys.lines().find(|line| line.split(' ').next() == Some(metric.name)).unwrap();
+        let value = line.split(' ').nth(1).unwrap().parse::<f64>().ok();
+        assert_eq!(value, summary.metrics[metric.name].number(), "{line}");
+    }
+}
+
 #[test]
 fn every_metric_is_accounted_for_and_absence_is_not_zero() {
     let summary = sample::build(40).summary;

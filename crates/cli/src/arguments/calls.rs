@@ -97,9 +97,14 @@ pub struct CallsArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub per_call: Option<PathBuf>,
 
-    /// Show so many rows of the table.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub rows: usize,
+    /// Show so many rows of the table [default: as many as fit on 24 lines].
+    #[arg(long, value_name = "N")]
+    pub rows: Option<usize>,
+
+    /// Show all kinds of calls, with what they left for later, what it costs to follow them, and what is less than
+    /// exact.
+    #[arg(long)]
+    pub all: bool,
 
     /// Print no table.
     #[arg(short, long)]

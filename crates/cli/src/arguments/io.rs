@@ -100,9 +100,14 @@ pub struct IoTelling {
     #[arg(long)]
     pub live: bool,
 
-    /// Show so many files.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub rows: usize,
+    /// Show so many files [default: as many as fit on 24 lines].
+    #[arg(long, value_name = "N")]
+    pub rows: Option<usize>,
+
+    /// Show system files, libraries and bytecode, pipes, sockets and terminals each in a row of its own, and all that
+    /// is told below the rows.
+    #[arg(long)]
+    pub all: bool,
 
     /// Below each file in the table, what else is known of it: sizes, order and strides of its reads and writes, what
     /// was read or written again, what the page cache had and what devices did, who had it written, the slowest call.

@@ -31,7 +31,7 @@ pub struct ReportArguments {
     /// The recording; of weigh trace, its .parquet file.
     #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
-    /// Where to write the page [default: report.html in the recording; beside a file, with its name].
+    /// Where to write the page, `-` for standard output [default: report.html in the recording; beside a file, with its name].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }

@@ -18,6 +18,7 @@ use anyhow::bail;
 use weigh_collect::calls::{Counters, KernelCalls, Wanted};
 use weigh_collect::notice;
 use weigh_schema::call::CallsReport;
+use weigh_show::io::Extent;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
@@ -83,13 +84,15 @@ fn tell_all(
     json: Option<Destination>,
 ) -> anyhow::Result<()> {
     if !arguments.quiet {
-        if arguments.mechanism == CallsMechanism::Auto && arguments.pid.is_none() {
-            notice!("{AUTO}");
-        }
+        let extent = match (arguments.all, arguments.rows) {
+            (true, rows) => Extent::All(rows.unwrap_or(usize::MAX)),
+            (false, Some(rows)) => Extent::Rows(rows),
+            (false, None) => Extent::Lines(LINES),
+        };
         // Standard output is the command's, or the JSON's.
         let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
         tell(arguments.pid.is_none() || is_json, WIDE, |screen| {
-            weigh_show::calls::render(report, arguments.rows, screen)
+            weigh_show::calls::render(report, extent, screen)
         })?;
     }
     if let Some(json) = json {
@@ -98,10 +101,8 @@ fn tell_all(
     Ok(())
 }
 
-/// What was chosen, why, and what each costs.
-const AUTO: &str = "by bpf, which misses no call, at a price for each call on \
-                    the machine; --mechanism preload costs others nothing, and sees functions of the \
-                    C library in dynamic programs";
+/// Lines of the table, unless more is asked for.
+const LINES: usize = 24;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;

@@ -106,7 +106,8 @@ pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         print_json(&(serde_json::to_string_pretty(&findings)? + "\n"))?;
     } else {
         let Screen { columns, color, .. } = screen(&std::io::stdout(), 80);
-        print(&table::render(&findings, columns, color))?;
+        let render = if arguments.verbose { table::render } else { table::render_short };
+        print(&render(&findings, columns, color))?;
     }
     Ok(match findings.run {
         Verdict::Exact => ExitCode::SUCCESS,

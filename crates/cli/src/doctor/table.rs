@@ -25,6 +25,63 @@ struct Page {
     color: bool,
 }
 
+/// The most lines of the short form.
+const LINES: usize = 12;
+
+/// Where the text of the short form begins.
+const SHORT_COLUMN: usize = 11;
+
+/// In twelve lines: how jobs are followed here, what is missing, what works. What finds no room is left out whole.
+pub fn render_short(findings: &Findings, width: usize, color: bool) -> String {
+    let mut rows = Vec::new();
+    let page = || Page { text: String::new(), width, color };
+    let mut add = |fill: &dyn Fn(&mut Page)| {
+        let mut page = page();
+        fill(&mut page);
+        rows.push(page.text);
+    };
+    add(&|page| verdict(page, findings.run));
+    if let Some(reason) = missing(findings) {
+        add(&|page| page.short("missing", &reason, ""));
+    }
+    let works = names(findings.mechanisms.iter().filter(|one| one.works).map(|one| one.name));
+    let of_state = |is_active: bool| {
+        let is_so = |one: &&Finding| (one.status == CollectorState::Active) == is_active;
+        names(findings.collectors.iter().filter(is_so).map(|one| one.name.as_str()))
+    };
+    let shorts = [
+        ("followed", format!("by {works}"), GREEN),
+        ("not here", of_state(false), YELLOW),
+        ("measured", of_state(true), GREEN),
+    ];
+    for (label, text, color) in shorts.iter().filter(|(_, text, _)| !text.is_empty()) {
+        add(&|page| page.short(label, text, color));
+    }
+    if let Some(host) = &findings.host {
+        add(&|page| page.short("host", &host_words(host), ""));
+    }
+    let mut text = String::new();
+    for row in rows {
+        if text.lines().count() + row.lines().count() < LINES {
+            text += &row;
+        }
+    }
+    text + "weigh doctor -v says why, what each mechanism sees and loses, and what helps\n"
+}
+
+/// Why jobs are not followed in the kernel, or what conditions are lacking.
+fn missing(findings: &Findings) -> Option<String> {
+    let said = findings.said.iter().filter(|_| findings.run == Verdict::Fails);
+    let refused = findings.mechanisms.iter().filter(|one| one.name == "bpf");
+    let lacking = findings.conditions.iter().filter(|one| one.good == Some(false));
+    let lacking = Some(names(lacking.map(|one| one.name))).filter(|names| !names.is_empty());
+    said.chain(refused.filter_map(|one| one.reason.as_ref())).next().cloned().or(lacking)
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// The findings, with a line end after the last line.
 pub fn render(findings: &Findings, width: usize, color: bool) -> String {
     let mut page = Page { text: String::new(), width, color };
@@ -51,7 +108,14 @@ fn head(page: &mut Page, findings: &Findings) {
     if let Some(host) = &findings.host {
         page.paragraph(0, &host_words(host), "");
     }
-    let (words, color) = match findings.run {
+    verdict(page, findings.run);
+    for words in &findings.said {
+        page.paragraph(2, words, "");
+    }
+}
+
+fn verdict(page: &mut Page, run: Verdict) {
+    let (words, color) = match run {
         Verdict::Exact => ("weigh run follows a job exactly here, in the kernel.", GREEN),
         Verdict::Told => (
             "weigh run is told of every process here, but not by the kernel's own counters: see \
@@ -65,9 +129,6 @@ fn head(page: &mut Page, findings: &Findings) {
         Verdict::Fails => ("weigh run does not work here.", RED),
     };
     page.paragraph(0, words, color);
-    for words in &findings.said {
-        page.paragraph(2, words, "");
-    }
 }
 
 fn host_words(host: &Host) -> String {
@@ -150,6 +211,16 @@ impl Page {
         }
     }
 
+    /// A label, and a text that is wrapped beside it.
+    fn short(&mut self, label: &str, text: &str, color: &str) {
+        let mut start = format!("{label:<SHORT_COLUMN$}");
+        for line in wrap(text, self.width.saturating_sub(SHORT_COLUMN)) {
+            let painted = self.paint(&line, color);
+            self.text.push_str(&format!("{start}{painted}\n"));
+            start = " ".repeat(SHORT_COLUMN);
+        }
+    }
+
     /// A name, a state in its colour, and a text that is wrapped below itself.
     fn row(&mut self, columns: (usize, usize), name: &str, state: (&str, &str), text: &str) {
         let (state_at, text_at) = columns;
@@ -225,6 +296,28 @@ mod tests {
                 assert!(line.chars().count() <= width, "{width}: {line}");
                 assert_eq!(line.trim_end(), line);
             }
+        }
+    }
+
+    #[test]
+    fn twelve_lines_say_what_works() {
+        let mut found = findings();
+        found.run = Verdict::Told;
+        found.mechanisms = vec![
+            Followed {
+                name: "bpf",
+                works: false,
+                reason: Some("CAP_BPF is missing, and much can be said of it. ".repeat(7)),
+                sees: "all",
+                loses: "nothing",
+            },
+            Followed { name: "ptrace", works: true, reason: None, sees: "", loses: "" },
+        ];
+        let text = render_short(&found, 80, false);
+        assert!(text.lines().count() <= 12 && text.lines().all(|line| line.len() <= 80), "{text}");
+        for part in ["by ptrace\n", "processes\n", "hardware\n", "CAP_BPF is missing", "doctor -v"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
         }
     }
 

@@ -46,7 +46,7 @@ fn trial(options: &[&str], job: &[&str]) -> anyhow::Result<Trial> {
     let said = place.path.join("said");
     let said_file = std::fs::File::create(&said).context("a scratch file")?;
     let mut child = Command::new(&program)
-        .args(["run", "--quiet", "--interval", "50ms", "--output"])
+        .args(["run", "--quiet", "--details", "--interval", "50ms", "--output"])
         .arg(place.path.join("recording"))
         .arg("--json")
         .arg(&summary)

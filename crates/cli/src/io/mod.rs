@@ -17,9 +17,9 @@ use anyhow::bail;
 use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
 use weigh_collect::notice;
-use weigh_schema::io::{FileUse, IoReport};
+use weigh_schema::io::IoReport;
 use weigh_show::Screen;
-use weigh_show::io::Shown;
+use weigh_show::io::{Extent, Selection, Shown};
 
 use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
@@ -27,6 +27,12 @@ use crate::foreground;
 use crate::live::Live;
 use crate::rows_file;
 use crate::show::tell;
+
+/// Lines of the table, unless more is asked for.
+const LINES: usize = 24;
+
+/// Rows where there may be more lines.
+const ROWS: usize = 20;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
@@ -96,9 +102,20 @@ fn tell_all(
 
 /// The table, with as many files as are wanted.
 fn text(report: &IoReport<Files<'_>>, telling: &IoTelling, screen: Screen) -> String {
-    let files: Vec<FileUse> = report.files.iter().take(telling.rows).collect();
-    let shown = Shown { files: &files, details: telling.details };
-    weigh_show::io::render(&report.found, shown, report.files.len(), screen)
+    let files = Selection::of(extent(telling), report.files.iter());
+    let folder = std::env::current_dir().ok().map(|folder| folder.display().to_string());
+    let shown = Shown { files: &files, details: telling.details, folder: folder.as_deref() };
+    weigh_show::io::render(&report.found, shown, screen)
+}
+
+/// How much of the table is wanted.
+fn extent(telling: &IoTelling) -> Extent {
+    match (telling.all, telling.rows) {
+        (true, rows) => Extent::All(rows.unwrap_or(ROWS)),
+        (false, Some(rows)) => Extent::Rows(rows),
+        (false, None) if telling.details => Extent::Rows(ROWS),
+        (false, None) => Extent::Lines(LINES),
+    }
 }
 
 /// `docs/io.md`.

@@ -32,13 +32,17 @@ pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {
         let name = way.following.name;
         match open_way(settings, way, &why) {
             Ok(follower) => {
-                let is_told = !why.is_empty() && !settings.arguments.quiet;
-                if is_told && settings.arguments.details {
-                    notice!("the kernel does not follow this job: {why}");
+                let arguments = &settings.arguments;
+                let is_told = !why.is_empty() && (!arguments.quiet || arguments.details);
+                if is_told && arguments.details {
+                    notice!("the kernel does not follow this job: {why}.");
                     neither.iter().for_each(|line: &String| notice!("{line}"));
+                    notice!(
+                        "by {name} instead; what that leaves out is said beside each value, and by `weigh doctor`."
+                    );
                 } else if is_told {
                     notice!(
-                        "followed by {name}, not by the kernel: `weigh doctor` says what is missing"
+                        "followed by {name} instead of the kernel: `weigh doctor` says what is missing"
                     );
                 }
                 return Ok(follower);

@@ -88,7 +88,7 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         });
         match (&recording, &summary.io) {
             _ if arguments.keys => {}
-            (Ok(Some(recording)), _) => match files_used(recording, false, screen) {
+            (Ok(Some(recording)), _) => match files_used(recording, arguments.details, screen) {
                 Ok(text) => message::show(&text),
                 Err(error) => notice!("{error:#}"),
             },

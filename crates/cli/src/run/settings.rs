@@ -122,6 +122,11 @@ impl Settings {
     /// Checks the options.
     pub fn new(arguments: RunArguments) -> anyhow::Result<Settings> {
         let id = weigh_keep::new_job_id(Timestamp::now(), std::process::id());
+        if arguments.output.as_deref().is_some_and(|place| place.as_os_str() == "-") {
+            bail!(
+                "-o names the directory of the recording; `--json -` writes the summary to standard output"
+            );
+        }
         let directory = match &arguments.output {
             Some(directory) => directory.clone(),
             None => weigh_keep::default_directory(&id)?,

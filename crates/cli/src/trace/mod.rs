@@ -30,6 +30,7 @@ mod usual;
 mod way;
 mod wishes;
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -70,17 +71,43 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
 
 /// Draws a recording.
 pub fn report(file: &Path, page: Option<&Path>) -> anyhow::Result<ExitCode> {
+    if page.is_some_and(|page| page.as_os_str() == "-") {
+        return report_to_output(file);
+    }
     let page = page.map_or_else(|| file.with_extension("html"), Path::to_path_buf);
     if !sinks::is_page(&page) {
         bail!("-o {}: a page's name ends in .html", page.display());
     }
-    let synthesis = SynthesisArguments { keys: KEYS, ..SynthesisArguments::default() };
-    let (file, output, quiet) = (file.to_path_buf(), Some(page.clone()), true);
-    let wanted =
-        TraceReadArguments { file, output, quiet, synthesis, ..TraceReadArguments::default() };
-    let done = read::execute(&wanted)?;
+    let done = read_page(file, &page)?;
     print_path(&page)?;
     Ok(done)
+}
+
+/// Draws a recording on standard output: the page is written into a file first, for it grows while rows are read.
+fn report_to_output(file: &Path) -> anyhow::Result<ExitCode> {
+    let place = std::env::temp_dir().join(format!("weigh-page-{}.html", std::process::id()));
+    // Not what somebody else has laid there, and for nobody else to read.
+    let mut options = std::fs::File::options();
+    let made = options.write(true).create_new(true).mode(0o600).open(&place);
+    made.with_context(|| format!("cannot make {}", place.display()))?;
+    let read = read_page(file, &place);
+    let text = std::fs::read_to_string(&place);
+    let _ = std::fs::remove_file(&place);
+    let done = read?;
+    show::print_page(&text?)?;
+    Ok(done)
+}
+
+fn read_page(file: &Path, page: &Path) -> anyhow::Result<ExitCode> {
+    let synthesis = SynthesisArguments { keys: KEYS, ..SynthesisArguments::default() };
+    let (file, output, quiet) = (file.to_path_buf(), Some(page.to_path_buf()), true);
+    read::execute(&TraceReadArguments {
+        file,
+        output,
+        quiet,
+        synthesis,
+        ..TraceReadArguments::default()
+    })
 }
 
 /// Shows a recording.

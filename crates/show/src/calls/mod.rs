@@ -15,6 +15,7 @@ use weigh_schema::subsystem::{
 };
 use weigh_schema::{Number, Unit};
 
+use crate::io::Extent;
 use crate::text::{Line, Paint, Screen, more_rows, wrap};
 use slowest::slow_lines;
 
@@ -33,32 +34,78 @@ const LOST_LATER: &str = "lost_total";
 /// The most lines a text below the table may take.
 const TEXT_LINES: usize = 4;
 
-/// The report as text, with a line end after its last line. `rows` kinds of calls at most.
-pub fn render(report: &CallsReport, rows: usize, screen: Screen) -> String {
+/// The report as text, with a line end after its last line.
+pub fn render(report: &CallsReport, extent: Extent, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
+    screen.render(&match extent {
+        Extent::Lines(most) => short(report, most, screen),
+        Extent::Rows(rows) | Extent::All(rows) => whole(report, rows, screen),
+    })
+}
+
+/// Kinds of calls as far as there is room, what is under way, the slowest where they were asked for, and what it took to see them.
+fn short(report: &CallsReport, most: usize, screen: Screen) -> Vec<Line> {
     let width = screen.columns;
-    let mut lines = vec![headline(report), Line::new()];
+    let mut lines = headline(report, width);
+    lines.push(Line::new());
+    let mut below = under_way::lines(report, width);
+    // They were asked for.
+    let slowest = slowest(report, width);
+    below.extend(cost_in_short(report).map(|text| Line::new().add(text, Paint::Dim)));
+    let room = most.saturating_sub(lines.len() + below.len() + 1);
+    let (rows, shown) = table::short(&report.calls, room, screen);
+    lines.extend(rows);
+    if let Some(more) = more_rows(shown, report.calls.len(), "kind of calls", "kinds of calls") {
+        lines.push(Line::new().add(more, Paint::Dim));
+    }
+    lines.extend(slowest);
+    lines.extend(below);
+    lines
+}
+
+fn slowest(report: &CallsReport, width: usize) -> Vec<Line> {
+    if report.slowest.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![Line::new(), Line::new().add("slowest", Paint::Bold)];
+    lines.extend(report.slowest.iter().flat_map(|call| slow_lines(call, width)));
+    lines
+}
+
+/// What it took to see the calls, and that there is more to say.
+fn cost_in_short(report: &CallsReport) -> Option<String> {
+    let taken = report.cost.map(|cost| {
+        let all = cost.followed_seconds * report.calls_total as f64;
+        format!("to be followed took about {} of it", seconds(all))
+    });
+    let notes = texts(report).len() as u64;
+    let notes = (notes > 0).then(|| show_number_of(notes, "note: --all", "notes: --all"));
+    let parts: Vec<String> = taken.into_iter().chain(notes).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn whole(report: &CallsReport, rows: usize, screen: Screen) -> Vec<Line> {
+    let width = screen.columns;
+    let mut lines = headline(report, width);
+    lines.push(Line::new());
     lines.extend(table::lines(&report.calls[..report.calls.len().min(rows)], screen));
     if let Some(more) = more_rows(rows, report.calls.len(), "kind of calls", "kinds of calls") {
         lines.push(Line::new().add(more, Paint::Dim));
     }
     lines.extend(under_way::lines(report, width));
-    if !report.slowest.is_empty() {
-        lines.push(Line::new());
-        lines.push(Line::new().add("slowest", Paint::Bold));
-        lines.extend(report.slowest.iter().flat_map(|call| slow_lines(call, width)));
-    }
+    lines.extend(slowest(report, width));
     lines.extend(cost(report, width));
     lines.extend(functions::lines(report, width));
     lines.extend(notes(report, width));
-    screen.render(&lines)
+    lines
 }
 
 fn seconds(value: f64) -> String {
     show_amount(value, Unit::Seconds)
 }
 
-fn headline(report: &CallsReport) -> Line {
+fn headline(report: &CallsReport, width: usize) -> Vec<Line> {
+    const TITLE: &str = "weigh  ";
     let whose = match (report.threads_total, report.pid) {
         (_, Some(pid)) => format!("of process {pid}"),
         (1, _) => "of one thread".to_string(),
@@ -66,7 +113,11 @@ fn headline(report: &CallsReport) -> Line {
     };
     let calls = show_number_of(report.calls_total, "call", "calls");
     let text = format!("{calls} {whose} in {}{}", seconds(report.wall_seconds), written(report));
-    Line::new().add("weigh  ", Paint::Bold).add(text, Paint::Plain)
+    let wrapped =
+        wrap(&text, width.saturating_sub(TITLE.len()), TEXT_LINES).into_iter().enumerate();
+    let before = |i: usize| if i == 0 { TITLE.to_string() } else { " ".repeat(TITLE.len()) };
+    let line = |(i, text)| Line::new().add(before(i), Paint::Bold).add(text, Paint::Plain);
+    wrapped.map(line).collect()
 }
 
 /// What is added to a call is a matter of nanoseconds.
@@ -278,6 +329,17 @@ fn lost(report: &CallsReport) -> Vec<String> {
 }
 
 fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
+    let texts = texts(report);
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    let wrapped = texts.iter().flat_map(|text| wrap(text, width, TEXT_LINES));
+    let lines = wrapped.map(|text| Line::new().add(text, Paint::Warn));
+    std::iter::once(Line::new()).chain(lines).collect()
+}
+
+/// What is missing or less than exact, and why.
+fn texts(report: &CallsReport) -> Vec<String> {
     let mut texts = Vec::new();
     if report.lost_total > 0 {
         texts.extend(lost(report));
@@ -319,10 +381,5 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
         Some(format!("{} unavailable: {}", counter.name, counter.unavailable.as_ref()?))
     }));
     texts.extend(report.notes.iter().cloned());
-    if texts.is_empty() {
-        return Vec::new();
-    }
-    let wrapped = texts.iter().flat_map(|text| wrap(text, width, TEXT_LINES));
-    let lines = wrapped.map(|text| Line::new().add(text, Paint::Warn));
-    std::iter::once(Line::new()).chain(lines).collect()
+    texts
 }

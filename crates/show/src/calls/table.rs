@@ -10,7 +10,7 @@ use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::call::CallKind;
 
 use super::{LEAST_SHARE, TEXT_LINES, about, below, counted, later, run_queue, seconds, split};
-use crate::text::{Line, Paint, Screen, harmless, shorten, wrap};
+use crate::text::{Line, Paint, Screen, digits, harmless, shorten, wrap};
 
 /// The most parts that are named for a call.
 const PARTS_MOST: usize = 4;
@@ -59,7 +59,7 @@ pub fn lines(kinds: &[CallKind], screen: Screen) -> Vec<Line> {
     if kinds.is_empty() {
         return Vec::new();
     }
-    let layout = Layout::of(kinds, screen.row_columns());
+    let layout = Layout::of(kinds, screen);
     let mut lines = vec![layout.titles()];
     for kind in kinds {
         lines.push(layout.row(kind));
@@ -73,6 +73,28 @@ pub fn lines(kinds: &[CallKind], screen: Screen) -> Vec<Line> {
     lines
 }
 
+/// As many kinds as so many lines have room for, without what is below them but where the time went; and how many.
+pub fn short(kinds: &[CallKind], most: usize, screen: Screen) -> (Vec<Line>, usize) {
+    let candidates = &kinds[..kinds.len().min(most)];
+    if candidates.is_empty() {
+        return (Vec::new(), 0);
+    }
+    let layout = Layout::of(candidates, screen);
+    let mut lines = vec![layout.titles()];
+    for (place, kind) in candidates.iter().enumerate() {
+        let below = match layout.parts_beside {
+            true => Vec::new(),
+            false => parts_below(kind, screen.columns),
+        };
+        if lines.len() + 1 + below.len() > most {
+            return (lines, place);
+        }
+        lines.push(layout.row(kind));
+        lines.extend(below);
+    }
+    (lines, candidates.len())
+}
+
 /// What has room where.
 struct Layout {
     /// Columns of the names.
@@ -83,17 +105,21 @@ struct Layout {
     /// So many columns would have room for all numbers.
     enough: usize,
     parts_beside: bool,
+    is_terminal: bool,
 }
 
 impl Layout {
-    fn of(kinds: &[CallKind], width: usize) -> Layout {
+    fn of(kinds: &[CallKind], screen: Screen) -> Layout {
+        let (width, is_terminal) = (screen.row_columns(), screen.is_terminal);
         let widest = |text: &dyn Fn(&CallKind) -> String, least: usize| {
             kinds.iter().map(|kind| text(kind).width()).fold(least, usize::max)
         };
         let names = widest(&title, "call".len());
         let parts = widest(&shares, PARTS.len());
-        let with_width =
-            |column: &'static Column| (column, GAP + widest(&column.cell, column.title.len()));
+        let with_width = |column: &'static Column| {
+            let cell = |kind: &CallKind| digits((column.cell)(kind), is_terminal);
+            (column, GAP + widest(&cell, column.title.len()))
+        };
         let mut shown: Vec<(&Column, usize)> = COLUMNS.iter().map(with_width).collect();
         let numbers =
             |shown: &[(&Column, usize)]| shown.iter().map(|(_, width)| width).sum::<usize>();
@@ -107,7 +133,7 @@ impl Layout {
             left_out.push(shown.remove(place).0.title);
         }
         let name = names.min(width.saturating_sub(numbers(&shown)));
-        Layout { name, shown, left_out, enough, parts_beside }
+        Layout { name, shown, left_out, enough, parts_beside, is_terminal }
     }
 
     fn titles(&self) -> Line {
@@ -119,7 +145,7 @@ impl Layout {
 
     fn row(&self, kind: &CallKind) -> Line {
         let cells = self.shown.iter().map(|(column, width)| {
-            let text = (column.cell)(kind);
+            let text = digits((column.cell)(kind), self.is_terminal);
             " ".repeat(width.saturating_sub(text.width())) + &text
         });
         let name = Line::new().add(short_title(kind, self.name), Paint::Bold);

@@ -9,7 +9,7 @@ use weigh_schema::{METRICS, Quality, Unit, Value, metric};
 
 use super::{Need, Row};
 use crate::outcome::limit_in_short;
-use crate::text::{Paint, digits, shell_words, wrap};
+use crate::text::{Paint, digits, shell_words, with_sizes, wrap};
 
 /// So many limits have a line.
 const LIMITS: usize = 3;
@@ -107,7 +107,7 @@ impl Words<'_> {
                 .map_or_else(|| "not available".to_string(), |peak| format!("{peak} at the peak")),
         ];
         let reason = self.value("memory_peak_bytes").and_then(|value| value.reason.as_deref());
-        parts.extend(reason.and_then(interval).map(str::to_string));
+        parts.extend(reason.and_then(interval));
         if self.number("processes_total").is_some_and(|count| count > 1.0) {
             parts.extend(self.part("memory_peak_process_rss_bytes", "in the largest process"));
         }
@@ -271,9 +271,11 @@ pub(super) fn qualities(summary: &Summary, recording: Option<&str>) -> Option<Ro
 }
 
 /// The interval that a reason of memory gives.
-fn interval(reason: &str) -> Option<&str> {
+fn interval(reason: &str) -> Option<String> {
+    let reason = with_sizes(reason);
     let from = &reason[reason.find("between ")?..];
-    Some(from.split(',').next().unwrap_or(from))
+    let end = from.find([',', ';']).unwrap_or(from.len());
+    Some(from[..end].to_string())
 }
 
 /// A row whose text is wrapped into several.

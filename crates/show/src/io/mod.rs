@@ -1,97 +1,196 @@
-//! What a job reads and writes, as a table: the files that took most time, one line each, then who wrote
-//! what others read, what could be better, and what could not be seen.
+//! What a job reads and writes, as a table: what could be better, the files that took most time, one line each, then
+//! who wrote what others read, and what could not be seen.
+//!
+//! Where so many lines may be had, parts that find no room are named in a line.
 
 pub(crate) mod details;
 pub mod docs;
+mod selection;
+mod table;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use weigh_schema::amount::{percent, show_amount};
-use weigh_schema::io::{Advice, Field, FileUse, Flow, IoFound, Price, Rest, Totals, Transfer};
+use weigh_schema::amount::{percent, show_amount, show_number_of};
+use weigh_schema::io::{Advice, Field, Flow, IoFound, Price, Rest, Totals, Transfer};
 use weigh_schema::{Quality, Unit};
 
-use crate::text::{Line, Paint, Screen, harmless, shorten, wrap};
+use crate::text::{Line, Paint, Screen, wrap};
+
+pub use selection::{Extent, Folded, Selection};
 
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
-/// A file's name and process should have so much.
-const NAME_WIDTH: usize = 28;
-/// A file's name has so much, even where its process has no room then.
-const LEAST_NAME: usize = 16;
-/// Time, bytes and calls are always there.
-const LEAST_COLUMNS: usize = 5;
 /// The most lines a text below the table may take.
 const TEXT_LINES: usize = 5;
 /// So many flows and pieces of advice are shown.
 const MOST: usize = 8;
 
-const COLUMNS: [(&str, usize); 10] = [
-    ("time", 10),
-    ("read", 11),
-    ("reads", 9),
-    ("written", 11),
-    ("writes", 9),
-    ("mapped", 11),
-    ("opens", 7),
-    ("pattern", 18),
-    ("from device", 13),
-    ("to device", 11),
-];
-
-/// The files that took most time.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a table is made of beside the report's sums.
+#[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// Each has a line.
-    pub files: &'a [FileUse],
+    /// The rows.
+    pub files: &'a Selection,
     /// What else is known of each stands below its line.
     pub details: bool,
+    /// The job's directory: paths below it are shown from there.
+    pub folder: Option<&'a str>,
 }
 
-/// The report as text, with a line end after its last line. `shown` are some of so many files in all.
-pub fn render(found: &IoFound, shown: Shown<'_>, files: usize, screen: Screen) -> String {
+/// Where the rows are that a table does not show.
+#[derive(Clone, Copy)]
+enum Others<'a> {
+    /// `--rows` shows them.
+    Asked,
+    /// In this file of the recording; how many files it has is the report's to say.
+    KeptIn(&'a str),
+    /// They could not be written.
+    Lost,
+}
+
+/// The report as text, with a line end after its last line.
+pub fn render(found: &IoFound, shown: Shown<'_>, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
-    let left = files.saturating_sub(shown.files.len());
-    let more = (left > 0).then(|| format!("and {left} more; --rows shows more"));
-    let lines = [headline(found, "weigh  ", screen.columns), table(found, shown, more, screen)];
-    screen.render(&lines.concat())
+    let parts = Parts::new(found, shown, "weigh  ", screen);
+    screen.render(&parts.lines(found, shown, Others::Asked, screen))
 }
 
-/// The same of a recording, of which these are the files that took most time; `kept_in` is its file that has all.
+/// The same of a recording; `kept_in` is its file that has all rows.
 pub fn render_recorded(found: &IoFound, shown: Shown<'_>, kept_in: &str, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
-    let left = found.uses_total.saturating_sub(shown.files.len() as u64);
-    let more = (left > 0).then(|| format!("and {left} more, in {kept_in}"));
-    let head = headline(found, "Files  ", screen.columns);
-    screen.render(&[vec![Line::new()], head, table(found, shown, more, screen)].concat())
+    let parts = Parts::new(found, shown, "Files  ", screen);
+    let lines = parts.lines(found, shown, Others::KeptIn(kept_in), screen);
+    screen.render(&[vec![Line::new()], lines].concat())
 }
 
 /// The same of a run whose rows could not be kept.
 pub fn render_without_rows(found: &IoFound, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
-    let lost = Some("the rows of files could not be written".to_string());
-    let head = headline(found, "Files  ", screen.columns);
-    screen.render(&[vec![Line::new()], head, table(found, Shown::default(), lost, screen)].concat())
+    let files = &Selection::new(Extent::All(0));
+    let shown = Shown { files, details: false, folder: None };
+    let lines =
+        Parts::new(found, shown, "Files  ", screen).lines(found, shown, Others::Lost, screen);
+    screen.render(&[vec![Line::new()], lines].concat())
 }
 
-fn table(found: &IoFound, shown: Shown<'_>, more: Option<String>, screen: Screen) -> Vec<Line> {
-    let width = screen.columns;
-    // A head of nothing says nothing.
-    let head = [Line::new(), titles(width)].into_iter().filter(|_| !shown.files.is_empty());
-    let mut lines: Vec<Line> = head.collect();
-    let are_devices_unseen = are_devices_unseen(found);
-    for file in shown.files {
-        lines.push(file_line(file, are_devices_unseen, screen));
-        if shown.details {
-            lines.extend(details::lines(file, screen));
+/// That there are rows that are not shown, where so many are.
+fn more(found: &IoFound, files: &Selection, rows: usize, others: Others<'_>) -> Vec<Line> {
+    let rows = rows as u64;
+    let text = match others {
+        Others::Asked => {
+            let left = files.total.saturating_sub(rows);
+            (left > 0).then(|| format!("and {left} more; --rows shows more"))
+        }
+        Others::KeptIn(file) => {
+            let told = rows + files.system.uses + files.waited.uses;
+            let left = found.uses_total.saturating_sub(told);
+            (left > 0).then(|| format!("and {left} more, in {file}"))
+        }
+        Others::Lost => Some("the rows of files could not be written".to_string()),
+    };
+    let text = text.map(|text| Line::new().add(text, Paint::Dim));
+    let rest = found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn));
+    text.into_iter().chain(rest).collect()
+}
+
+/// The parts of a table, each whole.
+struct Parts {
+    head: Vec<Line>,
+    advice: Vec<Line>,
+    flows: Vec<Line>,
+    unseen: Vec<Line>,
+}
+
+impl Parts {
+    fn new(found: &IoFound, shown: Shown<'_>, title: &'static str, screen: Screen) -> Parts {
+        let width = screen.columns;
+        let flows = found.flows.iter().map(|one| flow(one, shown.folder));
+        let advice = found.advice.iter().map(|one| advice(one, shown.folder));
+        let files_seconds = match shown.files.extent() {
+            Extent::All(0) => None,
+            _ => Some((found.totals.seconds() - shown.files.waited_seconds).max(0.0)),
+        };
+        Parts {
+            head: headline(found, files_seconds, title, width),
+            advice: section("what could be better", advice, width),
+            flows: section("who wrote what others read", flows, width),
+            unseen: section("not seen", not_seen(found).into_iter(), width),
         }
     }
-    lines.extend(more.map(|more| Line::new().add(more, Paint::Dim)));
-    lines.extend(found.rest.as_ref().map(|left| Line::new().add(rest(left), Paint::Warn)));
-    lines.extend(section("who wrote what others read", found.flows.iter().map(flow), width));
-    lines.extend(section("what could be better", found.advice.iter().map(advice), width));
-    lines.extend(section("not seen", not_seen(found).into_iter(), width));
-    lines
+
+    /// All of it, or as many lines as there may be: what finds no room is named in a line.
+    fn lines(
+        mut self,
+        found: &IoFound,
+        shown: Shown<'_>,
+        others: Others<'_>,
+        screen: Screen,
+    ) -> Vec<Line> {
+        let folded = table::folded(shown, screen);
+        let all = shown.files.files.len();
+        let Extent::Lines(most) = shown.files.extent() else {
+            let rows = table::rows(found, shown, all, screen);
+            let more = more(found, shown.files, all, others);
+            return [self.head, self.advice, rows, folded, more, self.flows, self.unseen].concat();
+        };
+        shorten_section(&mut self.advice, most / 3, "more of this: --all");
+        let (flows, unseen) = (hint(found.flows.len() as u64), unseen_in_short(found));
+        let named = flows.iter().chain(&unseen).count();
+        // A blank line, the titles, that there are more rows, and what has none.
+        let beside = 2 + 1 + usize::from(found.rest.is_some());
+        let own = self.head.len() + self.advice.len() + folded.len() + named + beside;
+        let shown_rows = all.min(most.saturating_sub(own));
+        let rows = table::rows(found, shown, shown_rows, screen);
+        let more = more(found, shown.files, shown_rows, others);
+        let mut left = most.saturating_sub(own + shown_rows);
+        let below = [(self.unseen, unseen), (self.flows, flows)].map(|(whole, short)| {
+            let short = short.map(|text| Line::new().add(text, Paint::Dim));
+            let room = left + usize::from(short.is_some());
+            if whole.len() > room {
+                return short.into_iter().collect();
+            }
+            left = room - whole.len();
+            whole
+        });
+        [self.head, self.advice, rows, folded, more, below.concat()].concat()
+    }
+}
+
+/// Keeps whole texts of a section, as far as there is room.
+fn shorten_section(lines: &mut Vec<Line>, most: usize, more: &str) {
+    if lines.len() <= most {
+        return;
+    }
+    let begins = |line: &Line| {
+        line.render(usize::MAX, false).strip_prefix("  ").is_some_and(|text| !text.starts_with(' '))
+    };
+    // The head and a first text stay, and no text is cut.
+    let mut later = (3..lines.len()).filter(|place| begins(&lines[*place]));
+    let Some(first) = later.next() else { return };
+    let ends = later.take_while(|place| *place < most).last().unwrap_or(first);
+    lines.truncate(ends);
+    lines.push(Line::new().add(format!("  {more}"), Paint::Dim));
+}
+
+/// That there are flows.
+fn hint(flows: u64) -> Option<String> {
+    let flows_in_words = show_number_of(flows, "flow", "flows");
+    (flows > 0).then(|| format!("{flows_in_words} from one process to another: --all"))
+}
+
+/// That not all was seen.
+fn unseen_in_short(found: &IoFound) -> Option<String> {
+    let keys: Vec<&str> = found.qualities.keys().map(String::as_str).collect();
+    let all = not_seen(found).len();
+    (all > 0).then(|| match keys.as_slice() {
+        keys @ [_, ..] if keys.len() <= 2 && keys.len() == all => {
+            format!("not exact: {}; --all says why", keys.join(", "))
+        }
+        _ => format!(
+            "{}; --all",
+            show_number_of(all as u64, "note on what was not seen", "notes on what was not seen")
+        ),
+    })
 }
 
 /// What is not in the numbers, or not exact in them, and why.
@@ -145,15 +244,46 @@ pub(crate) fn is_unavailable(found: &IoFound, key: &str) -> bool {
     found.qualities.get(key).is_some_and(|trust| trust.quality == Quality::Unavailable)
 }
 
-fn headline(found: &IoFound, title: &'static str, width: usize) -> Vec<Line> {
-    let wrapped = wrap(&sums(found), width.max(LEAST_WIDTH) - title.len(), TEXT_LINES);
+fn headline(
+    found: &IoFound,
+    files_seconds: Option<f64>,
+    title: &'static str,
+    width: usize,
+) -> Vec<Line> {
+    let text = format!("{}; {}{}", moved(found, false), times(found, files_seconds), by(found));
+    let wrapped = wrap(&text, width.max(LEAST_WIDTH) - title.len(), TEXT_LINES);
     let before = |i: usize| if i == 0 { title.to_string() } else { " ".repeat(title.len()) };
     let line = |(i, text)| Line::new().add(before(i), Paint::Bold).add(text, Paint::Plain);
     wrapped.into_iter().enumerate().map(line).collect()
 }
 
+/// Time in calls on files, apart from that at pipes, sockets and terminals, where it is spent waiting for others.
+fn times(found: &IoFound, files_seconds: Option<f64>) -> String {
+    let time = |seconds: f64| show_amount(seconds, Unit::Seconds);
+    let all = found.totals.seconds();
+    let wall = time(found.wall_seconds);
+    match files_seconds {
+        Some(files) if all - files > 0.0 => format!(
+            "{} in calls on files, {} on pipes, sockets and terminals, all processes together, in a run of {wall}",
+            time(files),
+            time(all - files),
+        ),
+        _ => format!("{} in these calls, all processes together, in a run of {wall}", time(all)),
+    }
+}
+
+fn by(found: &IoFound) -> String {
+    let price = found.price.as_ref().map(price).unwrap_or_default();
+    format!("; seen by {}{price}", found.mechanism)
+}
+
 /// All files together, in a sentence.
 pub(crate) fn sums(found: &IoFound) -> String {
+    format!("{}; {}{}", moved(found, true), times(found, None), by(found))
+}
+
+/// Bytes and calls. Mapped memory that did nothing is named where all is wanted.
+fn moved(found: &IoFound, is_whole: bool) -> String {
     let (by, unseen) = (&found.totals.by_calls, found.totals.by_calls.unseen);
     let least = if found.quality == Quality::Exact { "" } else { "at least " };
     let more = found.witness.map(|witness| witness.unseen()).unwrap_or_default();
@@ -168,6 +298,7 @@ pub(crate) fn sums(found: &IoFound) -> String {
     let of_mapped = [Transfer::Mapped.name(), "mapped_written_bytes"];
     let trust = of_mapped.iter().find_map(|key| Some(found.qualities.get(*key)?.quality));
     let mapped = match (trust, mapped(&found.totals)) {
+        (None, 0) if !is_whole => String::new(),
         (None, bytes) => format!(", {} by mapped memory", size(bytes)),
         (Some(Quality::Unavailable), _) | (_, 0) => {
             ", an unknown amount by mapped memory".to_string()
@@ -178,13 +309,7 @@ pub(crate) fn sums(found: &IoFound) -> String {
         [0, 0] => String::new(),
         [from, to] => format!(", {} from devices, {} to them", size(from), size(to)),
     };
-    format!(
-        "{read}, {written}{mapped}{devices}; {} in these calls, added up over all processes, in a run of {}; seen by {}{}",
-        show_amount(found.totals.seconds(), Unit::Seconds),
-        show_amount(found.wall_seconds, Unit::Seconds),
-        found.mechanism,
-        found.price.as_ref().map(price).unwrap_or_default(),
-    )
+    format!("{read}, {written}{mapped}{devices}")
 }
 
 /// What the kernel has counted besides.
@@ -218,81 +343,6 @@ pub(crate) fn rest(rest: &Rest) -> String {
     )
 }
 
-/// How many of the columns have room beside the file's name; the last ones are given up first.
-fn columns_in(width: usize) -> usize {
-    let end = |count: &usize| COLUMNS[..*count].iter().map(|(_, width)| width).sum::<usize>();
-    let has_room = |count: &usize| end(count) + NAME_WIDTH <= width;
-    (LEAST_COLUMNS..=COLUMNS.len()).rev().find(has_room).unwrap_or(LEAST_COLUMNS)
-}
-
-fn titles(width: usize) -> Line {
-    let columns = COLUMNS[..columns_in(width)].iter();
-    let columns = columns.map(|(name, width)| format!("{name:>width$}"));
-    Line::new().add(columns.collect::<String>(), Paint::Dim).add("  file", Paint::Dim)
-}
-
-/// By what it was known last, beside what it was known by first.
-fn later_name(file: &FileUse) -> String {
-    let Some(later) = &file.later_name else { return String::new() };
-    let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_string());
-    let in_same_folder = folder(later) == folder(&file.name);
-    let shown = later.rsplit('/').next().filter(|_| in_same_folder).unwrap_or(later);
-    format!(" (later {shown})")
-}
-
-fn file_line(file: &FileUse, are_devices_unseen: bool, screen: Screen) -> Line {
-    let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
-    let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
-    let (by, unseen) = (&file.totals.by_calls, file.totals.by_calls.unseen);
-    let known = |is_unseen: bool, text: String| if is_unseen { "?".to_string() } else { text };
-    let is_bound = file.moved_quality != Quality::Exact;
-    let least = |text: String| match is_bound && !text.is_empty() {
-        true => format!("≥ {text}"),
-        false => text,
-    };
-    // Who does not see mapped memory does not see what it makes devices do either.
-    let hidden = file.totals.by_kind.get(Transfer::Mapped.name());
-    let is_hidden = hidden.is_some_and(|kind| kind.unseen.any());
-    let mapped = match mapped(&file.totals) {
-        0 => known(is_hidden, String::new()),
-        bytes if is_hidden => format!("≥ {}", size(bytes)),
-        bytes => size(bytes),
-    };
-    let no_devices = is_hidden || are_devices_unseen;
-    let opens = file.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64);
-    let cells = [
-        show_amount(file.totals.seconds(), Unit::Seconds),
-        known(unseen.reads, least(amount(by.read_bytes))),
-        known(unseen.reads, least(count(by.read_calls))),
-        known(unseen.writes, least(amount(by.written_bytes))),
-        known(unseen.writes, least(count(by.write_calls))),
-        mapped,
-        count(opens),
-        pattern(&file.totals),
-        known(no_devices, amount(device(&file.totals)[0])),
-        known(no_devices, amount(device(&file.totals)[1])),
-    ];
-    let columns = COLUMNS[..columns_in(screen.columns)].iter();
-    let cells = cells.iter().zip(columns).map(|(text, (_, width))| format!("{text:>width$}"));
-    let cells: String = cells.collect();
-    let deleted = if file.is_deleted { " (deleted)" } else { "" };
-    let thread = file.tid.map(|tid| format!(" thread {tid}")).unwrap_or_default();
-    let sources: Vec<String> = file.sources.iter().map(ToString::to_string).collect();
-    let sources = match sources.is_empty() {
-        true => String::new(),
-        false => format!(" by {}", sources.join("+")),
-    };
-    let by = format!("  {} {}{thread}{sources}", file.process, file.pid);
-    let name = format!("{}{}{deleted}", file.name, later_name(file));
-    let room = screen.row_columns().saturating_sub(cells.chars().count() + 2);
-    let left = room.saturating_sub(by.chars().count()).max(LEAST_NAME.min(room));
-    Line::new()
-        .add(cells, Paint::Plain)
-        .add("  ", Paint::Plain)
-        .add(shorten(&harmless(&name), left), Paint::Bold)
-        .add(by, Paint::Dim)
-}
-
 /// The commonest way through the file, and its share. What is neither consecutive nor strided is irregular, as the
 /// advice counts it, unless it never went back.
 pub(crate) fn pattern(totals: &Totals) -> String {
@@ -309,17 +359,28 @@ pub(crate) fn pattern(totals: &Totals) -> String {
     most.map_or_else(String::new, |(count, kind)| format!("{kind} {} %", share(*count)))
 }
 
-pub(crate) fn flow(flow: &Flow) -> String {
+pub(crate) fn flow(flow: &Flow, folder: Option<&str>) -> String {
     let bytes = flow.bytes.map_or_else(|| "some".to_string(), size);
     let most = if flow.is_upper_bound { "up to " } else { "" };
     format!(
         "{} {} wrote, {} {} read: {most}{bytes} of {}",
-        flow.writer_name, flow.writer, flow.reader_name, flow.reader, flow.name
+        flow.writer_name,
+        flow.writer,
+        flow.reader_name,
+        flow.reader,
+        below(&flow.name, folder)
     )
 }
 
-fn advice(advice: &Advice) -> String {
-    format!("{}: {} [{}]", advice.file, advice.text, advice.rule)
+fn advice(advice: &Advice, folder: Option<&str>) -> String {
+    format!("{}: {} [{}]", below(&advice.file, folder), advice.text, advice.rule)
+}
+
+/// A path from the folder on, if it is below it.
+fn below<'a>(path: &'a str, folder: Option<&str>) -> &'a str {
+    let inside =
+        folder.filter(|folder| *folder != "/").and_then(|folder| path.strip_prefix(folder));
+    inside.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty()).unwrap_or(path)
 }
 
 fn section(title: &str, texts: impl Iterator<Item = String>, width: usize) -> Vec<Line> {
@@ -347,13 +408,6 @@ fn section(title: &str, texts: impl Iterator<Item = String>, width: usize) -> Ve
 mod tests {
     use super::*;
     use weigh_schema::Number;
-
-    #[test]
-    fn a_narrow_table_has_room_for_names() {
-        assert_eq!(columns_in(160), COLUMNS.len());
-        assert_eq!(columns_in(80), LEAST_COLUMNS);
-        assert_eq!(columns_in(91), LEAST_COLUMNS + 1);
-    }
 
     #[test]
     fn the_commonest_pattern_has_its_share() {

@@ -143,7 +143,7 @@ fn flow_row(found: &Flow) -> FlowRow {
         name: found.name.clone(),
         is_file: matches!(found.object, Object::Regular | Object::Disk),
         bytes: found.bytes,
-        text: flow(found),
+        text: flow(found, None),
     }
 }
 
@@ -187,7 +187,9 @@ mod tests {
             assert!(page.notes.iter().any(|note| note.contains(words)), "{:?}", page.notes);
         }
         let screen = crate::Screen { columns: 400, is_terminal: true, is_cut: true, color: false };
-        let terminal = crate::io::render(&found, crate::io::Shown::default(), 0, screen);
+        let files = &crate::io::Selection::new(crate::io::Extent::All(0));
+        let shown = crate::io::Shown { files, details: false, folder: None };
+        let terminal = crate::io::render(&found, shown, screen);
         for note in &page.notes {
             assert!(terminal.contains(note.as_str()), "{note}: {terminal}");
         }

@@ -122,9 +122,7 @@ pub(super) fn start(
         // Sums by file are better than neither.
         by_kernel().or_else(|error| {
             let Some(gather) = by_follower() else { return Err(error) };
-            if !settings.arguments.quiet {
-                notice!("{without}: {error}");
-            }
+            notice!("{without}: {error}");
             Ok(gather)
         })
     };

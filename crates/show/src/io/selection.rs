@@ -1,0 +1,177 @@
+//! Which files have a row of their own: those of the job. System files, and pipes, sockets and terminals, are folded.
+//!
+//! Reads rows in any order; keeps those that took most time, and sums of the others.
+
+use weigh_schema::io::{FileUse, Object};
+
+/// Folders of the system.
+const FOLDERS: [&str; 11] = [
+    "/usr/",
+    "/lib/",
+    "/lib32/",
+    "/lib64/",
+    "/bin/",
+    "/sbin/",
+    "/etc/",
+    "/proc/",
+    "/sys/",
+    "/nix/store/",
+    "/snap/",
+];
+
+/// Parts of paths that only libraries of languages have.
+const PARTS: [&str; 4] = ["/__pycache__/", "/lib/python3", "/site-packages", "/node_modules/"];
+
+/// Rows are sorted out when there are so many times more than are wanted.
+const SLACK: usize = 8;
+
+/// Rows that stand in one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Folded {
+    /// How many.
+    pub uses: u64,
+    /// Time in their calls.
+    pub seconds: f64,
+    /// Bytes read and written.
+    pub bytes: [u64; 2],
+    /// Calls that read and write.
+    pub calls: [u64; 2],
+}
+
+impl Folded {
+    fn add(&mut self, file: &FileUse) {
+        let by = &file.totals.by_calls;
+        self.uses += 1;
+        self.seconds += file.totals.seconds();
+        self.bytes[0] += by.read_bytes;
+        self.bytes[1] += by.written_bytes;
+        self.calls[0] += by.read_calls;
+        self.calls[1] += by.write_calls;
+    }
+}
+
+/// How much of a table is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many lines in all.
+    Lines(usize),
+    /// So many rows, and all that is below them.
+    Rows(usize),
+    /// So many rows, of whatever files.
+    All(usize),
+}
+
+impl Extent {
+    /// The most rows.
+    pub fn rows(self) -> usize {
+        match self {
+            Extent::Lines(lines) => lines / 3,
+            Extent::Rows(rows) | Extent::All(rows) => rows,
+        }
+    }
+}
+
+/// The rows of a table.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    extent: Extent,
+    /// Those with a row, most time first, when all have been added.
+    pub files: Vec<FileUse>,
+    /// How many there are of these.
+    pub total: u64,
+    /// Files of the system, libraries and bytecode.
+    pub system: Folded,
+    /// Pipes, sockets and terminals.
+    pub waited: Folded,
+    /// Time at pipes, sockets and terminals, folded or not.
+    pub waited_seconds: f64,
+}
+
+impl Selection {
+    /// Nothing yet.
+    pub fn new(extent: Extent) -> Selection {
+        Selection {
+            extent,
+            files: Vec::new(),
+            total: 0,
+            system: Folded::default(),
+            waited: Folded::default(),
+            waited_seconds: 0.0,
+        }
+    }
+
+    /// Of these.
+    pub fn of(extent: Extent, files: impl IntoIterator<Item = FileUse>) -> Selection {
+        let mut selection = Selection::new(extent);
+        files.into_iter().for_each(|file| selection.add(file));
+        selection.finish()
+    }
+
+    /// How much of the table is wanted.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, file: FileUse) {
+        let is_waited_at = file.object.is_waited_at();
+        if is_waited_at {
+            self.waited_seconds += file.totals.seconds();
+        }
+        let is_folding = !matches!(self.extent, Extent::All(_));
+        if is_folding && is_waited_at && !has_own_name(&file) {
+            self.waited.add(&file);
+        } else if is_folding && is_system(&file) {
+            self.system.add(&file);
+        } else {
+            self.total += 1;
+            self.files.push(file);
+            if self.files.len() > self.extent.rows().saturating_mul(SLACK).saturating_add(SLACK) {
+                self.sort_out();
+            }
+        }
+    }
+
+    /// All have been added.
+    pub fn finish(mut self) -> Selection {
+        self.sort_out();
+        self
+    }
+
+    fn sort_out(&mut self) {
+        self.files.sort_by(FileUse::by_time);
+        self.files.truncate(self.extent.rows());
+    }
+}
+
+/// Whether it can be known again by its name: a connection, or a pipe in a folder.
+fn has_own_name(file: &FileUse) -> bool {
+    match file.object {
+        Object::Socket => file.name.contains(" -> "),
+        Object::Pipe => file.name.starts_with('/'),
+        _ => false,
+    }
+}
+
+/// Whether it is a file that programs read whatever they do.
+fn is_system(file: &FileUse) -> bool {
+    let name = file.name.as_str();
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let is_code = || {
+        last.ends_with(".pyc")
+            || last.ends_with(".so")
+            || last.contains(".so.")
+            || last.ends_with(".pyo")
+    };
+    match file.object {
+        Object::Terminal | Object::Device => true,
+        Object::Disk => false,
+        _ if file.totals.by_calls.written_bytes > 0 => false,
+        _ => {
+            FOLDERS.iter().any(|folder| name.starts_with(folder))
+                || PARTS.iter().any(|part| name.contains(part))
+                || name.starts_with("/dev/") && !name.starts_with("/dev/shm/")
+                || is_code()
+        }
+    }
+}
