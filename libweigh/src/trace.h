@@ -48,7 +48,8 @@ struct weigh_trace {
 	bool was_whole;
 	uint64_t unknown; /* lost after the stream has ended: nobody knows of which events */
 	bool has_ended, has_final; /* what it said last of itself is the end of it */
-	char *text; /* answers */
+	char *text; /* the last answer */
+	size_t rest_at, rest; /* bytes behind it that were heard together with it */
 	char *description;
 	size_t mapped;
 };

@@ -62,12 +62,32 @@ static void take_descriptors(struct msghdr *message, int *with, size_t room)
 	}
 }
 
-/* A line, into `text`, without its end. */
+/*
+ * Whether a line ends from there on in so much text; its end becomes that of the text, and what is behind it is kept.
+ */
+static bool take_line(weigh_trace *t, size_t from, size_t length)
+{
+	char *end = memchr(t->text + from, '\n', length - from);
+
+	if (!end)
+		return false;
+	*end = 0;
+	t->rest_at = (size_t)(end - t->text) + 1;
+	t->rest = length - t->rest_at;
+	return true;
+}
+
+/*
+ * A line, into `text`, without its end. Unasked the stream says that it has ended: that may be heard together with an
+ * answer.
+ */
 static bool listen_to(weigh_trace *t, int *with, size_t room)
 {
-	size_t length = 0;
+	size_t length = t->rest, from = 0;
 
-	while (length + 1 < TEXT_BYTES) {
+	memmove(t->text, t->text + t->rest_at, t->rest);
+	t->rest_at = t->rest = 0;
+	while (length + 1 < TEXT_BYTES && !take_line(t, from, length)) {
 		union {
 			struct cmsghdr header;
 			char bytes[CMSG_SPACE(4 * sizeof(int))];
@@ -86,25 +106,25 @@ static bool listen_to(weigh_trace *t, int *with, size_t room)
 		if (heard <= 0)
 			return false;
 		take_descriptors(&message, with, room);
+		from = length;
 		length += (size_t)heard;
-		if (t->text[length - 1] == '\n') {
-			t->text[length - 1] = 0;
-			/* Nothing is said unasked, so there is one line. */
-			return !memchr(t->text, 0, length - 1);
-		}
 	}
-	return false;
+	/* A line has no NUL but its end. */
+	return t->rest_at && strlen(t->text) + 1 == t->rest_at;
 }
 
-/* The stream has ended, and may have said where; if it has, that is there by now. */
+/* The stream has ended, and may have said where; if it has, that is there by now, perhaps behind an answer. */
 void weigh_trace_end(weigh_trace *t)
 {
 	struct pollfd connection = { .fd = t->connection, .events = POLLIN };
 	const char *ended = weigh_json_member(t->text, "ended");
 
 	t->has_ended = true;
-	if (!ended && poll(&connection, 1, 0) > 0 && listen_to(t, 0, 0))
+	for (int lines = 0; lines < 2 && !ended; lines++) {
+		if ((!t->rest && poll(&connection, 1, 0) <= 0) || !listen_to(t, 0, 0))
+			break;
 		ended = weigh_json_member(t->text, "ended");
+	}
 	t->has_final = ended && weigh_trace_take_where(t, ended);
 }
 

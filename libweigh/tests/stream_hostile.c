@@ -159,6 +159,65 @@ static void read_along(const char *path)
 	weigh_trace_close(t);
 }
 
+#define SEEN 417
+#define MISSING 2
+
+/* An answer, and at once that the stream has ended, as one does that is asked while it ends. */
+static void *serve_the_end(void *argument)
+{
+	static const char attached[] = "{\"attached\":{\"description\":" DESCRIBED ",\"where\":" WHERE "}}\n";
+	char asked[4096], ended[1024];
+	int with[3] = { rings_fd, eventfd(1, EFD_NONBLOCK), memory(24, F_SEAL_SHRINK) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(with))];
+	} control = { 0 };
+	struct iovec part = { (char *)attached, strlen(attached) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	int client = accept(listener, 0, 0), length;
+
+	(void)argument;
+	CHECK(client >= 0 && recv(client, asked, sizeof(asked), 0) > 0);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(with));
+	memcpy(CMSG_DATA(&control.header), with, sizeof(with));
+	CHECK(sendmsg(client, &message, MSG_NOSIGNAL) > 0);
+	CHECK(recv(client, asked, sizeof(asked), 0) > 0);
+	length = snprintf(ended, sizeof(ended),
+			  "{\"where\":" WHERE "}\n{\"ended\":{\"positions\":[%d,0],\"seen\":[%d,0],\"lost\":[%d,0]}}\n",
+			  5 * BYTES, SEEN, MISSING);
+	CHECK(send(client, ended, (size_t)length, MSG_NOSIGNAL) == length);
+	close(client);
+	return 0;
+}
+
+/* What was lost is known to the last one, though the reader asks in the very moment in which the stream ends. */
+static void ends_while_it_is_asked(const char *path)
+{
+	struct weigh_trace_lost lost;
+	pthread_t server;
+	weigh_trace *t;
+
+	for (int ring = 0; ring < RINGS; ring++) {
+		struct weigh_ring_line *line = (void *)(rings + ring * ELEMENT);
+
+		*line = (struct weigh_ring_line){ .magic = WEIGH_RING_MAGIC, .rings = RINGS, .bytes = BYTES, .key = KEY };
+	}
+	CHECK(!pthread_create(&server, 0, serve_the_end, 0));
+	t = weigh_trace_open_at(path, 0, 0);
+	CHECK(t);
+	((struct weigh_ring_line *)rings)->head = 5 * BYTES;
+	while (weigh_trace_why(t) == WEIGH_MEASURED)
+		CHECK(!weigh_trace_next(t, 100));
+	weigh_trace_lost(t, WEIGH_EVERY_EVENT, &lost);
+	SAME(lost.overrun, SEEN);
+	SAME(lost.missing, MISSING);
+	weigh_trace_close(t);
+	CHECK(!pthread_join(server, 0));
+}
+
 int main(int count, char **words)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -173,6 +232,7 @@ int main(int count, char **words)
 	rings_fd = memory(RINGS * ELEMENT, F_SEAL_SHRINK);
 	rings = mmap(0, RINGS * ELEMENT, PROT_READ | PROT_WRITE, MAP_SHARED, rings_fd, 0);
 	CHECK(rings != MAP_FAILED);
+	ends_while_it_is_asked(address.sun_path);
 	CHECK(!pthread_create(&server, 0, serve, 0));
 	for (int i = 0; i < rounds; i++) {
 		describe(&state);

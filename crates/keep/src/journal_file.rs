@@ -94,8 +94,15 @@ impl JournalFile {
             return Ok(());
         }
         // In steps, not for every line.
-        let made = self.allocate(needed + kept).or_else(|_| self.allocate(needed));
-        made.map_err(io::Error::from)
+        match self.allocate(needed + kept).or_else(|_| self.allocate(needed)) {
+            Err(full @ (Errno::NOSPC | Errno::DQUOT)) => Err(full.into()),
+            // What else is wrong with room ahead is no reason to write nothing.
+            Err(_) => {
+                self.kept = None;
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Has room set aside up to there. The file's length does not change.

@@ -1,5 +1,6 @@
 //! A conversation with a stream, from the other side: a line of JSON asks, one answers, with descriptors or without.
 
+use std::cell::RefCell;
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +24,11 @@ const MOST_WITH: usize = 4;
 
 /// Somebody who is asked.
 #[derive(Debug)]
-pub struct Conversation(UnixStream);
+pub struct Conversation {
+    stream: UnixStream,
+    /// What was heard together with a line, and is behind it: that the stream has ended it says unasked.
+    rest: RefCell<Vec<u8>>,
+}
 
 impl Conversation {
     /// Begins one.
@@ -35,15 +40,15 @@ impl Conversation {
     pub fn patient(stream: UnixStream, patience: Duration) -> io::Result<Conversation> {
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        Ok(Conversation(stream))
+        Ok(Conversation { stream, rest: RefCell::default() })
     }
 
     /// Says something, and gives descriptors with it.
     pub fn say(&self, what: &impl Serialize, with: &[OwnedFd]) -> io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
-        let sent = send(&self.0, &line, with)?;
-        (&self.0).write_all(&line[sent..])
+        let sent = send(&self.stream, &line, with)?;
+        (&self.stream).write_all(&line[sent..])
     }
 
     /// Asks, and has the answer.
@@ -59,13 +64,19 @@ impl Conversation {
 
     /// The next line.
     pub fn line(&self) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-        let (mut line, mut with) = (Vec::new(), Vec::new());
+        let (mut line, mut with) = (self.rest.take(), Vec::new());
+        let mut looked = 0;
         while line.len() < MOST_BYTES {
+            if let Some(end) = line[looked..].iter().position(|byte| *byte == b'\n') {
+                self.rest.replace(line.split_off(looked + end + 1));
+                return Ok((line, with));
+            }
+            looked = line.len();
             let mut part = [0; 16 * 1024];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_WITH))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let parts = &mut [io::IoSliceMut::new(&mut part)];
-            let heard = match recvmsg(&self.0, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            let heard = match recvmsg(&self.stream, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?.bytes,
             };
@@ -78,9 +89,6 @@ impl Conversation {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             line.extend(&part[..heard]);
-            if line.ends_with(b"\n") {
-                return Ok((line, with));
-            }
         }
         Err(io::ErrorKind::InvalidData.into())
     }
@@ -88,22 +96,51 @@ impl Conversation {
     /// Whether the other side has something to say unasked, or has gone.
     pub fn is_over(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN | PollFlags::RDHUP)];
-        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+        let mut fds = [PollFd::new(&self.stream, PollFlags::IN | PollFlags::RDHUP)];
+        !self.rest.borrow().is_empty() || poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Where it has ended, if it says so.
+    /// Where it has ended, if it says so: perhaps behind the answer to what it was asked last.
     pub fn ended(&self) -> Option<Where> {
-        let (line, _) = self.line().ok()?;
-        match serde_json::from_slice::<Answer<serde_json::Value>>(&line).ok()? {
-            Answer::Ended(at) => Some(at),
-            _ => None,
-        }
+        (0..2).find_map(|_| {
+            let (line, _) = self.line().ok()?;
+            match serde_json::from_slice::<Answer<serde_json::Value>>(&line).ok()? {
+                Answer::Ended(at) => Some(at),
+                _ => None,
+            }
+        })
     }
 }
 
 impl AsFd for Conversation {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Conversation {
+        let (own, other) = UnixStream::pair().expect("a pair");
+        (&other).write_all(text.as_bytes()).expect("room");
+        Conversation::new(own).expect("a conversation")
+    }
+
+    const ENDED: &str = "{\"ended\":{\"positions\":[7],\"seen\":[3],\"lost\":[2]}}\n";
+
+    #[test]
+    fn an_end_that_is_heard_with_an_answer_is_not_forgotten() {
+        let answer = "{\"refused\":\"no\"}\n";
+        let talk = told(&format!("{answer}{ENDED}"));
+        let (line, _) = talk.line().expect("an answer");
+        assert_eq!(line, answer.as_bytes());
+        assert!(talk.is_over());
+        assert_eq!(talk.ended().expect("an end").positions, [7]);
+        // One that did not get to hear the answer first.
+        let talk = told(&format!("{answer}{ENDED}"));
+        assert_eq!(talk.ended().expect("an end").positions, [7]);
+        assert!(talk.ended().is_none());
     }
 }
