@@ -126,7 +126,7 @@ pub fn is_of_calls(metric: &str) -> bool {
 pub fn tell_price_of_calls(checked: &[String], by: Mechanism) {
     let of_calls: Vec<_> = checked.iter().filter(|metric| is_of_calls(metric)).cloned().collect();
     let price = match by {
-        Mechanism::Ptrace => "each system call of the job takes some 10 to 40 µs longer",
+        Mechanism::Ptrace => "each system call of the job takes some 20 to 60 µs longer",
         _ => "each system call of every process of this machine takes up to 0.3 µs longer",
     };
     if !of_calls.is_empty() {
